@@ -1,0 +1,38 @@
+/* The few macros that every folder uses. */
+#ifndef PULC_BASE_MACROS_H
+#define PULC_BASE_MACROS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Marks what a shared library exports; everything else is hidden. */
+#define PULC_EXPORT __attribute__((visibility("default")))
+
+#define MIN(a, b)                                                                                  \
+	({                                                                                         \
+		__typeof__(a) min_a_ = (a);                                                        \
+		__typeof__(b) min_b_ = (b);                                                        \
+		min_a_ < min_b_ ? min_a_ : min_b_;                                                 \
+	})
+#define MAX(a, b)                                                                                  \
+	({                                                                                         \
+		__typeof__(a) max_a_ = (a);                                                        \
+		__typeof__(b) max_b_ = (b);                                                        \
+		max_a_ > max_b_ ? max_a_ : max_b_;                                                 \
+	})
+
+/* Rounds up to a multiple of `unit`, a power of two. */
+#define ALIGN_UP(x, unit) (((x) + ((unit)-1)) & ~((__typeof__(x))(unit)-1))
+
+static inline int is_power_of_two(uint64_t x)
+{
+	return x != 0 && (x & (x - 1)) == 0;
+}
+
+#endif

@@ -1,0 +1,1 @@
+BASE_SRC := $(wildcard base/*.c)

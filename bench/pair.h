@@ -1,0 +1,43 @@
+/* Two pinned processes with TCP between them: the stage of nearly every benchmark. */
+#ifndef PULC_BENCH_PAIR_H
+#define PULC_BENCH_PAIR_H
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Both functions run in a process of their own and return 0 or a negative errno. */
+struct bench_pair {
+	unsigned server_cpu;
+	unsigned client_cpu;
+	int (*serve)(int listener, void *arg);
+	int (*connect)(const struct sockaddr_in *server, void *arg);
+	void *arg;
+};
+
+/*
+ * Forks the two processes, pins them, makes the listener in the server and gives its address to the
+ * client. Returns three times: in each process what main is to return as its result, 0 or a
+ * negative errno. In the calling process that is after both have ended; when one fails the other is
+ * killed.
+ */
+int bench_pair_run(const struct bench_pair *pair);
+
+/* The processors to use when nobody says otherwise: the first two that this process may run on. */
+void bench_pair_default_cpus(unsigned *ret_server, unsigned *ret_client);
+
+/* Keeps this process on one processor. Returns 0 or a negative errno. */
+int bench_pin(unsigned cpu);
+
+/* One connection, with TCP_NODELAY. Return 0 or a negative errno. */
+int bench_accept(int listener, int *ret_fd);
+int bench_connect(const struct sockaddr_in *server, int *ret_fd);
+
+/* Blocking, whole messages. Return 0; 1: the peer closed; or a negative errno. */
+int bench_send_all(int fd, const void *buf, size_t size);
+int bench_recv_all(int fd, void *buf, size_t size);
+
+/* Waits for the end of standard input: whoever started the program looks at the connections. */
+void bench_stay(void);
+
+#endif

@@ -1,0 +1,1 @@
+HAL_SRC := $(wildcard hal/*.c)

@@ -1,0 +1,63 @@
+/*
+ * pulc/process.h: upgraded connections across exec, spawn and exit, for socket shims.
+ *
+ * exec leaves a program its sockets and none of its memory. The new image finds out which of them are
+ * upgraded and takes them up again through psid; a program that could not do so is given the connection's bytes
+ * through the kernel (pulc_stream_keep_on_kernel) before it begins. Each side counts the processes that hold
+ * it: whoever passes a socket on, or leaves without closing it, says so here.
+ *
+ * Functions return 0 or a negative errno and never touch errno. All may be called from any thread.
+ */
+#ifndef PULC_PROCESS_H
+#define PULC_PROCESS_H
+
+#include <stdbool.h>
+
+#include <pulc/stream.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* True if fd is a TCP socket whose connection some process has upgraded and none has given back. Two system calls. */
+bool pulc_socket_is_upgraded(int fd);
+
+/*
+ * The stream of such a socket, in a process that has none: psid is asked for the memory. Blocking: until psid has
+ * answered, at most some seconds. Errors: -ENOENT, -EPERM: no psid, or not for us; -ETIMEDOUT; -ESTALE: psid does not know
+ * the connection. Then its bytes are lost to this process, and the connection has been reset. Ownership: the
+ * caller's, one reference.
+ */
+int pulc_stream_inherit(int fd, pulc_stream **ret_stream);
+
+/* This process's stream of the socket fd, whatever number it used to have; NULL: none. Ownership: a reference. */
+pulc_stream *pulc_stream_of(int fd);
+
+/* Could a program that this process becomes, or starts, take its connections up again? Looks at the channel to psid. */
+bool pulc_can_be_inherited(void);
+
+/* Has this process any stream at all? */
+bool pulc_any_stream(void);
+/* One more process is about to hold s, which is attached: one that is being started with its socket. */
+void pulc_stream_passes(pulc_stream *s);
+/* Somebody who will never be known to be gone. */
+#define PULC_ANYBODY 1
+/* Process pid holds the socket of s, which is not attached, as well, and knows of no stream. All of them. */
+void pulc_stream_shared_with(pulc_stream *s, int pid);
+void pulc_streams_shared_with(int pid);
+/* Between these two a program is being started of which it is not known yet what it holds. */
+void pulc_spawn_begins(void);
+void pulc_spawn_done(void);
+/* exec is about to close this process's descriptors of s. */
+void pulc_stream_leaves(pulc_stream *s);
+/* It was not so, for exec has failed. */
+void pulc_stream_stays(pulc_stream *s);
+
+/* This process ends. Also done at exit(3). What its peers are still owed is sent. */
+void pulc_process_ends(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

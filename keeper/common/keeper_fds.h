@@ -1,0 +1,15 @@
+/* What psid and a keeper that it starts have agreed about. */
+#ifndef PULC_KEEPER_FDS_H
+#define PULC_KEEPER_FDS_H
+
+/* Descriptors that psid gives to a keeper at its start. */
+enum keeper_fd {
+	KEEPER_FD_START = 3,  /* the encoded Start, a memory file */
+	KEEPER_FD_OWNER = 4,  /* head: the channel to the owner; other keepers: nothing */
+	KEEPER_FD_CGROUP = 5, /* the cgroup of the tasks, a directory; or nothing */
+	KEEPER_FD_LISTEN =
+		6, /* head of a job on several nodes: where other keepers call; or nothing */
+	KEEPER_FD_END = 7,
+};
+
+#endif

@@ -1,0 +1,40 @@
+/* The service that MPI libraries start up with: PMI-1, and PMIx through a process of its own. */
+#ifndef PULC_KEEPER_PMI_H
+#define PULC_KEEPER_PMI_H
+
+#include "keeper.h"
+
+/* Before any task. Returns 0: tasks may start; 1: keeper_tasks_launch is called when they may. */
+int keeper_pmi_start(struct keeper *k);
+/* The task's end of its PMI-1 dialogue, or -EBADF if the job has none. Returns 0, negative errno. */
+int keeper_pmi_open(struct task *task, int *ret_theirs);
+/* The task has ended. */
+void keeper_pmi_close(struct task *task);
+/* What the task must find in its environment besides; ends with NULL. NULL: nothing. */
+char *const *keeper_pmi_environment(const struct task *task);
+/* No task is left: the helper may go. */
+void keeper_pmi_stop(struct keeper *k);
+/* A child that is no task has ended. */
+void keeper_pmi_child(struct keeper *k, pid_t pid);
+/* The helper's process; 0: none. */
+pid_t keeper_pmi_helper(const struct keeper *k);
+/* PMIx asks for, or brings, what a rank elsewhere has published. */
+void keeper_modex(struct keeper *k, const Pulc__Job__Modex *modex);
+
+/* Which service a collective belongs to. */
+enum fence_kind { FENCE_PMI1 = 0, FENCE_PMIX = 1, FENCE_N = 2 };
+
+/* fence.c: all tasks here have entered; `bytes` is what they bring. */
+void keeper_fence_enter(struct keeper *k, enum fence_kind kind, const void *bytes, size_t len);
+/* Everybody has: what all of them brought. */
+void keeper_fence_left(struct keeper *k, const Pulc__Job__Fence *fence);
+
+/* pmi1.c */
+int pmi1_open(struct task *task, int *ret_theirs);
+void pmi1_close(struct task *task);
+void pmi1_fence_left(struct keeper *k, const Pulc__Job__Fence *fence);
+
+/* A rank wants the end of the job. */
+void keeper_abort(struct task *task, uint32_t code, const char *text);
+
+#endif

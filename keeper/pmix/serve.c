@@ -1,0 +1,346 @@
+/*
+ * Messages and the calls of libpmix that they stand for.
+ *
+ * A collective of the whole job becomes a Fence; answers come in the order of the questions, so those that
+ * wait stand in a queue. A collective of tasks of this node alone is answered at once. What a rank of
+ * another node has published is asked for with Modex, by a token.
+ */
+#include "serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include <pmix_server.h>
+
+#include "cleanup.h"
+#include "macros.h"
+#include "pmi.h"
+
+/* Somebody in libpmix who waits for an answer. */
+struct waiter {
+	TAILQ_ENTRY(waiter) link;
+	uint64_t token;
+	pmix_modex_cbfunc_t call;
+	void *data;
+};
+
+static TAILQ_HEAD(, waiter) fences = TAILQ_HEAD_INITIALIZER(fences),
+			    modexes = TAILQ_HEAD_INITIALIZER(modexes);
+static pthread_mutex_t waiters_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t last_token;
+static Pulc__Job__Message *begin_message;
+static const Pulc__Job__Start *job;
+
+/* ---- to the keeper ------------------------------------------------------------------------- */
+
+void serve_put(const Pulc__Job__Message *msg)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct frame_pipe pipe;
+	struct pollfd p = { .fd = SERVE_FD, .events = POLLOUT };
+
+	(void)pthread_mutex_lock(&lock);
+	if (!pipe.ops)
+		frame_pipe_init(&pipe, SERVE_FD);
+	if (frame_put_message(&pipe, msg) == 0)
+		while (frame_flush(&pipe) == -EAGAIN)
+			(void)poll(&p, 1, -1);
+	(void)pthread_mutex_unlock(&lock);
+}
+
+/* Returns the token, 0 if there is no memory. */
+static uint64_t wait_as(bool is_fence, pmix_modex_cbfunc_t call, void *data)
+{
+	struct waiter *waiter = malloc(sizeof(*waiter));
+	uint64_t token;
+
+	if (!waiter)
+		return 0;
+	(void)pthread_mutex_lock(&waiters_lock);
+	token = ++last_token;
+	*waiter = (struct waiter){ .token = token, .call = call, .data = data };
+	if (is_fence)
+		TAILQ_INSERT_TAIL(&fences, waiter, link);
+	else
+		TAILQ_INSERT_TAIL(&modexes, waiter, link);
+	(void)pthread_mutex_unlock(&waiters_lock);
+	return token;
+}
+
+/* The first fence, or the modex of that token; NULL: there is none. To free. */
+static struct waiter *take_waiter(bool is_fence, uint64_t token)
+{
+	struct waiter *waiter;
+
+	(void)pthread_mutex_lock(&waiters_lock);
+	waiter = is_fence ? TAILQ_FIRST(&fences) : TAILQ_FIRST(&modexes);
+	while (waiter && !is_fence && waiter->token != token)
+		waiter = TAILQ_NEXT(waiter, link);
+	if (waiter && is_fence)
+		TAILQ_REMOVE(&fences, waiter, link);
+	else if (waiter)
+		TAILQ_REMOVE(&modexes, waiter, link);
+	(void)pthread_mutex_unlock(&waiters_lock);
+	return waiter;
+}
+
+/* ---- what libpmix asks, in its thread ------------------------------------------------------ */
+
+static bool is_here(pmix_rank_t rank)
+{
+	const Pulc__Job__Place *place = job->places[job->here];
+
+	for (size_t i = 0; i < place->n_ranks; i++)
+		if (place->ranks[i] == rank)
+			return true;
+	return false;
+}
+
+static bool are_all_here(const pmix_proc_t *procs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (procs[i].rank == PMIX_RANK_WILDCARD ? job->n_places > 1
+							: !is_here(procs[i].rank))
+			return false;
+	return true;
+}
+
+static pmix_status_t on_fence(const pmix_proc_t *procs, size_t n_procs, const pmix_info_t *info,
+			      size_t n_info, char *bytes, size_t len, pmix_modex_cbfunc_t call,
+			      void *data)
+{
+	Pulc__Job__Fence fence = PULC__JOB__FENCE__INIT;
+	JOB_MESSAGE(msg, FENCE, fence) = &fence;
+	ProtobufCBinaryData part = { .len = len, .data = (uint8_t *)bytes };
+
+	(void)info;
+	(void)n_info;
+	if (are_all_here(procs, n_procs)) {
+		call(PMIX_SUCCESS, bytes, len, data, free, bytes);
+		return PMIX_SUCCESS;
+	}
+	if (n_procs != 1 || procs[0].rank != PMIX_RANK_WILDCARD)
+		return PMIX_ERR_NOT_SUPPORTED;
+	if (!wait_as(true, call, data))
+		return PMIX_ERR_NOMEM;
+	fence.kind = FENCE_PMIX;
+	fence.parts = &part;
+	fence.n_parts = 1;
+	serve_put(&msg);
+	free(bytes);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t *info, size_t n_info,
+			      pmix_modex_cbfunc_t call, void *data)
+{
+	Pulc__Job__Modex modex = PULC__JOB__MODEX__INIT;
+	JOB_MESSAGE(msg, MODEX, modex) = &modex;
+
+	(void)info;
+	(void)n_info;
+	modex.token = wait_as(false, call, data);
+	if (!modex.token)
+		return PMIX_ERR_NOMEM;
+	modex.rank = proc->rank;
+	modex.asker = job->here;
+	serve_put(&msg);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status, const char *text,
+			      pmix_proc_t *procs, size_t n_procs, pmix_op_cbfunc_t call, void *data)
+{
+	Pulc__Job__Abort end = PULC__JOB__ABORT__INIT;
+	JOB_MESSAGE(msg, ABORT, abort) = &end;
+
+	(void)object;
+	(void)text; /* the library has said it on the task's own stream */
+	(void)procs;
+	(void)n_procs;
+	(void)call;
+	(void)data;
+	end.rank = proc->rank;
+	end.code = (uint32_t)status;
+	serve_put(&msg);
+	return PMIX_OPERATION_SUCCEEDED;
+}
+
+static void tell_client(pmix_rank_t rank, bool finalised)
+{
+	Pulc__Job__PmixClient client = PULC__JOB__PMIX_CLIENT__INIT;
+	JOB_MESSAGE(msg, PMIX_CLIENT, pmix_client) = &client;
+
+	client.rank = rank;
+	client.finalised = finalised;
+	serve_put(&msg);
+}
+
+static pmix_status_t on_connected(const pmix_proc_t *proc, void *object, pmix_info_t *info,
+				  size_t n_info, pmix_op_cbfunc_t call, void *data)
+{
+	(void)object;
+	(void)info;
+	(void)n_info;
+	(void)call;
+	(void)data;
+	tell_client(proc->rank, false);
+	return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t call,
+				  void *data)
+{
+	(void)object;
+	(void)call;
+	(void)data;
+	tell_client(proc->rank, true);
+	return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_server_module_t module = {
+	.client_connected2 = on_connected,
+	.client_finalized = on_finalized,
+	.abort = on_abort,
+	.fence_nb = on_fence,
+	.direct_modex = on_modex,
+};
+
+/* ---- what the keeper says ------------------------------------------------------------------ */
+
+static void free_ready(Pulc__Job__PmixReady *ready)
+{
+	for (size_t i = 0; i < ready->n_tasks; i++) {
+		pulc__job__pmix_variables__free_unpacked(ready->tasks[i], NULL);
+	}
+	free(ready->tasks);
+}
+
+static int init_library(void)
+{
+	const Pulc__Job__Place *place = job->places[job->here];
+	char space[PMIX_MAX_NSLEN + 1];
+	pmix_rank_t rank = job->here;
+	bool no = false;
+	pmix_info_t *info;
+	pmix_status_t status;
+
+	(void)snprintf(space, sizeof(space), "pulc-server-%s", job->id);
+	PMIX_INFO_CREATE(info, 4);
+	PMIX_INFO_LOAD(&info[0], PMIX_SERVER_NSPACE, space, PMIX_STRING);
+	PMIX_INFO_LOAD(&info[1], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
+	PMIX_INFO_LOAD(&info[2], PMIX_HOSTNAME, place->node, PMIX_STRING);
+	PMIX_INFO_LOAD(&info[3], PMIX_SERVER_TOOL_SUPPORT, &no, PMIX_BOOL);
+	status = PMIx_server_init(&module, info, 4);
+	PMIX_INFO_FREE(info, 4);
+	return status == PMIX_SUCCESS ? 0 : -EIO;
+}
+
+/* Keeps the message. */
+static int begin(Pulc__Job__Message *msg)
+{
+	Pulc__Job__PmixReady ready = PULC__JOB__PMIX_READY__INIT;
+	JOB_MESSAGE(answer, PMIX_READY, pmix_ready) = &ready;
+	int r;
+
+	begin_message = msg;
+	job = msg->pmix_begin->start;
+	if (!job || job->here >= job->n_places)
+		return -EBADMSG;
+	(void)setenv("PMIX_MCA_gds", "hash", 1);	       /* nothing in files */
+	(void)setenv("PMIX_MCA_ptl_base_if_include", "lo", 1); /* clients are here */
+	r = init_library();
+	if (r == 0)
+		r = serve_register(job, &ready);
+	if (r == 0)
+		serve_put(&answer);
+	free_ready(&ready);
+	return r;
+}
+
+static void leave_fence(const Pulc__Job__Fence *fence)
+{
+	struct waiter *waiter = take_waiter(true, 0);
+	size_t len = 0, at = 0;
+	char *all;
+
+	if (!waiter)
+		return;
+	for (size_t i = 0; i < fence->n_parts; i++)
+		len += fence->parts[i].len;
+	all = malloc(len + 1);
+	for (size_t i = 0; all && i < fence->n_parts; i++) {
+		if (fence->parts[i].len > 0)
+			memcpy(all + at, fence->parts[i].data, fence->parts[i].len);
+		at += fence->parts[i].len;
+	}
+	waiter->call(all ? PMIX_SUCCESS : PMIX_ERR_NOMEM, all, all ? len : 0, waiter->data, free,
+		     all);
+	free(waiter);
+}
+
+/* What libpmix knows of one of our ranks, for another node. */
+static void on_answer(pmix_status_t status, char *bytes, size_t len, void *data)
+{
+	CLEANUP_FREE Pulc__Job__Modex *question = data;
+	JOB_MESSAGE(msg, MODEX, modex) = question;
+
+	question->answer = true;
+	question->status = status;
+	question->data = (ProtobufCBinaryData){ .len = len, .data = (uint8_t *)bytes };
+	serve_put(&msg);
+}
+
+static void answer_modex(const Pulc__Job__Modex *modex)
+{
+	Pulc__Job__Modex *question = malloc(sizeof(*question));
+	pmix_proc_t proc;
+
+	if (!question)
+		return;
+	pulc__job__modex__init(question);
+	question->token = modex->token;
+	question->rank = modex->rank;
+	question->asker = modex->asker;
+	PMIX_LOAD_PROCID(&proc, job->id, modex->rank);
+	if (PMIx_server_dmodex_request(&proc, on_answer, question) != PMIX_SUCCESS)
+		on_answer(PMIX_ERR_NOT_FOUND, NULL, 0, question);
+}
+
+static void take_modex(const Pulc__Job__Modex *modex)
+{
+	struct waiter *waiter;
+	char *copy;
+
+	if (!modex->answer) {
+		answer_modex(modex);
+		return;
+	}
+	waiter = take_waiter(false, modex->token);
+	if (!waiter)
+		return;
+	copy = malloc(modex->data.len + 1);
+	if (copy && modex->data.len > 0)
+		memcpy(copy, modex->data.data, modex->data.len);
+	waiter->call(copy ? modex->status : PMIX_ERR_NOMEM, copy, copy ? modex->data.len : 0,
+		     waiter->data, free, copy);
+	free(waiter);
+}
+
+int serve_take(Pulc__Job__Message *msg)
+{
+	if (msg->body_case == PULC__JOB__MESSAGE__BODY_PMIX_BEGIN && !job)
+		return begin(msg);
+	if (msg->body_case == PULC__JOB__MESSAGE__BODY_FENCE && job)
+		leave_fence(msg->fence);
+	else if (msg->body_case == PULC__JOB__MESSAGE__BODY_MODEX && job)
+		take_modex(msg->modex);
+	pulc__job__message__free_unpacked(msg, NULL);
+	return 0;
+}

@@ -1,0 +1,14 @@
+/* The children: tasks, helpers, and what tasks have left behind. */
+#ifndef PULC_KEEPER_REAP_H
+#define PULC_KEEPER_REAP_H
+
+#include "keeper.h"
+
+/* Returns 0, negative errno. */
+int keeper_reap_start(struct keeper *k);
+/* Looks for children that have ended. */
+void keeper_reap(struct keeper *k);
+/* The helper processes that are no part of the job, ended by 0. */
+const pid_t *keeper_helpers(struct keeper *k);
+
+#endif

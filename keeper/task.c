@@ -1,0 +1,339 @@
+/*
+ * The life of a task: WAITS (for its PMI service) -> RUNS -> ENDED.
+ *
+ * A child is made by clone3, in the cgroup of the job from its first instruction and with its pidfd
+ * before it may run anything. Between clone and exec it makes system calls only. Why a program could
+ * not be started comes back as an errno in memory that both share: no pipe for each task, and nothing
+ * to wait for. It is a leader of a session of its own, so that signals reach it with what it starts and
+ * no terminal's do by accident.
+ */
+#include "task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "environment.h"
+#include "head.h"
+#include "identity.h"
+#include "input.h"
+#include "link.h"
+#include "macros.h"
+#include "output.h"
+#include "owner.h"
+#include "pmi.h"
+#include "pty.h"
+#include "reap.h"
+
+/* The ends that a task gets; all of them closed when it has them. */
+struct ends {
+	int std[3];
+	int pmi;
+};
+
+struct task *keeper_task(struct keeper *k, uint32_t rank)
+{
+	for (uint32_t i = 0; k->tasks && i < k->n_tasks; i++)
+		if (k->tasks[i].rank == rank)
+			return &k->tasks[i];
+	return NULL;
+}
+
+/* ---- in the child -------------------------------------------------------------------------- */
+
+static void default_signals(void)
+{
+	sigset_t none;
+
+	for (int i = 1; i < NSIG; i++)
+		(void)signal(i, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void bind_to_processors(const struct task *task)
+{
+	const Pulc__Job__Start *start = task->keeper->start;
+	cpu_set_t set;
+
+	if (task->local >= start->n_bindings)
+		return;
+	CPU_ZERO(&set);
+	for (size_t i = 0; i < start->bindings[task->local]->n_cpus; i++)
+		CPU_SET(start->bindings[task->local]->cpus[i], &set);
+	(void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+static _Noreturn void become_program(struct task *task, const struct ends *ends, char **environment)
+{
+	struct keeper *k = task->keeper;
+	pid_t keeper = getppid();
+
+	default_signals();
+	(void)setsid();
+	if (ends->std[0] == ends->std[1]) /* a terminal */
+		keeper_pty_take(ends->std[0]);
+	for (int i = 0; i < 3; i++)
+		if (dup2(ends->std[i], i) < 0)
+			goto fail;
+	if (ends->pmi >= 0 && fcntl(ends->pmi, F_SETFD, 0) < 0)
+		goto fail;
+	keeper_limit(k->spec->limits, k->spec->n_limits);
+	bind_to_processors(task);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == keeper)
+		(void)execvpe(k->arguments[0], k->arguments, environment);
+fail:
+	k->errors[task->local] = errno;
+	_exit(127);
+}
+
+/* ---- starting ------------------------------------------------------------------------------ */
+
+static pid_t clone_child(struct keeper *k, int *ret_pidfd)
+{
+	struct clone_args args = {
+		.flags = CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)ret_pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	long pid;
+
+	if (k->cgroup_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)k->cgroup_fd;
+	}
+	pid = syscall(SYS_clone3, &args, sizeof(args));
+	if (pid < 0 && k->cgroup_fd >= 0 && (errno == EACCES || errno == EPERM || errno == EBUSY)) {
+		args.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
+		pid = syscall(SYS_clone3, &args, sizeof(args));
+		if (pid > 0) { /* no longer everything is in it: the tree is what counts */
+			k->cgroup_fd = close_own(k->cgroup_fd);
+			k->kill_fd = close_own(k->kill_fd);
+		}
+	}
+	return pid < 0 ? -errno : (pid_t)pid;
+}
+
+static int open_output(struct task *task, int i, int *ret_theirs)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	(void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
+	keeper_output_open(&task->out[i], fds[0]);
+	*ret_theirs = fds[1];
+	return 0;
+}
+
+static int open_input(struct task *task, int *ret_theirs)
+{
+	int fds[2];
+
+	if (!keeper_input_wanted(task->keeper, task)) {
+		*ret_theirs = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		return *ret_theirs < 0 ? -errno : 0;
+	}
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	(void)fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	keeper_input_open(task, fds[1]);
+	*ret_theirs = fds[0];
+	return 0;
+}
+
+static int open_ends(struct task *task, struct ends *ends)
+{
+	int r;
+
+	if (task->keeper->spec->pty && task->rank == 0) {
+		r = keeper_pty_open(task, ends->std);
+	} else {
+		r = open_input(task, &ends->std[0]);
+		for (int i = 0; r == 0 && i < 2; i++)
+			r = open_output(task, i, &ends->std[1 + i]);
+	}
+	if (r == 0)
+		r = keeper_pmi_open(task, &ends->pmi);
+	return r;
+}
+
+static void close_ends(struct ends *ends)
+{
+	bool terminal = ends->std[0] == ends->std[1];
+
+	(void)close_own(ends->std[0]);
+	if (!terminal) {
+		(void)close_own(ends->std[1]);
+		(void)close_own(ends->std[2]);
+	}
+	(void)close_own(ends->pmi);
+}
+
+static void ended(struct task *task, const struct rusage *usage);
+
+/* A task that never was: it has ended with an errno. */
+static void failed(struct task *task, int error)
+{
+	static const struct rusage none;
+
+	task->error = error;
+	task->state = TASK_ENDED;
+	ended(task, &none);
+}
+
+static void start(struct task *task)
+{
+	struct keeper *k = task->keeper;
+	struct ends ends = { { -EBADF, -EBADF, -EBADF }, -EBADF };
+	CLEANUP_FREE char **environment = NULL;
+	sigset_t all, before;
+	int r;
+
+	r = open_ends(task, &ends);
+	if (r == 0)
+		r = keeper_environment(task, ends.pmi, &environment);
+	if (r == 0) {
+		task->nsec_started = nsec_now();
+		(void)sigfillset(&all);
+		(void)sigprocmask(SIG_SETMASK, &all,
+				  &before); /* no handler of ours runs in the child */
+		r = task->pid = clone_child(k, &task->pidfd);
+		if (r == 0)
+			become_program(task, &ends, environment);
+		(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	}
+	close_ends(&ends);
+	if (r > 0) {
+		task->state = TASK_RUNS;
+		k->n_running++;
+	} else {
+		failed(task, -r);
+	}
+}
+
+static void tell_started(struct keeper *k)
+{
+	Pulc__Job__Started started = PULC__JOB__STARTED__INIT;
+	JOB_MESSAGE(msg, STARTED, started) = &started;
+
+	started.n = k->n_running;
+	channel_put(&k->owner, &msg);
+}
+
+static int go_there(struct keeper *k)
+{
+	(void)umask(k->spec->umask & 0777);
+	if (k->spec->directory[0] && chdir(k->spec->directory) < 0)
+		return -errno;
+	return 0;
+}
+
+void keeper_tasks_launch(struct keeper *k)
+{
+	int r = go_there(k);
+
+	if (r < 0)
+		keeper_say(k, "%s: %s", k->spec->directory, strerror(-r));
+	k->n_running++; /* nobody may find the job over while it begins */
+	for (uint32_t i = 0; i < k->n_tasks && !k->killing; i++)
+		if (r == 0)
+			start(&k->tasks[i]);
+		else
+			failed(&k->tasks[i], -r);
+	for (uint32_t i = 0; i < k->n_tasks; i++)
+		if (k->tasks[i].state == TASK_WAITS)
+			failed(&k->tasks[i], ECANCELED);
+	k->launched = true;
+	k->n_running--;
+	tell_started(k);
+	keeper_input_begin(k);
+	keeper_link_tasks(k);
+	keeper_reap(k);
+}
+
+void keeper_tasks_start(struct keeper *k)
+{
+	if (k->n_tasks == 0) {
+		keeper_look_for_end(k);
+		return;
+	}
+	k->tasks = calloc(k->n_tasks, sizeof(*k->tasks));
+	k->errors = mmap(NULL, k->n_tasks * sizeof(int), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	k->arguments = calloc(k->spec->n_arguments + 1, sizeof(char *));
+	if (!k->tasks || k->errors == MAP_FAILED || !k->arguments)
+		keeper_fail("tasks", -ENOMEM);
+	memcpy(k->arguments, k->spec->arguments, k->spec->n_arguments * sizeof(char *));
+	for (uint32_t i = 0; i < k->n_tasks; i++) {
+		struct task *task = &k->tasks[i];
+
+		*task = (struct task){ .keeper = k, .rank = k->place->ranks[i], .local = i };
+		task->pidfd = task->in.fd = task->pmi.fd = -EBADF;
+		for (int s = 0; s < 2; s++)
+			task->out[s] = (struct output){ .task = task,
+							.stream = FRAME_STDOUT + s,
+							.fd = -EBADF };
+	}
+	keeper_environment_begin(k);
+	if (keeper_pmi_start(k) == 0)
+		keeper_tasks_launch(k);
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static uint64_t usec(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * USEC_PER_SEC + (uint64_t)t.tv_usec;
+}
+
+static void ended(struct task *task, const struct rusage *usage)
+{
+	Pulc__Job__Exited exited = PULC__JOB__EXITED__INIT;
+	JOB_MESSAGE(msg, EXITED, exited) = &exited;
+
+	exited.rank = task->rank;
+	exited.pid = (uint32_t)task->pid;
+	exited.error = (uint32_t)task->error;
+	exited.aborted = task->aborted;
+	if (task->aborted)
+		exited.code = task->abort_code;
+	else if (WIFEXITED(task->status))
+		exited.code = (uint32_t)WEXITSTATUS(task->status);
+	if (WIFSIGNALED(task->status))
+		exited.signal = (uint32_t)WTERMSIG(task->status);
+	exited.usec_user = usec(usage->ru_utime);
+	exited.usec_system = usec(usage->ru_stime);
+	exited.size_memory = (uint64_t)usage->ru_maxrss * 1024;
+	exited.usec = task->nsec_started ? (nsec_now() - task->nsec_started) / NSEC_PER_USEC : 0;
+	keeper_head_report(task->keeper, &msg);
+}
+
+void keeper_task_ended(struct task *task, int status, const struct rusage *usage)
+{
+	struct keeper *k = task->keeper;
+
+	task->state = TASK_ENDED;
+	task->status = status;
+	task->error = k->errors[task->local];
+	task->pidfd = close_own(task->pidfd);
+	k->n_running--;
+	keeper_output_drain(task);
+	keeper_input_close(task);
+	keeper_pmi_close(task);
+	ended(task, usage);
+	keeper_link_tasks(k);
+}

@@ -1,0 +1,16 @@
+/* One task: its start and its end. */
+#ifndef PULC_KEEPER_TASK_H
+#define PULC_KEEPER_TASK_H
+
+#include "keeper.h"
+
+/* The job is known: starts every task of this node, now or when their PMI service is ready. */
+void keeper_tasks_start(struct keeper *k);
+/* The same, once nothing is missing any more. */
+void keeper_tasks_launch(struct keeper *k);
+/* A task was reaped. */
+void keeper_task_ended(struct task *task, int status, const struct rusage *usage);
+/* The task of that rank here; NULL: it is elsewhere. */
+struct task *keeper_task(struct keeper *k, uint32_t rank);
+
+#endif

@@ -1,0 +1,399 @@
+/*
+ * The channel to psid.
+ *
+ * Attaching is asynchronous: connect, Hello, and go on; the hints that follow lie behind Hello in
+ * the socket's queue and psid takes them in order. Its answers are read when somebody
+ * looks: at a data call of a stream that waits for its upgrade, and when a publisher lacks a bell. Nobody
+ * sleeps on the channel and nothing depends on psid answering: without it connections stay where they are.
+ *
+ * When psid goes away the channel is closed and rings go on; the next hint looks for a new one. What
+ * told the old psid about us (bells) is told to the new one because the generation has changed.
+ *
+ * Source: pulc-1998, 4.3 (registration and version check at PSID).
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include <pulc/fds.h>
+
+#include "board.h"
+#include "clock.h"
+#include "lock.h"
+#include "log.h"
+#include "macros.h"
+#include "paths.h"
+#include "private.h"
+#include "rawsys.h"
+#include "receive.h"
+#include "upgrade.h"
+
+/* A psid that was not there is looked for again after this. */
+#define NSEC_RETRY (500 * 1000 * NSEC_PER_USEC)
+#define HINT_AFTER_DEFAULT 4
+/* Credit is asked for in lumps of this. */
+#define SIZE_CREDIT (64ull << 20)
+#define SIZE_CREDIT_FORKED (8ll << 20)
+/* A psid that has not answered after this is as good as none. */
+#define NSEC_CREDIT (20 * 1000 * NSEC_PER_USEC)
+/* How long a send that may not block waits for psid's answer. */
+#define NSEC_MOMENT (5 * 1000 * NSEC_PER_USEC)
+/* A psid that gave nothing is not asked again before this. */
+#define NSEC_DENIED (100 * 1000 * NSEC_PER_USEC)
+
+static struct {
+	_Atomic uint32_t lock;
+	int fd;
+	int spare; /* an unconnected socket for the next channel */
+	uint32_t id;
+	int pid;
+	int uid;	 /* at the other end of the channel, as psid knows it */
+	uint32_t parent; /* the client that this process was before it was forked */
+	struct shm_boards *boards;
+	uint32_t generation;
+	uint32_t hint_after;
+	bool hint_after_fixed; /* by the environment */
+	bool refused;
+	bool read_environment;
+	bool remembered; /* where psids are found */
+	bool forked;	 /* since the last attachment: connections are inherited */
+	uint64_t nsec_retry;
+	_Atomic int64_t credit;
+	_Atomic uint64_t size_wanted; /* credit that somebody lacks, or will soon; 0: none */
+	_Atomic uint64_t
+		nsec_asked; /* when psid was asked for it; 0: it was not, or has answered */
+	_Atomic uint64_t nsec_denied; /* when it gave nothing, or could not be asked */
+} self = { .fd = -1, .spare = -1, .hint_after = HINT_AFTER_DEFAULT };
+
+bool client_lock(void)
+{
+	return shm_lock(&self.lock);
+}
+
+/* Whoever wants to hear of upgraded streams hears of them here, where no lock is held. */
+void client_unlock(void)
+{
+	struct pulc_stream *attached = stream_take_attached();
+
+	shm_unlock(&self.lock);
+	stream_say_attached(attached);
+}
+
+uint32_t client_id(void)
+{
+	return self.id;
+}
+
+struct shm_boards *client_boards(void)
+{
+	return self.boards;
+}
+
+int client_channel(void)
+{
+	return self.fd;
+}
+
+bool client_is_itself(void)
+{
+	return raw_geteuid() == self.uid;
+}
+
+int client_pid(void)
+{
+	return self.pid;
+}
+
+uint32_t client_parent(void)
+{
+	return self.parent;
+}
+
+uint32_t client_generation(void)
+{
+	return self.generation;
+}
+
+static void read_environment(void)
+{
+	const char *value = secure_getenv("PULC_HINT_AFTER");
+
+	if (self.read_environment)
+		return;
+	self.read_environment = true;
+	if (value) {
+		self.hint_after = (uint32_t)strtoul(value, NULL, 10);
+		self.hint_after_fixed = true;
+	}
+	value = secure_getenv("PULC_DISABLE");
+	self.refused = value && strcmp(value, "1") == 0;
+}
+
+uint32_t client_hint_after(void)
+{
+	read_environment();
+	return self.hint_after;
+}
+
+void client_detach(void)
+{
+	pulc_fd_release(&self.fd);
+	/* Boards stay mapped: wait sets made in them keep working between processes. */
+	self.id = 0;
+	self.boards = NULL;
+	atomic_store(&self.nsec_asked, 0);
+	upgrade_psid_lost();
+}
+
+int client_send(const Pulc__Wire__FromClient *msg, const int *fds, size_t n_fds)
+{
+	int e;
+
+	if (self.fd < 0)
+		return -ENOTCONN;
+	e = wire_send_from_client(self.fd, msg, fds, n_fds);
+	if (e == -EPIPE || e == -ECONNRESET || e == -ENOTCONN) {
+		client_detach();
+		return -ENOTCONN;
+	}
+	return e;
+}
+
+static int say_hello(void)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__Hello hello = PULC__WIRE__HELLO__INIT;
+	char name[17] = "?";
+
+	(void)raw_syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0, 0);
+	hello.version = WIRE_VERSION;
+	hello.role = PULC__WIRE__ROLE__ROLE_PROCESS;
+	hello.program = name;
+	hello.layout = SHM_VERSION;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_HELLO;
+	msg.hello = &hello;
+	return client_send(&msg, NULL, 0);
+}
+
+/*
+ * Makes the channel's socket while nobody can see that it passes through a low number: at start and in a forked child
+ * there is one thread. Later ones, after a psid was lost, take that moment's risk.
+ */
+static int make_channel(void)
+{
+	int fd = (int)raw_syscall(SYS_socket, AF_UNIX,
+				  SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, 0, 0, 0);
+
+	if (fd < 0)
+		return fd;
+	self.spare = fd;
+	return pulc_fd_adopt(&self.spare);
+}
+
+void client_prepare(void)
+{
+	self.pid = raw_getpid();
+	read_environment();
+	spin_limit();
+	if (!self.remembered)
+		wire_remember();
+	self.remembered = true;
+	if (!self.refused && self.spare < 0)
+		(void)make_channel();
+}
+
+int client_attach(void)
+{
+	char path[108];
+	int e;
+
+	read_environment();
+	if (self.fd >= 0)
+		return 0;
+	if (self.refused)
+		return -EPERM;
+	if (nsec_now() < self.nsec_retry)
+		return -EAGAIN;
+	self.nsec_retry = nsec_now() + NSEC_RETRY;
+	if (self.spare < 0) {
+		e = make_channel();
+		if (e < 0)
+			return e;
+	}
+	e = wire_connect(self.spare, path, sizeof(path));
+	if (e < 0)
+		return e;
+	pulc_fd_rehome(&self.spare, &self.fd);
+	self.uid = raw_geteuid();
+	e = say_hello();
+	if (e < 0) {
+		pulc_fd_release(&self.fd);
+		return e;
+	}
+	self.generation++;
+	if (self.forked)
+		upgrade_adopt();
+	self.forked = false;
+	pulc_log("attached to psid at %s", path);
+	return 0;
+}
+
+/* ---- messages about ourselves ------------------------------------------------------------------ */
+
+static void welcome(const Pulc__Wire__Welcome *m, struct received *r)
+{
+	if (!r->boards || m->client == 0)
+		return;
+	self.id = m->client & 0x7fffffffu;
+	self.boards = TAKE_BOARDS(r);
+	if (!self.hint_after_fixed)
+		self.hint_after = m->n_calls_before_hint;
+	atomic_store(&self.credit, (int64_t)m->credit);
+	pulc_log("welcome: client %u, credit %llu", self.id, (unsigned long long)m->credit);
+}
+
+static void refused(const Pulc__Wire__Refuse *m)
+{
+	pulc_log("psid refuses us: %s", m->text ? m->text : "");
+	if (m->reason != PULC__WIRE__REASON__REASON_SHUTDOWN)
+		self.refused = true;
+	client_detach();
+}
+
+static void dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
+{
+	switch (msg->body_case) {
+	case PULC__WIRE__TO_CLIENT__BODY_WELCOME:
+		welcome(msg->welcome, r);
+		break;
+	case PULC__WIRE__TO_CLIENT__BODY_REFUSE:
+		refused(msg->refuse);
+		break;
+	case PULC__WIRE__TO_CLIENT__BODY_CREDIT:
+		atomic_store(&self.nsec_asked, 0);
+		if (!msg->credit->size)
+			atomic_store(&self.nsec_denied, nsec_now());
+		(void)atomic_fetch_add(&self.credit, (int64_t)msg->credit->size);
+		break;
+	default:
+		upgrade_dispatch(msg, r);
+	}
+}
+
+void client_look(void)
+{
+	struct received r;
+
+	while (self.fd >= 0) {
+		int e = receive_message(self.fd, &r);
+
+		if (e == -EAGAIN)
+			return;
+		if (e == -EPIPE || e == -ECONNRESET || e == -ENOTCONN) {
+			pulc_log("psid is gone");
+			client_detach();
+			return;
+		}
+		if (e == 0)
+			dispatch(r.msg, &r);
+		receive_done(&r);
+	}
+}
+
+/* ---- credit ------------------------------------------------------------------------------------- */
+
+/* Under the client lock. */
+static void ask_for_credit(uint64_t size)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__WantCredit want = PULC__WIRE__WANT_CREDIT__INIT;
+
+	(void)client_attach();
+	want.size = MAX(size, (uint64_t)SIZE_CREDIT);
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_WANT_CREDIT;
+	msg.want_credit = &want;
+	if (client_send(&msg, NULL, 0) == 0)
+		atomic_store(&self.nsec_asked, nsec_now());
+	else
+		atomic_store(&self.nsec_denied, nsec_now());
+}
+
+void client_credit_ask(void)
+{
+	uint64_t size;
+
+	if (LIKELY(!atomic_load(&self.size_wanted)) || !client_lock())
+		return;
+	client_look();
+	size = atomic_exchange(&self.size_wanted, 0);
+	if (size && atomic_load(&self.credit) < (int64_t)SIZE_CREDIT / 2 &&
+	    !atomic_load(&self.nsec_asked) &&
+	    nsec_now() - atomic_load(&self.nsec_denied) > NSEC_DENIED)
+		ask_for_credit(size);
+	client_unlock();
+}
+
+bool client_credit_await(void)
+{
+	struct pollfd p = { .fd = self.fd, .events = POLLIN };
+	struct timespec moment = { .tv_nsec = NSEC_MOMENT };
+
+	if (!atomic_load(&self.nsec_asked) || raw_ppoll(&p, 1, &moment) <= 0 || !client_lock())
+		return false;
+	client_look();
+	client_unlock();
+	return !atomic_load(&self.nsec_asked);
+}
+
+static bool take(uint64_t size, int64_t *ret_left)
+{
+	*ret_left = atomic_fetch_sub(&self.credit, (int64_t)size) - (int64_t)size;
+	if (*ret_left >= 0)
+		return true;
+	(void)atomic_fetch_add(&self.credit, (int64_t)size);
+	return false;
+}
+
+enum tcp_credit client_credit_take(uint64_t size)
+{
+	uint64_t now, asked;
+	int64_t left;
+
+	if (LIKELY(take(size, &left))) {
+		/* Ask early: by the time it is needed it is there. */
+		if (left < (int64_t)SIZE_CREDIT / 2)
+			atomic_store(&self.size_wanted, size);
+		return TCP_CREDIT_GRANTED;
+	}
+	now = nsec_now();
+	asked = atomic_load(&self.nsec_asked);
+	if (now - atomic_load(&self.nsec_denied) <= NSEC_DENIED)
+		return TCP_CREDIT_DENIED;
+	atomic_store(&self.size_wanted, size);
+	return asked && now - asked > NSEC_CREDIT ? TCP_CREDIT_DENIED : TCP_CREDIT_PENDING;
+}
+
+void client_credit_return(uint64_t size)
+{
+	(void)atomic_fetch_add(&self.credit, (int64_t)size);
+}
+
+void client_forked(void)
+{
+	atomic_store(&self.lock, 0);
+	pulc_fd_release(&self.fd);
+	pulc_fd_release(&self.spare);
+	if (self.id)
+		self.parent = self.id;
+	self.id = 0;
+	self.boards = NULL;
+	self.forked = true;
+	self.nsec_retry = 0;
+	atomic_store(&self.nsec_asked, 0);
+	/* Until it is attached the child may grow a ring or two on its parent's good name. */
+	atomic_store(&self.credit, SIZE_CREDIT_FORKED);
+}

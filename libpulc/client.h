@@ -1,0 +1,60 @@
+/*
+ * This process as a client of its psid: the channel, its number, its boards, its byte credit, and
+ * what psid's messages set off. One lock guards it all; it is never held while sleeping.
+ */
+#ifndef PULC_LIB_CLIENT_H
+#define PULC_LIB_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "channel.h"
+#include "layout.h"
+#include "tcp.h"
+
+/* Takes the lock of libpulc's process-wide state. False: this thread holds it (we are in a signal handler). */
+bool client_lock(void);
+void client_unlock(void);
+
+/* Under the lock, all of these. */
+
+/* Makes sure that we are attached or on the way; 0, or why not (-ENOENT: no psid; -EAGAIN: tried lately; -EPERM: refused). */
+int client_attach(void);
+/* Reads whatever psid has sent and acts on it. */
+void client_look(void);
+/* Sends; -ENOTCONN when there is no psid. A psid that does not read makes this -EAGAIN. */
+int client_send(const Pulc__Wire__FromClient *msg, const int *fds, size_t n_fds);
+/* Forgets the channel: psid is gone, or we are a forked child. */
+void client_detach(void);
+
+/* The channel's descriptor, -1: none. */
+int client_channel(void);
+/* Is the process's user still the one that psid knows? */
+bool client_is_itself(void);
+/* The process whose memory this is: another one than the caller's in a child that borrows it (vfork). */
+int client_pid(void);
+
+/* Our number, 0 before Welcome; the mapped boards. */
+uint32_t client_id(void);
+struct shm_boards *client_boards(void);
+/* The number that this process had before it was forked off, 0: none. */
+uint32_t client_parent(void);
+/* Data calls before a hint. */
+uint32_t client_hint_after(void);
+
+/* Takes `size` bytes of credit to grow a ring with. Never asks, never blocks. */
+enum tcp_credit client_credit_take(uint64_t size);
+/* Asks psid for more if somebody found it short; takes up what psid has given. Not to be called with a lock held. */
+void client_credit_ask(void);
+/* Gives psid a moment (milliseconds) to answer; takes up what it gave. False: nothing was asked or nothing came. */
+bool client_credit_await(void);
+void client_credit_return(uint64_t size);
+
+/* At start, and in a forked child: makes what is better made while there is one thread. */
+void client_prepare(void);
+/* For a forked child, whose lock and channel are its parent's. */
+void client_forked(void);
+/* Every client_attach after a lost psid makes a new generation: what was told to the old one must be told again. */
+uint32_t client_generation(void);
+
+#endif

@@ -1,0 +1,471 @@
+/*
+ * UDP sockets: their life, their options, and the handler.
+ *
+ * A UDP socket stays a kernel socket; flows are added to it where both ends prove to the kernel and to psid that nothing would be
+ * different (datagram_flow.c). A sender's flow changes nothing but the way of its datagrams. The first flow that a
+ * socket receives from makes it an attached stream: from then on what it receives is merged by the udp protocol.
+ *
+ * Options decide what the kernel does with a datagram. Those that are known to make no difference to one from this
+ * node are listed; after any other the socket stays with the kernel. The same goes for what is not understood in a call.
+ *
+ * What a forked child shares with its parent is in the areas of the flows. What only the kernel knows of a shared
+ * socket (O_NONBLOCK, time-outs, what is in its queue) is asked anew for each call; new flows are not made until nobody else has
+ * the socket.
+ */
+#include "datagram.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "pool.h"
+#include "rawsys.h"
+
+#define NSEC_SHARED (200 * 1000 * NSEC_PER_USEC)
+
+static struct pool datagrams = POOL_INIT(sizeof(struct datagram));
+
+/* ---- addresses ---------------------------------------------------------------------------------- */
+
+static bool is_odd4(const uint8_t a[4])
+{
+	return a[0] == 0 || a[0] >= 224 || (a[0] == 169 && a[1] == 254);
+}
+
+static bool is_odd6(const uint8_t a[16])
+{
+	static const uint8_t any[16];
+
+	return a[0] == 0xff || (a[0] == 0xfe && (a[1] & 0xc0) == 0x80) ||
+	       memcmp(a, any, sizeof(any)) == 0;
+}
+
+bool datagram_read_address(const struct sockaddr *addr, socklen_t len, struct datagram_address *ret)
+{
+	const struct sockaddr_in *in4 = (const struct sockaddr_in *)addr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+
+	*ret = (struct datagram_address){ .port = 0 };
+	if (len >= sizeof(*in4) && addr->sa_family == AF_INET) {
+		memset(ret->bytes + 10, 0xff, 2);
+		memcpy(ret->bytes + 12, &in4->sin_addr, 4);
+		ret->port = ntohs(in4->sin_port);
+	} else if (len >= sizeof(*in6) && addr->sa_family == AF_INET6) {
+		memcpy(ret->bytes, &in6->sin6_addr, 16);
+		ret->port = ntohs(in6->sin6_port);
+	} else {
+		return false;
+	}
+	if (ret->port == 0)
+		return false;
+	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)ret->bytes) ? !is_odd4(ret->bytes + 12)
+									 : !is_odd6(ret->bytes);
+}
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+static bool take_credit(uint64_t size)
+{
+	return client_credit_take(size) == TCP_CREDIT_GRANTED;
+}
+
+PULC_EXPORT int pulc_stream_new_datagram(int fd, int family, pulc_stream **ret_stream)
+{
+	struct datagram *d = NULL;
+	pulc_stream *s;
+
+	udp_take_credit = take_credit;
+	udp_settle_kernel = datagram_kernel_settle;
+	s = stream_alloc(fd, &datagram_handler);
+	if (!s || !client_lock())
+		return -ENOMEM;
+	datagram_kernel_prepare();
+	d = pool_get(&datagrams);
+	client_unlock();
+	if (!d) {
+		(void)pulc_stream_unref(s);
+		return -ENOMEM;
+	}
+	memset(d, 0, sizeof(*d));
+	d->family = family;
+	s->datagram = d;
+	*ret_stream = s;
+	return 0;
+}
+
+static void release(pulc_stream *s)
+{
+	if (!s->datagram)
+		return;
+	datagram_flows_release(s);
+	pool_put(&datagrams, s->datagram);
+	s->datagram = NULL;
+}
+
+static void closing(pulc_stream *s, int fd)
+{
+	(void)fd;
+	datagram_flows_closing(s);
+}
+
+bool datagram_is_shared(pulc_stream *s)
+{
+	struct datagram *d = s->datagram;
+	uint64_t now;
+
+	if (LIKELY(!atomic_load_explicit(&d->rx.shared, memory_order_relaxed)))
+		return false;
+	now = nsec_now();
+	if (now < d->nsec_shared)
+		return true;
+	d->nsec_shared = now + NSEC_SHARED;
+	if (!nursery_alone(s->nursery))
+		return true;
+	atomic_store(&d->rx.shared, false);
+	return false;
+}
+
+static void forking(pulc_stream *s)
+{
+	struct datagram *d = s->datagram;
+
+	for (struct flow *f = d ? d->flows : NULL; f; f = f->next)
+		if (atomic_load(&f->state) == FLOW_ATTACHED)
+			shm_add_holder(&f->queue.ring);
+	if (!d)
+		return;
+	d->nsec_shared = nsec_now() + NSEC_SHARED;
+	atomic_store(&d->rx.shared, true);
+}
+
+static void forked(pulc_stream *s)
+{
+	struct datagram *d = s->datagram;
+
+	if (!d)
+		return;
+	nursery_share(s->nursery, raw_getpid());
+	atomic_store(&d->n_inside, 0);
+	atomic_store(&d->n_native_receives, 0);
+	atomic_store(&d->meeting, false);
+	datagram_flows_begin_anew(s);
+}
+
+static void psid_lost(pulc_stream *s)
+{
+	if (s->datagram)
+		datagram_flows_begin_anew(s);
+}
+
+static void adopt(pulc_stream *s, void (*tell)(uint64_t conn))
+{
+	for (struct flow *f = s->datagram ? s->datagram->flows : NULL; f; f = f->next)
+		if (atomic_load(&f->state) == FLOW_ATTACHED)
+			tell(f->conn);
+}
+
+/* ---- on the kernel ------------------------------------------------------------------------------ */
+
+static void keep_on_kernel(pulc_stream *s, int fd, enum pulc_reason reason)
+{
+	int state = atomic_load(&s->state);
+
+	(void)fd;
+	if (s->datagram->over_for_good)
+		return;
+	s->datagram->reason = reason;
+	s->datagram->over_for_good = true;
+	while (state < STREAM_ATTACHED &&
+	       !atomic_compare_exchange_weak(&s->state, &state, STREAM_NEVER))
+		;
+	datagram_stop_all(s);
+}
+
+static void send_end(pulc_stream *s, int fd, ssize_t n)
+{
+	struct datagram *d = s->datagram;
+
+	if (n < 0)
+		return;
+	atomic_store_explicit(&d->writable, false, memory_order_relaxed);
+	if (!d->connected)
+		return;
+	udp_note_kernel_send(d->peer.port);
+	datagram_met(s, fd, true, &d->peer);
+}
+
+static void count_down(_Atomic uint32_t *count)
+{
+	uint32_t n = atomic_load_explicit(count, memory_order_relaxed);
+
+	while (n && !atomic_compare_exchange_weak(count, &n, n - 1))
+		;
+}
+
+static void recv_end(pulc_stream *s, int fd, ssize_t n)
+{
+	struct datagram *d = s->datagram;
+
+	count_down(&d->n_native_receives);
+	if (n >= 0 && d->connected)
+		datagram_met(s, fd, false, &d->peer);
+	else
+		datagram_step(s, fd);
+}
+
+static int kernel_enter(pulc_stream *s, unsigned events)
+{
+	struct datagram *d = s->datagram;
+
+	if (!(events & POLLIN))
+		return 0;
+	(void)atomic_fetch_add(&d->n_native_receives, 1);
+	if (atomic_load(&s->state) != STREAM_ATTACHED)
+		return 0;
+	count_down(&d->n_native_receives);
+	return -EALREADY;
+}
+
+static void kernel_leave(pulc_stream *s, unsigned events)
+{
+	if (events & POLLIN)
+		count_down(&s->datagram->n_native_receives);
+}
+
+static void met(pulc_stream *s, int fd, unsigned event, const struct sockaddr *addr, socklen_t len)
+{
+	struct datagram_address peer;
+	bool sends = event == POLLOUT;
+
+	if (!datagram_read_address(addr, len, &peer))
+		return;
+	if (sends)
+		udp_note_kernel_send(peer.port);
+	/* A connected socket's own peer was counted by the end of the call. */
+	if (!s->datagram->connected || !datagram_same(&peer, &s->datagram->peer))
+		datagram_met(s, fd, sends, &peer);
+}
+
+static void connected(pulc_stream *s, int fd)
+{
+	struct datagram *d = s->datagram;
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	datagram_stop_all(s);
+	d->connected = raw_syscall(SYS_getpeername, fd, &ss, &len, 0, 0, 0) >= 0;
+	if (d->connected && !datagram_read_address((struct sockaddr *)&ss, len, &d->peer))
+		keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
+}
+
+/* ---- options ------------------------------------------------------------------------------------ */
+
+/* Options that make no difference to a datagram of this node, or none that a receiver could see. */
+static const struct {
+	int level, option;
+} harmless[] = {
+	{ SOL_SOCKET, SO_REUSEADDR }, /* asked when a flow is hinted */
+	{ SOL_SOCKET, SO_REUSEPORT },
+	{ SOL_SOCKET, SO_SNDBUF },
+	{ SOL_SOCKET, SO_RCVBUF },
+	{ SOL_SOCKET, SO_SNDBUFFORCE },
+	{ SOL_SOCKET, SO_RCVBUFFORCE },
+	{ SOL_SOCKET, SO_RCVTIMEO },
+	{ SOL_SOCKET, SO_SNDTIMEO },
+	{ SOL_SOCKET, SO_BROADCAST },
+	{ SOL_SOCKET, SO_PRIORITY },
+	{ SOL_SOCKET, SO_LINGER },
+	{ SOL_SOCKET, SO_KEEPALIVE },
+	{ SOL_SOCKET, SO_RCVLOWAT },
+	{ SOL_SOCKET, SO_BUSY_POLL },
+	{ IPPROTO_IP, IP_TOS },
+	{ IPPROTO_IP, IP_TTL },
+	{ IPPROTO_IP, IP_MTU_DISCOVER },
+	{ IPPROTO_IP, IP_MULTICAST_TTL },
+	{ IPPROTO_IP, IP_MULTICAST_LOOP },
+	{ IPPROTO_IP, IP_MULTICAST_IF },
+	{ IPPROTO_IP, IP_MULTICAST_ALL },
+	{ IPPROTO_IP, IP_ADD_MEMBERSHIP },
+	{ IPPROTO_IP, IP_DROP_MEMBERSHIP },
+	{ IPPROTO_IPV6, IPV6_V6ONLY },
+	{ IPPROTO_IPV6, IPV6_TCLASS },
+	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS },
+	{ IPPROTO_IPV6, IPV6_MTU_DISCOVER },
+	{ IPPROTO_IPV6, IPV6_MULTICAST_HOPS },
+	{ IPPROTO_IPV6, IPV6_MULTICAST_LOOP },
+	{ IPPROTO_IPV6, IPV6_MULTICAST_IF },
+	{ IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP },
+	{ IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP },
+};
+
+static bool is_harmless(int level, int option)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(harmless); i++)
+		if (harmless[i].level == level && harmless[i].option == option)
+			return true;
+	return false;
+}
+
+static void read_timeout(struct datagram *d, int fd)
+{
+	struct timeval tv = { 0 };
+	socklen_t len = sizeof(tv);
+
+	if (raw_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, &len) == 0)
+		atomic_store(&d->usec_rcvtimeo,
+			     (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec);
+}
+
+static void option_changed(pulc_stream *s, int fd, int level, int option)
+{
+	if (!is_harmless(level, option))
+		keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
+	else if (level == SOL_SOCKET && option == SO_RCVTIMEO)
+		read_timeout(s->datagram, fd);
+	else if (level == SOL_SOCKET && (option == SO_REUSEADDR || option == SO_REUSEPORT))
+		datagram_stop_all(s);
+}
+
+static void nonblock_changed(pulc_stream *s, bool nonblock)
+{
+	atomic_store(&s->datagram->nonblock, nonblock);
+}
+
+/* ---- readiness and the rest --------------------------------------------------------------------- */
+
+static unsigned poll_socket(pulc_stream *s, int fd, unsigned events)
+{
+	struct datagram *d = s->datagram;
+	unsigned answer;
+
+	datagram_enter(d);
+	answer = udp_poll(&d->rx, fd, events);
+	(void)datagram_check_peer(s);
+	datagram_leave(d);
+	if (atomic_load(&d->lost))
+		answer |= POLLERR | (events & POLLIN);
+	if ((answer & POLLOUT) && !datagram_is_shared(s))
+		atomic_store_explicit(&d->writable, true, memory_order_relaxed);
+	return answer;
+}
+
+static unsigned ready(pulc_stream *s, int fd, unsigned events)
+{
+	struct datagram *d = s->datagram;
+	unsigned answer = 0;
+
+	/* Then the kernel has more to say than memory knows. */
+	if (UNLIKELY(atomic_load_explicit(&d->shut, memory_order_relaxed)) ||
+	    UNLIKELY(atomic_load_explicit(&d->lost, memory_order_relaxed)))
+		return poll_socket(s, fd, events);
+	datagram_enter(d);
+	if ((events & (POLLIN | POLLRDNORM)) && udp_has_datagram(&d->rx))
+		answer |= events & (POLLIN | POLLRDNORM);
+	datagram_leave(d);
+	if (atomic_load_explicit(&d->writable, memory_order_relaxed))
+		answer |= events & (POLLOUT | POLLWRNORM);
+	return answer;
+}
+
+static uint64_t mark(pulc_stream *s)
+{
+	uint64_t answer;
+
+	datagram_enter(s->datagram);
+	answer = udp_mark(&s->datagram->rx);
+	datagram_leave(s->datagram);
+	return answer;
+}
+
+static int inq(pulc_stream *s, int fd, int *ret_size)
+{
+	uint32_t size;
+	int e;
+
+	if (!pulc_stream_attached(s))
+		return raw_ioctl(fd, FIONREAD, ret_size);
+	datagram_enter(s->datagram);
+	e = udp_inq(&s->datagram->rx, fd, &size);
+	datagram_leave(s->datagram);
+	if (e == 0)
+		*ret_size = (int)size;
+	return e;
+}
+
+/* What is in queues has been received, to the kernel. */
+static int outq(pulc_stream *s, int fd, int *ret_size)
+{
+	(void)s;
+	return raw_ioctl(fd, SIOCOUTQ, ret_size);
+}
+
+static int shutdown_socket(pulc_stream *s, int fd, int how)
+{
+	keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
+	if (how == SHUT_RD || how == SHUT_RDWR)
+		atomic_store(&s->datagram->shut_rd, true);
+	atomic_store(&s->datagram->shut, true);
+	return raw_shutdown(fd, how);
+}
+
+/* Datagrams know no urgent data, and TCP_INFO is not theirs. */
+static bool at_mark(pulc_stream *s, int fd)
+{
+	(void)s;
+	(void)fd;
+	return false;
+}
+
+static void add_info(pulc_stream *s, void *info, size_t len)
+{
+	(void)s;
+	(void)info;
+	(void)len;
+}
+
+static int take_error(pulc_stream *s)
+{
+	return -datagram_take_loss(s);
+}
+
+const struct handler datagram_handler = {
+	.name = "udp",
+	.is_datagram = true,
+	.send = datagram_send,
+	.recv = datagram_recv,
+	.sendmsg = datagram_sendmsg,
+	.recvmsg = datagram_recvmsg,
+	.send_end = send_end,
+	.recv_end = recv_end,
+	.kernel_enter = kernel_enter,
+	.kernel_leave = kernel_leave,
+	.met = met,
+	.connected = connected,
+	.ready = ready,
+	.poll = poll_socket,
+	.mark = mark,
+	.watch = datagram_watch,
+	.unwatch = datagram_unwatch,
+	.patience = datagram_patience,
+	.peer_here = datagram_peer_here,
+	.shutdown = shutdown_socket,
+	.inq = inq,
+	.outq = outq,
+	.at_mark = at_mark,
+	.add_info = add_info,
+	.take_error = take_error,
+	.nonblock_changed = nonblock_changed,
+	.option_changed = option_changed,
+	.keep_on_kernel = keep_on_kernel,
+	.closing = closing,
+	.release = release,
+	.psid_lost = psid_lost,
+	.forking = forking,
+	.forked = forked,
+	.adopt = adopt,
+};

@@ -1,0 +1,202 @@
+/*
+ * UDP sockets: what the datagram_*.c files know of a socket and of its flows. docs/udp.md is normative.
+ */
+#ifndef PULC_LIB_DATAGRAM_H
+#define PULC_LIB_DATAGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/single_threaded.h>
+
+#include "private.h"
+#include "receive.h"
+#include "udp.h"
+
+/* One socket's address, IPv4 v4-mapped. No padding: compared as memory. */
+struct datagram_address {
+	uint8_t bytes[16];
+	uint16_t port;
+	uint16_t reserved;
+};
+static inline bool datagram_same(const struct datagram_address *a, const struct datagram_address *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+static inline unsigned datagram_hash(const struct datagram_address *a)
+{
+	uint32_t words[5];
+
+	memcpy(words, a, sizeof(words));
+	return (words[3] ^ words[2] ^ words[0] ^ words[4] * 0x9e3779b1u) * 0x85ebca6bu >> 16;
+}
+
+enum flow_state {
+	FLOW_HINTED,   /* psid knows it, or is to be told */
+	FLOW_ATTACHED, /* both ends' memory is mapped */
+	FLOW_OVER,     /* in no table any more: freed when nobody can be using it */
+};
+
+/* One direction between this socket and another. Under the client lock but for queue. */
+struct flow {
+	struct udp_flow queue;
+	pulc_stream *stream;
+	struct flow *next;	/* of the same socket */
+	struct flow *hash_next; /* by token */
+	struct datagram_address peer;
+	bool sends;
+	bool told;    /* psid has an entry under this token */
+	bool waiting; /* ... and is to answer */
+	bool opened;  /* a receiver's: the sender may use it */
+	_Atomic int state;
+	int pid; /* the process that attached it */
+	unsigned n_denied;
+	uint64_t token, conn, nsec_renew;
+	struct slab *own_slab, *peer_slab;
+};
+
+/* Somebody that the socket exchanges datagrams with through the kernel. */
+struct acquaintance {
+	struct datagram_address peer;
+	uint32_t n;
+	uint64_t nsec_next; /* psid is not to be told before */
+};
+
+#define N_MET 16u
+#define N_DESTINATIONS 64u
+
+struct datagram {
+	struct udp rx;
+	_Atomic uint32_t n_inside; /* calls that may be using a flow */
+	_Atomic uint32_t n_native_receives;
+	_Atomic uint32_t
+		n_unopened; /* flows that wait for those to end, or for the kernel to note arrivals */
+	int family;
+	bool connected; /* then only peer's datagrams are received */
+	struct datagram_address peer;
+	struct flow *_Atomic to_peer;
+	struct flow *_Atomic to[N_DESTINATIONS]; /* by hash, the next free one */
+	struct flow *_Atomic last_sent;		 /* where an answer is likely to go */
+	_Atomic bool has_destinations;
+	_Atomic bool lost; /* what was sent to the peer will be taken by nobody */
+	_Atomic bool shut; /* by shutdown(2) */
+	_Atomic bool shut_rd;
+	_Atomic bool has_over; /* a flow may have ended */
+	_Atomic bool writable; /* the kernel has said so, and was not sent through since */
+	_Atomic bool known;    /* the next two */
+	_Atomic bool nonblock;
+	_Atomic uint64_t usec_rcvtimeo;
+
+	/* who is met; one thread at a time, others don't count */
+	_Atomic bool meeting;
+	struct acquaintance met[2][N_MET];
+	uint32_t n_nameless;
+
+	/* under the client lock */
+	struct flow *flows;
+	uint32_t n_waiting;
+	uint64_t cookie;
+	bool over_for_good; /* no new flows */
+	bool reason_told;
+	enum pulc_reason reason;
+	uint64_t nsec_look, nsec_shared;
+	uint64_t nsec_checked,
+		head_checked; /* that the peer is there: when, and what had been sent by then */
+};
+
+/* Around every use of a flow: while somebody is inside none is freed. */
+static inline void datagram_enter(struct datagram *d)
+{
+	if (__libc_single_threaded)
+		atomic_store_explicit(&d->n_inside,
+				      atomic_load_explicit(&d->n_inside, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
+	else
+		(void)atomic_fetch_add(&d->n_inside, 1);
+}
+static inline void datagram_leave(struct datagram *d)
+{
+	if (__libc_single_threaded)
+		atomic_store_explicit(&d->n_inside,
+				      atomic_load_explicit(&d->n_inside, memory_order_relaxed) - 1,
+				      memory_order_relaxed);
+	else
+		(void)atomic_fetch_sub(&d->n_inside, 1);
+}
+static inline struct flow *flow_of(struct udp_flow *queue)
+{
+	return CONTAINER_OF(queue, struct flow, queue);
+}
+
+/* ---- datagram.c ---- */
+extern const struct handler datagram_handler __attribute__((visibility("hidden")));
+/* Whether another process may have the socket: asked anew now and then. */
+bool datagram_is_shared(pulc_stream *s);
+/* True: not an address that a flow could lead to. */
+bool datagram_read_address(const struct sockaddr *addr, socklen_t len,
+			   struct datagram_address *ret_address);
+
+/* ---- datagram_flow.c ---- */
+/* The socket sent to, or received from, this one through the kernel: counts, hints when it is time. */
+void datagram_met(pulc_stream *s, int fd, bool sends, const struct datagram_address *peer);
+/* Looks at the channel if psid's word is awaited; opens flows that could not be opened yet. */
+void datagram_step(pulc_stream *s, int fd);
+/* Opens flows to their senders, where nothing hinders. Under the client lock. */
+void datagram_open(pulc_stream *s);
+/* The flow that leads there, attached; NULL: none. Between enter and leave. */
+struct flow *datagram_flow_to(struct datagram *d, const struct datagram_address *peer);
+/* Ends a flow's sending; what it has sent remains. */
+void datagram_flow_over(pulc_stream *s, struct flow *f);
+/* Frees flows that have ended. Not inside. */
+void datagram_reap(pulc_stream *s);
+/* No datagram goes through flows from now on until new ones are made; what is in queues remains. */
+void datagram_stop_all(pulc_stream *s);
+/* Is a connected socket's peer still there, with datagrams of ours unread? Asks the kernel only if they are so for long.
+ * Sets d->lost. Returns how long the answer may be trusted, ns. */
+uint64_t datagram_check_peer(pulc_stream *s);
+/* Then, once, -ECONNREFUSED: what the kernel would say after a datagram to a closed port. Else 0. */
+int datagram_take_loss(pulc_stream *s);
+/* For the handler's life. */
+void datagram_flows_closing(pulc_stream *s);
+void datagram_flows_release(pulc_stream *s);
+void datagram_flows_begin_anew(pulc_stream *s);
+/* Messages for flows; false: not for one. Under the client lock. */
+bool datagram_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
+
+/* ---- datagram_transfer.c ---- */
+ssize_t datagram_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags);
+ssize_t datagram_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags);
+ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags);
+ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
+
+/* ---- datagram_wait.c ---- */
+/* Waits for a datagram; as stream_wait. */
+struct wait datagram_wait_begin(uint64_t usec_timeout);
+int datagram_wait(pulc_stream *s, int fd, struct wait *w);
+int datagram_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events);
+void datagram_unwatch(pulc_stream *s, pulc_waitset *set, unsigned bit);
+uint64_t datagram_patience(pulc_stream *s, pulc_waitset *set);
+bool datagram_peer_here(pulc_stream *s);
+/* Tells the peer's waiters what was done (UDP_ bits). */
+void datagram_tell(struct udp_flow *queue, unsigned did);
+/* Whoever waits for this socket looks again: there is a flow that it does not watch. */
+void datagram_rouse(pulc_stream *s);
+
+/* ---- datagram_kernel.c: a socket of our own to ask the kernel with. Under the client lock but for those that say so. ---- */
+void datagram_kernel_prepare(void);
+void datagram_kernel_forked(void);
+/* What could be sent to that peer through the kernel without fragments, bytes: larger ones are its affair. */
+uint32_t datagram_kernel_size_max(const struct flow *f);
+/* Which source address would the kernel give a datagram to `to`? 0; negative errno: none, or it is no single socket's. */
+int datagram_kernel_source(const struct datagram_address *to, uint8_t ret_source[16]);
+/* Bytes of a packet on the way there, headers included; 0: unknown. */
+uint32_t datagram_kernel_mtu(const struct datagram_address *to);
+/* Is there a socket that would receive a datagram from here to there? True if the kernel does not tell. Takes the client lock. */
+bool datagram_kernel_has_receiver(const struct datagram_address *from,
+				  const struct datagram_address *to);
+/* As udp_settle_kernel. Takes the client lock. */
+bool datagram_kernel_settle(void);
+/* Does the kernel note arrivals by now? */
+bool datagram_kernel_notes(void);
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * The data calls of a UDP socket.
+ *
+ * A send goes through the flow that leads to its destination, if there is one and the call asks for nothing that only the
+ * kernel can do; else the caller makes it on the kernel. It never waits: a datagram that finds no room is the kernel's to take or
+ * to drop.
+ *
+ * A receive is the kernel's as long as the socket is not attached. After that the udp protocol takes the oldest
+ * datagram, from wherever it is, and this file adds waiting, time-outs and signals.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+
+#include "clock.h"
+#include "datagram.h"
+#include "macros.h"
+#include "rawsys.h"
+
+/* Nothing is ever mapped below: the kernel's to refuse. */
+#define SIZE_NO_ADDRESS 4096u
+/* Flags that make no difference to a queue. */
+#define PLAIN_SEND (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CONFIRM)
+/* One call of so many looks at its sender. */
+#define N_NAMELESS 8u
+/* Who asks again and again whether there is something is not faster than this to learn of it by other means; who is
+ * going to wait asks the kernel before long. */
+#define NSEC_TRUST (5 * NSEC_PER_USEC)
+#define NSEC_TRUST_WAITING (20 * NSEC_PER_USEC)
+#define KERNEL_ONLY MSG_ERRQUEUE
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+/* Bytes of the message; -1: something for the kernel to judge. */
+static ssize_t length_of(const struct iovec *iov, size_t n)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if ((uintptr_t)iov[i].iov_base < SIZE_NO_ADDRESS && iov[i].iov_len)
+			return -1;
+		if (iov[i].iov_len > SHM_DATAGRAM_MAX)
+			return -1;
+		len += iov[i].iov_len;
+	}
+	return len > SHM_DATAGRAM_MAX ? -1 : (ssize_t)len;
+}
+
+static ssize_t send_by(pulc_stream *s, struct flow *f, const struct iovec *iov, size_t n)
+{
+	ssize_t len = length_of(iov, n), sent;
+	unsigned did = 0;
+
+	if (UNLIKELY(len < 0) || UNLIKELY(datagram_is_shared(s)))
+		return -EAGAIN;
+	sent = udp_push(&f->queue, iov, n, (size_t)len, &did);
+	if (LIKELY(did))
+		datagram_tell(&f->queue, did);
+	if (UNLIKELY(atomic_load_explicit(&s->datagram->last_sent, memory_order_relaxed) != f))
+		atomic_store_explicit(&s->datagram->last_sent, f, memory_order_relaxed);
+	return sent;
+}
+
+static struct flow *destination(struct datagram *d, const struct msghdr *msg)
+{
+	struct datagram_address to;
+
+	if (!msg->msg_name)
+		return atomic_load_explicit(&d->to_peer, memory_order_acquire);
+	if (!atomic_load_explicit(&d->has_destinations, memory_order_relaxed) ||
+	    (uintptr_t)msg->msg_name < SIZE_NO_ADDRESS ||
+	    !datagram_read_address(msg->msg_name, msg->msg_namelen, &to))
+		return NULL;
+	return datagram_flow_to(d, &to);
+}
+
+ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+{
+	struct datagram *d = s->datagram;
+	struct flow *f;
+	ssize_t n = -EAGAIN;
+
+	if (UNLIKELY(flags & MSG_MORE)) {
+		s->handler->keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
+		return PULC_USE_KERNEL;
+	}
+	if (UNLIKELY(flags & ~PLAIN_SEND) || UNLIKELY(msg->msg_controllen != 0))
+		return PULC_USE_KERNEL;
+	datagram_enter(d);
+	f = destination(d, msg);
+	if (LIKELY(f != NULL))
+		n = send_by(s, f, msg->msg_iov, msg->msg_iovlen);
+	datagram_leave(d);
+	if (LIKELY(n >= 0))
+		return n;
+	if (UNLIKELY(n == -ESHUTDOWN)) {
+		datagram_flow_over(s, f);
+		datagram_reap(s);
+	}
+	if (f)
+		client_credit_ask(); /* the queue may have found no room to grow */
+	return PULC_USE_KERNEL;
+}
+
+ssize_t datagram_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return datagram_sendmsg(s, fd, &msg, flags);
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------- */
+
+/* What only the kernel knows of a socket that others have as well. */
+static void learn(pulc_stream *s, int fd)
+{
+	struct datagram *d = s->datagram;
+	struct timeval tv = { 0 };
+	socklen_t len = sizeof(tv);
+	int flags = raw_fcntl(fd, F_GETFL, 0);
+
+	if (raw_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, &len) == 0)
+		atomic_store(&d->usec_rcvtimeo,
+			     (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec);
+	atomic_store(&d->nonblock, flags >= 0 && (flags & O_NONBLOCK));
+	atomic_store(&d->known, true);
+}
+
+static bool must_not_block(pulc_stream *s, int fd, int flags)
+{
+	struct datagram *d = s->datagram;
+
+	if (flags & MSG_DONTWAIT)
+		return true;
+	if (UNLIKELY(!atomic_load_explicit(&d->known, memory_order_relaxed)) ||
+	    UNLIKELY(datagram_is_shared(s)))
+		learn(s, fd);
+	return atomic_load_explicit(&d->nonblock, memory_order_relaxed);
+}
+
+/* Counts the caller as inside the kernel. False: the call is to be made here, either because the socket was attached meanwhile,
+ * or because the caller does not ask where datagrams come from, which we want to know now and then. */
+static bool native_begin(struct pulc_stream *s, bool nameless)
+{
+	struct datagram *d = s->datagram;
+
+	if (nameless && !d->connected && !d->over_for_good && d->n_nameless++ % N_NAMELESS == 0)
+		return false;
+	(void)atomic_fetch_add(&d->n_native_receives, 1);
+	if (atomic_load(&s->state) != STREAM_ATTACHED)
+		return true;
+	(void)atomic_fetch_sub(&d->n_native_receives, 1);
+	return false;
+}
+
+static ssize_t pull(pulc_stream *s, int fd, struct msghdr *msg, int flags, uint64_t nsec_trust)
+{
+	struct datagram *d = s->datagram;
+	struct udp_got got = { .nsec_trust = nsec_trust };
+	struct datagram_address from;
+	ssize_t n;
+
+	datagram_enter(d);
+	n = udp_pull(&d->rx, fd, msg, flags, &got);
+	if (UNLIKELY(got.told != NULL))
+		datagram_tell(got.told, UDP_TAKEN);
+	datagram_leave(d);
+	if (LIKELY(!got.by_kernel))
+		return n;
+	if (datagram_read_address((struct sockaddr *)&got.from, got.len_from, &from) &&
+	    !(flags & MSG_PEEK))
+		datagram_met(s, fd, false, &from);
+	return n;
+}
+
+static ssize_t wait_and_pull(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+{
+	struct wait w = datagram_wait_begin(atomic_load(&s->datagram->usec_rcvtimeo));
+	ssize_t n;
+	int e;
+
+	do {
+		/* The kernel's own answer to who would wait. */
+		if (UNLIKELY(atomic_load(&s->datagram->shut_rd)))
+			return 0;
+		datagram_step(s, fd);
+		e = datagram_wait(s, fd, &w);
+		if (e < 0 && e != -ERESTART)
+			return e;
+		e = datagram_take_loss(s);
+		if (e < 0)
+			return e;
+		n = pull(s, fd, msg, flags, 0);
+	} while (n == -EAGAIN);
+	return n;
+}
+
+ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+{
+	bool dont_wait;
+	ssize_t n;
+
+	if (UNLIKELY(!pulc_stream_attached(s)) && native_begin(s, !msg->msg_name))
+		return PULC_USE_KERNEL;
+	if (UNLIKELY(flags & KERNEL_ONLY)) {
+		(void)atomic_fetch_add(&s->datagram->n_native_receives, 1);
+		return PULC_USE_KERNEL;
+	}
+	dont_wait = must_not_block(s, fd, flags);
+	n = pull(s, fd, msg, flags, dont_wait ? NSEC_TRUST : NSEC_TRUST_WAITING);
+	if (LIKELY(n != -EAGAIN))
+		return UNLIKELY(n == -EDEADLK) ? -ENOBUFS : n;
+	datagram_reap(s);
+	n = datagram_take_loss(s);
+	if (UNLIKELY(n < 0))
+		return n;
+	if (dont_wait) {
+		datagram_step(s, fd);
+		return -EAGAIN;
+	}
+	return wait_and_pull(s, fd, msg, flags);
+}
+
+ssize_t datagram_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return datagram_recvmsg(s, fd, &msg, flags);
+}

@@ -1,0 +1,224 @@
+/*
+ * Waiting for datagrams, which may come by several flows and by the kernel.
+ *
+ * A watch is placed in every flow's area. A flow that is made while somebody sleeps has none: whoever makes it rouses
+ * all sleepers of the socket by the watches that they have placed elsewhere, and they place them anew. Without any flow left
+ * a sleeper trusts nobody for long (patience). The flow to the peer of a connected socket is watched as well: its receiver's
+ * death is to be heard, for then there is an error to tell; and while the peer leaves something unread it is looked after.
+ */
+#include <errno.h>
+#include <poll.h>
+
+#include "board.h"
+#include "clock.h"
+#include "datagram.h"
+#include "macros.h"
+#include "peers.h"
+#include "rawsys.h"
+
+#define N_TURNS_BRIEF 16
+#define NSEC_PATIENCE_MAX NSEC_PER_SEC
+
+/* Whom a sleeper tells where it is to be woken: i from 0 on until NULL. Between enter and leave. */
+static struct udp_flow *watched_flow(struct datagram *d, uint32_t *i)
+{
+	uint32_t n = atomic_load(&d->rx.n_flows);
+	struct udp_flow *queue;
+	struct flow *to_peer;
+
+	for (; *i < n; ++*i) {
+		queue = atomic_load(&d->rx.flows[*i]);
+		if (queue)
+			return queue;
+	}
+	to_peer = *i == n ? atomic_load(&d->to_peer) : NULL;
+	return to_peer ? &to_peer->queue : NULL;
+}
+
+#define EACH_WATCHED(d, queue)                                                                     \
+	for (uint32_t i_ = 0; ((queue) = watched_flow((d), &i_)) != NULL; i_++)
+
+static uint64_t watch_of(const pulc_waitset *set, unsigned bit)
+{
+	return SHM_WATCH(set->client, set->index, bit % SHM_BOARD_BITS);
+}
+
+int datagram_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events)
+{
+	struct datagram *d = s->datagram;
+	struct udp_flow *queue;
+
+	(void)events;
+	datagram_enter(d);
+	EACH_WATCHED(d, queue)
+	{
+		/* More waiters than there is room for: the kernel wakes them all. */
+		if (shm_watch_rx(&queue->ring, watch_of(set, bit)) < 0)
+			udp_stop(queue);
+	}
+	datagram_leave(d);
+	return 0;
+}
+
+void datagram_unwatch(pulc_stream *s, pulc_waitset *set, unsigned bit)
+{
+	struct datagram *d = s->datagram;
+	struct udp_flow *queue;
+
+	datagram_enter(d);
+	EACH_WATCHED(d, queue)
+	shm_unwatch(&queue->ring, watch_of(set, bit));
+	datagram_leave(d);
+}
+
+uint64_t datagram_patience(pulc_stream *s, pulc_waitset *set)
+{
+	struct datagram *d = s->datagram;
+	uint64_t patience = set->nsec_patience, check;
+	struct udp_flow *queue;
+	bool known = false;
+
+	datagram_enter(d);
+	check = datagram_check_peer(s);
+	EACH_WATCHED(d, queue)
+	{
+		known = shm_slab_is_acquainted(&flow_of(queue)->peer_slab->map, set->client,
+					       set->index);
+		if (!known)
+			break;
+	}
+	datagram_leave(d);
+	if (known)
+		return check;
+	set->nsec_patience = MIN(patience * 2, (uint64_t)NSEC_PATIENCE_MAX);
+	return MIN(patience, check);
+}
+
+void datagram_rouse(pulc_stream *s)
+{
+	struct datagram *d = s->datagram;
+	uint64_t watches[SHM_N_WATCHES];
+	struct udp_flow *queue;
+	size_t n;
+
+	EACH_WATCHED(d, queue)
+	{
+		n = shm_watches(&queue->ring, watches);
+		for (size_t i = 0; i < n; i++)
+			waitset_tell(watches[i]);
+	}
+}
+
+/* This thread's processor is told to whoever answers; true if the only sender last ran on it. */
+bool datagram_peer_here(pulc_stream *s)
+{
+	struct datagram *d = s->datagram;
+	uint32_t cpu = this_cpu(), n = 0;
+	struct udp_flow *queue;
+	bool here = false;
+
+	datagram_enter(d);
+	EACH_WATCHED(d, queue)
+	{
+		shm_ran_on(&queue->ring, cpu);
+		here = shm_peer_ran_on(&queue->ring, cpu);
+		n += !flow_of(queue)->sends;
+	}
+	datagram_leave(d);
+	return here && n == 1;
+}
+
+/* ---- one call ----------------------------------------------------------------------------------- */
+
+static inline bool has_datagram(pulc_stream *s)
+{
+	bool has;
+
+	datagram_enter(s->datagram);
+	has = udp_has_datagram(&s->datagram->rx);
+	datagram_leave(s->datagram);
+	return has;
+}
+
+static bool memory(pulc_stream *s, const struct wait *w)
+{
+	(void)w;
+	return has_datagram(s) ||
+	       UNLIKELY(atomic_load_explicit(&s->datagram->lost, memory_order_relaxed));
+}
+
+static short kernel_events(pulc_stream *s, const struct wait *w)
+{
+	(void)s;
+	return (short)(w->events | POLLERR | POLLHUP);
+}
+
+static bool kernel(pulc_stream *s, int fd, const struct wait *w)
+{
+	struct pollfd p = { .fd = fd, .events = kernel_events(s, w) };
+	struct timespec now = { 0, 0 };
+
+	return raw_ppoll(&p, 1, &now) > 0;
+}
+
+/* Trying again will tell. */
+static void kernel_said(pulc_stream *s, int fd, const struct wait *w)
+{
+	(void)fd;
+	(void)w;
+	atomic_store(&s->datagram->rx.first_in_kernel, UDP_UNKNOWN);
+}
+
+struct wait datagram_wait_begin(uint64_t usec_timeout)
+{
+	static const struct wait_way way = { memory, kernel, kernel_events, kernel_said };
+
+	return wait_begin(&way, POLLIN, usec_timeout);
+}
+
+/* The answer to what came will go where the last one went, and that one's receiver has the line. */
+static inline void expect_to_answer(pulc_stream *s)
+{
+	struct flow *f;
+
+	datagram_enter(s->datagram);
+	f = atomic_load_explicit(&s->datagram->last_sent, memory_order_relaxed);
+	if (f)
+		shm_expect_to_send(&f->queue.ring);
+	datagram_leave(s->datagram);
+}
+
+static inline bool spin_briefly(pulc_stream *s)
+{
+	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
+		if (has_datagram(s)) {
+			expect_to_answer(s);
+			return true;
+		}
+		cpu_relax();
+	}
+	return false;
+}
+
+int datagram_wait(pulc_stream *s, int fd, struct wait *w)
+{
+	uint64_t budget = wait_budget(s);
+
+	if (budget && spin_briefly(s)) {
+		wait_paid();
+		return 0;
+	}
+	if (kernel(s, fd, w))
+		return 0;
+	return wait_for(s, fd, w, budget);
+}
+
+void datagram_tell(struct udp_flow *queue, unsigned did)
+{
+	struct shm_stream *ring = &queue->ring;
+
+	if ((did & UDP_SENT) && UNLIKELY(shm_due_rx(ring, shm_peer_notice(ring))))
+		wait_tell(ring, shm_collect_rx);
+	if ((did & UDP_TAKEN) && UNLIKELY(shm_due_tx(ring)))
+		wait_tell(ring, shm_collect_tx);
+}

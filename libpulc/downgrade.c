@@ -1,0 +1,76 @@
+/*
+ * Back to the kernel: for whatever can't be served from a ring.
+ *
+ * The tcp protocol does it (tcp_return.c): our bytes stay in our ring for the peer to read, what we have not yet
+ * received the peer sends once more through the kernel when it next looks. Nothing depends on when that is. But a
+ * program that has just been told of bytes expects to find them, so we wake the peer and wait a moment.
+ *
+ * What it leaves behind can still be read by a process under PULC, if the ring's bytes are what a program wants: the
+ * label stays until they have gone the other way.
+ *
+ * With both ends in one thread nobody else could look: then we act for the other end.
+ */
+#include <errno.h>
+#include <sys/single_threaded.h>
+
+#include "clock.h"
+#include "label.h"
+#include "macros.h"
+#include "private.h"
+#include "rawsys.h"
+
+/* What the peer is given to make room for, or to return, bytes; and how often we look. */
+#define NSEC_MOMENT (20 * 1000 * NSEC_PER_USEC)
+#define NSEC_PAUSE (100 * NSEC_PER_USEC)
+
+static struct pulc_stream *searched;
+
+/* The other end of the stream that is searched for, if it is ours: under the client lock. */
+static void return_here(struct pulc_stream *other)
+{
+	if (other != searched && other->conn == searched->conn && pulc_stream_attached(other) &&
+	    stream_owns(other, other->fd))
+		(void)tcp_return(&other->tcp, other->fd);
+}
+
+static void act_for_peer(struct pulc_stream *s)
+{
+	if (!__libc_single_threaded || !client_lock())
+		return;
+	searched = s;
+	stream_list_each(return_here);
+	client_unlock();
+}
+
+static void pause_briefly(void)
+{
+	struct timespec pause = timespec_from_nsec(NSEC_PAUSE);
+
+	(void)raw_ppoll(NULL, 0, &pause);
+}
+
+void stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
+{
+	uint64_t deadline = nsec_now() + NSEC_MOMENT;
+	int e = tcp_leave(&s->tcp, fd);
+
+	if (for_good)
+		tcp_leave_for_good(&s->tcp);
+
+	while (e == -EAGAIN && nsec_now() < deadline) {
+		pause_briefly();
+		e = tcp_leave(&s->tcp, fd);
+	}
+	if (e == -ECONNRESET || e == -EBADMSG)
+		(void)raw_shutdown(fd, SHUT_RDWR);
+	if (e < 0) {
+		tcp_keep_on_kernel(&s->tcp);
+		return;
+	}
+	stream_tell_all(s);
+	act_for_peer(s);
+	while (!tcp_is_returned(&s->tcp) && nsec_now() < deadline)
+		pause_briefly();
+	if (tcp_is_returned(&s->tcp))
+		label_clear(fd);
+}

@@ -1,0 +1,176 @@
+/*
+ * PULC's own descriptors, out of the program's way.
+ *
+ * A program may count on getting the lowest free number, may close everything that it does not know,
+ * and may claim any number with dup2. So our descriptors live in a small window of high numbers, and each is
+ * remembered with the variable that holds it. The window starts below the soft limit of
+ * descriptors, but never so high that the kernel's table for this process becomes large: a table of a
+ * million entries costs 8 MiB and is copied by every fork.
+ *
+ * A program that lowers its limit below the window (memcached does) gets a further window below the new limit; what
+ * lives in the old one stays there. Windows may overlap: a number belongs to the oldest one that covers it.
+ *
+ * A number inside a window that the program got on its own is not ours: homes[] tells.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+
+#include <pulc/fds.h>
+
+#include "cleanup.h"
+#include "macros.h"
+
+#define N_WINDOW 512
+#define WINDOW_HIGHEST 3584
+/* The first, and one for each time that the limit falls below all of them. */
+#define N_WINDOWS 4
+
+static struct window {
+	_Atomic int first; /* lowest number, 0: not used yet */
+	int *_Atomic homes[N_WINDOW];
+} windows[N_WINDOWS];
+
+static int first_of(const struct window *w)
+{
+	return atomic_load_explicit(&w->first, memory_order_acquire);
+}
+
+/* An eighth of a small limit is all we take. */
+static int window_for_limit(void)
+{
+	struct rlimit limit = { .rlim_cur = 1024 };
+
+	(void)raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit, 0, 0);
+	if (limit.rlim_cur > WINDOW_HIGHEST / 7 * 8)
+		return WINDOW_HIGHEST;
+	return MAX((int)(limit.rlim_cur - limit.rlim_cur / 8), 16);
+}
+
+/* Where the window begins that the present limit allows; -EMFILE: too many have been used up. */
+static int window_begin(void)
+{
+	int wanted = window_for_limit(), first;
+
+	for (struct window *w = windows; w < windows + N_WINDOWS; w++) {
+		first = 0;
+		if (atomic_compare_exchange_strong(&w->first, &first, wanted) || first <= wanted)
+			return first ? first : wanted;
+	}
+	return -EMFILE;
+}
+
+/* A duplicate of fd at a high number, or a negative errno. */
+static int duplicate(int fd)
+{
+	int first = window_begin();
+
+	return first < 0 ? first : raw_fcntl(fd, F_DUPFD_CLOEXEC, first);
+}
+
+static int *_Atomic *home_of(int fd)
+{
+	int first;
+
+	for (struct window *w = windows; w < windows + N_WINDOWS; w++) {
+		first = first_of(w);
+		if (first != 0 && fd >= first && fd < first + N_WINDOW)
+			return &w->homes[fd - first];
+	}
+	return NULL;
+}
+
+PULC_EXPORT int pulc_fd_adopt(int *fd)
+{
+	int high = duplicate(*fd);
+	int *_Atomic *home;
+
+	(void)raw_close(*fd);
+	*fd = -1;
+	if (high < 0)
+		return high == -EINVAL ? -EMFILE : high;
+	home = home_of(high);
+	if (!home) {
+		(void)raw_close(high);
+		return -EMFILE;
+	}
+	*fd = high;
+	atomic_store_explicit(home, fd, memory_order_release);
+	return 0;
+}
+
+PULC_EXPORT void pulc_fd_rehome(int *from, int *to)
+{
+	int *_Atomic *home = home_of(*from);
+
+	*to = *from;
+	if (home)
+		atomic_store_explicit(home, to, memory_order_release);
+	*from = -1;
+}
+
+PULC_EXPORT void pulc_fd_release(int *fd)
+{
+	int *_Atomic *home = home_of(*fd);
+
+	if (*fd < 0)
+		return;
+	if (home)
+		atomic_store_explicit(home, NULL, memory_order_release);
+	(void)raw_close(*fd);
+	*fd = -1;
+}
+
+PULC_EXPORT bool pulc_fd_is_own(int fd)
+{
+	int *_Atomic *home = home_of(fd);
+
+	return home && atomic_load_explicit(home, memory_order_acquire);
+}
+
+/* The lowest own number >= from in one window, or INT_MAX. */
+static int next_in(const struct window *w, int from)
+{
+	int first = first_of(w);
+
+	if (first == 0)
+		return INT_MAX;
+	for (int fd = MAX(from, first); fd < first + N_WINDOW; fd++)
+		if (pulc_fd_is_own(fd))
+			return fd;
+	return INT_MAX;
+}
+
+PULC_EXPORT int pulc_fd_next_own(int from)
+{
+	int lowest = INT_MAX;
+
+	for (const struct window *w = windows; w < windows + N_WINDOWS; w++)
+		lowest = MIN(lowest, next_in(w, from));
+	return lowest == INT_MAX ? -1 : lowest;
+}
+
+PULC_EXPORT int pulc_fd_evict(int fd)
+{
+	int *_Atomic *home = home_of(fd), *_Atomic * next;
+	int *holder = home ? atomic_load_explicit(home, memory_order_acquire) : NULL;
+	int moved;
+
+	if (!holder)
+		return 0;
+	moved = duplicate(fd);
+	if (moved < 0)
+		return moved;
+	next = home_of(moved);
+	if (!next) {
+		(void)raw_close(moved);
+		return -EMFILE;
+	}
+	atomic_store_explicit(next, holder, memory_order_release);
+	*holder = moved;
+	atomic_store_explicit(home, NULL, memory_order_release);
+	(void)raw_close(fd);
+	return 0;
+}

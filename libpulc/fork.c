@@ -1,0 +1,78 @@
+/*
+ * fork: two processes, one family.
+ *
+ * Rings and the state of a side are shared mappings and go on working in the child at once. What
+ * belongs to a process alone does not: its channel, its number, its boards and bells, its thread id. The child
+ * drops them and becomes a client of its own when it first needs psid. Upgraded connections gain a
+ * holder before the fork, so that the count is never too low; sockets not yet upgraded are entered in the
+ * nursery under the child's id.
+ *
+ * Not seen here: vfork, posix_spawn and raw clone. Their children live in the parent's memory or do not
+ * come back to this library before they exec.
+ *
+ * Source: pulc-1998, 4.6.3 (fork: both sockets share the port, its count is incremented).
+ */
+#include <pthread.h>
+
+#include "datagram.h"
+#include "lock.h"
+#include "log.h"
+#include "private.h"
+#include "rawsys.h"
+#include "upgrade.h"
+
+static void add_holder(struct pulc_stream *s)
+{
+	s->handler->forking(s);
+}
+
+static void enter_child(struct pulc_stream *s)
+{
+	s->handler->forked(s);
+}
+
+static bool locked;
+
+static void before(void)
+{
+	locked = client_lock();
+	if (!locked)
+		return;
+	shm_forks++;
+	stream_list_each(add_holder);
+	nursery_fork_begins();
+}
+
+static void in_parent(void)
+{
+	if (locked)
+		client_unlock();
+}
+
+/* Descriptors that we shall need pass through the lowest number now, while nobody looks. */
+static void prepare(void)
+{
+	client_prepare();
+	waitset_prepare();
+}
+
+static void in_child(void)
+{
+	shm_self_forget();
+	/* Now: a sandbox may come before the first lock, and forbid what this asks the kernel. */
+	shm_self_init();
+	signals_forked();
+	client_forked();
+	waitset_forked();
+	datagram_kernel_forked();
+	stream_list_each(enter_child);
+	nursery_fork_done();
+	prepare();
+}
+
+static __attribute__((constructor)) void start(void)
+{
+	pulc_log_init();
+	prepare();
+	(void)pthread_atfork(before, in_parent, in_child);
+}

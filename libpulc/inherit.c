@@ -1,0 +1,141 @@
+/*
+ * Taking up a connection that this process holds by its socket alone.
+ *
+ * The socket proves that we hold it; psid reads its cookie, finds the side and gives us its memory, by the same
+ * message that upgrades a connection. Everything else of a side lies in that memory: positions, modes, locks. Which end we are
+ * the kernel's counters tell, where anything was sent.
+ *
+ * The caller is in a data call that can't go on without the answer, so this is the one dialogue with psid that is waited
+ * for. If it comes to nothing the bytes are lost to us. Then the connection is reset: a program must not
+ * read the kernel's part as if it were all.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <pulc/process.h>
+
+#include "clock.h"
+#include "log.h"
+#include "macros.h"
+#include "private.h"
+#include "rawsys.h"
+#include "tcp_count.h"
+#include "upgrade.h"
+
+/* A psid that does not answer within this is taken for dead. */
+#define NSEC_PATIENCE (5 * NSEC_PER_SEC)
+/* Between attempts, while the other side has not come back to a new psid. */
+#define NSEC_AGAIN (5 * 1000 * NSEC_PER_USEC)
+
+/* One step of the dialogue. 0: attached; -EAGAIN: not yet; else it has failed. */
+static int step(struct pulc_stream *s, int *ret_channel)
+{
+	int e = 0;
+
+	if (!client_lock())
+		return -EBUSY;
+	if (atomic_load(&s->state) == STREAM_FRESH && nsec_now() >= s->nsec_renew) {
+		e = client_attach();
+		if (e == 0)
+			e = upgrade_ask_again(s);
+	}
+	client_look();
+	*ret_channel = client_channel();
+	if (pulc_stream_attached(s))
+		e = 0;
+	else if (atomic_load(&s->state) == STREAM_NEVER)
+		e = -ESTALE;
+	else if (e == 0)
+		e = -EAGAIN;
+	client_unlock();
+	return e;
+}
+
+static int wait_for_answer(struct pulc_stream *s)
+{
+	uint64_t deadline = nsec_now() + NSEC_PATIENCE;
+	struct timespec most = timespec_from_nsec(NSEC_AGAIN);
+	struct pollfd p = { .events = POLLIN };
+	int e;
+
+	while ((e = step(s, &p.fd)) == -EAGAIN) {
+		if (nsec_now() >= deadline)
+			return -ETIMEDOUT;
+		(void)raw_ppoll(&p, 1, &most);
+	}
+	return e;
+}
+
+static void reset(int fd)
+{
+	struct sockaddr unspecified = { .sa_family = AF_UNSPEC };
+
+	(void)raw_syscall(SYS_connect, fd, &unspecified, sizeof(unspecified), 0, 0, 0);
+}
+
+PULC_EXPORT int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
+{
+	socklen_t len = sizeof(uint64_t);
+	enum pulc_role role = tcp_count_role(fd);
+	struct pulc_stream *s;
+	int e;
+
+	e = pulc_stream_new(fd, role, &s);
+	if (e < 0)
+		return e;
+	(void)raw_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &s->cookie, &len);
+	s->inherited = true;
+	s->tcp.no_switch = role == 0;
+	e = wait_for_answer(s);
+	pulc_log("connection %d is inherited: %d", fd, e);
+	if (e < 0) {
+		reset(fd);
+		atomic_store(&s->state, STREAM_NEVER);
+		(void)pulc_stream_unref(s);
+		return e;
+	}
+	*ret_stream = s;
+	return 0;
+}
+
+/* ---- which stream is it? ------------------------------------------------------------------------ */
+
+static struct {
+	uint64_t cookie;
+	struct pulc_stream *stream;
+} search;
+
+static void compare(struct pulc_stream *s)
+{
+	if (pulc_stream_attached(s) && s->cookie == search.cookie)
+		search.stream = s;
+}
+
+PULC_EXPORT pulc_stream *pulc_stream_of(int fd)
+{
+	socklen_t len = sizeof(uint64_t);
+	struct pulc_stream *found = NULL;
+	uint64_t cookie;
+
+	if (raw_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) < 0 || !client_lock())
+		return NULL;
+	search.cookie = cookie;
+	search.stream = NULL;
+	stream_list_each(compare);
+	if (search.stream)
+		found = pulc_stream_ref(search.stream);
+	client_unlock();
+	return found;
+}
+
+PULC_EXPORT bool pulc_can_be_inherited(void)
+{
+	bool can;
+
+	if (!client_lock())
+		return false;
+	client_look();
+	can = client_attach() == 0 && client_is_itself();
+	client_unlock();
+	return can;
+}

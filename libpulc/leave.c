@@ -1,0 +1,117 @@
+/*
+ * Who holds a side: counted by those who pass it on or leave.
+ *
+ * The count is raised before another process can hold the side, and lowered by closing. Two ways of leaving close
+ * nothing that we could see: exec, for descriptors that are close-on-exec, and the end of a process. A count that
+ * stays too high does no harm but that of a shared side: locks are taken in full, and a sleeping peer looks now and then. A
+ * count that reaches 0 means closed, which only closing says: the last holder leaves it at 1.
+ *
+ * A process that ends also pays what its peers are owed: bytes in its rings that they left behind.
+ */
+#include <pulc/process.h>
+
+#include "macros.h"
+#include "private.h"
+#include "rawsys.h"
+#include "upgrade.h"
+
+static bool is_shared_tcp(const struct pulc_stream *s)
+{
+	return s->handler == &stream_handler && pulc_stream_attached(s);
+}
+
+PULC_EXPORT void pulc_stream_passes(pulc_stream *s)
+{
+	if (is_shared_tcp(s))
+		shm_add_holder(&s->tcp.ring);
+}
+
+PULC_EXPORT void pulc_stream_shared_with(pulc_stream *s, int pid)
+{
+	nursery_share(s->nursery, pid);
+}
+
+static int new_holder;
+
+static void share(struct pulc_stream *s)
+{
+	if (!pulc_stream_attached(s))
+		nursery_share(s->nursery, new_holder);
+}
+
+PULC_EXPORT void pulc_streams_shared_with(int pid)
+{
+	if (!client_lock())
+		return;
+	new_holder = pid;
+	stream_list_each(share);
+	client_unlock();
+}
+
+PULC_EXPORT void pulc_spawn_begins(void)
+{
+	nursery_spawn_begins();
+}
+
+PULC_EXPORT void pulc_spawn_done(void)
+{
+	nursery_spawn_done();
+}
+
+/* ---- leaving ------------------------------------------------------------------------------------ */
+
+/* Under the client lock. */
+static void leave(struct pulc_stream *s)
+{
+	if (s->left || (pulc_stream_attached(s) && !is_shared_tcp(s)))
+		return;
+	if (!pulc_stream_attached(s)) {
+		nursery_leave(s->nursery);
+		s->left = true;
+	} else if (shm_drop_holder(&s->tcp.ring)) {
+		s->left = true;
+		upgrade_closed(s->conn);
+	}
+}
+
+PULC_EXPORT void pulc_stream_leaves(pulc_stream *s)
+{
+	if (!client_lock())
+		return;
+	leave(s);
+	client_unlock();
+}
+
+PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
+{
+	if (!client_lock())
+		return;
+	if (s->left && pulc_stream_attached(s)) {
+		shm_add_holder(&s->tcp.ring);
+		upgrade_adopt();
+	} else if (s->left) {
+		nursery_share(s->nursery, raw_getpid());
+	}
+	s->left = false;
+	client_unlock();
+}
+
+static void pay(struct pulc_stream *s)
+{
+	if (is_shared_tcp(s) && tcp_owes(&s->tcp) && stream_owns(s, s->fd))
+		tcp_return_all(&s->tcp, s->fd);
+}
+
+PULC_EXPORT void pulc_process_ends(void)
+{
+	if (raw_getpid() != client_pid() || !client_lock())
+		return;
+	stream_list_each(pay);
+	stream_list_each(leave);
+	client_unlock();
+}
+
+static __attribute__((destructor)) void end(void)
+{
+	pulc_process_ends();
+}

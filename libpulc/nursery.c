@@ -1,0 +1,215 @@
+/*
+ * Who holds a socket before its upgrade.
+ *
+ * After the upgrade all state that a family of processes shares lies in the side's area. Before it
+ * there is no area, and one thing must be known: whether another process may hold the same socket,
+ * for it would go on reading and writing the kernel. So each tracked socket has an entry in a
+ * small memory that forked children share: the ids of the processes that hold it. A holder that is gone without leaving
+ * is found out by asking the kernel whether the process exists.
+ *
+ * An entry with more holders than it has room for counts as shared for ever: staying on the kernel is always right.
+ * A child made by vfork or posix_spawn lives in its parent's memory until it execs; the program that it becomes is
+ * counted by what it is given (leave.c), until it ends.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <pulc/process.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "private.h"
+#include "rawsys.h"
+
+#define N_ENTRIES 65536u
+#define N_HOLDERS 4
+/* Entries looked at for a free one; and as many once more for one whose holders are dead. */
+#define N_TRIES 64
+
+/* A child that has not said within this that it runs never will. */
+#define NSEC_FORK (NSEC_PER_SEC)
+
+struct entry {
+	_Atomic uint32_t pids[N_HOLDERS];
+};
+
+/* Entry 0 is no socket's: it counts the forks under way. */
+struct forks {
+	_Atomic uint32_t n;
+	uint32_t reserved;
+	_Atomic uint64_t nsec_last;
+};
+
+static_assert(sizeof(struct forks) == sizeof(struct entry), "entry 0");
+
+static struct entry *_Atomic nursery;
+
+static struct entry *nursery_get(void)
+{
+	struct entry *e = atomic_load_explicit(&nursery, memory_order_acquire), *expected = NULL;
+	long p;
+
+	if (e)
+		return e;
+	p = raw_syscall(SYS_mmap, NULL, N_ENTRIES * sizeof(struct entry), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p < 0 && p > -4096)
+		return NULL;
+	e = (struct entry *)p;
+	if (atomic_compare_exchange_strong(&nursery, &expected, e))
+		return e;
+	(void)raw_syscall(SYS_munmap, p, N_ENTRIES * sizeof(struct entry), 0, 0, 0, 0);
+	return expected;
+}
+
+static bool add(struct entry *e, uint32_t pid)
+{
+	uint32_t nobody;
+
+	for (unsigned i = 0; i < N_HOLDERS; i++) {
+		nobody = 0;
+		if (atomic_compare_exchange_strong(&e->pids[i], &nobody, pid))
+			return true;
+	}
+	return false;
+}
+
+static bool is_gone(uint32_t pid)
+{
+	return raw_syscall(SYS_kill, pid, 0, 0, 0, 0, 0) == -ESRCH;
+}
+
+/* Forgets holders that are gone. True: nobody is left. */
+static bool is_empty(struct entry *e, bool look_for_dead)
+{
+	uint32_t pid;
+	bool empty = true;
+
+	for (unsigned i = 0; i < N_HOLDERS; i++) {
+		pid = atomic_load(&e->pids[i]);
+		if (pid && look_for_dead && is_gone(pid))
+			(void)atomic_compare_exchange_strong(&e->pids[i], &pid, 0);
+		empty &= atomic_load(&e->pids[i]) == 0;
+	}
+	return empty;
+}
+
+/* Only a holder adds others, so an entry without any is taken by its first word. */
+static bool take(struct entry *e, uint32_t pid, bool look_for_dead)
+{
+	uint32_t nobody = 0;
+
+	return is_empty(e, look_for_dead) &&
+	       atomic_compare_exchange_strong(&e->pids[0], &nobody, pid);
+}
+
+uint32_t nursery_enter(void)
+{
+	static _Atomic uint32_t hint;
+	struct entry *all = nursery_get();
+	uint32_t pid = (uint32_t)raw_getpid(), i;
+
+	for (uint32_t n = 0; all && n < 2 * N_TRIES; n++) {
+		i = atomic_fetch_add_explicit(&hint, 1, memory_order_relaxed) % (N_ENTRIES - 1) + 1;
+		if (take(&all[i], pid, n >= N_TRIES))
+			return i;
+	}
+	return 0;
+}
+
+/* Somebody unknown counts only for as long as somebody known does. */
+static void forget_anybody(struct entry *e)
+{
+	uint32_t pids[N_HOLDERS];
+
+	for (unsigned i = 0; i < N_HOLDERS; i++) {
+		pids[i] = atomic_load(&e->pids[i]);
+		if (pids[i] > PULC_ANYBODY)
+			return;
+	}
+	for (unsigned i = 0; i < N_HOLDERS; i++)
+		(void)atomic_compare_exchange_strong(&e->pids[i], &pids[i], 0);
+}
+
+void nursery_leave(uint32_t entry)
+{
+	struct entry *all = nursery_get();
+	uint32_t pid = (uint32_t)raw_getpid(), expected;
+
+	for (unsigned i = 0; all && entry && i < N_HOLDERS; i++) {
+		expected = pid;
+		if (atomic_compare_exchange_strong(&all[entry].pids[i], &expected, 0)) {
+			forget_anybody(&all[entry]);
+			return;
+		}
+	}
+}
+
+void nursery_share(uint32_t entry, int child)
+{
+	struct entry *all = nursery_get();
+
+	if (all && entry && !add(&all[entry], (uint32_t)child))
+		atomic_store(&all[entry].pids[0], PULC_ANYBODY);
+}
+
+void nursery_fork_begins(void)
+{
+	struct forks *forks = (struct forks *)nursery_get();
+
+	if (!forks)
+		return;
+	atomic_store(&forks->nsec_last, nsec_now());
+	(void)atomic_fetch_add(&forks->n, 1);
+}
+
+void nursery_fork_done(void)
+{
+	struct forks *forks = (struct forks *)nursery_get();
+
+	if (forks)
+		(void)atomic_fetch_sub(&forks->n, 1);
+}
+
+static _Atomic uint32_t n_spawning;
+
+void nursery_spawn_begins(void)
+{
+	(void)atomic_fetch_add(&n_spawning, 1);
+}
+
+void nursery_spawn_done(void)
+{
+	(void)atomic_fetch_sub(&n_spawning, 1);
+}
+
+/* Between a fork and its child's first steps somebody holds the socket whom no entry names. */
+static bool fork_under_way(void)
+{
+	struct forks *forks = (struct forks *)nursery_get();
+
+	if (atomic_load(&forks->n) == 0)
+		return false;
+	if (nsec_now() - atomic_load(&forks->nsec_last) < NSEC_FORK)
+		return true;
+	atomic_store(&forks->n, 0);
+	return false;
+}
+
+bool nursery_alone(uint32_t entry)
+{
+	struct entry *all = nursery_get();
+	uint32_t me = (uint32_t)raw_getpid(), pid;
+
+	if (!all || !entry || fork_under_way() || atomic_load(&n_spawning))
+		return false;
+	for (unsigned i = 0; i < N_HOLDERS; i++) {
+		pid = atomic_load(&all[entry].pids[i]);
+		if (pid == 0 || pid == me)
+			continue;
+		if (!is_gone(pid))
+			return false;
+		(void)atomic_compare_exchange_strong(&all[entry].pids[i], &pid, 0);
+	}
+	return true;
+}

@@ -1,0 +1,178 @@
+/*
+ * Waking other processes.
+ *
+ * A watch names (client, board, bit). Whoever publishes data or space for it sets the bit on that
+ * board and rings the bell if the owner sleeps. Board and bell come by psid's Introduce; to make
+ * known that we can ring it ourselves, we say so in every slab that we own (shm_slab_acquaint): a
+ * sleeper reads that before it trusts the bell for ever. Lacking them we ask psid to ring.
+ *
+ * Lookups happen with each wake-up, changes hardly ever: a fixed hash of atomic pointers, filled
+ * under the client lock, never freed while the process lives except for bells, whose numbers are
+ * re-read on use. A bell is non-blocking: a hostile owner can fill it, which costs that owner its wake-ups.
+ *
+ * Source: pulc-1998, 4.7 (passive scheduling: a waiting process is inactive until its partner has
+ * something for it).
+ */
+#include "peers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include <pulc/fds.h>
+
+#include "board.h"
+#include "client.h"
+#include "log.h"
+#include "macros.h"
+#include "rawsys.h"
+#include "slabs.h"
+
+#define N_BUCKETS 256
+/* Beyond so many foreign bells psid rings. */
+#define N_BELLS_MAX 320
+
+struct peer {
+	struct peer *next;
+	_Atomic uint32_t client; /* 0: gone, may be reused */
+	struct shm_boards *_Atomic boards;
+	struct shm_boards
+		*retired; /* of the client before: another thread may still be setting a bit */
+	int bells[SHM_N_BOARDS]; /* -1: not known */
+};
+
+static struct peer *_Atomic buckets[N_BUCKETS];
+static unsigned n_bells;
+
+static struct peer *find(uint32_t client)
+{
+	struct peer *p = atomic_load_explicit(&buckets[client % N_BUCKETS], memory_order_acquire);
+
+	while (p && atomic_load_explicit(&p->client, memory_order_acquire) != client)
+		p = p->next;
+	return p;
+}
+
+static struct peer *find_or_make(uint32_t client)
+{
+	struct peer *p = find(client);
+	long mem;
+
+	if (p)
+		return p;
+	p = atomic_load_explicit(&buckets[client % N_BUCKETS], memory_order_relaxed);
+	while (p && atomic_load_explicit(&p->client, memory_order_relaxed) != 0)
+		p = p->next;
+	if (p) {
+		atomic_store_explicit(&p->client, client, memory_order_release);
+		return p;
+	}
+	mem = raw_syscall(SYS_mmap, NULL, sizeof(*p), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (mem < 0 && mem > -4096)
+		return NULL;
+	p = (struct peer *)mem;
+	for (unsigned i = 0; i < SHM_N_BOARDS; i++)
+		p->bells[i] = -1;
+	atomic_store_explicit(&p->client, client, memory_order_relaxed);
+	p->next = atomic_load_explicit(&buckets[client % N_BUCKETS], memory_order_relaxed);
+	atomic_store_explicit(&buckets[client % N_BUCKETS], p, memory_order_release);
+	return p;
+}
+
+/* Keeps the bell if it is one and there is room. */
+static bool keep_bell(struct peer *p, uint32_t board, int bell)
+{
+	int flags = raw_fcntl(bell, F_GETFL, 0);
+
+	if (p->bells[board] >= 0 || n_bells >= N_BELLS_MAX || flags < 0 ||
+	    raw_fcntl(bell, F_SETFL, flags | O_NONBLOCK) < 0) {
+		(void)raw_close(bell);
+		return p->bells[board] >= 0;
+	}
+	p->bells[board] = bell;
+	if (pulc_fd_adopt(&p->bells[board]) < 0)
+		return false;
+	n_bells++;
+	return true;
+}
+
+void peers_introduce(uint32_t client, uint32_t board, struct shm_boards *boards, int bell)
+{
+	struct peer *p = board < SHM_N_BOARDS ? find_or_make(client) : NULL;
+
+	if (!p) {
+		shm_boards_unmap(boards);
+		(void)raw_close(bell);
+		return;
+	}
+	if (boards) {
+		if (!atomic_load_explicit(&p->boards, memory_order_relaxed))
+			atomic_store_explicit(&p->boards, boards, memory_order_release);
+		else
+			shm_boards_unmap(boards);
+	}
+	if (keep_bell(p, board, bell) && p->boards)
+		slabs_acquaint(client, board);
+}
+
+void peers_gone(uint32_t client)
+{
+	struct peer *p = find(client);
+	struct shm_boards *boards;
+
+	if (!p)
+		return;
+	for (unsigned i = 0; i < SHM_N_BOARDS; i++)
+		if (p->bells[i] >= 0) {
+			pulc_fd_release(&p->bells[i]);
+			n_bells--;
+		}
+	boards = atomic_exchange(&p->boards, NULL);
+	shm_boards_unmap(p->retired);
+	p->retired = boards;
+	atomic_store_explicit(&p->client, 0, memory_order_release);
+	slabs_forget(client);
+}
+
+static void ask_psid(uint64_t watch)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__Ring ring = PULC__WIRE__RING__INIT;
+
+	ring.client = SHM_WATCH_CLIENT(watch);
+	ring.board = SHM_WATCH_BOARD(watch);
+	ring.bit = SHM_WATCH_BIT(watch);
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_RING;
+	msg.ring = &ring;
+	(void)client_send(&msg, NULL, 0);
+}
+
+/* True if we could do it ourselves. */
+static bool tell_directly(uint64_t watch)
+{
+	uint32_t board = SHM_WATCH_BOARD(watch);
+	struct peer *p = board < SHM_N_BOARDS ? find(SHM_WATCH_CLIENT(watch)) : NULL;
+	struct shm_boards *boards = p ? atomic_load_explicit(&p->boards, memory_order_acquire)
+				      : NULL;
+	const uint64_t one = 1;
+
+	if (!boards || p->bells[board] < 0)
+		return false;
+	if (shm_board_set(shm_board_of(boards, board), SHM_WATCH_BIT(watch)))
+		(void)raw_write(p->bells[board], &one, sizeof(one));
+	return true;
+}
+
+void peers_tell(uint64_t watch)
+{
+	if (LIKELY(tell_directly(watch)) || !client_lock())
+		return;
+	/* A forked child may have told nobody of itself yet. */
+	(void)client_attach();
+	client_look();
+	if (!tell_directly(watch))
+		ask_psid(watch);
+	client_unlock();
+}

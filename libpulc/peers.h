@@ -1,0 +1,16 @@
+/* Other clients' wait sets: their boards and bells, so that we can wake them without psid. */
+#ifndef PULC_LIB_PEERS_H
+#define PULC_LIB_PEERS_H
+
+#include <stdint.h>
+
+struct shm_boards;
+
+/* Under the client lock. Ownership: boards and bell move here. boards may be NULL when known already. */
+void peers_introduce(uint32_t client, uint32_t board, struct shm_boards *boards, int bell);
+void peers_gone(uint32_t client);
+
+/* Sets the watch's bit and, if its owner sleeps, rings; by psid where we lack board or bell. No lock held. */
+void peers_tell(uint64_t watch);
+
+#endif

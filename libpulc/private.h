@@ -1,0 +1,159 @@
+/* What the files of libpulc know of a stream and of each other, under the public types. */
+#ifndef PULC_LIB_PRIVATE_H
+#define PULC_LIB_PRIVATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pulc/stream.h>
+
+#include "client.h"
+#include "signals.h"
+#include "handler.h"
+#include "slabs.h"
+#include "tcp.h"
+
+/* Where a stream stands on its way off the kernel. Moves forward only, but for a lost psid: back to FRESH. */
+enum stream_state {
+	STREAM_FRESH,	 /* counts data calls */
+	STREAM_HINTED,	 /* psid knows it, or was told why not */
+	STREAM_GIVEN,	 /* the socket is on its way to psid and back */
+	STREAM_ATTACHED, /* both sides' memory is mapped; tcp decides byte by byte */
+	STREAM_NEVER,	 /* stays on the kernel */
+};
+
+struct pulc_stream {
+	const struct handler *handler;
+	struct tcp tcp;
+	struct datagram *datagram; /* of a UDP socket; tcp and the like mean nothing then */
+	_Atomic int state;
+	_Atomic uint32_t n_refs;
+	uint32_t n_calls;
+	int fd;	 /* the descriptor that a call last used */
+	int pid; /* the process that attached it */
+	enum pulc_role role;
+	uint64_t token;
+	uint64_t conn;
+	uint64_t cookie;     /* of the socket, once hinted */
+	uint64_t nsec_look;  /* when the channel was last looked at on its behalf */
+	uint64_t nsec_renew; /* a hint is repeated not before */
+	uint32_t nursery;    /* index of its entry there, 0: none */
+	bool told;	     /* psid has an entry under this token */
+	bool inherited;	     /* by exec or the like: upgraded before this process knew of it */
+	bool left;	     /* no holder any more, though not closed */
+	struct slab *own_slab, *peer_slab;
+	struct pulc_stream *hash_next;
+	struct pulc_stream *next, *prev; /* all streams of the process, for fork */
+	struct pulc_stream *attached_next;
+	void *user;
+};
+
+struct pulc_waitset {
+	struct shm_board *board;
+	uint32_t client;
+	uint32_t index;
+	int bell;
+	uint32_t generation; /* of the client, when it was announced */
+	int pid;
+	uint64_t nsec_patience;
+	bool rung; /* the bell may be full: to be emptied before the next sleep */
+	struct pulc_waitset *next;
+};
+
+/* ---- stream.c ---- */
+/* A stream with one reference, in the list of all; NULL: no memory, or this thread holds the client lock. */
+struct pulc_stream *stream_alloc(int fd, const struct handler *handler);
+void stream_list_each(void (*f)(struct pulc_stream *));
+/* Notes that s is attached (under the client lock); takes the list of those; tells the shim of each (no lock). */
+void stream_note_attached(struct pulc_stream *s);
+struct pulc_stream *stream_take_attached(void);
+void stream_say_attached(struct pulc_stream *list);
+
+/* Is fd a descriptor of this stream's socket? The number may be another one's by now. */
+bool stream_owns(const struct pulc_stream *s, int fd);
+
+/* Counts the caller as inside the kernel. False: the stream is attached by now, go by tcp. */
+bool stream_native_begin(struct pulc_stream *s, int fd, _Atomic uint32_t *count);
+/* The same for a call that is the kernel's even on an attached stream; PULC_USE_KERNEL. */
+ssize_t stream_on_kernel(_Atomic uint32_t *count);
+
+/* ---- transfer.c: data calls of the TCP handler ---- */
+ssize_t stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags);
+ssize_t stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags);
+ssize_t stream_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags);
+ssize_t stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
+unsigned stream_poll(pulc_stream *s, int fd, unsigned events);
+/* ---- downgrade.c ---- */
+/* An attached stream goes on with the kernel, whatever the program does next. May wait some ms for the peer. for_good:
+ * what is in the ring is of no use as it is. */
+void stream_downgrade(struct pulc_stream *s, int fd, bool for_good);
+
+/* ---- wait.c ---- */
+struct wait;
+/* What differs between protocols. */
+struct wait_way {
+	/* Memory says that trying again is worth while. Asked in a tight loop. */
+	bool (*memory)(struct pulc_stream *s, const struct wait *w);
+	/* The kernel socket has something for this waiter; costs a system call. */
+	bool (*kernel)(struct pulc_stream *s, int fd, const struct wait *w);
+	/* poll events of the kernel socket that are worth waking up for */
+	short (*kernel_events)(struct pulc_stream *s, const struct wait *w);
+	/* A sleep ended with one of them. */
+	void (*kernel_said)(struct pulc_stream *s, int fd, const struct wait *w);
+};
+/* What a blocking call waits for. */
+struct wait {
+	const struct wait_way *way;
+	unsigned events;      /* POLLIN or POLLOUT */
+	uint64_t need;	      /* bytes in the ring that make POLLIN worth while */
+	bool kernel_has_part; /* so that its POLLIN is no news */
+	uint64_t nsec_deadline;
+	struct signal_counts signals; /* when the call began */
+};
+/* usec_timeout 0: none. */
+struct wait wait_begin(const struct wait_way *way, unsigned events, uint64_t usec_timeout);
+/* How long this thread may spin for s; to be given to wait_for. */
+uint64_t wait_budget(struct pulc_stream *s);
+/* What was waited for came before wait_for was called. */
+void wait_paid(void);
+/* Waits until one of the events may have come true. Returns 0; -EAGAIN: the deadline has passed; -EINTR; -ERESTART: interrupted
+ * by handlers that let a call without a time-out go on, unless it has moved bytes already. */
+int wait_for(struct pulc_stream *s, int fd, struct wait *w, uint64_t budget);
+/* Tells watches of a peer's. */
+void wait_tell(struct shm_stream *ring, size_t (*collect)(struct shm_stream *, uint64_t *));
+uint32_t this_cpu(void);
+/* The longest spin, ns; reads the environment the first time. */
+uint64_t spin_limit(void);
+
+/* ---- stream_wait.c: the same for a TCP stream ---- */
+bool stream_peer_here(pulc_stream *s);
+struct wait stream_wait_begin(unsigned events, uint64_t usec_timeout);
+int stream_wait(struct pulc_stream *s, int fd, struct wait *w);
+void stream_tell(struct pulc_stream *s, unsigned did);
+/* Tells everybody who waits, whether or not they were told before. */
+void stream_tell_all(struct pulc_stream *s);
+
+/* ---- waitset.c ---- */
+int stream_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events);
+void stream_unwatch(pulc_stream *s, pulc_waitset *set, unsigned bit);
+uint64_t stream_patience(pulc_stream *s, pulc_waitset *set);
+void waitset_forked(void);
+/* Makes the first wait set's bell. */
+void waitset_prepare(void);
+void waitsets_announce(void);
+/* Wakes a waiter of this process, or of its family, as its peer would. Under the client lock. */
+void waitset_tell(uint64_t watch);
+
+/* ---- nursery.c: which processes hold a socket that is not upgraded yet ---- */
+uint32_t nursery_enter(void);
+void nursery_leave(uint32_t entry);
+void nursery_share(uint32_t entry, int child);
+bool nursery_alone(uint32_t entry);
+/* Around a fork: begins in the parent, is done when the child has entered itself. */
+void nursery_fork_begins(void);
+void nursery_fork_done(void);
+/* Around the start of a program by this process: nothing is known to be alone. */
+void nursery_spawn_begins(void);
+void nursery_spawn_done(void);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * Receiving descriptors in somebody else's process.
+ *
+ * recvmsg puts a descriptor at the lowest free number: the very number that another thread's
+ * open() counts on. Most of psid's descriptors are only mapped and closed, so in a process with several threads
+ * that is done by a short-lived child that shares the address space but not the descriptor table.
+ * It closes all but the channel first: its copy of the table must not keep the program's files open. The parent
+ * thread waits (CLONE_VFORK), the program's wait() does not see the child (no exit signal).
+ * A bell must live in the program's own table; it passes through a low number for a moment.
+ *
+ * In a process with one thread nobody can look while we receive, if signals are held off.
+ */
+#include "receive.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/single_threaded.h>
+#include <sys/wait.h>
+
+#include "board.h"
+#include "rawsys.h"
+
+#define SIZE_STACK 32768
+
+/* All used under the client lock. */
+static unsigned char buffer[WIRE_SIZE_MAX];
+static struct wire_arena arena;
+static unsigned char stack[SIZE_STACK] __attribute__((aligned(64)));
+
+struct job {
+	int channel;
+	struct received *r;
+	int result;
+};
+
+/* Maps what the message says its descriptors are; closes all of them but a bell. */
+static int use_fds(struct received *r, int *fds, size_t n)
+{
+	const Pulc__Wire__ToClient *m = r->msg;
+	size_t i = 0;
+	int e = 0;
+
+	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_WELCOME && n == 1)
+		e = shm_boards_map(fds[i++], &r->boards);
+	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_INTRODUCE) {
+		if (m->introduce->board_fd && i < n)
+			e = shm_boards_map(fds[i++], &r->boards);
+		if (e == 0 && i < n) {
+			r->bell = fds[i];
+			fds[i++] = -1;
+		}
+	}
+	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_UPGRADE && m->upgrade->own &&
+	    m->upgrade->peer) {
+		if (m->upgrade->own_slab_fd && i < n)
+			e = shm_slab_map(fds[i++], m->upgrade->own->size, true, &r->own);
+		if (e == 0 && m->upgrade->peer_slab_fd && i < n)
+			e = shm_slab_map(fds[i++], m->upgrade->peer->size, false, &r->peer);
+	}
+	for (i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			(void)raw_close(fds[i]);
+	return e;
+}
+
+static int receive_here(int channel, struct received *r)
+{
+	int fds[WIRE_FDS_MAX], e;
+	size_t len, n;
+
+	e = wire_recv(channel, buffer, &len, fds, &n);
+	if (e < 0)
+		return e;
+	wire_arena_init(&arena);
+	r->msg = pulc__wire__to_client__unpack(&arena.allocator, len, buffer);
+	if (!r->msg) {
+		for (size_t i = 0; i < n; i++)
+			(void)raw_close(fds[i]);
+		return -EBADMSG;
+	}
+	return use_fds(r, fds, n);
+}
+
+static int child(void *arg)
+{
+	struct job *job = arg;
+
+	if (job->channel > 0)
+		(void)raw_syscall(SYS_close_range, 0, job->channel - 1, 0, 0, 0, 0);
+	(void)raw_syscall(SYS_close_range, job->channel + 1, ~0u, 0, 0, 0, 0);
+	job->result = receive_here(job->channel, job->r);
+	(void)raw_syscall(SYS_exit, 0, 0, 0, 0, 0, 0);
+	return 0;
+}
+
+/* With a private descriptor table. */
+static int receive_aside(int channel, struct received *r)
+{
+	struct job job = { .channel = channel, .r = r, .result = -EAGAIN };
+	int pid = clone(child, stack + SIZE_STACK, CLONE_VM | CLONE_VFORK, &job);
+
+	if (pid < 0)
+		return -errno;
+	while (raw_syscall(SYS_wait4, pid, NULL, __WCLONE, NULL, 0, 0) == -EINTR)
+		;
+	return job.result;
+}
+
+/* Does the next message bring memory (and not a bell)? */
+static bool brings_memory(int channel)
+{
+	struct iovec iov = { .iov_base = buffer, .iov_len = sizeof(buffer) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	const Pulc__Wire__ToClient *m;
+	ssize_t n = raw_recvmsg(channel, &msg, MSG_PEEK | MSG_DONTWAIT);
+
+	if (n <= 0)
+		return false;
+	wire_arena_init(&arena);
+	m = pulc__wire__to_client__unpack(&arena.allocator, (size_t)n, buffer);
+	return m && (m->body_case == PULC__WIRE__TO_CLIENT__BODY_WELCOME ||
+		     m->body_case == PULC__WIRE__TO_CLIENT__BODY_UPGRADE);
+}
+
+int receive_message(int fd, struct received *r)
+{
+	uint64_t all = ~0ull, before;
+	int e, saved = errno;
+
+	memset(r, 0, sizeof(*r));
+	r->bell = -1;
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all), 0, 0);
+	if (!__libc_single_threaded && brings_memory(fd))
+		e = receive_aside(fd, r);
+	else
+		e = receive_here(fd, r);
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(all), 0, 0);
+	errno = saved;
+	return e;
+}
+
+void receive_done(struct received *r)
+{
+	shm_boards_unmap(r->boards);
+	shm_slab_unmap(&r->own);
+	shm_slab_unmap(&r->peer);
+	if (r->bell >= 0)
+		(void)raw_close(r->bell);
+}

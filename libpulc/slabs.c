@@ -1,0 +1,107 @@
+/*
+ * Registry of mapped slabs: found by psid's number when an Upgrade names one, unmapped when psid
+ * has retired it and its last stream is closed. Few in number (one pair for 64 connections
+ * between the same two processes), so a list serves.
+ *
+ * Left out: handing slabs back while streams exist. A forked child shares the mappings and has its
+ * own copy of this list.
+ */
+#include "slabs.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "pool.h"
+#include "rawsys.h"
+
+static struct slab *slabs;
+static struct pool pool = POOL_INIT(sizeof(struct slab));
+
+/* Boards that we can ring, so that a slab that comes later can say so as well. */
+#define N_KNOWN 64
+static struct {
+	uint32_t client, board;
+} known[N_KNOWN];
+static unsigned n_known;
+
+struct slab *slabs_find(uint64_t id, bool own)
+{
+	struct slab *s = slabs;
+
+	while (s && (s->id != id || s->own != own || s->gone))
+		s = s->next;
+	return s;
+}
+
+struct slab *slabs_add(uint64_t id, bool own, uint32_t peer_client, struct shm_slab_map *map)
+{
+	struct slab *s = pool_get(&pool);
+
+	if (!s) {
+		shm_slab_unmap(map);
+		return NULL;
+	}
+	*s = (struct slab){
+		.next = slabs, .map = *map, .id = id, .peer_client = peer_client, .own = own
+	};
+	slabs = s;
+	for (unsigned i = 0; own && i < N_KNOWN; i++)
+		if (known[i].client)
+			shm_slab_acquaint(&s->map, known[i].client, known[i].board);
+	return s;
+}
+
+static void remove_if_done(struct slab *slab)
+{
+	struct slab **p = &slabs;
+
+	if (!slab->gone || slab->n_streams)
+		return;
+	while (*p != slab)
+		p = &(*p)->next;
+	*p = slab->next;
+	shm_slab_unmap(&slab->map);
+	pool_put(&pool, slab);
+}
+
+void slabs_ref(struct slab *slab)
+{
+	slab->n_streams++;
+}
+
+void slabs_unref(struct slab *slab)
+{
+	slab->n_streams--;
+	remove_if_done(slab);
+}
+
+void slabs_gone(uint64_t id)
+{
+	for (struct slab *s = slabs, *next; s; s = next) {
+		next = s->next;
+		if (s->id == id) {
+			s->gone = true;
+			remove_if_done(s);
+		}
+	}
+}
+
+void slabs_acquaint(uint32_t client, uint32_t board)
+{
+	for (struct slab *s = slabs; s; s = s->next)
+		if (s->own)
+			shm_slab_acquaint(&s->map, client, board);
+	known[n_known % N_KNOWN].client = client;
+	known[n_known % N_KNOWN].board = board;
+	n_known++;
+}
+
+void slabs_forget(uint32_t client)
+{
+	for (struct slab *s = slabs; s; s = s->next)
+		if (s->own)
+			shm_slab_forget(&s->map, client);
+	for (unsigned i = 0; i < N_KNOWN; i++)
+		if (known[i].client == client)
+			known[i].client = 0;
+}

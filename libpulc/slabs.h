@@ -1,0 +1,33 @@
+/* The slabs that this process has mapped. All under the client lock. */
+#ifndef PULC_LIB_SLABS_H
+#define PULC_LIB_SLABS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "slab.h"
+
+struct slab {
+	struct slab *next;
+	struct shm_slab_map map;
+	uint64_t id;
+	uint32_t peer_client;
+	uint32_t n_streams;
+	bool own;
+	bool gone; /* psid puts no new connection there */
+};
+
+/* The slab psid calls `id`, if we have it. */
+struct slab *slabs_find(uint64_t id, bool own);
+/* Keeps a mapped slab. NULL: no memory (the map is undone). */
+struct slab *slabs_add(uint64_t id, bool own, uint32_t peer_client, struct shm_slab_map *map);
+void slabs_ref(struct slab *slab);
+/* The last stream of a slab that is gone unmaps it. */
+void slabs_unref(struct slab *slab);
+void slabs_gone(uint64_t id);
+
+/* Says in every slab of our own that we can ring that board. */
+void slabs_acquaint(uint32_t client, uint32_t board);
+void slabs_forget(uint32_t client);
+
+#endif

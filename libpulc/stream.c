@@ -1,0 +1,467 @@
+/*
+ * Streams: the life of a connected TCP socket in this process, and everything but its data calls, which
+ * are in transfer.c.
+ *
+ * Until a stream is attached the caller makes each data call on the kernel as it stands, between a begin and
+ * an end that are counted here: a direction switches only when nobody is inside.
+ *
+ * A stream's memory is never given back to the system, so that a thread that raced with the last close
+ * reads a stream; the shim's reference keeps the mapping as long as a call is inside.
+ */
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include <pulc/process.h>
+
+#include "cleanup.h"
+#include "macros.h"
+#include "pool.h"
+#include "private.h"
+#include "rawsys.h"
+#include "upgrade.h"
+
+static struct pool streams = POOL_INIT(sizeof(struct pulc_stream));
+static struct pulc_stream *first;
+static struct pulc_stream *newly_attached;
+
+static void (*on_attached)(pulc_stream *, void *);
+static void *on_attached_arg;
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
+{
+	struct pulc_stream *s;
+
+	if (!client_lock())
+		return NULL;
+	s = pool_get(&streams);
+	if (s) {
+		memset(s, 0, sizeof(*s));
+		s->handler = handler;
+		s->fd = fd;
+		s->next = first;
+		if (first)
+			first->prev = s;
+		first = s;
+	}
+	client_unlock();
+	if (!s)
+		return NULL;
+	s->nursery = nursery_enter();
+	atomic_store(&s->n_refs, 1);
+	return s;
+}
+
+PULC_EXPORT int pulc_stream_new(int fd, enum pulc_role role, pulc_stream **ret_stream)
+{
+	struct pulc_stream *s;
+
+	tcp_take_credit = client_credit_take;
+	s = stream_alloc(fd, &stream_handler);
+	if (!s)
+		return -ENOMEM;
+	s->role = s->tcp.role = role;
+	*ret_stream = s;
+	return 0;
+}
+
+PULC_EXPORT pulc_stream *pulc_stream_ref(pulc_stream *s)
+{
+	(void)atomic_fetch_add_explicit(&s->n_refs, 1, memory_order_relaxed);
+	return s;
+}
+
+static void unlink_stream(struct pulc_stream *s)
+{
+	if (s->prev)
+		s->prev->next = s->next;
+	else
+		first = s->next;
+	if (s->next)
+		s->next->prev = s->prev;
+}
+
+PULC_EXPORT pulc_stream *pulc_stream_unref(pulc_stream *s)
+{
+	if (!s || atomic_fetch_sub_explicit(&s->n_refs, 1, memory_order_acq_rel) != 1)
+		return NULL;
+	nursery_leave(s->nursery);
+	if (!client_lock())
+		return NULL; /* inside our own critical section: better to keep it than to tear it */
+	s->handler->release(s);
+	unlink_stream(s);
+	pool_put(&streams, s);
+	client_unlock();
+	return NULL;
+}
+
+bool stream_owns(const struct pulc_stream *s, int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return raw_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 && cookie == s->cookie;
+}
+
+PULC_EXPORT bool pulc_any_stream(void)
+{
+	return first != NULL;
+}
+
+void stream_list_each(void (*f)(struct pulc_stream *))
+{
+	for (struct pulc_stream *s = first; s; s = s->next)
+		f(s);
+}
+
+PULC_EXPORT bool pulc_stream_attached(const pulc_stream *s)
+{
+	return atomic_load_explicit(&s->state, memory_order_acquire) == STREAM_ATTACHED;
+}
+
+static void stream_closing(pulc_stream *s, int fd)
+{
+	if (!pulc_stream_attached(s) && (atomic_load(&s->state) != STREAM_NEVER || s->told))
+		upgrade_closing(s, fd);
+	/* An upgrade may have come just now: then its peer waits for the word. */
+	if (!pulc_stream_attached(s) || s->left)
+		return;
+	tcp_close(&s->tcp, fd);
+	/* A sender asleep on us gets no event from the kernel if we had shut down before. */
+	stream_tell(s, TCP_SENT | TCP_TAKEN);
+}
+
+static void stream_keep_on_kernel(pulc_stream *s, int fd, enum pulc_reason reason)
+{
+	int state = atomic_load(&s->state);
+
+	while (state < STREAM_ATTACHED &&
+	       !atomic_compare_exchange_weak(&s->state, &state, STREAM_NEVER))
+		;
+	if (state != STREAM_ATTACHED)
+		return;
+	stream_downgrade(s, fd, reason == PULC_REASON_UNSUPPORTED);
+	upgrade_note(s, reason);
+}
+
+PULC_EXPORT void pulc_stream_on_attached(void (*callback)(pulc_stream *, void *), void *arg)
+{
+	on_attached_arg = arg;
+	on_attached = callback;
+}
+
+void stream_note_attached(struct pulc_stream *s)
+{
+	if (!on_attached)
+		return;
+	s->attached_next = newly_attached;
+	newly_attached = pulc_stream_ref(s);
+}
+
+struct pulc_stream *stream_take_attached(void)
+{
+	return TAKE_PTR(newly_attached);
+}
+
+void stream_say_attached(struct pulc_stream *list)
+{
+	while (UNLIKELY(list != NULL)) {
+		struct pulc_stream *s = list;
+
+		list = s->attached_next;
+		on_attached(s, on_attached_arg);
+		(void)pulc_stream_unref(s);
+	}
+}
+
+PULC_EXPORT void pulc_stream_set_user(pulc_stream *s, void *user)
+{
+	s->user = user;
+}
+
+PULC_EXPORT void *pulc_stream_user(const pulc_stream *s)
+{
+	return s->user;
+}
+
+/* ---- on the kernel ------------------------------------------------------------------------------ */
+
+/*
+ * Counts the caller as inside the kernel. False: the stream was attached meanwhile, go by tcp. The count
+ * is raised before the state is read again, the switcher sets the state before it reads the count: one of the
+ * two sees the other.
+ */
+bool stream_native_begin(struct pulc_stream *s, int fd, _Atomic uint32_t *count)
+{
+	upgrade_step(s, fd);
+	if (atomic_load_explicit(&s->state, memory_order_relaxed) == STREAM_NEVER)
+		return true;
+	(void)atomic_fetch_add(count, 1);
+	if (atomic_load(&s->state) != STREAM_ATTACHED)
+		return true;
+	(void)atomic_fetch_sub(count, 1);
+	return false;
+}
+
+/* Never below zero: a stream may have become STREAM_NEVER in between. */
+static void count_down(_Atomic uint32_t *count)
+{
+	uint32_t n = atomic_load_explicit(count, memory_order_relaxed);
+
+	while (n && !atomic_compare_exchange_weak(count, &n, n - 1))
+		;
+}
+
+static void native_end(struct pulc_stream *s, _Atomic uint32_t *count)
+{
+	if (atomic_load_explicit(&s->state, memory_order_relaxed) != STREAM_NEVER)
+		count_down(count);
+}
+
+/* This very call is the kernel's, whatever else is not. */
+ssize_t stream_on_kernel(_Atomic uint32_t *count)
+{
+	(void)atomic_fetch_add(count, 1);
+	return PULC_USE_KERNEL;
+}
+
+static void stream_send_end(pulc_stream *s, int fd, ssize_t n)
+{
+	(void)fd;
+	(void)n;
+	native_end(s, &s->tcp.n_native_sends);
+}
+
+static void stream_recv_end(pulc_stream *s, int fd, ssize_t n)
+{
+	(void)fd;
+	(void)n;
+	native_end(s, &s->tcp.n_native_receives);
+}
+
+static void stream_kernel_leave(pulc_stream *s, unsigned events)
+{
+	if (events & POLLIN)
+		count_down(&s->tcp.n_native_receives);
+	if (events & POLLOUT)
+		count_down(&s->tcp.n_native_sends);
+}
+
+static int stream_kernel_enter(pulc_stream *s, unsigned events)
+{
+	if (events & POLLIN)
+		(void)atomic_fetch_add(&s->tcp.n_native_receives, 1);
+	if (events & POLLOUT)
+		(void)atomic_fetch_add(&s->tcp.n_native_sends, 1);
+	if (atomic_load(&s->state) != STREAM_ATTACHED)
+		return 0;
+	stream_kernel_leave(s, events);
+	return -EALREADY;
+}
+
+/* ---- the rest ----------------------------------------------------------------------------------- */
+
+/* On the kernel, if it still is there: an upgrade, which needs the lock, does not come in between. */
+static bool shutdown_native(struct pulc_stream *s, int fd, int how, int *ret_e)
+{
+	bool native, locked = client_lock();
+
+	native = !pulc_stream_attached(s);
+	if (native)
+		*ret_e = raw_shutdown(fd, how);
+	if (locked)
+		client_unlock();
+	return native;
+}
+
+static int stream_shutdown(pulc_stream *s, int fd, int how)
+{
+	int e;
+
+	if (!pulc_stream_attached(s) && shutdown_native(s, fd, how, &e))
+		return e;
+	e = tcp_shutdown(&s->tcp, fd, how);
+	stream_tell(s, TCP_SENT);
+	return e;
+}
+
+static int clamp_size(uint64_t size)
+{
+	return (int)MIN(size, (uint64_t)INT32_MAX);
+}
+
+static int stream_inq(pulc_stream *s, int fd, int *ret_size)
+{
+	uint64_t size;
+	int e;
+
+	if (!pulc_stream_attached(s))
+		return raw_ioctl(fd, FIONREAD, ret_size);
+	e = tcp_inq(&s->tcp, fd, &size);
+	if (e == 0)
+		*ret_size = clamp_size(size);
+	return e;
+}
+
+static bool stream_at_mark(pulc_stream *s, int fd)
+{
+	int mark = 0;
+
+	if (!pulc_stream_attached(s))
+		return raw_ioctl(fd, SIOCATMARK, &mark) == 0 && mark;
+	return tcp_at_mark(&s->tcp, fd);
+}
+
+static void stream_add_info(pulc_stream *s, void *info, size_t len)
+{
+	if (pulc_stream_attached(s))
+		tcp_add_info(&s->tcp, info, len);
+}
+
+static int stream_outq(pulc_stream *s, int fd, int *ret_size)
+{
+	uint64_t size;
+	int e;
+
+	if (!pulc_stream_attached(s))
+		return raw_ioctl(fd, TIOCOUTQ, ret_size);
+	e = tcp_outq(&s->tcp, fd, &size);
+	if (e == 0)
+		*ret_size = clamp_size(size);
+	return e;
+}
+
+static void stream_nonblock_changed(pulc_stream *s, bool nonblock)
+{
+	if (pulc_stream_attached(s))
+		atomic_store(&s->tcp.ring.own->nonblock, nonblock);
+}
+
+static void stream_option_changed(pulc_stream *s, int fd, int level, int option)
+{
+	bool waits = level == SOL_SOCKET &&
+		     (option == SO_RCVLOWAT || option == SO_RCVTIMEO || option == SO_SNDTIMEO);
+
+	if (pulc_stream_attached(s) && (waits || (level == IPPROTO_TCP && option == TCP_INQ)))
+		tcp_attach(&s->tcp, fd);
+}
+
+static int stream_take_error(pulc_stream *s)
+{
+	return pulc_stream_attached(s) ? tcp_take_error(&s->tcp) : 0;
+}
+
+static unsigned stream_ready(pulc_stream *s, int fd, unsigned events)
+{
+	unsigned on_kernel = PULC_ON_KERNEL(tcp_on_kernel(&s->tcp));
+
+	if (UNLIKELY(tcp_is_ending(&s->tcp) || tcp_is_split(&s->tcp)))
+		return tcp_poll(&s->tcp, fd, events) | on_kernel;
+	return tcp_ready(&s->tcp, events) | on_kernel;
+}
+
+unsigned stream_poll(pulc_stream *s, int fd, unsigned events)
+{
+	unsigned ready;
+
+	(void)tcp_watch(&s->tcp);
+	ready = tcp_ready(&s->tcp, events);
+	/* The rings answer for all that was asked: the kernel has nothing to add but what comes with errors. */
+	if (ready && !tcp_is_ending(&s->tcp) &&
+	    ready == (events & (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)) &&
+	    !(events & (POLLRDHUP | POLLPRI)))
+		return ready;
+	return tcp_poll(&s->tcp, fd, events);
+}
+
+static uint64_t stream_mark(pulc_stream *s)
+{
+	return shm_mark(&s->tcp.ring);
+}
+
+/* ---- the handler -------------------------------------------------------------------------------- */
+
+static void forking(struct pulc_stream *s)
+{
+	if (pulc_stream_attached(s) && !s->left)
+		shm_add_holder(&s->tcp.ring);
+}
+
+/* Attached streams are left alone: to write to each would copy all their pages. */
+static void forked(struct pulc_stream *s)
+{
+	int state = atomic_load(&s->state);
+
+	if (state == STREAM_ATTACHED)
+		return;
+	nursery_share(s->nursery, raw_getpid());
+	s->told = false;
+	if (state == STREAM_HINTED || state == STREAM_GIVEN)
+		atomic_store(&s->state, STREAM_FRESH);
+	/* The threads that were inside the kernel are not here. */
+	atomic_store(&s->tcp.n_native_sends, 0);
+	atomic_store(&s->tcp.n_native_receives, 0);
+}
+
+static void adopt(struct pulc_stream *s, void (*tell)(uint64_t conn))
+{
+	if (pulc_stream_attached(s))
+		tell(s->conn);
+}
+
+/* A connection has one peer for life. */
+static void met(struct pulc_stream *s, int fd, unsigned event, const struct sockaddr *addr,
+		socklen_t len)
+{
+	(void)s;
+	(void)fd;
+	(void)event;
+	(void)addr;
+	(void)len;
+}
+
+static void connected(struct pulc_stream *s, int fd)
+{
+	(void)s;
+	(void)fd;
+}
+
+const struct handler stream_handler = {
+	.name = "tcp",
+	.send = stream_send,
+	.recv = stream_recv,
+	.sendmsg = stream_sendmsg,
+	.recvmsg = stream_recvmsg,
+	.send_end = stream_send_end,
+	.recv_end = stream_recv_end,
+	.met = met,
+	.connected = connected,
+	.kernel_enter = stream_kernel_enter,
+	.kernel_leave = stream_kernel_leave,
+	.ready = stream_ready,
+	.poll = stream_poll,
+	.mark = stream_mark,
+	.watch = stream_watch,
+	.unwatch = stream_unwatch,
+	.patience = stream_patience,
+	.peer_here = stream_peer_here,
+	.shutdown = stream_shutdown,
+	.inq = stream_inq,
+	.outq = stream_outq,
+	.at_mark = stream_at_mark,
+	.add_info = stream_add_info,
+	.take_error = stream_take_error,
+	.nonblock_changed = stream_nonblock_changed,
+	.option_changed = stream_option_changed,
+	.keep_on_kernel = stream_keep_on_kernel,
+	.closing = stream_closing,
+	.release = upgrade_release,
+	.psid_lost = upgrade_begin_anew,
+	.forking = forking,
+	.forked = forked,
+	.adopt = adopt,
+};

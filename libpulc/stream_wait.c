@@ -1,0 +1,122 @@
+/*
+ * Waiting for a TCP stream, and telling its peer's waiters: what is particular to it.
+ *
+ * The partner of a ping-pong answers within the first turns; these are made here, without a look at the clock.
+ */
+#include "clock.h"
+#include "macros.h"
+#include "private.h"
+#include "rawsys.h"
+
+#define N_TURNS_BRIEF 16
+
+bool stream_peer_here(pulc_stream *s)
+{
+	uint32_t cpu = this_cpu();
+
+	shm_ran_on(&s->tcp.ring, cpu);
+	return shm_peer_ran_on(&s->tcp.ring, cpu);
+}
+
+static inline bool has_bytes(struct pulc_stream *s, size_t need)
+{
+	return shm_rx_maybe(&s->tcp.ring) && (need <= 1 || shm_rx_waiting(&s->tcp.ring) >= need) &&
+	       LIKELY(tcp_reads_ring(&s->tcp));
+}
+
+/* The peer has left, and nobody has begun to return what it left behind. */
+static inline bool has_to_return(struct pulc_stream *s, uint64_t peer)
+{
+	return UNLIKELY(peer & SHM_LEFT) && shm_tx_mode(&s->tcp.ring) == SHM_TX_RING;
+}
+
+/* Something in memory says that trying again is worth while. */
+static inline bool seems_ready(struct pulc_stream *s, const struct wait *w)
+{
+	uint64_t peer = shm_peer_notice(&s->tcp.ring);
+
+	if (has_to_return(s, peer))
+		return true;
+	if (w->events & POLLIN)
+		return has_bytes(s, w->need) || (peer & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD));
+	return tcp_ready(&s->tcp, POLLOUT) ||
+	       (shm_tx_mode(&s->tcp.ring) == SHM_TX_RING && (peer & (SHM_CLOSED | SHM_DEAD)));
+}
+
+/* The kernel's share of what is waited for. */
+static short kernel_events(struct pulc_stream *s, const struct wait *w)
+{
+	return tcp_kernel_events(&s->tcp, w->kernel_has_part ? 0 : w->events);
+}
+
+/* Does the kernel socket have something for this waiter? Bytes in the ring, perhaps too few, are no news. */
+static bool kernel_has_news(struct pulc_stream *s, int fd, const struct wait *w)
+{
+	struct pollfd p = { .fd = fd, .events = kernel_events(s, w) };
+	struct timespec now = { 0, 0 };
+
+	if (raw_ppoll(&p, 1, &now) <= 0)
+		return false;
+	(void)tcp_poll(&s->tcp, fd, w->events);
+	return true;
+}
+
+static bool memory(struct pulc_stream *s, const struct wait *w)
+{
+	return seems_ready(s, w);
+}
+
+static void kernel_said(struct pulc_stream *s, int fd, const struct wait *w)
+{
+	(void)tcp_poll(&s->tcp, fd, w->events);
+}
+
+static const struct wait_way way = { memory, kernel_has_news, kernel_events, kernel_said };
+
+struct wait stream_wait_begin(unsigned events, uint64_t usec_timeout)
+{
+	return wait_begin(&way, events, usec_timeout);
+}
+
+/* The first turns, without a look at the clock: the partner of a ping-pong answers within them. */
+static inline bool spin_briefly(struct pulc_stream *s, const struct wait *w)
+{
+	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
+		if (seems_ready(s, w)) {
+			shm_expect_to_send(&s->tcp.ring);
+			return true;
+		}
+		cpu_relax();
+	}
+	return false;
+}
+
+int stream_wait(struct pulc_stream *s, int fd, struct wait *w)
+{
+	uint64_t budget = wait_budget(s);
+
+	(void)tcp_return(&s->tcp, fd);
+	if (budget && spin_briefly(s, w)) {
+		wait_paid();
+		return 0;
+	}
+	return wait_for(s, fd, w, budget);
+}
+
+/* ---- telling ------------------------------------------------------------------------------------ */
+
+void stream_tell_all(struct pulc_stream *s)
+{
+	wait_tell(&s->tcp.ring, shm_collect_rx);
+	wait_tell(&s->tcp.ring, shm_collect_tx);
+}
+
+void stream_tell(struct pulc_stream *s, unsigned did)
+{
+	struct shm_stream *ring = &s->tcp.ring;
+
+	if ((did & TCP_SENT) && UNLIKELY(shm_due_rx(ring, shm_peer_notice(ring))))
+		wait_tell(ring, shm_collect_rx);
+	if ((did & TCP_TAKEN) && UNLIKELY(shm_due_tx(ring)))
+		wait_tell(ring, shm_collect_tx);
+}

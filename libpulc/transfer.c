@@ -1,0 +1,386 @@
+/*
+ * The data calls of a stream, with the semantics of the calls they are named for.
+ *
+ * A call asks where the stream stands. Not attached: the caller makes the very call it was asked for on the
+ * kernel. Attached: the tcp protocol moves what can be moved, then this file adds what blocking,
+ * time-outs, MSG_WAITALL, SO_RCVLOWAT and signals ask for, in the kernel's order: bytes already moved
+ * win over any error, which is then told by the next call.
+ */
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "private.h"
+#include "rawsys.h"
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+static bool must_not_block(const struct pulc_stream *s, int flags)
+{
+	return (flags & MSG_DONTWAIT) ||
+	       atomic_load_explicit(&s->tcp.ring.own->nonblock, memory_order_relaxed);
+}
+
+/* What is left of an iovec after `skip` bytes; at most n pieces into `rest`. */
+static size_t iov_rest(const struct iovec *iov, size_t n, size_t skip, struct iovec *rest,
+		       size_t n_rest)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n && k < n_rest; i++) {
+		if (skip >= iov[i].iov_len) {
+			skip -= iov[i].iov_len;
+			continue;
+		}
+		rest[k].iov_base = (char *)iov[i].iov_base + skip;
+		rest[k++].iov_len = iov[i].iov_len - skip;
+		skip = 0;
+	}
+	return k;
+}
+
+static size_t iov_total(const struct iovec *iov, size_t n)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < n; i++)
+		total += iov[i].iov_len;
+	return total;
+}
+
+#define N_PIECES 64
+#define NSEC_HANDOVER_PAUSE (200 * 1000)
+
+/*
+ * A send found no room and psid is about to grant more: worth a moment, even to a call that may not block, for
+ * programs take "no room" for a receiver that does not read.
+ */
+static ssize_t push_again(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+			  int flags)
+{
+	unsigned did = 0;
+	ssize_t sent;
+
+	if (!client_credit_await())
+		return -EAGAIN;
+	sent = tcp_push(&s->tcp, fd, iov, n, flags, &did);
+	if (did)
+		stream_tell(s, did);
+	return sent;
+}
+
+static ssize_t push(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n, int flags)
+{
+	unsigned did = 0;
+	ssize_t sent = tcp_push(&s->tcp, fd, iov, n, flags, &did);
+
+	if (LIKELY(did))
+		stream_tell(s, did);
+	if (UNLIKELY(did & TCP_WANTED)) {
+		client_credit_ask();
+		if (sent == -EAGAIN)
+			sent = push_again(s, fd, iov, n, flags);
+	}
+	if (UNLIKELY(tcp_owes(&s->tcp)))
+		(void)tcp_return(&s->tcp, fd);
+	/* A handler inside our own critical section can't go on, and must not wait for it. */
+	return UNLIKELY(sent == -EDEADLK) ? -ENOBUFS : sent;
+}
+
+/* Urgent data, and what a ring that cannot grow has no room for, must wait until the receiver has left the kernel's
+ * part of the stream; nothing tells of that. */
+static int wait_for_room(struct pulc_stream *s, int fd, int flags, struct wait *w)
+{
+	struct timespec pause = { .tv_nsec = NSEC_HANDOVER_PAUSE };
+
+	if (LIKELY(!(flags & MSG_OOB) && !tcp_is_stuck(&s->tcp)))
+		return stream_wait(s, fd, w);
+	if (raw_ppoll(NULL, 0, &pause) < 0)
+		return signals_verdict(w->signals);
+	return nsec_now() < w->nsec_deadline ? 0 : -EAGAIN;
+}
+
+/* The part of a blocking send that could not be sent at once. */
+static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+			 int flags, size_t done)
+{
+	struct wait w = stream_wait_begin(POLLOUT, atomic_load(&s->tcp.ring.own->usec_sndtimeo));
+	size_t total = iov_total(iov, n), n_rest;
+	struct iovec rest[N_PIECES];
+	ssize_t sent;
+	int e;
+
+	while (done < total) {
+		e = wait_for_room(s, fd, flags, &w);
+		if (e == -ERESTART && !done)
+			continue;
+		if (e < 0)
+			return done ? (ssize_t)done : e;
+		n_rest = iov_rest(iov, n, done, rest, N_PIECES);
+		sent = push(s, fd, rest, n_rest, flags);
+		if (sent < 0 && sent != -EAGAIN) {
+			if (done && sent == -ECONNRESET)
+				tcp_keep_error(&s->tcp);
+			return done ? (ssize_t)done : sent;
+		}
+		done += sent > 0 ? (size_t)sent : 0;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t send_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+			   size_t total, int flags)
+{
+	ssize_t sent;
+
+	/* Urgent data in the kernel part would upset the receiver's count of it. */
+	if (UNLIKELY(flags & MSG_OOB))
+		s->tcp.no_switch = true;
+	if (UNLIKELY(!pulc_stream_attached(s)) &&
+	    stream_native_begin(s, fd, &s->tcp.n_native_sends))
+		return PULC_USE_KERNEL;
+	if (UNLIKELY(flags & MSG_FASTOPEN) || UNLIKELY(tcp_has_left(&s->tcp) && !tcp_owes(&s->tcp)))
+		return stream_on_kernel(&s->tcp.n_native_sends);
+	sent = push(s, fd, iov, n, flags);
+	if (LIKELY(sent == (ssize_t)total))
+		return sent;
+	if ((sent < 0 && sent != -EAGAIN) || must_not_block(s, flags))
+		return sent;
+	return send_rest(s, fd, iov, n, flags, sent > 0 ? (size_t)sent : 0);
+}
+
+ssize_t stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return send_pieces(s, fd, &iov, 1, len, flags);
+}
+
+/* Control messages that are wrong are refused by the kernel, those that are right mean nothing to a ring. */
+static ssize_t check_control(int fd, const struct msghdr *msg, int flags)
+{
+	struct msghdr empty = { .msg_control = msg->msg_control,
+				.msg_controllen = msg->msg_controllen };
+
+	return raw_sendmsg(fd, &empty, (flags & ~MSG_OOB) | MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+ssize_t stream_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t e;
+
+	if (UNLIKELY(msg->msg_controllen != 0)) {
+		if (!pulc_stream_attached(s) && stream_native_begin(s, fd, &s->tcp.n_native_sends))
+			return PULC_USE_KERNEL;
+		e = check_control(fd, msg, flags);
+		if (e < 0)
+			return e;
+	}
+	return send_pieces(s, fd, msg->msg_iov, msg->msg_iovlen,
+			   iov_total(msg->msg_iov, msg->msg_iovlen), flags);
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------- */
+
+static ssize_t pull(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n, int flags,
+		    bool look)
+{
+	unsigned did = 0;
+	ssize_t got = tcp_pull(&s->tcp, fd, iov, n, flags, look, &did);
+
+	if (did)
+		stream_tell(s, did);
+	if (got == -EAGAIN)
+		(void)tcp_return(&s->tcp, fd);
+	return UNLIKELY(got == -EDEADLK) ? -ENOBUFS : got;
+}
+
+/* Bytes that a blocking receive waits for (tcp(7): SO_RCVLOWAT, MSG_WAITALL). */
+static size_t receive_target(const struct pulc_stream *s, size_t total, int flags)
+{
+	size_t low = atomic_load_explicit(&s->tcp.ring.own->rcvlowat, memory_order_relaxed);
+
+	if (flags & MSG_WAITALL)
+		return total;
+	return MAX(MIN(low, total), (size_t)1);
+}
+
+/* Nothing will follow what is there already. */
+static bool is_at_end(struct pulc_stream *s, int fd)
+{
+	return tcp_poll(&s->tcp, fd, POLLRDHUP) & (POLLRDHUP | POLLERR | POLLHUP);
+}
+
+/* What must come so that `target` bytes are there. Those that the kernel holds already are no news. */
+static void wait_for_more(struct pulc_stream *s, int fd, size_t target, struct wait *w)
+{
+	uint64_t in_ring = shm_rx_waiting(&s->tcp.ring), there;
+
+	if (tcp_inq(&s->tcp, fd, &there) < 0)
+		there = in_ring;
+	w->need = there < target ? in_ring + (target - there) : 1;
+	w->kernel_has_part = there > in_ring;
+}
+
+/* MSG_PEEK of `target` bytes, `got` (or -EAGAIN) at first: what was peeked is peeked again until it is enough or nothing
+ * more will come. */
+static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+			 int flags, size_t target, ssize_t got)
+{
+	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
+	bool end;
+	int e;
+
+	while (got < (ssize_t)target) {
+		end = got > 0 && is_at_end(s, fd);
+		wait_for_more(s, fd, target, &w);
+		e = end ? 0 : stream_wait(s, fd, &w);
+		if (e == -ERESTART && got <= 0)
+			continue;
+		got = pull(s, fd, iov, n, flags, true);
+		if (got == -EAGAIN && e == 0)
+			continue;
+		if (got == -EAGAIN)
+			return e;
+		if (got <= 0 || e < 0 || end)
+			return got;
+	}
+	return got;
+}
+
+static ssize_t receive_rest(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+			    int flags, size_t target, size_t done)
+{
+	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
+	struct iovec rest[N_PIECES];
+	size_t n_rest;
+	ssize_t got;
+	int e;
+
+	while (done < target) {
+		e = stream_wait(s, fd, &w);
+		if (e == -ERESTART && !done)
+			continue;
+		if (e < 0)
+			return done ? (ssize_t)done : e;
+		/* What was received before urgent data stands alone. */
+		if (done && UNLIKELY(tcp_at_mark(&s->tcp, fd)))
+			return (ssize_t)done;
+		n_rest = iov_rest(iov, n, done, rest, N_PIECES);
+		got = pull(s, fd, rest, n_rest, flags, true);
+		if (got == -EAGAIN)
+			continue;
+		if (got <= 0)
+			return done ? (ssize_t)done : got;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+/* A receive of no bytes waits for some to be there and takes none (recv(2); read(2) of none does not come here). */
+static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
+{
+	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
+	int e;
+
+	for (;;) {
+		if (stream_poll(s, fd, POLLIN) & (POLLIN | POLLHUP | POLLERR))
+			return -tcp_take_error(&s->tcp);
+		if (dont_wait)
+			return -EAGAIN;
+		e = stream_wait(s, fd, &w);
+		if (e == -ERESTART)
+			continue;
+		if (e < 0)
+			return e;
+	}
+}
+
+/* A blocking call with nothing in the ring waits at once instead of trying first. */
+static bool surely_empty(struct pulc_stream *s)
+{
+	return !shm_rx_maybe(&s->tcp.ring) && (shm_own_notice(&s->tcp.ring) & SHM_RX_RING) &&
+	       !(shm_peer_notice(&s->tcp.ring) & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD)) &&
+	       shm_peer_tx_mode(&s->tcp.ring) == SHM_TX_RING &&
+	       !atomic_load_explicit(&s->tcp.ring.own->local, memory_order_relaxed);
+}
+
+static ssize_t receive_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+			      size_t total, int flags)
+{
+	bool dont_wait;
+	size_t target;
+	ssize_t got;
+
+	if (UNLIKELY(!pulc_stream_attached(s)) &&
+	    stream_native_begin(s, fd, &s->tcp.n_native_receives))
+		return PULC_USE_KERNEL;
+	/* While another thread is still inside the kernel the ring stays empty; no new one goes there. */
+	(void)tcp_watch(&s->tcp);
+	if (UNLIKELY(flags & (MSG_ERRQUEUE | MSG_OOB)) ||
+	    (UNLIKELY(tcp_has_left(&s->tcp)) && !tcp_reclaim(&s->tcp)))
+		return stream_on_kernel(&s->tcp.n_native_receives);
+	dont_wait = must_not_block(s, flags);
+	if (UNLIKELY(total == 0))
+		return receive_nothing(s, fd, dont_wait);
+	target = receive_target(s, total, flags);
+	if (!dont_wait && surely_empty(s) && !(flags & MSG_PEEK))
+		return receive_rest(s, fd, iov, n, flags, target, 0);
+	got = pull(s, fd, iov, n, flags, !dont_wait);
+	if (LIKELY(got >= (ssize_t)target) || got == 0)
+		return got;
+	if (dont_wait || (got < 0 && got != -EAGAIN))
+		return got;
+	if (flags & MSG_PEEK)
+		return peek_rest(s, fd, iov, n, flags, target, got);
+	return receive_rest(s, fd, iov, n, flags, target, got > 0 ? (size_t)got : 0);
+}
+
+ssize_t stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
+
+	return receive_pieces(s, fd, &iov, 1, len, flags);
+}
+
+/* TCP_INQ: how much is left, the end of the stream counted like a byte; there is `room` for it. */
+static void tell_left(struct pulc_stream *s, int fd, struct msghdr *msg, size_t room)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct cmsghdr *c = (struct cmsghdr *)control;
+	size_t len = msg->msg_control ? MIN(room, sizeof(control)) : 0;
+	uint64_t size = 0;
+	int left;
+
+	(void)tcp_inq(&s->tcp, fd, &size);
+	left = (int)MIN(size, (uint64_t)INT32_MAX - 1) +
+	       (tcp_is_ending(&s->tcp) && is_at_end(s, fd));
+	*c = (struct cmsghdr){ .cmsg_level = IPPROTO_TCP, .cmsg_type = TCP_CM_INQ };
+	c->cmsg_len = MIN(len, CMSG_LEN(sizeof(left)));
+	memcpy(CMSG_DATA(c), &left, sizeof(left));
+	if (len < CMSG_LEN(sizeof(left)))
+		msg->msg_flags |= MSG_CTRUNC;
+	if (len < sizeof(*c))
+		return;
+	memcpy(msg->msg_control, control, len);
+	msg->msg_controllen = len;
+}
+
+ssize_t stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+{
+	size_t room = msg->msg_controllen;
+	ssize_t got = receive_pieces(s, fd, msg->msg_iov, msg->msg_iovlen,
+				     iov_total(msg->msg_iov, msg->msg_iovlen), flags);
+
+	if (got == PULC_USE_KERNEL)
+		return got;
+	msg->msg_namelen = 0;
+	msg->msg_controllen = 0;
+	msg->msg_flags = 0;
+	if (got >= 0 && UNLIKELY(atomic_load(&s->tcp.ring.own->inq)))
+		tell_left(s, fd, msg, room);
+	return got;
+}

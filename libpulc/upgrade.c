@@ -1,0 +1,435 @@
+/*
+ * Off the kernel: the client's half of the dialogue with psid.
+ *
+ *   FRESH --n data calls, peer on this node--> HINTED --Want--> GIVEN --Upgrade--> ATTACHED
+ *                                                ^                |
+ *                                                +-----Deny-------+        any --> NEVER
+ *
+ * A hint is a guess that costs one datagram; it carries no descriptor and nobody waits for an answer.
+ * Only when psid has two that mirror each other does it ask for the sockets. A passed socket keeps the
+ * connection alive while it is under way, so it is sent only on request, and a program that
+ * closes meanwhile shuts the connection down first (upgrade_closing).
+ *
+ * Nothing here blocks a data call in the kernel or keeps it from the kernel: until ATTACHED the
+ * program's own calls go there unchanged. A thread asleep in such a call delays the upgrade of that
+ * direction until it returns, which it does with the peer's next byte.
+ *
+ * Source: pulc-1998, 4.3 and 4.6.3 (destinations outside PULC are left to the operating system).
+ */
+#include "upgrade.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "clock.h"
+#include "datagram.h"
+#include "hint.h"
+#include "label.h"
+#include "log.h"
+#include "macros.h"
+#include "peers.h"
+#include "rawsys.h"
+#include "token.h"
+
+/* How often a stream under way looks at the channel; a look is one system call. */
+#define NSEC_LOOK (50 * NSEC_PER_USEC)
+/* A hint that came to nothing is repeated, in case psid dropped it or the other end came late. */
+#define NSEC_RENEW (NSEC_PER_SEC)
+/* The other side may be on its way to a new psid. */
+#define NSEC_REATTACH (5 * 1000 * NSEC_PER_USEC)
+#define NSEC_HANDOVER (100 * 1000 * NSEC_PER_USEC)
+
+static_assert((int)PULC_REASON_SHARED == (int)PULC__WIRE__REASON__REASON_SHARED &&
+		      (int)PULC_REASON_STDIO == (int)PULC__WIRE__REASON__REASON_STDIO &&
+		      (int)PULC_REASON_UNSUPPORTED == (int)PULC__WIRE__REASON__REASON_UNSUPPORTED,
+	      "the public reasons are the schema's");
+
+/* ---- states ------------------------------------------------------------------------------------- */
+
+/* Any thread may have said NEVER without the lock, and ATTACHED is for good: both stay. */
+static void settle(struct pulc_stream *s, int to)
+{
+	int state = atomic_load(&s->state);
+
+	while (state < STREAM_ATTACHED && !atomic_compare_exchange_weak(&s->state, &state, to))
+		;
+}
+
+/* ---- hints -------------------------------------------------------------------------------------- */
+
+/* Under the client lock. */
+static void hint(struct pulc_stream *s, int fd)
+{
+	Pulc__Wire__Reason reason;
+	struct hint_ends ends;
+
+	s->nsec_renew = nsec_now() + NSEC_RENEW;
+	if (!hint_ends(fd, &ends) || client_attach() < 0)
+		return;
+	reason = hint_obstacle(s, fd, &ends);
+	waitsets_announce();
+	token_register(s);
+	if (hint_send(s, fd, &ends, reason) < 0)
+		return;
+	s->told = true;
+	if (reason == PULC__WIRE__REASON__REASON_REMOTE || reason == PULC__WIRE__REASON__REASON_ULP)
+		settle(s, STREAM_NEVER);
+	else if (reason == PULC__WIRE__REASON__REASON_NONE)
+		settle(s, STREAM_HINTED);
+}
+
+/* Is it time to look or to say something? Rate-limited, so that a connection whose peer is not under PULC pays next to nothing. */
+static bool due(struct pulc_stream *s)
+{
+	uint64_t now = nsec_now();
+
+	if (now < s->nsec_look)
+		return false;
+	s->nsec_look = now + NSEC_LOOK;
+	return true;
+}
+
+void upgrade_step(struct pulc_stream *s, int fd)
+{
+	int state = atomic_load_explicit(&s->state, memory_order_acquire);
+
+	if (state == STREAM_NEVER || state == STREAM_ATTACHED)
+		return;
+	s->fd = fd;
+	if (state == STREAM_FRESH && s->n_calls++ < client_hint_after())
+		return;
+	if (state == STREAM_FRESH ? nsec_now() < s->nsec_renew : !due(s))
+		return;
+	if (!client_lock())
+		return;
+	/* Another thread may have taken the stream further while this one waited for the lock. */
+	state = atomic_load(&s->state);
+	if ((state == STREAM_FRESH || state == STREAM_HINTED) && nsec_now() >= s->nsec_renew)
+		hint(s, fd);
+	client_look();
+	client_unlock();
+}
+
+/* ---- psid's answers ----------------------------------------------------------------------------- */
+
+/* Another process holds the socket too, by now. Said, so that the other end does not wait for us. */
+static void refuse_to_give(struct pulc_stream *s)
+{
+	struct hint_ends ends;
+
+	s->nsec_renew = nsec_now() + NSEC_RENEW;
+	settle(s, STREAM_FRESH);
+	if (hint_ends(s->fd, &ends))
+		(void)hint_send(s, s->fd, &ends, PULC__WIRE__REASON__REASON_SHARED);
+}
+
+static void give_socket(struct pulc_stream *s)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__Socket sock = PULC__WIRE__SOCKET__INIT;
+
+	if (atomic_load(&s->state) != STREAM_HINTED)
+		return;
+	if (!nursery_alone(s->nursery)) {
+		refuse_to_give(s);
+		return;
+	}
+	sock.token = s->token;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_SOCKET;
+	msg.socket = &sock;
+	if (client_send(&msg, &s->fd, 1) == 0)
+		settle(s, STREAM_GIVEN);
+}
+
+int upgrade_ask_again(struct pulc_stream *s)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__Attach attach = PULC__WIRE__ATTACH__INIT;
+	int e;
+
+	token_register(s);
+	attach.token = s->token;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_ATTACH;
+	msg.attach = &attach;
+	waitsets_announce();
+	e = client_send(&msg, &s->fd, 1);
+	if (e == 0)
+		settle(s, STREAM_GIVEN);
+	return e;
+}
+
+/* There is no kernel to stay on for one whose bytes are in rings. */
+static void inheritance_denied(struct pulc_stream *s, Pulc__Wire__Reason reason)
+{
+	bool later = reason == PULC__WIRE__REASON__REASON_WAITING_PEER;
+
+	pulc_log("connection %d is not to be had: reason %d", s->fd, (int)reason);
+	s->nsec_renew = nsec_now() + NSEC_REATTACH;
+	settle(s, later ? STREAM_FRESH : STREAM_NEVER);
+}
+
+static void denied(struct pulc_stream *s, Pulc__Wire__Reason reason)
+{
+	if (s->inherited) {
+		inheritance_denied(s, reason);
+		return;
+	}
+	pulc_log("connection %d stays on the kernel: reason %d", s->fd, (int)reason);
+	switch (reason) {
+	case PULC__WIRE__REASON__REASON_NETNS:
+	case PULC__WIRE__REASON__REASON_DEVICE:
+	case PULC__WIRE__REASON__REASON_ULP:
+		settle(s, STREAM_NEVER);
+		break;
+	default:
+		settle(s, STREAM_HINTED);
+		s->nsec_renew = nsec_now() + NSEC_RENEW;
+	}
+}
+
+/* The slab that a message names: the one that came with it, or one that we have. */
+static struct slab *slab_for(const Pulc__Wire__Slab *named, bool own, uint32_t peer,
+			     struct shm_slab_map *map)
+{
+	struct slab *known = slabs_find(named->id, own);
+	struct shm_slab_map taken;
+
+	if (known || !map->slab)
+		return known;
+	taken = TAKE_SLAB(*map);
+	return slabs_add(named->id, own, peer, &taken);
+}
+
+bool upgrade_slabs(const Pulc__Wire__Upgrade *m, struct received *r, struct slab **ret_own,
+		   struct slab **ret_peer)
+{
+	if (!m->own || !m->peer)
+		return false;
+	*ret_own = slab_for(m->own, true, m->peer_client, &r->own);
+	*ret_peer = slab_for(m->peer, false, m->peer_client, &r->peer);
+	return *ret_own && *ret_peer;
+}
+
+static void upgraded(const Pulc__Wire__Upgrade *m, struct received *r)
+{
+	struct pulc_stream *s = token_find(m->token);
+	struct slab *own, *peer;
+	bool mapped = upgrade_slabs(m, r, &own, &peer);
+
+	/* Forked since the socket was given: the other holder would go on with the kernel alone. */
+	if (s && atomic_load(&s->state) == STREAM_GIVEN && !s->inherited &&
+	    (!nursery_alone(s->nursery) || label_set(s->fd) < 0))
+		settle(s, STREAM_NEVER);
+	if (!s || !mapped || atomic_load(&s->state) != STREAM_GIVEN ||
+	    shm_stream_bind(&s->tcp.ring, &own->map, m->own_slot, &peer->map, m->peer_slot) < 0) {
+		upgrade_closed(m->conn);
+		return;
+	}
+	slabs_ref(own);
+	slabs_ref(peer);
+	s->own_slab = own;
+	s->peer_slab = peer;
+	s->conn = m->conn;
+	s->pid = raw_getpid();
+	tcp_attach(&s->tcp, s->fd);
+	/* Before anybody can say RX_READY: a peer takes an end without a word for a death. No shutdown comes in
+	 * between, for it needs the lock as well. */
+	tcp_note_shut(&s->tcp, s->fd);
+	settle(s, STREAM_ATTACHED);
+	if (!pulc_stream_attached(s))
+		return;
+	/* Whoever changed an option meanwhile saw no area to note it in. */
+	tcp_attach(&s->tcp, s->fd);
+	nursery_leave(s->nursery);
+	s->nursery = 0;
+	(void)tcp_watch(&s->tcp);
+	pulc_log("connection %d is upgraded: %llu", s->fd, (unsigned long long)s->conn);
+	stream_note_attached(s);
+}
+
+static void introduced(const Pulc__Wire__Introduce *m, struct received *r)
+{
+	int bell = r->bell;
+
+	r->bell = -1;
+	if (bell >= 0)
+		peers_introduce(m->client, m->board, TAKE_BOARDS(r), bell);
+}
+
+void upgrade_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
+{
+	struct pulc_stream *s;
+
+	if (datagram_dispatch(msg, r))
+		return;
+	switch (msg->body_case) {
+	case PULC__WIRE__TO_CLIENT__BODY_WANT:
+		s = token_find(msg->want->token);
+		if (s)
+			give_socket(s);
+		break;
+	case PULC__WIRE__TO_CLIENT__BODY_DENY:
+		s = token_find(msg->deny->token);
+		if (s && atomic_load(&s->state) < STREAM_ATTACHED)
+			denied(s, msg->deny->reason);
+		break;
+	case PULC__WIRE__TO_CLIENT__BODY_UPGRADE:
+		upgraded(msg->upgrade, r);
+		break;
+	case PULC__WIRE__TO_CLIENT__BODY_INTRODUCE:
+		introduced(msg->introduce, r);
+		break;
+	case PULC__WIRE__TO_CLIENT__BODY_GONE:
+		peers_gone(msg->gone->client);
+		break;
+	case PULC__WIRE__TO_CLIENT__BODY_SLAB_GONE:
+		slabs_gone(msg->slab_gone->id);
+		break;
+	default:
+		break;
+	}
+}
+
+void upgrade_begin_anew(struct pulc_stream *s)
+{
+	int state = atomic_load(&s->state);
+
+	if (state == STREAM_HINTED || state == STREAM_GIVEN)
+		settle(s, STREAM_FRESH);
+	s->told = false;
+}
+
+static void psid_lost(struct pulc_stream *s)
+{
+	s->handler->psid_lost(s);
+}
+
+void upgrade_psid_lost(void)
+{
+	stream_list_each(psid_lost);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------ */
+
+void upgrade_closed(uint64_t conn)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__Closed closed = PULC__WIRE__CLOSED__INIT;
+
+	closed.conn = conn;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_CLOSED;
+	msg.closed = &closed;
+	(void)client_send(&msg, NULL, 0);
+}
+
+/*
+ * The socket may be in psid's hands, and then our close() alone ends nothing. If nobody else holds it, end
+ * the connection as close() would have: with a reset if bytes are unread or the program asked for it (SO_LINGER
+ * of no time), else with a FIN.
+ */
+static void end_connection(int fd)
+{
+	struct sockaddr unspecified = { .sa_family = AF_UNSPEC };
+	struct linger linger = { 0, 0 };
+	socklen_t len = sizeof(linger);
+	int unread = 0;
+
+	(void)raw_getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len);
+	if ((raw_ioctl(fd, FIONREAD, &unread) == 0 && unread > 0) ||
+	    (linger.l_onoff && linger.l_linger == 0))
+		(void)raw_syscall(SYS_connect, fd, &unspecified, sizeof(unspecified), 0, 0, 0);
+	else
+		(void)raw_shutdown(fd, SHUT_RDWR);
+}
+
+static void drop(struct pulc_stream *s)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__Drop gone = PULC__WIRE__DROP__INIT;
+
+	gone.token = s->token;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_DROP;
+	msg.drop = &gone;
+	(void)client_send(&msg, NULL, 0);
+}
+
+void upgrade_closing(struct pulc_stream *s, int fd)
+{
+	if (!client_lock())
+		return;
+	if (atomic_load(&s->state) == STREAM_GIVEN)
+		client_look();
+	if (atomic_load(&s->state) == STREAM_GIVEN && nursery_alone(s->nursery))
+		end_connection(fd);
+	if (s->told && atomic_load(&s->state) < STREAM_ATTACHED)
+		drop(s);
+	token_unregister(s);
+	client_unlock();
+}
+
+void upgrade_release(struct pulc_stream *s)
+{
+	if (s->own_slab) {
+		/* A process does not return what its parent has spent. */
+		if (s->pid == raw_getpid())
+			client_credit_return(s->tcp.size_credit);
+		upgrade_closed(s->conn);
+		slabs_unref(s->own_slab);
+		slabs_unref(s->peer_slab);
+	}
+	token_unregister(s);
+}
+
+void upgrade_note(struct pulc_stream *s, enum pulc_reason reason)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__Note note = PULC__WIRE__NOTE__INIT;
+
+	note.conn = s->conn;
+	note.reason = (Pulc__Wire__Reason)reason;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_NOTE;
+	msg.note = &note;
+	if (client_lock()) {
+		(void)client_send(&msg, NULL, 0);
+		client_unlock();
+	}
+}
+
+#define N_ADOPT 512
+static uint64_t adopted[N_ADOPT];
+static size_t n_adopted;
+
+static void send_adopted(void)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__Adopt adopt = PULC__WIRE__ADOPT__INIT;
+
+	adopt.conns = adopted;
+	adopt.n_conns = n_adopted;
+	adopt.parent = client_parent();
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_ADOPT;
+	msg.adopt = &adopt;
+	if (n_adopted)
+		(void)client_send(&msg, NULL, 0);
+	n_adopted = 0;
+}
+
+static void collect(uint64_t conn)
+{
+	adopted[n_adopted++] = conn;
+	if (n_adopted == N_ADOPT)
+		send_adopted();
+}
+
+static void collect_of(struct pulc_stream *s)
+{
+	s->handler->adopt(s, collect);
+}
+
+void upgrade_adopt(void)
+{
+	stream_list_each(collect_of);
+	send_adopted();
+}

@@ -1,0 +1,283 @@
+/*
+ * Waiting for one socket, whatever its protocol, and telling others that wait for us.
+ *
+ * Spin a little: no longer than a sleep would have cost, not at all when the peer last ran on this
+ * processor, less after spins that did not pay. While spinning the kernel socket is looked at every
+ * 20 us: a system call on each turn would cost more than the transfer. Then arm, look once more,
+ * and sleep in ppoll over the kernel socket and the bell. The recipe and its proof are in docs/waiting.md.
+ *
+ * Signals. A handler that runs while we look at memory would go unnoticed, and a call that it should
+ * have interrupted would sleep. So after the first microseconds signals are held off, and let in by ppoll alone, which
+ * reports them.
+ *
+ * No lock is held while waiting, so a signal handler may leave by siglongjmp and a thread may be
+ * cancelled in ppoll: what remains behind is an armed watch, which costs its peer one bit.
+ *
+ * Source: pulc-1998, 4.7 (spin-block synchronisation: passive scheduling).
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/rseq.h>
+
+#include "board.h"
+#include "clock.h"
+#include "macros.h"
+#include "peers.h"
+#include "private.h"
+#include "rawsys.h"
+
+/* What sleeping and being woken costs on another, idle core: no spin is worth more. */
+#define NSEC_SPIN_MAX (40 * NSEC_PER_USEC)
+/* Signals stay open for the first part of a spin: nearly every answer that comes soon comes within it. */
+#define NSEC_SPIN_OPEN (3 * NSEC_PER_USEC)
+#define NSEC_LOOK (20 * NSEC_PER_USEC)
+/* Turns between two readings of the clock. */
+#define N_TURNS 32
+/* A sleeper without a wait set of its own (psid is not there), or whom the kernel cannot tell of more, looks again
+ * after this. */
+#define NSEC_BLIND (1000 * NSEC_PER_USEC)
+#define N_FAILURES_MAX 7
+
+static struct pulc_sys sys;
+static __thread struct pulc_spin spin __attribute__((tls_model("initial-exec")));
+static uint64_t nsec_spin = UINT64_MAX;
+
+PULC_EXPORT void pulc_sys_set(const struct pulc_sys *with)
+{
+	sys = *with;
+}
+
+static void signals_hold(kernel_sigset *ret_before)
+{
+	kernel_sigset all = ~0ull;
+
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, ret_before, sizeof(all), 0, 0);
+}
+
+static void signals_release(kernel_sigset before)
+{
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before), 0, 0);
+}
+
+static int sleep_on(struct pollfd *fds, nfds_t n, struct timespec *timeout, kernel_sigset signals)
+{
+	sigset_t mask;
+	int e, saved = errno;
+
+	if (!sys.ppoll)
+		return (int)raw_syscall(SYS_ppoll, fds, n, timeout, &signals, sizeof(signals), 0);
+	sigemptyset(&mask);
+	memcpy(&mask, &signals, sizeof(signals));
+	e = sys.ppoll(fds, n, timeout, &mask);
+	e = e < 0 ? -errno : e;
+	errno = saved;
+	return e;
+}
+
+uint32_t this_cpu(void)
+{
+	const char *thread = __builtin_thread_pointer();
+	const struct rseq *rseq = (const struct rseq *)(thread + __rseq_offset);
+
+	return __rseq_size ? *(const volatile uint32_t *)&rseq->cpu_id : UINT32_MAX;
+}
+
+/* ---- spinning ----------------------------------------------------------------------------------- */
+
+uint64_t spin_limit(void)
+{
+	const char *value;
+
+	if (LIKELY(nsec_spin != UINT64_MAX))
+		return nsec_spin;
+	value = secure_getenv("PULC_SPIN_USEC");
+	nsec_spin = value ? strtoull(value, NULL, 10) * NSEC_PER_USEC : NSEC_SPIN_MAX;
+	return nsec_spin;
+}
+
+PULC_EXPORT uint64_t pulc_spin_start(struct pulc_spin *place, bool peer_on_this_cpu)
+{
+	return peer_on_this_cpu || place->n_failures >= N_FAILURES_MAX
+		       ? 0
+		       : spin_limit() >> place->n_failures;
+}
+
+PULC_EXPORT void pulc_spin_end(struct pulc_spin *place, bool paid)
+{
+	if (paid)
+		place->n_failures = 0;
+	else if (place->n_failures < N_FAILURES_MAX)
+		place->n_failures++;
+}
+
+/* ---- one socket --------------------------------------------------------------------------------- */
+
+static bool spin_for(struct pulc_stream *s, int fd, const struct wait *w, uint64_t budget)
+{
+	uint64_t begun = nsec_now(), looked = begun, now = begun;
+
+	while (now - begun < budget) {
+		for (unsigned i = 0; i < N_TURNS; i++) {
+			if (w->way->memory(s, w))
+				return true;
+			cpu_relax();
+		}
+		now = nsec_now();
+		if (now - looked >= NSEC_LOOK) {
+			looked = now;
+			if (w->way->kernel(s, fd, w))
+				return true;
+		}
+	}
+	return false;
+}
+
+static uint64_t sleep_limit(struct pulc_stream *s, struct pulc_waitset *set, const struct wait *w)
+{
+	uint64_t now = nsec_now(), deadline = w->nsec_deadline;
+	uint64_t patience = set && !w->kernel_has_part ? pulc_stream_patience(s, set) : NSEC_BLIND;
+	uint64_t left = deadline == UINT64_MAX ? UINT64_MAX : deadline > now ? deadline - now : 0;
+
+	return MIN(patience, left);
+}
+
+static int sleep_for(struct pulc_stream *s, int fd, const struct wait *w, struct pulc_waitset *set,
+		     kernel_sigset signals)
+{
+	struct pollfd fds[2] = {
+		{ .fd = fd, .events = w->way->kernel_events(s, w) },
+		{ .fd = set ? set->bell : -1, .events = POLLIN },
+	};
+	uint64_t limit = sleep_limit(s, set, w);
+	struct timespec ts = timespec_from_nsec(limit);
+	int n = sleep_on(fds, 2, limit == UINT64_MAX ? NULL : &ts, signals);
+
+	/* Emptied before the next sleep: now somebody waits for us. */
+	if (set && n > 0 && fds[1].revents)
+		set->rung = true;
+	if (n > 0 && fds[0].revents)
+		w->way->kernel_said(s, fd, w);
+	return n < 0 ? n : 0;
+}
+
+/* What earlier sleeps have left behind. */
+static void clear(struct pulc_waitset *set)
+{
+	unsigned bit;
+
+	if (set->rung)
+		pulc_waitset_quiet(set);
+	set->rung = false;
+	while (pulc_waitset_take(set, &bit))
+		;
+}
+
+/* Arm, look once more, sleep, disarm. */
+static int sleep_once(struct pulc_stream *s, int fd, const struct wait *w, kernel_sigset signals)
+{
+	struct pulc_waitset *set = pulc_waitset_mine();
+	int e = 0;
+
+	if (set) {
+		clear(set);
+		if (pulc_stream_watch(s, set, 0, w->events) < 0)
+			set = NULL;
+		else
+			pulc_waitset_arm(set);
+	}
+	/* A bit that is set already says that the peer has told us, of too little, and will not tell us again. */
+	if (!w->way->memory(s, w) && !(set && pulc_waitset_pending(set)))
+		e = sleep_for(s, fd, w, set, signals);
+	if (set) {
+		pulc_waitset_disarm(set);
+		pulc_stream_unwatch(s, set, 0);
+	}
+	return e;
+}
+
+static int sleep_or_expire(struct pulc_stream *s, int fd, const struct wait *w,
+			   kernel_sigset signals)
+{
+	uint64_t now = nsec_now();
+	int e;
+
+	if (now >= w->nsec_deadline)
+		return -EAGAIN;
+	e = sleep_once(s, fd, w, signals);
+	/* A short sleep would have been a spin that pays. */
+	if (e == 0 && nsec_now() - now < NSEC_SPIN_MAX)
+		pulc_spin_end(&spin, true);
+	return e;
+}
+
+/* Spins on with signals held off, then sleeps. A handler that ran before has interrupted the call as much as one
+ * that comes in its sleep. */
+static int wait_long(struct pulc_stream *s, int fd, const struct wait *w, uint64_t budget)
+{
+	kernel_sigset signals;
+	int e;
+
+	signals_hold(&signals);
+	e = signals_since(w->signals);
+	if (e == 0 && budget && spin_for(s, fd, w, budget)) {
+		pulc_spin_end(&spin, true);
+	} else if (e == 0) {
+		if (budget)
+			pulc_spin_end(&spin, false);
+		e = sleep_or_expire(s, fd, w, signals);
+		if (e == -EINTR)
+			e = signals_verdict(w->signals);
+	}
+	signals_release(signals);
+	return e;
+}
+
+uint64_t wait_budget(struct pulc_stream *s)
+{
+	return pulc_spin_start(&spin, pulc_stream_peer_here(s));
+}
+
+void wait_paid(void)
+{
+	spin.n_failures = 0;
+}
+
+struct wait wait_begin(const struct wait_way *way, unsigned events, uint64_t usec_timeout)
+{
+	return (struct wait){
+		.way = way,
+		.events = events,
+		.need = 1,
+		.nsec_deadline = usec_timeout ? nsec_now() + usec_timeout * NSEC_PER_USEC
+					      : UINT64_MAX,
+		.signals = signals_counted(),
+	};
+}
+
+int wait_for(struct pulc_stream *s, int fd, struct wait *w, uint64_t budget)
+{
+	int e;
+
+	if (budget && spin_for(s, fd, w, MIN(budget, (uint64_t)NSEC_SPIN_OPEN))) {
+		pulc_spin_end(&spin, true);
+		return 0;
+	}
+	e = wait_long(s, fd, w, budget);
+	if (e == -ERESTART && w->nsec_deadline != UINT64_MAX)
+		return -EINTR;
+	w->signals = signals_counted();
+	return e;
+}
+
+/* ---- telling ------------------------------------------------------------------------------------ */
+
+void wait_tell(struct shm_stream *ring, size_t (*collect)(struct shm_stream *, uint64_t *))
+{
+	uint64_t watches[SHM_N_WATCHES];
+	size_t n = collect(ring, watches);
+
+	for (size_t i = 0; i < n; i++)
+		peers_tell(watches[i]);
+}

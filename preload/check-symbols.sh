@@ -1,0 +1,29 @@
+#!/bin/sh
+# check-symbols.sh LIBRARY MAP OBJECT...: the library exports exactly what the map names, and the shim's
+# objects reach for nothing but libc, libpulc's public functions and each other: no ring code.
+set -eu
+library=$1 map=$2
+shift 2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export LC_ALL=C
+
+sed -n 's/^\([A-Za-z_0-9]*\);$/\1/p' "$map" | sort >"$work/wanted"
+nm -D --defined-only "$library" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort >"$work/exported"
+diff "$work/wanted" "$work/exported" >"$work/diff" || {
+	echo "exports differ from symbols.def (<: missing, >: too many):"
+	cat "$work/diff"
+	exit 1
+}
+
+nm --defined-only "$@" | awk 'NF == 3 { print $3 }' | sort -u >"$work/own"
+nm --undefined-only "$@" | awk '$1 == "U" { print $2 }' | sort -u >"$work/used"
+comm -23 "$work/used" "$work/own" | grep -E '^(shm|tcp|proto|hal|wire|psid)_' && {
+	echo "the shim's objects reach past libpulc's public functions"
+	exit 1
+}
+strings -a "$@" | grep -qE 'layout\.h' && {
+	echo "the shim's objects were compiled with the shared memory layout"
+	exit 1
+}
+echo "$(wc -l <"$work/exported") exports as in symbols.def, no ring code"

@@ -1,0 +1,246 @@
+/*
+ * The read and write family.
+ *
+ * Each function is its own kernel call or libpulc's, decided by libpulc for each call: see PRE_MOVE_. What is
+ * done here is only the difference between the calls: their parameters, flags, and SIGPIPE, which
+ * libpulc never raises.
+ */
+#include <limits.h>
+#include <signal.h>
+
+#include "data.h"
+#include "epoll.h"
+#include "raw.h"
+#include "symbols.h"
+
+/* SIGPIPE to this very thread, as the kernel does it. */
+static void pipe_signal(void)
+{
+	long pid = pre_raw(SYS_getpid), tid = pre_raw(SYS_gettid);
+
+	(void)pre_raw(SYS_tgkill, pid, tid, SIGPIPE);
+}
+
+void pre_send_cut_short(struct pre_file *f, ssize_t n, int flags)
+{
+	if (n >= 0 || n == -EAGAIN)
+		pre_members_full(f);
+	else if (n == -EPIPE && !(flags & MSG_NOSIGNAL))
+		pipe_signal();
+}
+
+void pre_received(pulc_stream *s, int fd, ssize_t n, const void *addr, socklen_t len)
+{
+	pulc_stream_recv_end(s, fd, n);
+	if (n >= 0 && addr)
+		pulc_stream_met(s, fd, POLLIN, addr, len);
+}
+
+void pre_sent(pulc_stream *s, int fd, ssize_t n, const void *addr, socklen_t len)
+{
+	pulc_stream_send_end(s, fd, n);
+	if (n >= 0 && addr)
+		pulc_stream_met(s, fd, POLLOUT, addr, len);
+}
+
+ssize_t pre_vector_len(const struct iovec *iov, size_t n)
+{
+	size_t len = 0;
+
+	if (n > IOV_MAX)
+		return -EINVAL;
+	if (pre_is_bad(iov, n))
+		return -EFAULT;
+	for (size_t i = 0; i < n; i++) {
+		if (iov[i].iov_len > SSIZE_MAX - len)
+			return -EINVAL;
+		if (pre_is_bad(iov[i].iov_base, iov[i].iov_len))
+			return -EFAULT;
+		len += iov[i].iov_len;
+	}
+	return (ssize_t)len;
+}
+
+/* The kernel finds a bad address when it has bytes for it, not before. The datagram that they belong to is lost. */
+ssize_t pre_refuse_receive(pulc_stream *s, int fd, int flags)
+{
+	bool is_datagram = pulc_stream_is_datagram(s);
+	ssize_t n = pulc_stream_recv(s, fd, NULL, 0, flags | (is_datagram ? MSG_TRUNC : 0));
+	int size;
+
+	if (is_datagram)
+		return n > 0 ? -EFAULT : n;
+	if (n != 0)
+		return n;
+	return pulc_stream_inq(s, fd, &size) == 0 && size == 0 ? 0 : -EFAULT;
+}
+
+ssize_t pre_refuse_send(pulc_stream *s, int fd, int flags)
+{
+	ssize_t n;
+
+	if (pulc_stream_is_datagram(s))
+		return PULC_USE_KERNEL;
+	n = pulc_stream_send(s, fd, NULL, 0, flags);
+	return n != 0 ? n : -EFAULT;
+}
+
+static ssize_t receive(pulc_stream *s, int fd, void *buf, size_t len, int flags)
+{
+	if (pre_is_bad(buf, len) && !(flags & MSG_TRUNC))
+		return pre_refuse_receive(s, fd, flags);
+	return pulc_stream_recv(s, fd, buf, len, flags);
+}
+
+static ssize_t transmit(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
+{
+	if (pre_is_bad(buf, len))
+		return pre_refuse_send(s, fd, flags);
+	return pulc_stream_send(s, fd, buf, len, flags);
+}
+
+ssize_t pre_read(int fd, void *buf, size_t len)
+{
+	/* read(2) of nothing returns at once where recv(2) waits for something not to take. */
+	return PRE_RECEIVE(fd, len ? receive(s, fd, buf, len, 0) : 0,
+			   pre_real.read(fd, buf, len), );
+}
+
+ssize_t pre_recv(int fd, void *buf, size_t len, int flags)
+{
+	return PRE_RECEIVE(fd, receive(s, fd, buf, len, flags),
+			   pre_real.recv(fd, buf, len, flags), );
+}
+
+/* With a name: a message, for libpulc. What the kernel has named, libpulc is told. */
+static ssize_t receive_from(pulc_stream *s, int fd, const struct iovec *iov, int flags,
+			    struct sockaddr *addr, socklen_t *len_addr)
+{
+	struct msghdr msg = { .msg_name = addr,
+			      .msg_namelen = *len_addr,
+			      .msg_iov = (struct iovec *)iov,
+			      .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (pre_is_bad(iov->iov_base, iov->iov_len) && !(flags & MSG_TRUNC))
+		return pre_refuse_receive(s, fd, flags);
+	n = pulc_stream_recvmsg(s, fd, &msg, flags);
+	if (n >= 0)
+		*len_addr = msg.msg_namelen;
+	return n;
+}
+
+ssize_t pre_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
+		     socklen_t *len_addr)
+{
+	const struct iovec iov = { .iov_base = buf, .iov_len = len };
+	socklen_t room;
+
+	if (!addr || !len_addr || (int)*len_addr < 0)
+		return PRE_RECEIVE(fd, receive(s, fd, buf, len, flags),
+				   pre_real.recvfrom(fd, buf, len, flags, addr, len_addr),
+				   n_ = addr && n_ >= 0 ? len_addr ? -EINVAL : -EFAULT : n_);
+	room = *len_addr;
+#define CAME_FROM(s, fd, n) pre_received(s, fd, n, addr, room < *len_addr ? room : *len_addr)
+	return PRE_MOVE_(fd, receive_from(s, fd, &iov, flags, addr, len_addr),
+			 pre_real.recvfrom(fd, buf, len, flags, addr, len_addr), CAME_FROM, );
+#undef CAME_FROM
+}
+
+ssize_t pre_write(int fd, const void *buf, size_t len)
+{
+	return PRE_SEND(fd, len, 0, transmit(s, fd, buf, len, 0), pre_real.write(fd, buf, len));
+}
+
+ssize_t pre_send(int fd, const void *buf, size_t len, int flags)
+{
+	return PRE_SEND(fd, len, flags, transmit(s, fd, buf, len, flags),
+			pre_real.send(fd, buf, len, flags));
+}
+
+static ssize_t transmit_to(pulc_stream *s, int fd, const struct iovec *iov, int flags,
+			   const struct sockaddr *addr, socklen_t len_addr)
+{
+	const struct msghdr msg = { .msg_name = (struct sockaddr *)addr,
+				    .msg_namelen = len_addr,
+				    .msg_iov = (struct iovec *)iov,
+				    .msg_iovlen = 1 };
+
+	if (pre_is_bad(iov->iov_base, iov->iov_len))
+		return pre_refuse_send(s, fd, flags);
+	return pulc_stream_sendmsg(s, fd, &msg, flags);
+}
+
+ssize_t pre_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
+		   socklen_t len_addr)
+{
+	const struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	if (!addr)
+		return PRE_SEND(fd, len, flags, transmit(s, fd, buf, len, flags),
+				pre_real.sendto(fd, buf, len, flags, addr, len_addr));
+#define WENT_TO(s, fd, n) pre_sent(s, fd, n, addr, len_addr)
+	return PRE_MOVE_(fd, transmit_to(s, fd, &iov, flags, addr, len_addr),
+			 pre_real.sendto(fd, buf, len, flags, addr, len_addr), WENT_TO,
+			 PRE_AFTER_SEND_(len, flags));
+#undef WENT_TO
+}
+
+/* The vector as a message, for libpulc. */
+static ssize_t recv_vector(pulc_stream *s, int fd, const struct iovec *iov, int n, int flags)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
+	ssize_t len = pre_vector_len(iov, (size_t)n);
+
+	if (len == -EFAULT)
+		return pre_refuse_receive(s, fd, flags);
+	return len <= 0 ? len : pulc_stream_recvmsg(s, fd, &msg, flags);
+}
+
+static ssize_t send_vector(pulc_stream *s, int fd, const struct iovec *iov, int n, int flags)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
+	ssize_t len = pre_vector_len(iov, (size_t)n);
+
+	if (len == -EFAULT)
+		return pre_refuse_send(s, fd, flags);
+	/* Nothing at all is not even a datagram. */
+	return len <= 0 ? len : pulc_stream_sendmsg(s, fd, &msg, flags);
+}
+
+ssize_t pre_readv(int fd, const struct iovec *iov, int n)
+{
+	return PRE_RECEIVE(fd, recv_vector(s, fd, iov, n, 0), pre_real.readv(fd, iov, n), );
+}
+
+ssize_t pre_writev(int fd, const struct iovec *iov, int n)
+{
+	return PRE_SEND(fd, pre_vector_len(iov, (size_t)n), 0, send_vector(s, fd, iov, n, 0),
+			pre_real.writev(fd, iov, n));
+}
+
+/* On a socket these are readv and writev, if the offset is -1, or an error of the kernel's. */
+static bool is_plain(off_t offset, int flags)
+{
+	return offset == -1 && !(flags & ~RWF_NOWAIT);
+}
+
+ssize_t pre_preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
+{
+	int move = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
+
+	if (!is_plain(offset, flags))
+		return pre_sys(pre_real.preadv2(fd, iov, n, offset, flags));
+	return PRE_RECEIVE(fd, recv_vector(s, fd, iov, n, move),
+			   pre_real.preadv2(fd, iov, n, offset, flags), );
+}
+
+ssize_t pre_pwritev2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
+{
+	int move = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
+
+	if (!is_plain(offset, flags))
+		return pre_sys(pre_real.pwritev2(fd, iov, n, offset, flags));
+	return PRE_SEND(fd, pre_vector_len(iov, (size_t)n), move, send_vector(s, fd, iov, n, move),
+			pre_real.pwritev2(fd, iov, n, offset, flags));
+}

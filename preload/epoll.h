@@ -1,0 +1,27 @@
+/* Epoll sets: which files are members, and the waits. */
+#ifndef PULC_PRELOAD_EPOLL_H
+#define PULC_PRELOAD_EPOLL_H
+
+#include <stdbool.h>
+
+struct pre_file;
+struct pre_set;
+
+/* f's last descriptor is about to be closed: its memberships and, of a set, its members end; f is retired. */
+void pre_epoll_closed(struct pre_file *f);
+/* One of f's descriptors, fd, is about to be closed; others remain. */
+void pre_members_moved(struct pre_file *f, int fd);
+/* A send on f was cut short: room on it is news from now on. */
+void pre_members_full(struct pre_file *f);
+/* Makes the kernel's view of a set's readiness true from now on, for somebody who waits for the set itself. */
+void pre_set_expose(struct pre_set *set);
+/* NULL: nothing happens. */
+void pre_set_free(struct pre_set *set);
+
+void pre_epoll_start(void);
+/* Around a fork: nobody changes the records meanwhile. */
+void pre_epoll_fork_begin(void);
+void pre_epoll_fork_done(void);
+void pre_epoll_forked(void);
+
+#endif

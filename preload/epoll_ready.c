@@ -1,0 +1,350 @@
+/*
+ * Which ring members of an epoll set are ready.
+ *
+ * A ring member is in one of these states:
+ *   listed    in the ready list: to be examined at the next collect. A level-triggered member stays there as
+ *             long as it is ready; each collect takes the list in turn, so nobody starves.
+ *   hot       one of the few most recently active: its ring is looked at directly, nobody marks the board.
+ *   idle      watched: its peer marks the set's board. It costs nothing until then.
+ *   disarmed  one-shot and reported: waits for EPOLL_CTL_MOD.
+ * Nothing ever scans the idle ones.
+ *
+ * Edges: new data is a change of libpulc's mark; room is news only after a send was cut short (n_full in file.h),
+ * like the kernel's SOCK_NOSPACE; everything else that the kernel reports for the socket, and every EPOLL_CTL_ADD or MOD,
+ * is an edge too.
+ */
+#include <string.h>
+
+#include "epoll_set.h"
+
+/* Answers that a hot member may miss. */
+#define N_ANSWERS_HOT (4 * PRE_N_HOT)
+#define IN (EPOLLIN | EPOLLRDNORM)
+#define OUT (EPOLLOUT | EPOLLWRNORM)
+#define ALWAYS (EPOLLERR | EPOLLHUP)
+#define SIDES PULC_ON_KERNEL(POLLIN | POLLOUT)
+
+void pre_ready_list(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+
+	if (m->listed || m->disarmed)
+		return;
+	m->listed = true;
+	m->next_ready = NULL;
+	m->prev_ready = set->ready_last;
+	if (set->ready_last)
+		set->ready_last->next_ready = m;
+	else
+		set->ready = m;
+	set->ready_last = m;
+}
+
+void pre_ready_unlist(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+
+	if (!m->listed)
+		return;
+	m->listed = false;
+	if (m->prev_ready)
+		m->prev_ready->next_ready = m->next_ready;
+	else
+		set->ready = m->next_ready;
+	if (m->next_ready)
+		m->next_ready->prev_ready = m->prev_ready;
+	else
+		set->ready_last = m->prev_ready;
+}
+
+void pre_ready_cool(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+	struct pre_member *last;
+
+	if (!m->hot)
+		return;
+	last = set->hot[--set->n_hot];
+	set->hot[m->hot_index] = last;
+	last->hot_index = m->hot_index;
+	m->hot = false;
+}
+
+/* m is idle from now on: its peer has to mark the board. */
+static void cool_down(struct pre_member *m)
+{
+	pre_ready_cool(m);
+	if (!m->listed)
+		pre_member_watch(m);
+}
+
+static uint32_t age(const struct pre_member *m)
+{
+	return atomic_load_explicit(&m->set->n_answers, memory_order_relaxed) - m->heated;
+}
+
+static struct pre_member *oldest(const struct pre_set *set)
+{
+	struct pre_member *found = set->hot[0];
+
+	for (unsigned i = 1; i < set->n_hot; i++) {
+		if (age(set->hot[i]) > age(found))
+			found = set->hot[i];
+	}
+	return found;
+}
+
+static void heat(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+
+	m->heated = atomic_load_explicit(&set->n_answers, memory_order_relaxed);
+	if (m->hot)
+		return;
+	if (set->n_hot == PRE_N_HOT)
+		cool_down(oldest(set));
+	m->hot = true;
+	m->hot_index = set->n_hot;
+	set->hot[set->n_hot++] = m;
+}
+
+/* Looks at one hot member in each call: one that stood in no answer for long only slows the others down. */
+static void let_cool(struct pre_set *set)
+{
+	struct pre_member *m;
+
+	if (set->n_hot < 2)
+		return;
+	m = set->hot[set->next_hot++ % set->n_hot];
+	if (age(m) > N_ANSWERS_HOT)
+		cool_down(m);
+}
+
+/* Events as libpulc knows them, from the kernel's synonyms, and back. */
+static unsigned wanted(uint32_t events)
+{
+	return (events & (EPOLLPRI | EPOLLRDHUP)) | (events & IN ? POLLIN : 0) |
+	       (events & OUT ? POLLOUT : 0);
+}
+
+static uint32_t answer(unsigned ready, uint32_t events)
+{
+	if (ready & POLLIN)
+		ready |= IN;
+	if (ready & POLLOUT)
+		ready |= OUT;
+	return ready & (events | ALWAYS);
+}
+
+/*
+ * What m is ready for; asks the kernel where memory is not enough. So it is when a direction has changed sides since the
+ * last look: a ring that could not grow gives it back to the kernel, where there may have been room all the time, and no edge
+ * tells of that.
+ */
+static uint32_t look(struct pre_member *m)
+{
+	unsigned want = wanted(m->events), seen = pulc_stream_ready(m->stream, m->fd, want);
+	unsigned ready = seen & ~SIDES, exact;
+
+	if (m->ask_kernel || m->sides != (seen & SIDES) || (m->told && !ready) ||
+	    (m->asked && (want & ~ready & POLLOUT))) {
+		pre_set_drain(m->set); /* what the answer includes is no event of its own */
+		exact = pulc_stream_poll(m->stream, m->fd, want);
+		m->ask_kernel = exact != ready;
+		if (m->set->deaf && (exact & ~ready))
+			m->edge = true;
+		ready = exact;
+	}
+	m->told = m->asked = false;
+	m->sides = seen & SIDES;
+	return answer(ready, m->events);
+}
+
+/* Only edge-triggered users need them. To be read before looking: what comes later is another edge. */
+static struct pre_marks marks_of(const struct pre_member *m)
+{
+	struct pre_marks marks = { 0 };
+
+	if (!(m->events & EPOLLET))
+		return marks;
+	marks.in = pulc_stream_mark(m->stream);
+	marks.n_full = atomic_load_explicit(&m->file->n_full, memory_order_relaxed);
+	return marks;
+}
+
+/* What of `ready` is to be reported: to an edge-triggered user only news. */
+static uint32_t news(const struct pre_member *m, uint32_t ready, const struct pre_marks *marks)
+{
+	if (!(m->events & EPOLLET) || m->edge || ((ready & IN) && marks->in != m->marks.in) ||
+	    ((ready & OUT) && marks->n_full != m->marks.n_full))
+		return ready;
+	return 0;
+}
+
+/* By memory alone. *ret_moved: a direction has changed sides, look() must tell. */
+static uint32_t news_by_memory(const struct pre_member *m, struct pre_marks *ret_marks,
+			       bool *ret_moved)
+{
+	unsigned seen;
+
+	*ret_marks = marks_of(m);
+	seen = pulc_stream_ready(m->stream, m->fd, wanted(m->events));
+	*ret_moved = (seen & SIDES) != m->sides;
+	return news(m, answer(seen, m->events), ret_marks);
+}
+
+static uint32_t exact_news(struct pre_member *m, struct pre_marks *ret_marks)
+{
+	*ret_marks = marks_of(m);
+	return news(m, look(m), ret_marks);
+}
+
+bool pre_member_awake(struct pre_member *m)
+{
+	struct pre_marks marks;
+	bool moved;
+
+	return news_by_memory(m, &marks, &moved) != 0 || moved;
+}
+
+/* m is reported: its next state. */
+static void reported(struct pre_member *m, uint32_t ready, const struct pre_marks *marks,
+		     const struct pre_answer *to)
+{
+	/* What was not ready is still to be told when it is. */
+	if (ready & IN)
+		m->marks.in = marks->in;
+	if (ready & OUT)
+		m->marks.n_full = marks->n_full;
+	m->edge = false;
+	m->answer = to->number;
+	if (m->events & EPOLLONESHOT) {
+		m->disarmed = true;
+		pre_ready_cool(m);
+		return;
+	}
+	heat(m);
+	if (!(m->events & EPOLLET))
+		pre_ready_list(m);
+}
+
+static void take_bits(struct pre_set *set)
+{
+	unsigned bit, n_bits = pulc_waitset_n_bits(set->waitset);
+	struct pre_member *m;
+
+	while (pulc_waitset_take(set->waitset, &bit)) {
+		for (uint32_t i = bit; i < set->size_rings; i += n_bits) {
+			m = set->rings[i];
+			if (!m)
+				continue;
+			m->watched = false;
+			m->told = true;
+			pre_ready_list(m);
+		}
+	}
+}
+
+bool pre_ready_settle(struct pre_set *set)
+{
+	struct pre_marks marks;
+	struct pre_member *m;
+
+	if (set->waitset && pulc_waitset_pending(set->waitset))
+		take_bits(set);
+	while ((m = set->ready) != NULL) {
+		if (exact_news(m, &marks))
+			return true;
+		pre_ready_unlist(m);
+		heat(m);
+	}
+	return false;
+}
+
+unsigned pre_member_watched_events(const struct pre_member *m)
+{
+	unsigned events = m->events & (IN | EPOLLRDHUP) ? POLLIN : 0;
+
+	if ((m->events & OUT) &&
+	    (!(m->events & EPOLLET) || atomic_load(&m->file->n_full) != m->marks.n_full))
+		events |= POLLOUT;
+	return events;
+}
+
+bool pre_ready_maybe(struct pre_set *set)
+{
+	if (set->ready || (set->waitset && pulc_waitset_pending(set->waitset)))
+		return true;
+	for (unsigned i = 0; i < set->n_hot; i++) {
+		if (pre_member_awake(set->hot[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Takes the ready list once round. */
+static int collect_listed(struct pre_set *set, const struct pre_answer *to)
+{
+	struct pre_member *m, *last = set->ready_last;
+	struct pre_marks marks;
+	bool in_answer;
+	uint32_t ready;
+	int n = 0;
+
+	while (n < to->max && (m = set->ready) != NULL) {
+		in_answer = m->answer == to->number;
+		ready = in_answer ? 0 : exact_news(m, &marks);
+		pre_ready_unlist(m);
+		if (in_answer) {
+			pre_ready_list(m);
+		} else if (ready) {
+			to->events[n++] = (struct epoll_event){ .events = ready, .data = m->data };
+			reported(m, ready, &marks, to);
+		} else {
+			heat(m);
+		}
+		if (m == last)
+			break;
+	}
+	return n;
+}
+
+/* Nobody is listed: reports hot members at once; those for whom there is no room are listed. */
+static int collect_hot(struct pre_set *set, const struct pre_answer *to)
+{
+	struct pre_marks marks;
+	struct pre_member *m;
+	uint32_t ready;
+	unsigned i = 0;
+	bool moved;
+	int n = 0;
+
+	while (i < set->n_hot) {
+		m = set->hot[i];
+		moved = false;
+		ready = m->answer != to->number ? news_by_memory(m, &marks, &moved) : 0;
+		if (ready && !moved && n < to->max) {
+			to->events[n++] = (struct epoll_event){ .events = ready, .data = m->data };
+			reported(m, ready, &marks, to);
+		} else if (ready || moved) {
+			pre_ready_list(m);
+		}
+		i += m->hot; /* a one-shot member has left its place to another */
+	}
+	if (n > 0)
+		let_cool(set);
+	return n;
+}
+
+int pre_ready_collect(struct pre_set *set, const struct pre_answer *to)
+{
+	if (set->waitset && pulc_waitset_pending(set->waitset))
+		take_bits(set);
+	if (!set->ready)
+		return set->n_hot ? collect_hot(set, to) : 0;
+	for (unsigned i = 0; i < set->n_hot; i++) {
+		if (!set->hot[i]->listed && pre_member_awake(set->hot[i]))
+			pre_ready_list(set->hot[i]);
+	}
+	return collect_listed(set, to);
+}

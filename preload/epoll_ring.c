@@ -1,0 +1,419 @@
+/*
+ * The private half of an epoll set: what its ring members need besides the kernel's set.
+ *
+ * A member whose stream is upgraded leaves the program's set in the kernel. Its socket is registered,
+ * edge-triggered, in `inner`, an epoll descriptor of our own, for what only the kernel knows: the peer's
+ * death, errors, bytes from before the switch. `inner` also holds the bell of the set's wait set and is itself a
+ * member of the program's set, edge-triggered, under a random tag: so one sleep in the program's
+ * set sees everything, and so does whoever sleeps on the set from outside.
+ *
+ * In a forked child the kernel's set, and `inner` in it, belong to the parent too. The child makes an `inner` of
+ * its own and waits for it beside the set (epoll_wait.c).
+ *
+ * Where a bell can't be had (no psid) members are `unsure`: a sleeper looks after them itself, often, instead of
+ * trusting the bell. Where `inner` can't be had or not hold everything (no descriptor, sets nested too deep, no watch left for
+ * this user) the set is `deaf`: a sleeper looks after all its ring members, by memory and kernel, every PRE_NSEC_UNSURE, and
+ * their sockets stay in the program's set under the tag, so that threads that sleep there already are woken.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <pulc/fds.h>
+
+#include "epoll_set.h"
+#include "raw.h"
+
+#define BELL UINT64_MAX
+#define N_DRAIN 32
+#define SIZE_RINGS_FIRST 512u /* one page of pointers */
+
+static int raw_ctl(int epfd, int op, int fd, uint32_t events, uint64_t data)
+{
+	struct epoll_event event = { .events = events, .data.u64 = data };
+
+	return (int)pre_raw(SYS_epoll_ctl, epfd, op, fd, &event);
+}
+
+/* ---- what a set has ---- */
+
+static void forget_ancestors(struct pre_set *set)
+{
+	if (set->prepared == set->made)
+		set->inner_of_ancestor = set->inner;
+	else
+		pulc_fd_release(&set->inner);
+	set->inner = -1;
+	set->waitset = pulc_waitset_free(set->waitset);
+}
+
+/* False: it is not to be had. */
+static bool open_inner(struct pre_set *set)
+{
+	set->inner = (int)pre_raw(SYS_epoll_create1, EPOLL_CLOEXEC);
+	if (set->inner < 0 || pulc_fd_adopt(&set->inner) < 0) {
+		set->inner = -1;
+		return false;
+	}
+	if (!pre_set_inherited(set) &&
+	    raw_ctl(set->epfd, EPOLL_CTL_ADD, set->inner, EPOLLIN | EPOLLET, set->tag) < 0)
+		pulc_fd_release(&set->inner);
+	return set->inner >= 0;
+}
+
+static void register_in_inner(struct pre_set *set, int fd, uint32_t events, uint64_t data)
+{
+	if (set->inner < 0 || raw_ctl(set->inner, EPOLL_CTL_ADD, fd, events, data) < 0)
+		set->deaf = true;
+}
+
+#define WHAT_THE_KERNEL_KNOWS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET)
+
+static void register_member(struct pre_member *m)
+{
+	register_in_inner(m->set, m->fd, WHAT_THE_KERNEL_KNOWS,
+			  (uint64_t)m->serial << 32 | m->index);
+}
+
+/* m is not in the program's set, and `inner` may not have it. */
+static void register_if_deaf(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+
+	if (set->deaf && !m->tagged && !pre_set_inherited(set))
+		m->tagged = raw_ctl(set->epfd, EPOLL_CTL_ADD, m->fd, WHAT_THE_KERNEL_KNOWS,
+				    set->tag) == 0;
+}
+
+/* All that members knew of the old wait set is void; let everybody be examined. */
+static void start_over(struct pre_set *set, bool new_inner)
+{
+	struct pre_member *m;
+
+	set->unsure = NULL;
+	for (uint32_t i = 0; i < set->size_rings; i++) {
+		m = set->rings[i];
+		if (!m)
+			continue;
+		m->placed = m->watched = m->unsure = false;
+		m->told = true;
+		if (new_inner)
+			register_member(m);
+		pre_ready_list(m);
+	}
+}
+
+void pre_set_prepare(struct pre_set *set)
+{
+	bool forked = set->prepared != 0 && set->prepared != pre_process_generation;
+	bool lost = forked || (set->waitset && !pulc_waitset_alive(set->waitset));
+	bool new_inner = false, new_bell = false;
+
+	if (!lost && set->inner >= 0 && set->waitset)
+		return;
+	if (forked)
+		forget_ancestors(set);
+	else if (lost)
+		set->waitset = pulc_waitset_free(set->waitset);
+	set->prepared = pre_process_generation;
+	if (set->inner < 0) {
+		new_inner = open_inner(set);
+		set->deaf = !new_inner;
+	}
+	if (!set->waitset)
+		new_bell = pulc_waitset_new(&set->waitset) == 0;
+	if (set->waitset && (new_inner || new_bell))
+		register_in_inner(set, pulc_waitset_fd(set->waitset), EPOLLIN | EPOLLET, BELL);
+	if (lost || new_inner)
+		start_over(set, new_inner);
+}
+
+static unsigned sleepers(struct pre_set *set)
+{
+	return set->n_asleep + atomic_load_explicit(&set->n_native, memory_order_relaxed);
+}
+
+void pre_set_wake(struct pre_set *set)
+{
+	if ((sleepers(set) || set->exposed) && set->waitset)
+		pulc_waitset_ring(set->waitset);
+}
+
+void pre_set_hand_over(struct pre_set *set)
+{
+	if ((!set->exposed && !sleepers(set)) || !set->waitset)
+		return;
+	if (set->exposed)
+		(void)pre_ready_settle(set);
+	for (unsigned i = 0; i < set->n_hot; i++)
+		pre_member_watch(set->hot[i]);
+	if (set->exposed || atomic_load_explicit(&set->n_native, memory_order_relaxed))
+		pulc_waitset_arm(set->waitset);
+	if (pre_ready_maybe(set))
+		pulc_waitset_ring(set->waitset);
+}
+
+void pre_set_drain(struct pre_set *set)
+{
+	struct epoll_event events[N_DRAIN];
+	struct pre_member *m;
+	uint32_t index;
+	long n;
+
+	if (set->inner < 0)
+		return;
+	do {
+		n = pre_raw(SYS_epoll_pwait, set->inner, events, N_DRAIN, 0, NULL, 8);
+		for (long i = 0; i < n; i++) {
+			index = (uint32_t)events[i].data.u64;
+			m = index < set->size_rings ? set->rings[index] : NULL;
+			if (events[i].data.u64 == BELL || !m ||
+			    m->serial != events[i].data.u64 >> 32)
+				continue;
+			m->edge = m->told = m->ask_kernel = true;
+			pre_ready_list(m);
+		}
+	} while (n == N_DRAIN);
+}
+
+void pre_set_hear(struct pre_set *set)
+{
+	pre_set_drain(set);
+	for (uint32_t i = 0; set->deaf && i < set->size_rings; i++) {
+		if (!set->rings[i])
+			continue;
+		set->rings[i]->told = set->rings[i]->ask_kernel = true;
+		pre_ready_list(set->rings[i]);
+	}
+}
+
+/* ---- members ---- */
+
+static bool grow(struct pre_set *set)
+{
+	uint32_t size = set->size_rings ? set->size_rings * 2 : SIZE_RINGS_FIRST;
+	long made = pre_raw(SYS_mmap, NULL, size * sizeof(set->rings[0]), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	if (made < 0 && made > -4096)
+		return false;
+	if (set->size_rings) {
+		memcpy((void *)made, set->rings, set->size_rings * sizeof(set->rings[0]));
+		(void)pre_raw(SYS_munmap, set->rings, set->size_rings * sizeof(set->rings[0]));
+	}
+	set->rings = (struct pre_member **)made;
+	set->size_rings = size;
+	return true;
+}
+
+void pre_rings_free(struct pre_set *set)
+{
+	if (set->size_rings)
+		(void)pre_raw(SYS_munmap, set->rings, set->size_rings * sizeof(set->rings[0]));
+	set->size_rings = set->n_rings = 0;
+}
+
+static bool take_index(struct pre_member *m)
+{
+	static uint32_t serial;
+	struct pre_set *set = m->set;
+
+	if (set->n_rings == set->size_rings && !grow(set))
+		return false;
+	for (m->index = set->n_rings; set->rings[m->index % set->size_rings]; m->index++)
+		;
+	m->index %= set->size_rings;
+	m->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED) & 0x7fffffff;
+	set->rings[m->index] = m;
+	set->n_rings++;
+	return true;
+}
+
+/* A one-shot member may have been reported by the kernel: only /proc tells. */
+static bool was_disarmed(const struct pre_member *m)
+{
+	char path[64], text[8192], wanted[32];
+	const char *line;
+	unsigned events;
+	long fd, n;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", m->set->epfd);
+	fd = pre_raw(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = pre_raw(SYS_read, fd, text, sizeof(text) - 1);
+	(void)pre_raw(SYS_close, fd);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	(void)snprintf(wanted, sizeof(wanted), "tfd: %8d ", m->key);
+	line = strstr(text, wanted);
+	return line && sscanf(line, "tfd: %*d events: %x", &events) == 1 &&
+	       !(events & (EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLERR | EPOLLHUP));
+}
+
+/* Could the kernel's set hold an event of m that nobody has taken yet? Asked after m was registered in `inner`,
+ * where what comes from now on is heard. */
+static bool may_have_edge(const struct pre_member *m)
+{
+	struct pollfd pfd = { .fd = m->set->epfd, .events = POLLIN };
+	struct timespec now = { 0 };
+
+	return pre_raw(SYS_ppoll, &pfd, 1, &now) != 0;
+}
+
+static unsigned bit_of(const struct pre_member *m)
+{
+	return m->index % pulc_waitset_n_bits(m->set->waitset);
+}
+
+static void unwatch(struct pre_member *m)
+{
+	if (m->placed && m->set->waitset)
+		pulc_stream_unwatch(m->stream, m->set->waitset, bit_of(m));
+	m->placed = m->watched = false;
+}
+
+/* Gives m what a ring member needs. False: no memory. */
+static bool become_ring(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+
+	pre_set_prepare(set);
+	if (!take_index(m))
+		return false;
+	m->ring = true;
+	m->stream = pulc_stream_ref(atomic_load(&m->file->stream));
+	m->told = m->ask_kernel = true;
+	atomic_store(&set->has_rings, true);
+	register_member(m);
+	/* What is so already is no event of its own. */
+	if (m->events & EPOLLET)
+		pre_set_drain(set);
+	return true;
+}
+
+void pre_member_to_ring(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+
+	if (m->ring || !become_ring(m))
+		return;
+	m->disarmed = (m->events & EPOLLONESHOT) && was_disarmed(m);
+	m->edge = may_have_edge(m);
+	(void)raw_ctl(set->epfd, EPOLL_CTL_DEL, m->key, 0, 0);
+	register_if_deaf(m);
+	pre_ready_list(m);
+	/* Somebody may sleep in the kernel's own call, which nobody counts. */
+	if (set->waitset)
+		pulc_waitset_ring(set->waitset);
+}
+
+bool pre_member_open_ring(struct pre_member *m)
+{
+	if (!m->ring && !become_ring(m))
+		return false;
+	register_if_deaf(m);
+	m->parked = false;
+	pre_member_rearm(m);
+	return true;
+}
+
+void pre_member_rearm(struct pre_member *m)
+{
+	m->watched = false; /* for other events, perhaps */
+	m->disarmed = false;
+	m->edge = m->asked = true;
+	pre_ready_list(m);
+}
+
+void pre_member_park(struct pre_member *m)
+{
+	pre_ready_unlist(m);
+	pre_ready_cool(m);
+	unwatch(m);
+	m->parked = m->disarmed = true;
+}
+
+static void not_unsure(struct pre_member *m)
+{
+	struct pre_member **p = &m->set->unsure;
+
+	if (!m->unsure)
+		return;
+	while (*p != m)
+		p = &(*p)->next_unsure;
+	*p = m->next_unsure;
+	m->unsure = false;
+}
+
+void pre_member_from_ring(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+
+	unwatch(m);
+	pre_ready_unlist(m);
+	pre_ready_cool(m);
+	not_unsure(m);
+	if (set->inner >= 0)
+		(void)raw_ctl(set->inner, EPOLL_CTL_DEL, m->fd, 0, 0);
+	if (m->tagged)
+		(void)raw_ctl(set->epfd, EPOLL_CTL_DEL, m->fd, 0, 0);
+	m->tagged = false;
+	set->rings[m->index] = NULL;
+	set->n_rings--;
+	m->ring = false;
+	m->stream = pulc_stream_unref(m->stream);
+}
+
+static uint64_t patience_of(const struct pre_member *m)
+{
+	return m->watched ? pulc_stream_patience(m->stream, m->set->waitset) : PRE_NSEC_UNSURE;
+}
+
+void pre_member_watch(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+
+	if (m->disarmed)
+		return;
+	if (!m->watched && set->waitset) {
+		m->placed = true; /* one of two, perhaps */
+		m->watched = pulc_stream_watch(m->stream, set->waitset, bit_of(m),
+					       pre_member_watched_events(m)) == 0;
+	}
+	if (!m->unsure && patience_of(m) != PRE_FOREVER) {
+		m->unsure = true;
+		m->next_unsure = set->unsure;
+		set->unsure = m;
+	}
+	if (pre_member_awake(m))
+		pre_ready_list(m);
+}
+
+uint64_t pre_set_patience(struct pre_set *set)
+{
+	struct pre_member **p = &set->unsure, *m;
+	uint64_t nsec = set->deaf ? PRE_NSEC_UNSURE : PRE_FOREVER, nsec_this;
+
+	while ((m = *p) != NULL) {
+		nsec_this = patience_of(m);
+		if (nsec_this == PRE_FOREVER) {
+			*p = m->next_unsure;
+			m->unsure = false;
+			continue;
+		}
+		nsec = nsec_this < nsec ? nsec_this : nsec;
+		p = &m->next_unsure;
+	}
+	return nsec;
+}
+
+void pre_set_check_unsure(struct pre_set *set)
+{
+	for (struct pre_member *m = set->unsure; m; m = m->next_unsure) {
+		m->told = true;
+		pre_ready_list(m);
+	}
+}

@@ -1,0 +1,199 @@
+/*
+ * Epoll sets: their creation and end, their locks, and fork.
+ *
+ * The program's set is the kernel's, and stays in charge of every descriptor that is not an upgraded stream. The shim
+ * remembers which TCP sockets are members (epoll_ctl.c), because an upgrade moves them into the set's
+ * private half (epoll_ring.c); a set without ring members costs one look.
+ *
+ * Locks: a file's lock covers its list of memberships, a set's lock all the rest; the file's comes first. Lists of
+ * memberships change under both, so holding every set's lock across fork keeps all of them whole. A signal
+ * handler that interrupts a holder and closes a member leaves the file in its thread's `later` list.
+ */
+#include <sys/random.h>
+
+#include <pulc/fds.h>
+
+#include "epoll_ctl.h"
+#include "epoll_set.h"
+#include "raw.h"
+#include "symbols.h"
+
+_Atomic uint32_t pre_n_exposed;
+
+static struct pre_pool sets = PRE_POOL(struct pre_set);
+
+static struct pre_set *set_new(int epfd)
+{
+	struct pre_set *set = pre_pool_get(&sets);
+	struct pre_pooled pooled;
+
+	if (!set)
+		return NULL;
+	pooled.index = set->pooled.index;
+	pooled.next = 0;
+	*set = (struct pre_set){ .pooled = pooled,
+				 .epfd = epfd,
+				 .made = pre_process_generation,
+				 .inner = -1,
+				 .inner_of_ancestor = -1 };
+	/* Nobody can guess it, and no program's own data will be it. */
+	if (pre_raw(SYS_getrandom, &set->tag, sizeof(set->tag), GRND_NONBLOCK) != sizeof(set->tag))
+		set->tag = (uint64_t)(uintptr_t)set ^ pre_now() << 20;
+	return set;
+}
+
+void pre_set_free(struct pre_set *set)
+{
+	if (!set)
+		return;
+	if (set->exposed)
+		(void)atomic_fetch_sub(&pre_n_exposed, 1);
+	set->exposed = false;
+	set->waitset = pulc_waitset_free(set->waitset);
+	pulc_fd_release(&set->inner);
+	pulc_fd_release(&set->inner_of_ancestor);
+	pre_rings_free(set);
+	pre_pool_put(&sets, set);
+}
+
+static int created(int epfd)
+{
+	struct pre_file *f;
+
+	if (epfd < 0 || !pre_enabled)
+		return epfd;
+	pre_process_notice_fork();
+	f = pre_file_new();
+	if (!f)
+		return epfd;
+	f->set = set_new(epfd);
+	if (!f->set || !pre_file_install(epfd, f))
+		pre_file_free(f);
+	return epfd;
+}
+
+int pre_epoll_create(int size)
+{
+	return created((int)pre_sys(pre_real.epoll_create(size)));
+}
+
+int pre_epoll_create1(int flags)
+{
+	return created((int)pre_sys(pre_real.epoll_create1(flags)));
+}
+
+static void do_later(void)
+{
+	struct pre_thread *t = pre_self();
+	struct pre_use use;
+	struct pre_file *f;
+
+	while (t->n_locked == 0 && (f = t->later) != NULL) {
+		t->later = f->next_later;
+		pre_use_known(&use, f);
+		atomic_store(&f->waiting, false);
+		pre_file_catch_up(f);
+		pre_use_end(&use);
+		pre_files_reclaim();
+	}
+}
+
+void pre_set_unlock(struct pre_set *set)
+{
+	pre_unlock(&set->lock);
+	do_later();
+}
+
+void pre_file_unlock(struct pre_file *f)
+{
+	pre_unlock(&f->lock);
+	do_later();
+}
+
+bool pre_file_later(struct pre_file *f)
+{
+	struct pre_thread *t = pre_self();
+
+	if (__builtin_expect(t->n_locked == 0, 1))
+		return false;
+	if (!atomic_exchange(&f->waiting, true)) {
+		f->next_later = t->later;
+		t->later = f;
+	}
+	return true;
+}
+
+/* What made the kernel's object ready may have been served by rings meanwhile. */
+static void refresh(struct pre_set *set, bool expose)
+{
+	pre_lock(&set->lock);
+	if (expose && !set->exposed) {
+		set->exposed = true;
+		(void)atomic_fetch_add(&pre_n_exposed, 1);
+	}
+	if (!set->exposed) {
+		pre_set_unlock(set);
+		return;
+	}
+	if (atomic_load(&set->has_rings)) {
+		pre_set_hear(set);
+		pre_set_hand_over(set);
+	}
+	pre_set_unlock(set);
+}
+
+void pre_set_expose(struct pre_set *set)
+{
+	if (pre_self()->n_locked == 0)
+		refresh(set, true);
+}
+
+void pre_sets_refresh(const struct pre_set *except)
+{
+	struct pre_set *set;
+
+	for (uint32_t i = 0; (set = pre_pool_at(&sets, i)) != NULL; i++) {
+		if (set != except)
+			refresh(set, false);
+	}
+}
+
+/* A handler that forks while its thread holds a lock: the records are its own to be careful with. */
+static bool fork_locked;
+
+void pre_epoll_fork_begin(void)
+{
+	struct pre_set *set;
+
+	fork_locked = pre_self()->n_locked == 0;
+	if (!fork_locked)
+		return;
+	for (uint32_t i = 0; (set = pre_pool_at(&sets, i)) != NULL; i++)
+		pre_lock(&set->lock);
+}
+
+void pre_epoll_fork_done(void)
+{
+	struct pre_set *set;
+
+	if (!fork_locked)
+		return;
+
+	for (uint32_t i = 0; (set = pre_pool_at(&sets, i)) != NULL; i++)
+		pre_set_unlock(set);
+}
+
+void pre_epoll_forked(void)
+{
+	struct pre_set *set;
+
+	if (fork_locked)
+		pre_self()->n_locked = 0;
+	pre_files_forked();
+	for (uint32_t i = 0; (set = pre_pool_at(&sets, i)) != NULL; i++) {
+		pre_lock_reset(&set->lock);
+		set->n_asleep = 0;
+		atomic_store(&set->n_native, 0);
+		atomic_store(&set->spinning, false);
+	}
+}

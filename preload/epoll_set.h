@@ -1,0 +1,163 @@
+/* An epoll set and its members, for the epoll_*.c files. */
+#ifndef PULC_PRELOAD_EPOLL_SET_H
+#define PULC_PRELOAD_EPOLL_SET_H
+
+#include <sys/epoll.h>
+
+#include "epoll.h"
+#include "file.h"
+#include "process.h"
+#include "wait.h"
+
+/* Members whose rings are looked at directly by a spinning waiter. */
+#define PRE_N_HOT 64
+
+/* What tells new data, and room that was waited for, from old. */
+struct pre_marks {
+	uint64_t in;
+	uint32_t n_full;
+};
+
+/*
+ * One registration: (set, file, descriptor number), as in the kernel. `ring` members are served here, the
+ * others by the kernel and only remembered. All fields under the set's lock, the first five also under the file's.
+ */
+struct pre_member {
+	struct pre_pooled pooled;
+	struct pre_set *set; /* NULL: free */
+	struct pre_file *file;
+	struct pre_member *next_of_file;
+	int key; /* number it was added under */
+	int fd;	 /* a descriptor of the file to make calls with */
+	uint32_t events;
+	epoll_data_t data;
+	struct pre_member *prev_of_set, *next_of_set;
+
+	bool ring;
+	bool parked;	     /* to the program it is no member */
+	pulc_stream *stream; /* a reference */
+	uint32_t index;	     /* in set->rings */
+	uint32_t serial;     /* tells late events of `inner` for an earlier user of the index */
+	bool disarmed;	     /* one-shot, reported */
+	bool watched;	     /* its peer will mark the board */
+	bool placed;	     /* the watch stands in memory, fired or not */
+	bool unsure;	     /* in the list of those whose peer may not */
+	bool hot;
+	uint32_t hot_index;
+	uint32_t heated; /* number of the answer when it was last active */
+	bool listed;	 /* in the ready list */
+	bool edge;	 /* report whatever is ready, also to an edge-triggered user */
+	bool told;	 /* by the board: look twice */
+	bool asked;	 /* anew, by epoll_ctl: room may still be the kernel's to say */
+	bool ask_kernel; /* the kernel knows something that memory does not */
+	unsigned
+		sides; /* where the directions went at the last look, as pulc_stream_ready says it */
+	bool tagged;   /* its socket is in the program's set, under the tag: the set is deaf */
+	uint32_t answer;	/* the last one that it stands in */
+	struct pre_marks marks; /* as of the last report */
+	struct pre_member *prev_ready, *next_ready;
+	struct pre_member *next_unsure;
+};
+
+struct pre_set {
+	struct pre_pooled pooled;
+	struct pre_lock lock;
+	int epfd; /* one of its descriptors */
+	bool closed;
+	bool exposed; /* somebody waits for the set itself: the kernel must know the truth at any time */
+	_Atomic bool has_rings; /* has or had ring members */
+	uint32_t
+		made; /* pre_process_generation at its creation: another one now, the kernel's set is shared */
+	uint32_t prepared; /* pre_process_generation when what follows was made; 0: never */
+	uint64_t tag;	   /* data of `inner` in the program's set */
+	int inner; /* the private epoll descriptor: ring members' kernel sockets and the bell */
+	bool deaf; /* there is no `inner`, or it lacks something */
+	int inner_of_ancestor; /* in a forked child: the one that is registered in the program's set */
+	pulc_waitset *waitset; /* NULL: none to be had */
+	struct pre_member *members;
+	struct pre_member **rings; /* by index */
+	uint32_t n_rings, size_rings;
+	struct pre_member *ready, *ready_last;
+	struct pre_member *unsure;
+	struct pre_member *hot[PRE_N_HOT]; /* in no order */
+	unsigned n_hot;
+	unsigned next_hot; /* whose age is looked at next */
+	_Atomic uint32_t n_answers;
+	unsigned n_asleep;
+	_Atomic unsigned
+		n_native; /* threads in the kernel's own call, begun before there were ring members */
+	_Atomic bool spinning;	   /* one thread at a time */
+	_Atomic bool has_kernel;   /* has or had members that are the kernel's alone */
+	_Atomic bool kernel_first; /* rings filled a whole answer when the kernel was due */
+	struct pulc_spin spin;
+	struct pre_looked looked;
+};
+
+/* The kernel's set belongs to an ancestor too: `inner` is not registered in it but waited for beside it. */
+static inline bool pre_set_inherited(const struct pre_set *set)
+{
+	return set->made != pre_process_generation;
+}
+
+/* Sets that are waited for themselves, perhaps as members of others. */
+extern _Atomic uint32_t pre_n_exposed;
+/* Makes the kernel's view of all of them true. No lock is held. */
+void pre_sets_refresh(const struct pre_set *except);
+
+/* Unlocks; does what signal handlers left to do meanwhile. */
+void pre_set_unlock(struct pre_set *set);
+void pre_file_unlock(struct pre_file *f);
+
+/* ---- epoll_ring.c: the set's private half; under its lock ---- */
+
+/* Opens or, in a forked child, makes anew what the set's ring members need. */
+void pre_set_prepare(struct pre_set *set);
+void pre_rings_free(struct pre_set *set);
+/* Makes a kernel member, whose stream is attached, a ring member. */
+void pre_member_to_ring(struct pre_member *m);
+/* Makes a member that the kernel's set does not have, or a parked one, a ring member. False: no memory. */
+bool pre_member_open_ring(struct pre_member *m);
+/* Its events have changed: whatever is ready now is to be reported. */
+void pre_member_rearm(struct pre_member *m);
+/* Deleted by the program, and ready to be added again. */
+void pre_member_park(struct pre_member *m);
+/* Takes a ring member out of every list and out of `inner`. */
+void pre_member_from_ring(struct pre_member *m);
+/* Takes notice of what `inner` says: kernel events of ring members. */
+void pre_set_drain(struct pre_set *set);
+/* The same after a sleep or a look at the program's set; has the members of a deaf set examined. */
+void pre_set_hear(struct pre_set *set);
+/* Asks m's peer to mark the board; lists m if it is ready already. */
+void pre_member_watch(struct pre_member *m);
+/* How long a sleeper may trust the bell. */
+uint64_t pre_set_patience(struct pre_set *set);
+/* That time is over: lists the members of which it was not sure. */
+void pre_set_check_unsure(struct pre_set *set);
+/* Another waiter must look, if one sleeps. */
+void pre_set_wake(struct pre_set *set);
+/* Whoever leaves a set that others sleep on, or that is waited for itself, leaves nothing unwatched and nothing ready
+ * unsaid. */
+void pre_set_hand_over(struct pre_set *set);
+
+/* ---- epoll_ready.c: which ring members are ready; under the set's lock ---- */
+
+void pre_ready_list(struct pre_member *m);
+void pre_ready_unlist(struct pre_member *m);
+void pre_ready_cool(struct pre_member *m);
+/* By memory alone: has m something to report? */
+bool pre_member_awake(struct pre_member *m);
+/* What m's peer has to tell us of. */
+unsigned pre_member_watched_events(const struct pre_member *m);
+/* Room for events; no member stands twice in the answers of one number. */
+struct pre_answer {
+	struct epoll_event *events;
+	int max;
+	uint32_t number;
+};
+int pre_ready_collect(struct pre_set *set, const struct pre_answer *to);
+/* True if a listed member has something to report; those that have not leave the list. */
+bool pre_ready_settle(struct pre_set *set);
+/* True if a collect might find something: a bit on the board, or a hot member. Costs a few loads. */
+bool pre_ready_maybe(struct pre_set *set);
+
+#endif

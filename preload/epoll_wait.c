@@ -1,0 +1,402 @@
+/*
+ * epoll_wait, epoll_pwait and epoll_pwait2.
+ *
+ * A set without ring members is the kernel's call. Otherwise: collect what memory says is ready; spin (one thread of
+ * the set at a time); then sleep in the kernel's own call on the program's set, which wakes for kernel members
+ * and, by its tagged member `inner`, for ring members. Tagged events never reach the program.
+ *
+ * Fairness: an answer made of ring events alone asks the kernel too every PRE_NSEC_LOOK; if the rings fill the
+ * whole answer, the next call asks the kernel first.
+ *
+ * Several threads: all that sleep are woken by one bell; whoever leaves hands over (epoll_ring.c).
+ *
+ * In a forked child the program's set is its parent's too. A tagged event there is meant for the parent: it is put
+ * back, and the set is not looked at for a moment. This costs the child latency, not events.
+ */
+#include <limits.h>
+
+#include "epoll_set.h"
+#include "raw.h"
+#include "symbols.h"
+
+/* Of that many answers filled by rings alone one begins with the kernel. */
+#define N_FULL 8
+#define N_MAX (INT_MAX / (int)sizeof(struct epoll_event))
+
+struct wait {
+	struct pre_set *set;
+	int epfd;
+	struct epoll_event *events;
+	int max;
+	uint64_t deadline;
+	const sigset_t *mask;
+	struct pre_signals signals;
+	int n; /* events collected */
+	uint32_t number;
+	bool native; /* counted in set->n_native */
+	bool tagged; /* `inner` has something */
+};
+
+/* Takes tagged events out of the n that the kernel gave. */
+static int filter(struct wait *w, struct epoll_event *events, int n)
+{
+	int kept = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (events[i].data.u64 == w->set->tag)
+			w->tagged = true;
+		else
+			events[kept++] = events[i];
+	}
+	return kept;
+}
+
+/* A tagged event that was meant for an ancestor. */
+static void put_back(struct pre_set *set)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = set->tag };
+
+	if (set->inner_of_ancestor >= 0)
+		(void)pre_raw(SYS_epoll_ctl, set->epfd, EPOLL_CTL_MOD, set->inner_of_ancestor,
+			      &event);
+}
+
+/* Adds what the kernel's set has ready now. */
+static void look_at_set(struct wait *w)
+{
+	long n = 0;
+
+	if (w->n < w->max)
+		n = pre_raw(SYS_epoll_pwait, w->epfd, w->events + w->n, w->max - w->n, 0, NULL, 8);
+	if (n > 0)
+		w->n += filter(w, w->events + w->n, (int)n);
+	if (w->tagged && pre_set_inherited(w->set))
+		put_back(w->set);
+}
+
+/* Adds what the rings have ready, and leaves the set fit for others. Under the lock. */
+static void collect(struct wait *w)
+{
+	const struct pre_answer to = { .events = w->events + w->n,
+				       .max = w->max - w->n,
+				       .number = w->number };
+
+	if (w->n < w->max)
+		w->n += pre_ready_collect(w->set, &to);
+	if (w->n > 0)
+		pre_set_hand_over(w->set);
+}
+
+/* After the kernel was asked: what it said of ring members. Under the lock. */
+static void hear(struct wait *w)
+{
+	if (w->tagged || pre_set_inherited(w->set) || w->set->deaf)
+		pre_set_hear(w->set);
+}
+
+static bool look_at_memory(void *arg)
+{
+	struct wait *w = arg;
+
+	pre_lock(&w->set->lock);
+	collect(w);
+	pre_set_unlock(w->set);
+	return w->n > 0;
+}
+
+static bool look_at_kernel(void *arg)
+{
+	struct wait *w = arg;
+
+	look_at_set(w);
+	pre_lock(&w->set->lock);
+	hear(w);
+	collect(w);
+	pre_set_unlock(w->set);
+	w->tagged = false;
+	return w->n > 0;
+}
+
+/* ---- sleeping ---- */
+
+/* A forked child: the set and the child's own `inner`, side by side. */
+static int sleep_beside(struct wait *w, uint64_t nsec_most, const sigset_t *mask)
+{
+	struct pollfd fds[] = {
+		{ .fd = w->tagged ? -1 : w->epfd, .events = POLLIN },
+		{ .fd = w->set->inner, .events = POLLIN },
+	};
+	struct timespec left;
+	long n;
+
+	if (w->tagged && nsec_most > PRE_NSEC_UNSURE)
+		nsec_most = PRE_NSEC_UNSURE;
+	w->tagged = false;
+	n = pre_sys(pre_real.ppoll(fds, 2, pre_time_left(w->deadline, nsec_most, &left), mask));
+	if (n < 0)
+		return (int)n;
+	look_at_set(w);
+	return 0;
+}
+
+/* Sleeps in the kernel's call on the set. 0 or -errno. */
+static int sleep_on_set(struct wait *w, uint64_t nsec_most, const sigset_t *mask)
+{
+	struct timespec left;
+	const struct timespec *timeout = pre_time_left(w->deadline, nsec_most, &left);
+	int msec = -1;
+	long n;
+
+	if (timeout)
+		msec = left.tv_sec >= INT_MAX / 1000
+			       ? INT_MAX
+			       : (int)(left.tv_sec * 1000 + (left.tv_nsec + 999999) / 1000000);
+	n = pre_sys(pre_real.epoll_pwait(w->epfd, w->events, w->max, msec, mask));
+	if (n < 0)
+		return (int)n;
+	w->n = filter(w, w->events, (int)n);
+	return 0;
+}
+
+static void wake_up(struct pre_set *set)
+{
+	if (--set->n_asleep == 0 && !set->exposed && set->waitset)
+		pulc_waitset_disarm(set->waitset);
+}
+
+/* Makes the set ready to be slept on; wake_up follows. False: something is ready. Under the lock. */
+static bool fall_asleep(struct pre_set *set)
+{
+	pre_set_prepare(set);
+	for (unsigned i = 0; i < set->n_hot; i++)
+		pre_member_watch(set->hot[i]);
+	if (set->ready)
+		return false;
+	set->n_asleep++;
+	if (set->waitset)
+		pulc_waitset_arm(set->waitset);
+	if (!pre_ready_maybe(set))
+		return true;
+	wake_up(set);
+	return false;
+}
+
+static int sleep_somewhere(struct wait *w, uint64_t nsec_most)
+{
+	const sigset_t *mask = w->mask ? w->mask : w->signals.blocked ? &w->signals.old : NULL;
+
+	return pre_set_inherited(w->set) ? sleep_beside(w, nsec_most, mask)
+					 : sleep_on_set(w, nsec_most, mask);
+}
+
+/* Sleeps once. Returns 0, with w->n events, or -errno. */
+static int sleep_once(struct wait *w)
+{
+	struct pre_set *set = w->set;
+	uint64_t nsec_most = 0, since = 0;
+	bool asleep;
+	int ret = 0;
+
+	pre_lock(&set->lock);
+	asleep = fall_asleep(set);
+	if (asleep)
+		nsec_most = pre_set_patience(set);
+	pre_set_unlock(set);
+	if (asleep) {
+		since = pre_now();
+		ret = sleep_somewhere(w, nsec_most);
+	}
+	pre_lock(&set->lock);
+	if (asleep)
+		wake_up(set);
+	hear(w);
+	if (asleep && ret == 0 && w->n == 0 && !w->tagged)
+		pre_set_check_unsure(set);
+	collect(w);
+	pre_set_unlock(set);
+	if (asleep && w->n > 0 && !atomic_exchange(&set->spinning, true)) {
+		pre_spin_slept(&set->spin, since);
+		atomic_store(&set->spinning, false);
+	}
+	if (!pre_set_inherited(set))
+		w->tagged = false;
+	return w->n > 0 ? 0 : ret;
+}
+
+/* ---- the wait ---- */
+
+static bool spin(struct wait *w)
+{
+	struct pre_set *set = w->set;
+	struct pre_spinner spinner = {
+		.memory = look_at_memory,
+		.kernel = look_at_kernel,
+		.arg = w,
+		.spin = &set->spin,
+		.deadline = w->deadline,
+		.looked = &set->looked,
+	};
+	bool free = false, came;
+
+	if (!atomic_compare_exchange_strong(&set->spinning, &free, true))
+		return false;
+	pre_lock(&set->lock);
+	spinner.peer_here = set->n_hot == 1 && pulc_stream_peer_here(set->hot[0]->stream);
+	pre_set_unlock(set);
+	came = pre_spin(&spinner, &w->signals);
+	atomic_store(&set->spinning, false);
+	return came;
+}
+
+static void answer_at_once(struct wait *w)
+{
+	struct pre_set *set = w->set;
+	bool full = w->n == w->max, due = pre_look_due(&set->looked);
+
+	/* Rings that fill every answer would shut the kernel's members out. */
+	set->kernel_first = full && set->has_kernel && (due || set->looked.n_answers % N_FULL == 0);
+	if (!due || full)
+		return;
+	(void)look_at_kernel(w);
+}
+
+static int wait_on_rings(struct wait *w)
+{
+	int ret;
+
+	w->number = atomic_fetch_add_explicit(&w->set->n_answers, 1, memory_order_relaxed) + 1;
+	if (w->set->kernel_first && atomic_exchange(&w->set->kernel_first, false) &&
+	    look_at_kernel(w))
+		return w->n;
+	if (look_at_memory(w)) {
+		answer_at_once(w);
+		return w->n;
+	}
+	if (w->deadline == 0)
+		return look_at_kernel(w) ? w->n : 0;
+	if (spin(w))
+		return w->n;
+	if (w->signals.interrupted)
+		return -EINTR;
+	do {
+		ret = sleep_once(w);
+		if (ret < 0 || w->n > 0)
+			return ret < 0 ? ret : w->n;
+	} while (w->deadline == PRE_FOREVER || pre_now() < w->deadline);
+	return 0;
+}
+
+static int run(struct wait *w)
+{
+	int ret = wait_on_rings(w);
+
+	pre_signals_restore(&w->signals);
+	/* With an answer it was done already. */
+	if (ret <= 0) {
+		pre_lock(&w->set->lock);
+		pre_set_hand_over(w->set);
+		pre_set_unlock(w->set);
+	}
+	return ret;
+}
+
+/* False: the kernel's own call is all there is to it. */
+static bool has_more(const struct pre_set *set)
+{
+	return atomic_load_explicit(&set->has_rings, memory_order_acquire) ||
+	       pre_set_inherited(set);
+}
+
+/* The kernel's own call, which answers n. A thread that sleeps in it sleeps on the set too: an upgrade may happen
+ * meanwhile, and then others have to wake it. */
+static void before_kernel(struct wait *w)
+{
+	w->native = !__libc_single_threaded;
+	if (w->native)
+		(void)atomic_fetch_add_explicit(&w->set->n_native, 1, memory_order_relaxed);
+}
+
+static int after_kernel(struct wait *w, int n)
+{
+	if (w->native)
+		(void)atomic_fetch_sub_explicit(&w->set->n_native, 1, memory_order_relaxed);
+	if (n <= 0 || !has_more(w->set))
+		return n;
+	n = filter(w, w->events, n);
+	if (w->tagged) {
+		pre_lock(&w->set->lock);
+		hear(w);
+		pre_set_hand_over(w->set);
+		pre_set_unlock(w->set);
+	}
+	w->tagged = false;
+	return n > 0 ? n : run(w);
+}
+
+/* Begins a wait on fd. False: not one of our sets, or a call that the kernel will refuse. */
+static bool begin(struct wait *w, struct pre_use *use, int fd, struct epoll_event *events, int max)
+{
+	if (max <= 0 || max > N_MAX || pre_self()->n_locked || !pre_use_file(use, fd))
+		return false;
+	if (!use->file->set) {
+		pre_use_end(use);
+		return false;
+	}
+	if (__builtin_expect(atomic_load_explicit(&pre_n_exposed, memory_order_relaxed) > 0, 0))
+		pre_sets_refresh(use->file->set);
+	*w = (struct wait){ .set = use->file->set, .epfd = fd, .events = events, .max = max };
+	return true;
+}
+
+int pre_epoll_pwait(int fd, struct epoll_event *events, int max, int msec, const sigset_t *mask)
+{
+	struct pre_use use;
+	struct wait w;
+	int ret;
+
+	if (!begin(&w, &use, fd, events, max))
+		return (int)pre_sys(pre_real.epoll_pwait(fd, events, max, msec, mask));
+	w.mask = mask;
+	w.deadline = msec == 0 ? 0 : pre_deadline_msec(msec);
+	if (has_more(w.set)) {
+		ret = run(&w);
+	} else {
+		before_kernel(&w);
+		ret = (int)pre_sys(pre_real.epoll_pwait(fd, events, max, msec, mask));
+		ret = after_kernel(&w, ret);
+	}
+	pre_use_end(&use);
+	return ret;
+}
+
+int pre_epoll_wait(int fd, struct epoll_event *events, int max, int msec)
+{
+	return pre_epoll_pwait(fd, events, max, msec, NULL);
+}
+
+static bool is_zero(const struct timespec *timeout)
+{
+	return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+}
+
+int pre_epoll_pwait2(int fd, struct epoll_event *events, int max, const struct timespec *timeout,
+		     const sigset_t *mask)
+{
+	struct pre_use use;
+	struct wait w;
+	int ret;
+
+	if (!pre_timeout_valid(timeout) || !begin(&w, &use, fd, events, max))
+		return (int)pre_sys(pre_real.epoll_pwait2(fd, events, max, timeout, mask));
+	w.mask = mask;
+	w.deadline = is_zero(timeout) ? 0 : pre_deadline(timeout);
+	if (has_more(w.set)) {
+		ret = run(&w);
+	} else {
+		before_kernel(&w);
+		ret = (int)pre_sys(pre_real.epoll_pwait2(fd, events, max, timeout, mask));
+		ret = after_kernel(&w, ret);
+	}
+	pre_use_end(&use);
+	return ret;
+}

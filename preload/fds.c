@@ -1,0 +1,139 @@
+/*
+ * Closing and duplicating descriptors.
+ *
+ * The table's entry goes before the kernel's, so that a number given out again meanwhile is never
+ * taken for its predecessor; libpulc hears of the last close while the descriptor still works.
+ * PULC's own descriptors are not there for the program: closing one answers EBADF, closing a range leaves
+ * them out, and one that stands on a number the program asks for by dup2 moves away.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+
+#include <pulc/fds.h>
+
+#include "file.h"
+#include "process.h"
+#include "raw.h"
+#include "sockets.h"
+#include "symbols.h"
+
+int pre_close(int fd)
+{
+	if (pulc_fd_is_own(fd))
+		return -EBADF;
+	if (pre_file_at(fd) && pre_process_owns_table())
+		pre_file_forget(fd);
+	return (int)pre_sys(pre_real.close(fd));
+}
+
+/* Closes the range piece by piece around PULC's own descriptors. */
+static int close_between(unsigned first, unsigned last, int flags)
+{
+	int own, ret;
+
+	for (;;) {
+		own = first <= INT_MAX ? pulc_fd_next_own((int)first) : -1;
+		if (own < 0 || (unsigned)own > last)
+			return (int)pre_sys(pre_real.close_range(first, last, flags));
+		if ((unsigned)own > first) {
+			ret = (int)pre_sys(pre_real.close_range(first, (unsigned)own - 1, flags));
+			if (ret < 0)
+				return ret;
+		}
+		if ((unsigned)own == last)
+			return 0;
+		first = (unsigned)own + 1;
+	}
+}
+
+int pre_close_range(unsigned first, unsigned last, int flags)
+{
+	if (first > last || (flags & CLOSE_RANGE_CLOEXEC))
+		return (int)pre_sys(pre_real.close_range(first, last, flags));
+	if (pre_enabled && pre_process_owns_table())
+		pre_file_forget_range(first, last);
+	return close_between(first, last, flags);
+}
+
+void pre_closefrom(int first)
+{
+	if (pre_close_range(first > 0 ? (unsigned)first : 0, UINT_MAX, 0) < 0)
+		pre_real.closefrom(first);
+}
+
+static int shared(int fd, int copy)
+{
+	if (copy >= 0 && pre_file_at(fd) && pre_process_owns_table())
+		pre_file_share(fd, copy);
+	return copy;
+}
+
+int pre_dup(int fd)
+{
+	return shared(fd, (int)pre_sys(pre_real.dup(fd)));
+}
+
+/* Makes room at `wanted` for a duplicate of fd. Returns 0 or -EBADF as the call itself would. */
+static int make_room(int fd, int wanted)
+{
+	if (pulc_fd_is_own(fd) || pre_raw(SYS_fcntl, fd, F_GETFD) < 0)
+		return -EBADF;
+	if (pulc_fd_is_own(wanted))
+		return pulc_fd_evict(wanted);
+	if (pre_file_at(wanted) && pre_process_owns_table())
+		pre_file_forget(wanted);
+	return 0;
+}
+
+int pre_dup2(int fd, int wanted)
+{
+	int ret = 0;
+
+	if (fd != wanted && (pre_file_at(wanted) || pulc_fd_is_own(wanted) || pulc_fd_is_own(fd)))
+		ret = make_room(fd, wanted);
+	if (ret < 0)
+		return ret;
+	ret = (int)pre_sys(pre_real.dup2(fd, wanted));
+	return fd == wanted ? ret : shared(fd, ret);
+}
+
+int pre_dup3(int fd, int wanted, int flags)
+{
+	int ret = 0;
+
+	if (fd != wanted && !(flags & ~O_CLOEXEC) &&
+	    (pre_file_at(wanted) || pulc_fd_is_own(wanted) || pulc_fd_is_own(fd)))
+		ret = make_room(fd, wanted);
+	if (ret < 0)
+		return ret;
+	return shared(fd, (int)pre_sys(pre_real.dup3(fd, wanted, flags)));
+}
+
+static void status_changed(int fd, long flags)
+{
+	struct pre_use use;
+
+	if (!pre_use_stream(&use, fd))
+		return;
+	pulc_stream_nonblock_changed(use.stream, flags & O_NONBLOCK);
+	pre_use_end(&use);
+}
+
+int pre_fcntl(int fd, int command, void *arg)
+{
+	int ret;
+
+	if (__builtin_expect(!pre_file_at(fd), 1))
+		return (int)pre_sys(pre_real.fcntl(fd, command, arg));
+	if (command == F_SETFL && ((long)arg & O_ASYNC))
+		pre_keep_on_kernel(fd, PULC_REASON_UNSUPPORTED);
+	ret = (int)pre_sys(pre_real.fcntl(fd, command, arg));
+	if (ret < 0)
+		return ret;
+	if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
+		return shared(fd, ret);
+	if (command == F_SETFL)
+		status_changed(fd, (long)arg);
+	return ret;
+}

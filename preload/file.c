@@ -1,0 +1,268 @@
+/*
+ * The table from descriptors to files.
+ *
+ * The table has an entry for TCP sockets and epoll descriptors only; everything else is NULL and goes to libc.
+ * There is no lock: an entry is set before the program learns the number and taken out, by an
+ * atomic exchange, before the kernel closes it. So close, dup and accept may be called in signal
+ * handlers, as POSIX allows. Whoever takes the last entry of a file tells libpulc, takes the file out of its
+ * epoll sets and retires it; it is recycled when no call is using it any more (thread.c).
+ *
+ * A socket that is not connected yet has nothing of its own to remember, so all of them share a
+ * stand-in. It is replaced by a record when the socket is connected, duplicated or put into an epoll set.
+ *
+ * A child in its parent's memory (vfork) has its own descriptors but our table: callers ask
+ * pre_process_owns_table first.
+ */
+#include <sys/mman.h>
+
+#include "epoll.h"
+#include "file.h"
+#include "inherit.h"
+#include "raw.h"
+
+#define N_TRACKABLE (PRE_FD_CHUNK * PRE_FD_CHUNKS)
+
+struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
+struct pre_file pre_file_tcp, pre_file_tcp_shared = { .shared = true };
+struct pre_file pre_file_other, pre_file_inherited;
+
+static struct pre_pool files = PRE_POOL(struct pre_file);
+static struct pre_file *_Atomic retired;
+
+/* The table's entry for fd; NULL: beyond the table, or no memory. */
+static struct pre_file *_Atomic *entry_of(int fd)
+{
+	struct pre_fd_chunk *_Atomic *slot, *expected = NULL;
+	long made;
+
+	if ((unsigned)fd >= N_TRACKABLE)
+		return NULL;
+	slot = &pre_fd_chunks[(unsigned)fd / PRE_FD_CHUNK];
+	if (!atomic_load(slot)) {
+		made = pre_raw(SYS_mmap, NULL, sizeof(struct pre_fd_chunk), PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		if (made < 0 && made > -4096)
+			return NULL;
+		if (!atomic_compare_exchange_strong(slot, &expected, (struct pre_fd_chunk *)made))
+			(void)pre_raw(SYS_munmap, made, sizeof(struct pre_fd_chunk));
+	}
+	return &atomic_load(slot)->files[(unsigned)fd % PRE_FD_CHUNK];
+}
+
+struct pre_file *pre_file_new(void)
+{
+	struct pre_file *f = pre_pool_get(&files);
+
+	if (!f)
+		return NULL;
+	atomic_store(&f->n_fds, 0);
+	atomic_store(&f->stream, NULL);
+	f->set = NULL;
+	f->shared = false;
+	f->kept = false;
+	atomic_store(&f->spawned, 0);
+	atomic_store(&f->waiting, false);
+	atomic_store(&f->ended, false);
+	atomic_store(&f->n_full, 0);
+	f->members = NULL;
+	f->next = f->next_later = NULL;
+	pre_lock_reset(&f->lock);
+	return f;
+}
+
+void pre_file_free(struct pre_file *f)
+{
+	pulc_stream_unref(atomic_exchange(&f->stream, NULL));
+	pre_set_free(f->set);
+	f->set = NULL;
+	pre_pool_put(&files, f);
+}
+
+/* Takes the whole list, recycles what is free, puts the rest back. */
+void pre_files_reclaim(void)
+{
+	struct pre_file *f = atomic_exchange(&retired, NULL), *next;
+
+	for (; f; f = next) {
+		next = f->next;
+		if (pre_thread_uses(f) || atomic_load(&f->waiting)) {
+			f->next = atomic_load(&retired);
+			while (!atomic_compare_exchange_weak(&retired, &f->next, f))
+				;
+		} else {
+			pre_file_free(f);
+		}
+	}
+}
+
+void pre_file_retire(struct pre_file *f)
+{
+	f->next = atomic_load(&retired);
+	while (!atomic_compare_exchange_weak(&retired, &f->next, f))
+		;
+	pre_files_reclaim();
+}
+
+/* fd, still open, was one of f's descriptors. The stream may be upgraded while it closes, and whoever hears of that
+ * sees a file without descriptors: only this use keeps it from being recycled under our hands. */
+static void drop(struct pre_file *f, int fd)
+{
+	struct pre_use use;
+	pulc_stream *s;
+
+	if (pre_file_is_standin(f))
+		return;
+	pre_use_known(&use, f);
+	if (atomic_fetch_sub(&f->n_fds, 1) > 1) {
+		pre_members_moved(f, fd);
+		pre_use_end(&use);
+		return;
+	}
+	s = atomic_load(&f->stream);
+	if (s)
+		pulc_stream_closing(s, fd);
+	pre_epoll_closed(f);
+	pre_use_end(&use);
+	pre_files_reclaim();
+}
+
+bool pre_file_install(int fd, struct pre_file *f)
+{
+	struct pre_file *_Atomic *entry = entry_of(fd);
+	struct pre_file *old;
+
+	if (!entry)
+		return false;
+	if (!pre_file_is_standin(f))
+		(void)atomic_fetch_add(&f->n_fds, 1);
+	old = atomic_exchange(entry, f);
+	if (old) /* closed behind our back */
+		drop(old, fd);
+	return true;
+}
+
+void pre_file_forget(int fd)
+{
+	struct pre_file *f;
+
+	if (!pre_file_at(fd))
+		return;
+	f = atomic_exchange(entry_of(fd), NULL);
+	if (f)
+		drop(f, fd);
+}
+
+void pre_file_each(unsigned first, unsigned last, pre_visit *visit, void *arg)
+{
+	struct pre_file *f;
+
+	for (unsigned fd = first; fd <= last && fd < N_TRACKABLE; fd++) {
+		if (!atomic_load(&pre_fd_chunks[fd / PRE_FD_CHUNK])) {
+			fd |= PRE_FD_CHUNK - 1;
+			continue;
+		}
+		f = pre_file_at((int)fd);
+		if (f)
+			visit((int)fd, f, arg);
+	}
+}
+
+static void forget(int fd, struct pre_file *f, void *arg)
+{
+	(void)f;
+	(void)arg;
+	pre_file_forget(fd);
+}
+
+void pre_file_forget_range(unsigned first, unsigned last)
+{
+	pre_file_each(first, last, forget, NULL);
+}
+
+struct pre_file *pre_file_own(int fd)
+{
+	struct pre_file *_Atomic *entry = entry_of(fd);
+	struct pre_file *f = pre_file_at(fd), *own;
+
+	if (f == &pre_file_inherited)
+		f = pre_inherit(fd);
+	if (!f || !pre_file_is_standin(f))
+		return f;
+	own = pre_file_new();
+	if (!own)
+		return NULL;
+	own->shared = f->shared;
+	atomic_store(&own->n_fds, 1);
+	if (atomic_compare_exchange_strong(entry, &f, own))
+		return own;
+	pre_file_free(own);
+	return f;
+}
+
+bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f)
+{
+	(void)atomic_fetch_add(&f->n_fds, 1);
+	if (atomic_compare_exchange_strong(entry_of(fd), &standin, f))
+		return true;
+	(void)atomic_fetch_sub(&f->n_fds, 1);
+	return false;
+}
+
+/* The kernel may give this stream's bytes to somebody that we don't see. */
+static void keep_on_kernel(struct pre_file *f, int fd, enum pulc_reason reason)
+{
+	pulc_stream *s = atomic_load(&f->stream);
+
+	if (s)
+		pulc_stream_keep_on_kernel(s, fd, reason);
+}
+
+void pre_file_share(int from, int to)
+{
+	struct pre_use use;
+	struct pre_file *f;
+
+	if (pre_file_at(from) == &pre_file_other) {
+		(void)pre_file_install(to, &pre_file_other);
+		return;
+	}
+	(void)pre_file_own(from);
+	if (!pre_use_file(&use, from))
+		return;
+	f = use.file;
+	if (pre_file_is_standin(f) || !pre_file_install(to, f))
+		keep_on_kernel(f, from, PULC_REASON_UNSUPPORTED);
+	else if (to <= 2)
+		keep_on_kernel(f, to, PULC_REASON_STDIO);
+	pre_use_end(&use);
+}
+
+void pre_files_forked(void)
+{
+	struct pre_file *f;
+
+	for (uint32_t i = 0; (f = pre_pool_at(&files, i)) != NULL; i++)
+		pre_lock_reset(&f->lock);
+}
+
+struct search {
+	const struct pre_file *file;
+	int not ;
+	int found;
+};
+
+static void match(int fd, struct pre_file *f, void *arg)
+{
+	struct search *search = arg;
+
+	if (f == search->file && fd != search->not )
+		search->found = fd;
+}
+
+int pre_file_other_fd(const struct pre_file *f, int fd)
+{
+	struct search search = { .file = f, .not = fd, .found = -1 };
+
+	pre_file_each(0, N_TRACKABLE - 1, match, &search);
+	return search.found;
+}

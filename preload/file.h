@@ -1,0 +1,184 @@
+/* Which descriptors the shim tracks, and what stands behind them. */
+#ifndef PULC_PRELOAD_FILE_H
+#define PULC_PRELOAD_FILE_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <pulc/stream.h>
+
+#include "lock.h"
+#include "pool.h"
+#include "thread.h"
+
+struct pre_member;
+struct pre_set;
+
+/*
+ * One open file description of a kind that the shim tracks. Shared by all its descriptors in this
+ * process. A TCP socket begins without a stream; a stream, once set, stays until the file is recycled.
+ */
+struct pre_file {
+	struct pre_pooled pooled;
+	_Atomic uint32_t n_fds; /* descriptors of this process; 0: closed */
+	pulc_stream *_Atomic stream;
+	struct pre_set *set;	 /* of an epoll descriptor */
+	_Atomic uint32_t n_full; /* sends that were cut short: only then is room news */
+	_Atomic bool ended;	 /* closed, and out of its epoll sets */
+	bool shared;		 /* another process may hold it, after a fork */
+	bool kept;		 /* has options that only the kernel can serve */
+	bool stays;		 /* of exec: some descriptor of it stays open */
+	_Atomic int spawned;	 /* PRE_SPAWNED ...: named in a posix_spawn action */
+	_Atomic bool waiting;	 /* in a thread's `later` */
+	struct pre_lock lock;
+	struct pre_member *members;  /* its memberships in epoll sets; under lock */
+	struct pre_file *next;	     /* in the list of closed ones */
+	struct pre_file *next_later; /* in a thread's `later` */
+};
+
+enum { PRE_SPAWNED = 1, PRE_SPAWNED_STDIO };
+
+/* Two levels; the second one's pieces are made when needed. Descriptors beyond are not tracked. */
+#define PRE_FD_CHUNK 1024u
+#define PRE_FD_CHUNKS 16384u
+struct pre_fd_chunk {
+	struct pre_file *_Atomic files[PRE_FD_CHUNK];
+};
+extern struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
+
+/* Stand-ins that need no record: an unconnected TCP socket or a listener; the same where another process holds it too;
+ * a socket of which it is known that it is none; an upgraded connection that this program found when it began (inherit.c). */
+extern struct pre_file pre_file_tcp, pre_file_tcp_shared, pre_file_other, pre_file_inherited;
+
+static inline bool pre_file_is_standin(const struct pre_file *f)
+{
+	return f == &pre_file_tcp || f == &pre_file_tcp_shared || f == &pre_file_other ||
+	       f == &pre_file_inherited;
+}
+
+/* The file of a descriptor, NULL: not tracked. Nobody keeps it from being closed meanwhile. */
+static inline struct pre_file *pre_file_at(int fd)
+{
+	struct pre_fd_chunk *chunk;
+
+	if (__builtin_expect((unsigned)fd >= PRE_FD_CHUNK * PRE_FD_CHUNKS, 0))
+		return NULL;
+	chunk = atomic_load_explicit(&pre_fd_chunks[(unsigned)fd / PRE_FD_CHUNK],
+				     memory_order_acquire);
+	if (!chunk)
+		return NULL;
+	return atomic_load_explicit(&chunk->files[(unsigned)fd % PRE_FD_CHUNK],
+				    memory_order_acquire);
+}
+
+/* A new file with no descriptor yet; NULL: no memory. */
+struct pre_file *pre_file_new(void);
+/* Gives up a file that never got a descriptor. */
+void pre_file_free(struct pre_file *f);
+/* Makes fd, just given by the kernel, one more descriptor of f. False: no memory, fd is not tracked. */
+bool pre_file_install(int fd, struct pre_file *f);
+/* fd is about to be closed. */
+void pre_file_forget(int fd);
+/* The same for all of first..last. */
+void pre_file_forget_range(unsigned first, unsigned last);
+/* Replaces a stand-in at fd by a record of its own. NULL: no memory, or fd holds none any more. */
+struct pre_file *pre_file_own(int fd);
+/* Puts f in the place of a stand-in. False: it was not there any more. */
+bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f);
+/* `to` is a duplicate of `from`. */
+void pre_file_share(int from, int to);
+/* In a forked child: whoever held a file's lock is not here. */
+void pre_files_forked(void);
+/* Another descriptor of f than fd, or -1. Looks through the whole table. */
+int pre_file_other_fd(const struct pre_file *f, int fd);
+/* Calls visit for each tracked descriptor in first..last. */
+typedef void pre_visit(int fd, struct pre_file *f, void *arg);
+void pre_file_each(unsigned first, unsigned last, pre_visit *visit, void *arg);
+/* A closed file is to be recycled as soon as nobody uses it. */
+void pre_file_retire(struct pre_file *f);
+/* Recycles the closed files that nobody uses any more. */
+void pre_files_reclaim(void);
+
+/*
+ * A call's use of a stream: while it lasts the file is not recycled, whoever closes it.
+ */
+struct pre_use {
+	struct pre_thread *thread;
+	unsigned slot;
+	struct pre_file *file;
+	pulc_stream *stream;
+};
+
+static inline void pre_use_slot(struct pre_use *use)
+{
+	use->thread = pre_self();
+	use->slot = use->thread->n_using;
+	if (use->slot >= PRE_N_USING)
+		use->slot = 0;
+	use->thread->n_using = use->slot + 1;
+}
+
+/* Begins to use a file that cannot have been recycled yet, or that the caller looks at again before it trusts it. */
+static inline void pre_use_known(struct pre_use *use, struct pre_file *f)
+{
+	pre_use_slot(use);
+	pre_thread_publish(&use->thread->using[use->slot], f);
+	use->file = f;
+	use->stream = NULL;
+}
+
+/* Begins to use fd's file. False: not tracked, nothing to end. stream is NULL if it has none. */
+static inline bool pre_use_file(struct pre_use *use, int fd)
+{
+	struct pre_file *f = pre_file_at(fd), *again;
+
+	if (!f)
+		return false;
+	pre_use_slot(use);
+	for (;;) {
+		pre_thread_publish(&use->thread->using[use->slot], f);
+		again = pre_file_at(fd);
+		if (__builtin_expect(again == f, 1))
+			break;
+		f = again;
+		if (!f) {
+			use->thread->n_using = use->slot;
+			return false;
+		}
+	}
+	use->file = f;
+	use->stream = atomic_load_explicit(&f->stream, memory_order_acquire);
+	return true;
+}
+
+static inline void pre_use_end(struct pre_use *use)
+{
+	atomic_store_explicit(&use->thread->using[use->slot], NULL, memory_order_release);
+	use->thread->n_using = use->slot;
+}
+
+/* The same for one that is still to be taken up (inherit.c); ends the use if that fails. */
+bool pre_use_inherited(struct pre_use *use, int fd);
+
+/* Begins to use fd's stream. False: it has none, nothing to end. */
+static inline bool pre_use_stream(struct pre_use *use, int fd)
+{
+	if (!pre_use_file(use, fd))
+		return false;
+	if (use->stream)
+		return true;
+	if (__builtin_expect(use->file == &pre_file_inherited, 0))
+		return pre_use_inherited(use, fd);
+	pre_use_end(use);
+	return false;
+}
+
+/* libc's result as a handler's. */
+static inline long pre_sys(long ret)
+{
+	return ret >= 0 ? ret : -errno;
+}
+
+#endif

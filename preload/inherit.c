@@ -1,0 +1,179 @@
+/*
+ * Sockets that a program finds when it begins.
+ *
+ * exec leaves it the sockets of the program before, of whatever process started it, and nothing that we knew of
+ * them. An upgraded connection says so by itself (pulc/process.h), so the open descriptors are looked
+ * through once. What was found is only noted; it is taken up when it is first used, for most programs that are started
+ * by a server with open sockets never look at them. All descriptors of one socket become one file.
+ *
+ * Those on 0 to 2 are for this very program, and libc's own streams move their bytes past us: they are given back
+ * to the kernel at once.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <pulc/fds.h>
+#include <pulc/process.h>
+
+#include "inherit.h"
+#include "process.h"
+#include "raw.h"
+#include "symbols.h"
+
+#define SIZE_LISTING 4096
+/* Looked at where there is no /proc. */
+#define N_WITHOUT_PROC 256
+#define N_STDIO 3
+
+static struct pre_lock lock;
+
+/* ---- which descriptors are open ----------------------------------------------------------------- */
+
+struct listed {
+	uint64_t inode;
+	int64_t offset;
+	unsigned short size;
+	unsigned char type;
+	char name[];
+};
+
+static int number(const char *name)
+{
+	int n = 0;
+
+	if (*name < '0' || *name > '9')
+		return -1;
+	for (; *name >= '0' && *name <= '9'; name++)
+		n = n * 10 + *name - '0';
+	return n;
+}
+
+static void visit_listing(int listing, const char *buf, long len, void (*visit)(int, void *),
+			  void *arg)
+{
+	const struct listed *entry;
+	int fd;
+
+	for (long at = 0; at < len; at += entry->size) {
+		entry = (const struct listed *)(buf + at);
+		fd = number(entry->name);
+		if (fd >= 0 && fd != listing && !pulc_fd_is_own(fd))
+			visit(fd, arg);
+	}
+}
+
+void pre_each_open(void (*visit)(int fd, void *arg), void *arg)
+{
+	char buf[SIZE_LISTING] __attribute__((aligned(8)));
+	int listing = (int)pre_raw(SYS_openat, AT_FDCWD, "/proc/self/fd",
+				   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long len;
+
+	for (int fd = 0; listing < 0 && fd < N_WITHOUT_PROC; fd++) {
+		if (pre_raw(SYS_fcntl, fd, F_GETFD) >= 0 && !pulc_fd_is_own(fd))
+			visit(fd, arg);
+	}
+	if (listing < 0)
+		return;
+	while ((len = pre_raw(SYS_getdents64, listing, buf, sizeof(buf))) > 0)
+		visit_listing(listing, buf, len, visit, arg);
+	(void)pre_raw(SYS_close, listing);
+}
+
+/* ---- taking up ---------------------------------------------------------------------------------- */
+
+static uint64_t cookie_of(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	(void)pre_raw(SYS_getsockopt, fd, SOL_SOCKET, SO_COOKIE, &cookie, &len);
+	return cookie;
+}
+
+struct found {
+	struct pre_file *file; /* NULL: they are the kernel's from now on */
+	uint64_t cookie;
+};
+
+static void settle(int fd, struct pre_file *f, void *arg)
+{
+	const struct found *found = arg;
+
+	if (f != &pre_file_inherited || cookie_of(fd) != found->cookie)
+		return;
+	(void)pre_file_replace(fd, &pre_file_inherited,
+			       found->file ? found->file : &pre_file_other);
+}
+
+static struct pre_file *file_for(int fd)
+{
+	struct pre_file *f = pre_file_new();
+	pulc_stream *s;
+
+	if (!f)
+		return NULL;
+	if (pulc_stream_inherit(fd, &s) < 0) {
+		pre_file_free(f);
+		return NULL;
+	}
+	pulc_stream_set_user(s, f);
+	f->shared = true;
+	atomic_store(&f->stream, s);
+	return f;
+}
+
+/* No handler comes in between that would need the very connection. */
+struct pre_file *pre_inherit(int fd)
+{
+	struct found found = { .cookie = cookie_of(fd) };
+	uint64_t all = ~0ull, before;
+	struct pre_file *f;
+
+	(void)pre_raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	pre_lock(&lock);
+	f = pre_file_at(fd);
+	if (f == &pre_file_inherited) {
+		f = found.file = file_for(fd);
+		pre_file_each(0, UINT32_MAX, settle, &found);
+	}
+	pre_unlock(&lock);
+	(void)pre_raw(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(all));
+	return f;
+}
+
+bool pre_use_inherited(struct pre_use *use, int fd)
+{
+	pre_use_end(use);
+	if (!pre_inherit(fd) || !pre_use_file(use, fd))
+		return false;
+	if (use->stream)
+		return true;
+	pre_use_end(use);
+	return false;
+}
+
+/* ---- at the start ------------------------------------------------------------------------------- */
+
+static void note(int fd, void *arg)
+{
+	(void)arg;
+	if (pulc_socket_is_upgraded(fd))
+		(void)pre_file_install(fd, &pre_file_inherited);
+}
+
+void pre_inherit_start(void)
+{
+	struct pre_use use;
+
+	if (!pre_enabled)
+		return;
+	pre_each_open(note, NULL);
+	for (int fd = 0; fd < N_STDIO; fd++) {
+		if (!pre_use_stream(&use, fd))
+			continue;
+		pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_STDIO);
+		pre_use_end(&use);
+	}
+}

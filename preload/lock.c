@@ -1,0 +1,34 @@
+/* See lock.h. */
+#include <linux/futex.h>
+#include <stddef.h>
+
+#include "lock.h"
+#include "raw.h"
+#include "thread.h"
+
+/* The count is raised first: a signal handler in between must take the lock for held. */
+void pre_lock(struct pre_lock *lock)
+{
+	uint32_t free = 0;
+
+	pre_self()->n_locked++;
+	if (__libc_single_threaded ||
+	    atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire,
+						    memory_order_relaxed))
+		return;
+	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
+		(void)pre_raw(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL);
+}
+
+void pre_unlock(struct pre_lock *lock)
+{
+	if (!__libc_single_threaded &&
+	    atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
+		(void)pre_raw(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1);
+	pre_self()->n_locked--;
+}
+
+void pre_lock_reset(struct pre_lock *lock)
+{
+	atomic_store(&lock->word, 0);
+}

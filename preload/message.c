@@ -1,0 +1,231 @@
+/*
+ * sendmsg, recvmsg and their forms for several messages.
+ *
+ * A TCP socket's messages are pieces of its stream, a UDP socket's are datagrams. What matters besides is what a
+ * Unix socket's message may carry: descriptors (passing.c).
+ */
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+
+#include "data.h"
+#include "passing.h"
+#include "symbols.h"
+
+/* Bytes of a message, or why the kernel would refuse it before it looks at the socket. */
+static ssize_t message_len(const struct msghdr *msg)
+{
+	return msg->msg_iovlen > IOV_MAX ? -EMSGSIZE
+					 : pre_vector_len(msg->msg_iov, msg->msg_iovlen);
+}
+
+static ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t len;
+
+	if (pre_is_bad(msg, sizeof(*msg)))
+		return -EFAULT;
+	len = message_len(msg);
+	if (len == -EFAULT)
+		return pre_refuse_send(s, fd, flags);
+	return len < 0 ? len : pulc_stream_sendmsg(s, fd, msg, flags);
+}
+
+static ssize_t receive_message(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+{
+	ssize_t len;
+
+	if (pre_is_bad(msg, sizeof(*msg)))
+		return -EFAULT;
+	len = message_len(msg);
+	if (len == -EFAULT && !(flags & MSG_TRUNC))
+		return pre_refuse_receive(s, fd, flags);
+	if (len < 0 && len != -EFAULT)
+		return len;
+	return pulc_stream_recvmsg(s, fd, msg, flags);
+}
+
+ssize_t pre_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	pre_passing_sends(msg);
+#define WENT_TO(s, fd, n) pre_sent(s, fd, n, msg->msg_name, msg->msg_namelen)
+	return PRE_MOVE_(fd, send_message(s, fd, msg, flags), pre_real.sendmsg(fd, msg, flags),
+			 WENT_TO,
+			 PRE_AFTER_SEND_(pre_vector_len(msg->msg_iov, msg->msg_iovlen), flags));
+#undef WENT_TO
+}
+
+/* room: what msg_namelen was before the call. */
+static void came_from(pulc_stream *s, int fd, ssize_t n, const struct msghdr *msg, socklen_t room)
+{
+	pre_received(s, fd, n, n >= 0 ? msg->msg_name : NULL,
+		     n >= 0 && msg->msg_namelen < room ? msg->msg_namelen : room);
+}
+
+ssize_t pre_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	socklen_t room = pre_is_bad(msg, sizeof(*msg)) ? 0 : msg->msg_namelen;
+	ssize_t n;
+
+#define CAME_FROM(s, fd, n) came_from(s, fd, n, msg, room)
+	n = PRE_MOVE_(fd, receive_message(s, fd, msg, flags), pre_real.recvmsg(fd, msg, flags),
+		      CAME_FROM, );
+#undef CAME_FROM
+	if (n >= 0 && msg->msg_controllen >= CMSG_LEN(sizeof(int)))
+		pre_passing_received(msg);
+	return n;
+}
+
+/* ---- several ------------------------------------------------------------------------------- */
+
+/*
+ * libpulc is asked with the first message. If that is the kernel's, so are all, in one call; else each goes its own way.
+ */
+
+/* The answer of a call for several messages: their number, and an errno untouched by the one that failed after them. */
+static int several(unsigned n, int last, int saved)
+{
+	if (n == 0)
+		return last;
+	errno = saved;
+	return (int)n;
+}
+
+static bool is_whole(const struct msghdr *msg, ssize_t sent)
+{
+	return sent == pre_vector_len(msg->msg_iov, msg->msg_iovlen);
+}
+
+static int send_several(struct pre_use *use, int fd, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	ssize_t sent = send_message(use->stream, fd, &msgs[0].msg_hdr, flags);
+	int saved = errno;
+	unsigned i = 0;
+
+	if (sent == PULC_USE_KERNEL)
+		return PULC_USE_KERNEL;
+	if (sent < 0 || !is_whole(&msgs[0].msg_hdr, sent))
+		pre_send_cut_short(use->file, sent, flags);
+	while (sent >= 0) {
+		msgs[i].msg_len = (unsigned)sent;
+		/* A message that was cut short is the last one. */
+		if (!is_whole(&msgs[i].msg_hdr, sent) || ++i == n)
+			return (int)(i < n ? i + 1 : n);
+		sent = pre_sendmsg(fd, &msgs[i].msg_hdr, flags);
+	}
+	return several(i, (int)sent, saved);
+}
+
+static void went_to_all(pulc_stream *s, int fd, int sent, const struct mmsghdr *msgs)
+{
+	pulc_stream_send_end(s, fd, sent);
+	for (int i = 0; i < sent; i++)
+		if (msgs[i].msg_hdr.msg_name)
+			pulc_stream_met(s, fd, POLLOUT, msgs[i].msg_hdr.msg_name,
+					msgs[i].msg_hdr.msg_namelen);
+}
+
+int pre_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	struct pre_use use;
+	int sent;
+
+	for (unsigned i = 0; i < n && !pre_is_bad(msgs, 1); i++)
+		pre_passing_sends(&msgs[i].msg_hdr);
+	if (n == 0 || pre_is_bad(msgs, n) || !pre_use_stream(&use, fd))
+		return (int)pre_sys(pre_real.sendmmsg(fd, msgs, n, flags));
+	sent = send_several(&use, fd, msgs, n, flags);
+	if (sent == PULC_USE_KERNEL) {
+		sent = (int)pre_sys(pre_real.sendmmsg(fd, msgs, n, flags));
+		went_to_all(use.stream, fd, sent, msgs);
+	}
+	pre_use_end(&use);
+	return sent;
+}
+
+static bool is_over(const struct timespec *end)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec > end->tv_sec ||
+	       (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
+}
+
+static void begin_timeout(const struct timespec *timeout, struct timespec *ret_end)
+{
+	(void)clock_gettime(CLOCK_MONOTONIC, ret_end);
+	ret_end->tv_sec += timeout->tv_sec;
+	ret_end->tv_nsec += timeout->tv_nsec;
+	if (ret_end->tv_nsec >= 1000000000) {
+		ret_end->tv_nsec -= 1000000000;
+		ret_end->tv_sec++;
+	}
+}
+
+static int receive_native(int fd, struct mmsghdr *msgs, unsigned n, int flags,
+			  struct timespec *timeout)
+{
+	int got = (int)pre_sys(pre_real.recvmmsg(fd, msgs, n, flags, timeout));
+
+	for (int i = 0; i < got; i++)
+		if (msgs[i].msg_hdr.msg_controllen >= CMSG_LEN(sizeof(int)))
+			pre_passing_received(&msgs[i].msg_hdr);
+	return got;
+}
+
+/* The timeout is looked at between messages only: that is the kernel's own behaviour. */
+static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigned n, int flags,
+			   const struct timespec *timeout)
+{
+	struct timespec end;
+	int saved = errno;
+	unsigned i = 0;
+	ssize_t got;
+
+	if (timeout)
+		begin_timeout(timeout, &end);
+	got = receive_message(s, fd, &msgs[0].msg_hdr, flags & ~MSG_WAITFORONE);
+	if (got == PULC_USE_KERNEL)
+		return PULC_USE_KERNEL;
+	if (flags & MSG_WAITFORONE)
+		flags |= MSG_DONTWAIT;
+	while (got >= 0) {
+		msgs[i].msg_len = (unsigned)got;
+		if (++i == n || (timeout && is_over(&end)))
+			return (int)i;
+		got = pre_recvmsg(fd, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
+	}
+	return several(i, (int)got, saved);
+}
+
+static void came_from_all(pulc_stream *s, int fd, int got, const struct mmsghdr *msgs)
+{
+	pulc_stream_recv_end(s, fd, got);
+	for (int i = 0; i < got; i++)
+		if (msgs[i].msg_hdr.msg_name)
+			pulc_stream_met(s, fd, POLLIN, msgs[i].msg_hdr.msg_name,
+					msgs[i].msg_hdr.msg_namelen);
+}
+
+static bool is_bad_timeout(const struct timespec *timeout)
+{
+	return timeout &&
+	       (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000);
+}
+
+int pre_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
+{
+	struct pre_use use;
+	int got;
+
+	if (n == 0 || pre_is_bad(msgs, n) || is_bad_timeout(timeout) || !pre_use_stream(&use, fd))
+		return receive_native(fd, msgs, n, flags, timeout);
+	got = receive_several(use.stream, fd, msgs, n, flags, timeout);
+	if (got == PULC_USE_KERNEL) {
+		got = (int)pre_sys(pre_real.recvmmsg(fd, msgs, n, flags, timeout));
+		came_from_all(use.stream, fd, got, msgs);
+	}
+	pre_use_end(&use);
+	return got;
+}

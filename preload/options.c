@@ -1,0 +1,164 @@
+/*
+ * Socket options, and ioctl, which is the same under another name.
+ *
+ * The kernel keeps all options and answers for all of them. Three kinds concern us: those that change how a data
+ * call waits (libpulc reads them again), those whose answer counts bytes (what is in the rings is added), and
+ * those after which a byte is no longer what the program wrote or comes with something that a ring can't carry.
+ * A connection with the last kind stays on the kernel, or goes back; a socket that has one before it is
+ * connected is remembered, and so is a listener, which passes it on.
+ */
+#include <asm/socket.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "data.h"
+#include "file.h"
+#include "symbols.h"
+
+#define NO_LIMIT UINT32_MAX /* SO_MAX_PACING_RATE */
+
+/* The option's value, or its first word; 0 where the kernel would not find one. */
+static int value_of(const void *value, socklen_t len)
+{
+	int word = 0;
+
+	if (len >= sizeof(word) && !pre_is_bad(value, sizeof(word)))
+		memcpy(&word, value, sizeof(word));
+	return word;
+}
+
+static bool is_for_kernel(int level, int option, const void *value, socklen_t len)
+{
+	int word = value_of(value, len);
+
+	if (level == IPPROTO_TCP)
+		return option == TCP_ULP || (option == TCP_REPAIR && word != 0);
+	if (level != SOL_SOCKET)
+		return false;
+	switch (option) {
+	case SO_TIMESTAMP_OLD:
+	case SO_TIMESTAMP_NEW:
+	case SO_TIMESTAMPNS_OLD:
+	case SO_TIMESTAMPNS_NEW:
+	case SO_TIMESTAMPING_OLD:
+	case SO_TIMESTAMPING_NEW:
+	case SO_ZEROCOPY:
+		return word != 0;
+	case SO_PEEK_OFF:
+		return word >= 0;
+	case SO_MAX_PACING_RATE:
+		return (uint32_t)word != NO_LIMIT;
+	case SO_ATTACH_FILTER:
+	case SO_ATTACH_BPF:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void keep(int fd)
+{
+	struct pre_file *f = pre_file_at(fd);
+	struct pre_use use;
+
+	if (f == &pre_file_other || !pre_file_own(fd) || !pre_use_file(&use, fd))
+		return;
+	use.file->kept = true;
+	if (use.stream)
+		pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_UNSUPPORTED);
+	pre_use_end(&use);
+}
+
+int pre_setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+	struct pre_use use;
+	int ret;
+
+	if (is_for_kernel(level, option, value, len))
+		keep(fd);
+	ret = (int)pre_sys(pre_real.setsockopt(fd, level, option, value, len));
+	if (ret == 0 && pre_use_stream(&use, fd)) {
+		pulc_stream_option_changed(use.stream, fd, level, option);
+		pre_use_end(&use);
+	}
+	return ret;
+}
+
+/* What SO_ERROR answers when only PULC knows of an error. False: ask the kernel. */
+static bool take_error(pulc_stream *s, void *value, socklen_t *len)
+{
+	int error;
+
+	if (!value || !len || *len < sizeof(error))
+		return false;
+	error = pulc_stream_take_error(s);
+	if (error == 0)
+		return false;
+	memcpy(value, &error, sizeof(error));
+	*len = sizeof(error);
+	return true;
+}
+
+int pre_getsockopt(int fd, int level, int option, void *value, socklen_t *len)
+{
+	struct pre_use use;
+	bool taken = false;
+	int ret = 0;
+
+	if (!pre_use_stream(&use, fd))
+		return (int)pre_sys(pre_real.getsockopt(fd, level, option, value, len));
+	if (level == SOL_SOCKET && option == SO_ERROR)
+		taken = take_error(use.stream, value, len);
+	if (!taken)
+		ret = (int)pre_sys(pre_real.getsockopt(fd, level, option, value, len));
+	if (ret == 0 && level == IPPROTO_TCP && option == TCP_INFO)
+		pulc_stream_add_info(use.stream, value, *len);
+	pre_use_end(&use);
+	return ret;
+}
+
+/* The kernel has answered with its share of the bytes, so arg can be written to. */
+static int complete(pulc_stream *s, int fd, unsigned long command, int *arg)
+{
+	switch (command) {
+	case FIONREAD:
+		return pulc_stream_attached(s) ? pulc_stream_inq(s, fd, arg) : 0;
+	case SIOCOUTQ:
+	case SIOCOUTQNSD:
+		return pulc_stream_attached(s) ? pulc_stream_outq(s, fd, arg) : 0;
+	case SIOCATMARK:
+		*arg = *arg && pulc_stream_at_mark(s, fd);
+		return 0;
+	case FIONBIO:
+		pulc_stream_nonblock_changed(s, *arg != 0);
+		return 0;
+	case FIOASYNC:
+		if (*arg)
+			keep(fd);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+int pre_ioctl(int fd, unsigned long command, void *arg)
+{
+	int ret = (int)pre_sys(pre_real.ioctl(fd, command, arg)), e;
+	struct pre_use use;
+
+	if (ret < 0 || !pre_use_stream(&use, fd))
+		return ret;
+	e = complete(use.stream, fd, command, arg);
+	pre_use_end(&use);
+	return e < 0 ? e : ret;
+}
+
+int pre_sockatmark(int fd)
+{
+	int mark = 0, ret = pre_ioctl(fd, SIOCATMARK, &mark);
+
+	return ret < 0 ? ret : mark;
+}

@@ -1,0 +1,368 @@
+/*
+ * poll and ppoll over kernel descriptors and streams at once; select is made from it (select.c).
+ *
+ * A list without an attached stream is libc's own call. Otherwise: look at the streams' memory, then spin
+ * (wait.c), then sleep in one ppoll over everything: kernel descriptors as the program asked, the streams'
+ * kernel sockets for what only the kernel knows (the peer's death, a remainder), and the bell of this
+ * thread's wait set, which the streams' peers ring. The order that loses nothing is stream.h's: watch,
+ * arm, look again, sleep.
+ *
+ * A kernel socket may be ready for ever without the stream being so (end of file for one who only wants to
+ * write, room to send that the ring lacks). What the kernel said and the stream denied is not asked again in
+ * this call.
+ *
+ * An epoll descriptor in the list is made truthful first and is then the kernel's (epoll.h, pre_set_expose).
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "epoll.h"
+#include "file.h"
+#include "inherit.h"
+#include "polling.h"
+#include "raw.h"
+#include "symbols.h"
+#include "wait.h"
+
+/* Lists up to this size are kept on the stack. */
+#define N_SMALL 128
+/* Nothing is ever mapped below. */
+#define SIZE_NO_ADDRESS 4096
+#define IN (POLLIN | POLLRDNORM)
+#define OUT (POLLOUT | POLLWRNORM)
+#define ALWAYS (POLLERR | POLLHUP)
+
+struct entry {
+	pulc_stream *stream; /* attached; a reference */
+	nfds_t i;	     /* in the program's list */
+};
+
+struct wait {
+	struct pollfd *fds;    /* the program's */
+	struct pollfd *kernel; /* what the kernel is asked: the same, and the bell */
+	struct entry *entries;
+	nfds_t n, n_entries;
+	nfds_t n_held; /* streams on the kernel, at the end of entries: see add_stream */
+	bool partial; /* ready for writing, but reading was asked for too: memory may not know all */
+	struct pre_thread *thread;
+	uint64_t deadline;
+	const sigset_t *mask;
+	pulc_waitset *set;
+	struct pre_signals signals;
+	int n_ready;
+};
+
+bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
+{
+	bool concerned = false;
+	struct pre_use use;
+
+	if ((uintptr_t)fds < SIZE_NO_ADDRESS) /* the kernel's to refuse */
+		return false;
+	for (nfds_t i = 0; i < n; i++) {
+		if (pre_file_at(fds[i].fd) == &pre_file_inherited)
+			(void)pre_inherit(fds[i].fd);
+		if (!pre_use_file(&use, fds[i].fd))
+			continue;
+		if (use.stream && (!__libc_single_threaded || pulc_stream_attached(use.stream)))
+			concerned = true;
+		else if (use.file->set)
+			pre_set_expose(use.file->set);
+		pre_use_end(&use);
+	}
+	return concerned;
+}
+
+/* Events as libpulc knows them, from the kernel's synonyms, and back. */
+static unsigned wanted(short events)
+{
+	return (unsigned)(events & (POLLPRI | POLLRDHUP)) | (events & IN ? POLLIN : 0) |
+	       (events & OUT ? POLLOUT : 0);
+}
+
+static short answer(unsigned ready, short events)
+{
+	if (ready & POLLIN)
+		ready |= IN;
+	if (ready & POLLOUT)
+		ready |= OUT;
+	return (short)(ready & ((unsigned)events | ALWAYS));
+}
+
+/* A stream on the kernel could be upgraded by another thread while this one sleeps on its kernel socket, and its
+ * peer could then go over to a ring: until this wait is over it may not. */
+static bool hold(pulc_stream *s)
+{
+	return !__libc_single_threaded && pulc_stream_kernel_enter(s, POLLIN) == 0;
+}
+
+static void add_stream(struct wait *w, nfds_t i)
+{
+	struct pre_use use;
+
+	if (!pre_use_stream(&use, w->fds[i].fd))
+		return;
+	if (!pulc_stream_attached(use.stream) && hold(use.stream)) {
+		w->entries[w->n - ++w->n_held].stream = pulc_stream_ref(use.stream);
+	} else if (pulc_stream_attached(use.stream)) {
+		w->entries[w->n_entries++] = (struct entry){ pulc_stream_ref(use.stream), i };
+		w->kernel[i].events = (short)wanted(w->fds[i].events) | POLLRDHUP;
+	}
+	pre_use_end(&use);
+}
+
+static void begin(struct wait *w)
+{
+	for (nfds_t i = 0; i < w->n; i++) {
+		w->fds[i].revents = 0;
+		w->kernel[i] = w->fds[i];
+		if (w->fds[i].fd >= 0)
+			add_stream(w, i);
+	}
+}
+
+static void end(struct wait *w)
+{
+	pre_signals_restore(&w->signals);
+	for (nfds_t i = 0; i < w->n_entries; i++)
+		pulc_stream_unref(w->entries[i].stream);
+	for (nfds_t i = w->n - w->n_held; i < w->n; i++) {
+		pulc_stream_kernel_leave(w->entries[i].stream, POLLIN);
+		pulc_stream_unref(w->entries[i].stream);
+	}
+}
+
+static bool look_at_memory(void *arg)
+{
+	struct wait *w = arg;
+	struct pollfd *pfd;
+
+	w->n_ready = 0;
+	w->partial = false;
+	for (nfds_t e = 0; e < w->n_entries; e++) {
+		pfd = &w->fds[w->entries[e].i];
+		pfd->revents = answer(
+			pulc_stream_ready(w->entries[e].stream, pfd->fd, wanted(pfd->events)),
+			pfd->events);
+		w->n_ready += pfd->revents != 0;
+		w->partial |= pfd->revents &&
+			      ((short)wanted(pfd->events) & ~pfd->revents & (POLLIN | POLLOUT));
+	}
+	return w->n_ready > 0;
+}
+
+/* The stream's own word on what its kernel socket said. */
+static void judge(struct wait *w, const struct entry *entry)
+{
+	struct pollfd *pfd = &w->fds[entry->i], *kernel = &w->kernel[entry->i];
+	unsigned ready;
+
+	if (kernel->revents & POLLNVAL) {
+		pfd->revents = POLLNVAL;
+		return;
+	}
+	ready = kernel->revents ? pulc_stream_poll(entry->stream, pfd->fd, wanted(pfd->events))
+				: pulc_stream_ready(entry->stream, pfd->fd, wanted(pfd->events));
+	pfd->revents = answer(ready, pfd->events);
+	/* Of datagrams the kernel's word was true for a moment; somebody else has taken them. */
+	if (pfd->revents || pulc_stream_is_datagram(entry->stream))
+		return;
+	kernel->events &= (short)~kernel->revents;
+	if (kernel->revents & ALWAYS)
+		kernel->fd = -1;
+}
+
+/* Merges what the kernel said with what the streams say. */
+static bool merge(struct wait *w)
+{
+	w->n_ready = 0;
+	for (nfds_t i = 0; i < w->n; i++)
+		w->fds[i].revents = w->kernel[i].revents;
+	for (nfds_t e = 0; e < w->n_entries; e++)
+		judge(w, &w->entries[e]);
+	for (nfds_t i = 0; i < w->n; i++)
+		w->n_ready += w->fds[i].revents != 0;
+	return w->n_ready > 0;
+}
+
+static bool look_at_kernel(void *arg)
+{
+	static const struct timespec zero;
+	struct wait *w = arg;
+	struct timespec now = zero;
+
+	if (pre_raw(SYS_ppoll, w->kernel, w->n, &now) < 0)
+		return false;
+	return merge(w);
+}
+
+static uint64_t watch(struct wait *w)
+{
+	uint64_t nsec = PRE_FOREVER, nsec_this;
+	unsigned n_bits = pulc_waitset_n_bits(w->set);
+	pulc_stream *s;
+
+	for (nfds_t e = 0; e < w->n_entries; e++) {
+		s = w->entries[e].stream;
+		nsec_this = PRE_NSEC_UNSURE;
+		if (pulc_stream_watch(s, w->set, (unsigned)(e % n_bits),
+				      wanted(w->fds[w->entries[e].i].events)) == 0)
+			nsec_this = pulc_stream_patience(s, w->set);
+		if (nsec_this < nsec)
+			nsec = nsec_this;
+	}
+	return nsec;
+}
+
+static void unwatch(struct wait *w)
+{
+	unsigned n_bits = pulc_waitset_n_bits(w->set), bit;
+
+	for (nfds_t e = 0; e < w->n_entries; e++)
+		pulc_stream_unwatch(w->entries[e].stream, w->set, (unsigned)(e % n_bits));
+	while (pulc_waitset_take(w->set, &bit))
+		;
+}
+
+/* One ppoll; 0 or -errno. */
+static int sleep_in_kernel(struct wait *w, nfds_t n, uint64_t nsec_most)
+{
+	const sigset_t *mask = w->mask ? w->mask : w->signals.blocked ? &w->signals.old : NULL;
+	struct timespec left;
+	long ret = pre_sys(
+		pre_real.ppoll(w->kernel, n, pre_time_left(w->deadline, nsec_most, &left), mask));
+
+	return ret < 0 ? (int)ret : 0;
+}
+
+/* Sleeps once. Returns 0, with w->n_ready set, or -errno. */
+static int sleep_once(struct wait *w)
+{
+	struct pollfd *bell = &w->kernel[w->n];
+	uint64_t nsec_most, since;
+	int ret = 0;
+
+	w->set = w->n_entries ? pulc_waitset_mine() : NULL;
+	if (!w->set) {
+		ret = sleep_in_kernel(w, w->n, w->n_entries ? PRE_NSEC_UNSURE : PRE_FOREVER);
+		if (ret == 0)
+			(void)merge(w);
+		return ret;
+	}
+	nsec_most = watch(w);
+	since = pre_now();
+	*bell = (struct pollfd){ .fd = pulc_waitset_fd(w->set), .events = POLLIN };
+	pulc_waitset_arm(w->set);
+	/* A bit that is set already says that a peer has told us, of too little, and will not tell us again. */
+	if (!look_at_memory(w) && !pulc_waitset_pending(w->set))
+		ret = sleep_in_kernel(w, w->n + 1, nsec_most);
+	pulc_waitset_disarm(w->set);
+	if (bell->revents)
+		pulc_waitset_quiet(w->set);
+	unwatch(w);
+	if (ret == 0 && w->n_ready == 0 && merge(w))
+		pre_spin_slept(&w->thread->spin, since);
+	return ret;
+}
+
+/* Memory has said that something is ready; the kernel may have to be asked for the whole truth. */
+static int answer_at_once(struct wait *w)
+{
+	if (w->partial || w->n_entries < w->n)
+		(void)look_at_kernel(w);
+	return w->n_ready;
+}
+
+static bool peer_here(const struct wait *w)
+{
+	return w->n_entries == 1 && pulc_stream_peer_here(w->entries[0].stream);
+}
+
+static int wait_for_ready(struct wait *w)
+{
+	const struct pre_spinner spinner = {
+		.memory = look_at_memory,
+		.kernel = look_at_kernel,
+		.arg = w,
+		.spin = &w->thread->spin,
+		.peer_here = peer_here(w),
+		.deadline = w->deadline,
+		.looked = &w->thread->looked,
+	};
+	int ret;
+
+	if (w->n_entries && pre_spin(&spinner, &w->signals))
+		return w->partial ? answer_at_once(w) : w->n_ready;
+	if (w->signals.interrupted)
+		return -EINTR;
+	do {
+		ret = sleep_once(w);
+		if (ret < 0 || w->n_ready > 0)
+			return ret < 0 ? ret : w->n_ready;
+	} while (w->deadline == PRE_FOREVER || pre_now() < w->deadline);
+	return 0;
+}
+
+static int run(struct wait *w)
+{
+	int ret;
+
+	w->thread = pre_self();
+	begin(w);
+	if (look_at_memory(w))
+		ret = answer_at_once(w);
+	else if (w->deadline == 0)
+		ret = look_at_kernel(w) ? w->n_ready : 0;
+	else
+		ret = wait_for_ready(w);
+	end(w);
+	return ret;
+}
+
+static int run_large(struct wait *w)
+{
+	size_t size = w->n * sizeof(struct entry) + (w->n + 1) * sizeof(struct pollfd);
+	long made = pre_raw(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	int ret;
+
+	if (made < 0 && made > -4096)
+		return -ENOMEM;
+	w->entries = (struct entry *)made;
+	w->kernel = (struct pollfd *)(w->entries + w->n);
+	ret = run(w);
+	(void)pre_raw(SYS_munmap, made, size);
+	return ret;
+}
+
+int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
+{
+	struct entry entries[N_SMALL];
+	struct pollfd kernel[N_SMALL + 1];
+	struct wait w = { .fds = fds, .n = n, .deadline = deadline, .mask = mask };
+
+	if (n > N_SMALL)
+		return run_large(&w);
+	w.entries = entries;
+	w.kernel = kernel;
+	return run(&w);
+}
+
+int pre_poll(struct pollfd *fds, nfds_t n, int msec)
+{
+	if (!pre_poll_concerned(fds, n))
+		return (int)pre_sys(pre_real.poll(fds, n, msec));
+	return pre_poll_wait(fds, n, msec == 0 ? 0 : pre_deadline_msec(msec), NULL);
+}
+
+static bool is_zero(const struct timespec *timeout)
+{
+	return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+}
+
+int pre_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	if (!pre_timeout_valid(timeout) || !pre_poll_concerned(fds, n))
+		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
+	return pre_poll_wait(fds, n, is_zero(timeout) ? 0 : pre_deadline(timeout), mask);
+}

@@ -1,0 +1,90 @@
+/*
+ * fork and its relatives.
+ *
+ * A forked child has a copy of all records; the files, their streams and epoll sets stay valid, since
+ * libpulc keeps what two processes share in shared memory. What has to change: other threads' records,
+ * locks that they held, and everything of an epoll set that belongs to one process (epoll_set.c rebuilds it
+ * when the generation has changed). In parent and child, all files are from now on shared.
+ *
+ * fork() tells through pthread_atfork. clone() and raw system calls don't: a page that the kernel empties
+ * in every child with memory of its own (MADV_WIPEONFORK) tells them from a child in its parent's memory (vfork,
+ * posix_spawn), which finds the page intact but another pid. Such a child changes nothing here: its
+ * descriptors are not the parent's.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include <pulc/process.h>
+
+#include "epoll.h"
+#include "file.h"
+#include "process.h"
+#include "raw.h"
+#include "symbols.h"
+#include "thread.h"
+
+#define SIZE_PAGE 4096
+
+uint32_t pre_process_generation = 1;
+
+/* The pid that made or last brought up to date the records; 0 in a child that has not done so. */
+static _Atomic int fallback = 1;
+static _Atomic int *owner = &fallback;
+
+static void mark_shared(int fd, struct pre_file *f, void *arg)
+{
+	(void)arg;
+	if (f == &pre_file_tcp)
+		(void)pre_file_install(fd, &pre_file_tcp_shared);
+	else if (!pre_file_is_standin(f))
+		f->shared = true;
+}
+
+static void forked_parent(void)
+{
+	pre_epoll_fork_done();
+	pre_file_each(0, UINT32_MAX, mark_shared, NULL);
+}
+
+static void forked_child(void)
+{
+	atomic_store(owner, (int)pre_raw(SYS_getpid));
+	pre_process_generation++;
+	pre_thread_forked();
+	pre_epoll_forked();
+	pre_file_each(0, UINT32_MAX, mark_shared, NULL);
+}
+
+void pre_process_start(void)
+{
+	long page = pre_raw(SYS_mmap, NULL, SIZE_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	if (page > 0 && pre_raw(SYS_madvise, page, SIZE_PAGE, MADV_WIPEONFORK) == 0)
+		owner = (_Atomic int *)page;
+	atomic_store(owner, (int)pre_raw(SYS_getpid));
+	(void)pre_thread_start();
+	(void)pthread_atfork(pre_epoll_fork_begin, forked_parent, forked_child);
+	pre_epoll_start();
+}
+
+void pre_process_notice_fork(void)
+{
+	if (__builtin_expect(atomic_load_explicit(owner, memory_order_relaxed) == 0, 0))
+		forked_child();
+}
+
+bool pre_process_owns_table(void)
+{
+	pre_process_notice_fork();
+	return atomic_load_explicit(owner, memory_order_relaxed) == (int)pre_raw(SYS_getpid);
+}
+
+void pre__exit(int status)
+{
+	pulc_process_ends();
+	pre_real._exit(status);
+	(void)pre_raw(SYS_exit_group, status);
+}

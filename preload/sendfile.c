@@ -1,0 +1,243 @@
+/*
+ * sendfile and splice on streams.
+ *
+ * A ring is filled by copying, so the bytes bounce through a buffer. What counts is that nothing is lost when the
+ * receiving end takes less than was fetched: a file is read at an offset that moves by what was sent; a
+ * socket's bytes are peeked and taken after the pipe has them; from a pipe, which can't be peeked, only as
+ * much is taken as will be sent, waiting for room even on a non-blocking socket once the first byte fitted.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data.h"
+#include "raw.h"
+#include "symbols.h"
+
+#define SIZE_BOUNCE (16u << 10)
+
+/* True if fd's bytes go through a ring, or might from now on. A zero-length send that libpulc leaves to the
+ * kernel begins a kernel send, which the caller ends. */
+static bool sends_by_ring(struct pre_use *use, int fd)
+{
+	/* The kernel makes datagrams of a file's pages in a way of its own. */
+	if (pulc_stream_is_datagram(use->stream)) {
+		pulc_stream_keep_on_kernel(use->stream, fd, PULC_REASON_UNSUPPORTED);
+		return false;
+	}
+	return pulc_stream_send(use->stream, fd, NULL, 0, MSG_NOSIGNAL) != PULC_USE_KERNEL;
+}
+
+static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len)
+{
+	char buf[SIZE_BOUNCE];
+	size_t total = 0;
+	ssize_t n;
+	long got;
+
+	while (total < len) {
+		got = pre_raw(SYS_pread64, fd_in, buf,
+			      len - total < sizeof(buf) ? len - total : sizeof(buf),
+			      pos + (off_t)total);
+		if (got <= 0)
+			return total > 0 ? (ssize_t)total : got;
+		n = pre_send(fd, buf, (size_t)got, 0);
+		if (n < 0)
+			return total > 0 ? (ssize_t)total : n;
+		total += (size_t)n;
+		if (n < got)
+			break;
+	}
+	return (ssize_t)total;
+}
+
+static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
+{
+	off_t pos = offset ? *offset : (off_t)pre_raw(SYS_lseek, fd_in, 0, SEEK_CUR);
+	ssize_t n;
+
+	if (pos < 0)
+		return pos == -ESPIPE ? -EINVAL : pos;
+	n = send_from_file(fd, fd_in, pos, len);
+	if (n > 0 && offset)
+		*offset = pos + n;
+	else if (n > 0)
+		(void)pre_raw(SYS_lseek, fd_in, pos + n, SEEK_SET);
+	return n;
+}
+
+ssize_t pre_sendfile(int fd, int fd_in, off_t *offset, size_t len)
+{
+	struct pre_use use;
+	ssize_t n;
+
+	if (!pre_use_stream(&use, fd))
+		return pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
+	if (sends_by_ring(&use, fd)) {
+		n = bounce_file(fd, fd_in, offset, len);
+	} else {
+		n = pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
+		pulc_stream_send_end(use.stream, fd, n);
+	}
+	pre_use_end(&use);
+	return n;
+}
+
+static bool is_pipe(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* Can fd be read from (O_RDONLY) or written to (O_WRONLY)? */
+static bool is_open_for(int fd, long mode)
+{
+	long flags = pre_raw(SYS_fcntl, fd, F_GETFL);
+
+	return flags >= 0 && ((flags & O_ACCMODE) == O_RDWR || (flags & O_ACCMODE) == mode);
+}
+
+static bool is_ready(int fd, short events)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+
+	return pre_real.poll(&pfd, 1, 0) > 0;
+}
+
+static int wait_for(int fd, short events)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+	int ret = pre_poll(&pfd, 1, -1);
+
+	return ret < 0 ? ret : 0;
+}
+
+/* What fits into the pipe at once; -EAGAIN: nothing. */
+static ssize_t write_now(int fd, void *buf, size_t len)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	ssize_t n = pre_sys(pre_real.pwritev2(fd, &iov, 1, -1, RWF_NOWAIT));
+
+	if (n != -EOPNOTSUPP)
+		return n;
+	/* An older kernel: a pipe that has room takes at least that much without blocking. */
+	if (!is_ready(fd, POLLOUT))
+		return -EAGAIN;
+	return pre_raw(SYS_write, fd, buf, len < PIPE_BUF ? len : PIPE_BUF);
+}
+
+/* Puts what fits into the pipe; waits for room for the first byte unless told not to. */
+static ssize_t into_pipe(int fd, void *buf, size_t len, unsigned flags)
+{
+	ssize_t n;
+	int ret;
+
+	for (;;) {
+		n = write_now(fd, buf, len);
+		if (n != -EAGAIN || (flags & SPLICE_F_NONBLOCK) ||
+		    (pre_raw(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK))
+			return n;
+		ret = wait_for(fd, POLLOUT);
+		if (ret < 0)
+			return ret;
+	}
+}
+
+static ssize_t socket_to_pipe(int fd, int fd_pipe, size_t len, unsigned flags)
+{
+	char buf[SIZE_BOUNCE];
+	ssize_t n;
+
+	if (!is_open_for(fd_pipe, O_WRONLY))
+		return -EBADF;
+	n = pre_recv(fd, buf, len < sizeof(buf) ? len : sizeof(buf), MSG_PEEK);
+	if (n > 0)
+		n = into_pipe(fd_pipe, buf, (size_t)n, flags);
+	return n > 0 ? pre_recv(fd, buf, (size_t)n, MSG_DONTWAIT) : n;
+}
+
+static ssize_t send_all(int fd, const char *buf, size_t len)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < len) {
+		n = pre_send(fd, buf + done, len - done, 0);
+		if (n == -EAGAIN || n == -EINTR) {
+			(void)wait_for(fd, POLLOUT);
+			continue;
+		}
+		if (n < 0)
+			return done > 0 ? (ssize_t)done : n;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t pipe_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, unsigned flags)
+{
+	char buf[SIZE_BOUNCE];
+	ssize_t n;
+
+	if (!is_open_for(fd_pipe, O_RDONLY))
+		return -EBADF;
+	if ((flags & SPLICE_F_NONBLOCK) && !is_ready(fd_pipe, POLLIN))
+		return -EAGAIN;
+	if (!pulc_stream_poll(s, fd, POLLOUT)) {
+		if (pre_raw(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK)
+			return -EAGAIN;
+		n = wait_for(fd, POLLOUT);
+		if (n < 0)
+			return n;
+	}
+	n = pre_sys(pre_real.read(fd_pipe, buf, len < sizeof(buf) ? len : sizeof(buf)));
+	return n > 0 ? send_all(fd, buf, (size_t)n) : n;
+}
+
+/* From a socket. While the kernel moves the bytes that direction stays with it. */
+static ssize_t splice_from(pulc_stream *s, int fd_in, int fd_out, size_t len, unsigned flags)
+{
+	ssize_t n;
+
+	if (pulc_stream_kernel_enter(s, POLLIN) == 0) {
+		n = pre_sys(pre_real.splice(fd_in, NULL, fd_out, NULL, len, flags));
+		pulc_stream_kernel_leave(s, POLLIN);
+		return n;
+	}
+	if (is_pipe(fd_out))
+		return socket_to_pipe(fd_in, fd_out, len, flags);
+	return pre_sys(pre_real.splice(fd_in, NULL, fd_out, NULL, len, flags));
+}
+
+/* To a socket. */
+static ssize_t splice_to(struct pre_use *use, int fd_in, int fd_out, size_t len, unsigned flags)
+{
+	ssize_t n;
+
+	if (is_pipe(fd_in) && sends_by_ring(use, fd_out))
+		return pipe_to_socket(use->stream, fd_in, fd_out, len, flags);
+	n = pre_sys(pre_real.splice(fd_in, NULL, fd_out, NULL, len, flags));
+	if (is_pipe(fd_in))
+		pulc_stream_send_end(use->stream, fd_out, n);
+	return n;
+}
+
+ssize_t pre_splice(int fd_in, off64_t *offset_in, int fd_out, off64_t *offset_out, size_t len,
+		   unsigned flags)
+{
+	struct pre_use use;
+	ssize_t n;
+
+	if (offset_in || offset_out || len == 0)
+		return pre_sys(pre_real.splice(fd_in, offset_in, fd_out, offset_out, len, flags));
+	if (pre_use_stream(&use, fd_in))
+		n = splice_from(use.stream, fd_in, fd_out, len, flags);
+	else if (pre_use_stream(&use, fd_out))
+		n = splice_to(&use, fd_in, fd_out, len, flags);
+	else
+		return pre_sys(pre_real.splice(fd_in, NULL, fd_out, NULL, len, flags));
+	pre_use_end(&use);
+	return n;
+}

@@ -1,0 +1,195 @@
+/*
+ * A connection's life: which sockets are TCP connections, and which end of them we are.
+ *
+ * The kernel makes and ends connections; the shim only takes note. socket() marks TCP sockets, connect() and
+ * accept() make them streams, with the role that libpulc needs for its count of bytes. A listener that
+ * came from elsewhere (a parent, systemd) is recognised at its first accept. A stream is made even before a
+ * non-blocking connect has succeeded: as long as the kernel refuses to move bytes nothing comes of it.
+ *
+ * A socket that existed unconnected when the process forked may be connected here and used there:
+ * such a connection stays on the kernel. So does one whose options want it (options.c).
+ */
+#include <netinet/in.h>
+
+#include "file.h"
+#include "process.h"
+#include "raw.h"
+#include "sockets.h"
+#include "symbols.h"
+
+void pre_keep_on_kernel(int fd, enum pulc_reason reason)
+{
+	struct pre_use use;
+
+	if (!pre_use_stream(&use, fd))
+		return;
+	pulc_stream_keep_on_kernel(use.stream, fd, reason);
+	pre_use_end(&use);
+}
+
+/* A UDP socket sends and receives from the beginning, so it has its stream from the beginning. */
+static void made_datagram(int fd, int domain)
+{
+	struct pre_file *f = pre_file_new();
+	pulc_stream *s;
+
+	if (!f)
+		return;
+	if (pulc_stream_new_datagram(fd, domain, &s) < 0) {
+		pre_file_free(f);
+		return;
+	}
+	pulc_stream_set_user(s, f);
+	atomic_store(&f->stream, s);
+	if (!pre_file_install(fd, f))
+		pre_file_free(f);
+}
+
+int pre_socket(int domain, int type, int protocol)
+{
+	int fd = (int)pre_sys(pre_real.socket(domain, type, protocol));
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0 || !pre_enabled || (domain != AF_INET && domain != AF_INET6))
+		return fd;
+	if (kind == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP)) {
+		pre_process_notice_fork();
+		(void)pre_file_install(fd, &pre_file_tcp);
+	} else if (kind == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP)) {
+		pre_process_notice_fork();
+		made_datagram(fd, domain);
+	}
+	return fd;
+}
+
+/* Gives f, which has no descriptor that others could use yet or is just being connected, its stream. */
+static int make_stream(struct pre_file *f, int fd, enum pulc_role role)
+{
+	pulc_stream *s, *none = NULL;
+	int ret;
+
+	if (atomic_load(&f->stream))
+		return 0;
+	ret = pulc_stream_new(fd, role, &s);
+	if (ret < 0)
+		return ret;
+	pulc_stream_set_user(s, f);
+	if (!atomic_compare_exchange_strong(&f->stream, &none, s))
+		pulc_stream_unref(s);
+	else if (f->shared || f->kept)
+		pulc_stream_keep_on_kernel(
+			s, fd, f->shared ? PULC_REASON_SHARED : PULC_REASON_UNSUPPORTED);
+	return 0;
+}
+
+/* A disconnected socket is a new one: it may be connected again, and its counts begin anew. The stream's reference
+ * stays: other threads' calls may be using it. */
+static void disconnected(int fd)
+{
+	struct pre_use use;
+
+	if (!pre_use_stream(&use, fd))
+		return;
+	if (atomic_compare_exchange_strong(&use.file->stream, &use.stream, NULL)) {
+		use.file->shared = true;
+		if (!pulc_stream_attached(use.stream))
+			pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_UNSUPPORTED);
+		pulc_stream_closing(use.stream, fd);
+	}
+	pre_use_end(&use);
+}
+
+/* True if fd is a UDP socket; then its stream has been told. */
+static bool connected_datagram(int fd, int ret)
+{
+	struct pre_use use;
+	bool is_datagram;
+
+	if (!pre_use_stream(&use, fd))
+		return false;
+	is_datagram = pulc_stream_is_datagram(use.stream);
+	if (is_datagram && ret == 0)
+		pulc_stream_connected(use.stream, fd);
+	pre_use_end(&use);
+	return is_datagram;
+}
+
+int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct pre_use use;
+	int ret;
+
+	ret = (int)pre_sys(pre_real.connect(fd, addr, len));
+	if (connected_datagram(fd, ret))
+		return ret;
+	if ((ret < 0 && ret != -EINPROGRESS && ret != -EINTR) || pre_file_at(fd) == &pre_file_other)
+		return ret;
+	pre_process_notice_fork();
+	if (ret == 0 && len >= sizeof(addr->sa_family) && addr->sa_family == AF_UNSPEC) {
+		disconnected(fd);
+		return ret;
+	}
+	if (!pre_file_own(fd) || !pre_use_file(&use, fd))
+		return ret;
+	if (!use.file->set)
+		(void)make_stream(use.file, fd, PULC_CONNECTED);
+	pre_use_end(&use);
+	return ret;
+}
+
+static bool is_tcp(int fd)
+{
+	int domain = -1, protocol = -1;
+	socklen_t len = sizeof(domain);
+
+	if (pre_raw(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
+	    (domain != AF_INET && domain != AF_INET6))
+		return false;
+	len = sizeof(protocol);
+	return pre_raw(SYS_getsockopt, fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+	       protocol == IPPROTO_TCP;
+}
+
+static int accepted(int listener, int fd)
+{
+	struct pre_file *f;
+
+	if (fd < 0 || !pre_enabled)
+		return fd;
+	pre_process_notice_fork();
+	if (!pre_file_at(listener))
+		(void)pre_file_install(listener, is_tcp(fd) ? &pre_file_tcp : &pre_file_other);
+	if (pre_file_at(listener) == &pre_file_other)
+		return fd;
+	f = pre_file_new();
+	if (!f)
+		return fd;
+	f->kept = pre_file_at(listener) && pre_file_at(listener)->kept;
+	if (make_stream(f, fd, PULC_ACCEPTED) < 0 || !pre_file_install(fd, f))
+		pre_file_free(f);
+	return fd;
+}
+
+int pre_accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return accepted(fd, (int)pre_sys(pre_real.accept(fd, addr, len)));
+}
+
+int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	return accepted(fd, (int)pre_sys(pre_real.accept4(fd, addr, len, flags)));
+}
+
+int pre_shutdown(int fd, int how)
+{
+	struct pre_use use;
+	int ret;
+
+	if (!pre_use_stream(&use, fd))
+		return (int)pre_sys(pre_real.shutdown(fd, how));
+	ret = pulc_stream_shutdown(use.stream, fd, how);
+	if (ret == PULC_USE_KERNEL)
+		ret = (int)pre_sys(pre_real.shutdown(fd, how));
+	pre_use_end(&use);
+	return ret;
+}

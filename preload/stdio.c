@@ -1,0 +1,133 @@
+/*
+ * libc's own streams, printf to a descriptor, and asynchronous input and output.
+ *
+ * A FILE moves its bytes inside libc, past the shim. So one made from a TCP socket gets functions of ours to
+ * read, write and close with (fopencookie), and its descriptor's number, for fileno(). To seek on it fails as
+ * on any socket, which libc expects when it turns from reading to writing. dprintf is a write of what it
+ * formats. The bytes of aio_read and its like are moved by threads of libc's: such a connection goes back to the
+ * kernel first.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "data.h"
+#include "file.h"
+#include "sockets.h"
+#include "symbols.h"
+
+static int fd_of(void *cookie)
+{
+	return (int)(intptr_t)cookie;
+}
+
+/* A cookie's functions answer as read and write do. */
+static ssize_t answer(ssize_t n)
+{
+	if (n >= 0)
+		return n;
+	errno = (int)-n;
+	return -1;
+}
+
+static ssize_t read_cookie(void *cookie, char *buf, size_t len)
+{
+	return answer(pre_read(fd_of(cookie), buf, len));
+}
+
+/* 0 stands for failure here. */
+static ssize_t write_cookie(void *cookie, const char *buf, size_t len)
+{
+	ssize_t n = answer(pre_write(fd_of(cookie), buf, len));
+
+	return n < 0 ? 0 : n;
+}
+
+static int seek_cookie(void *cookie, off64_t *offset, int whence)
+{
+	(void)cookie;
+	(void)offset;
+	(void)whence;
+	errno = ESPIPE;
+	return -1;
+}
+
+static int close_cookie(void *cookie)
+{
+	return (int)answer(pre_close(fd_of(cookie)));
+}
+
+FILE *pre_fdopen(int fd, const char *mode)
+{
+	const cookie_io_functions_t functions = { .read = read_cookie,
+						  .write = write_cookie,
+						  .seek = seek_cookie,
+						  .close = close_cookie };
+	struct pre_file *f = pre_file_at(fd);
+	FILE *file;
+
+	if (!f || f == &pre_file_other || f->set)
+		return pre_real.fdopen(fd, mode);
+	file = fopencookie((void *)(intptr_t)fd, mode, functions);
+	if (file)
+		file->_fileno = fd;
+	return file;
+}
+
+/* Writes all of text; takes it. */
+static int write_text(int fd, char *text, int len)
+{
+	ssize_t n = 0;
+	int done = 0;
+
+	while (done < len) {
+		n = pre_write(fd, text + done, (size_t)(len - done));
+		if (n < 0)
+			break;
+		done += (int)n;
+	}
+	free(text);
+	return n < 0 ? (int)n : len;
+}
+
+int pre_vdprintf(int fd, const char *format, va_list ap)
+{
+	char *text;
+	int len;
+
+	if (!pre_file_at(fd))
+		return (int)pre_sys(pre_real.vdprintf(fd, format, ap));
+	len = vasprintf(&text, format, ap);
+	return len < 0 ? -ENOMEM : write_text(fd, text, len);
+}
+
+int pre___vdprintf_chk(int fd, int flag, const char *format, va_list ap)
+{
+	if (!pre_file_at(fd))
+		return (int)pre_sys(pre_real.__vdprintf_chk(fd, flag, format, ap));
+	return pre_vdprintf(fd, format, ap);
+}
+
+static void keep(const struct aiocb *cb)
+{
+	if (!pre_is_bad(cb, sizeof(*cb)) && pre_file_at(cb->aio_fildes))
+		pre_keep_on_kernel(cb->aio_fildes, PULC_REASON_UNSUPPORTED);
+}
+
+int pre_aio_read(struct aiocb *cb)
+{
+	keep(cb);
+	return (int)pre_sys(pre_real.aio_read(cb));
+}
+
+int pre_aio_write(struct aiocb *cb)
+{
+	keep(cb);
+	return (int)pre_sys(pre_real.aio_write(cb));
+}
+
+int pre_lio_listio(int mode, struct aiocb *const *list, int n, struct sigevent *event)
+{
+	for (int i = 0; i < n && !pre_is_bad(list, 1); i++)
+		keep(list[i]);
+	return (int)pre_sys(pre_real.lio_listio(mode, list, n, event));
+}

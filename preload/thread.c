@@ -1,0 +1,77 @@
+/*
+ * The shim's record of each thread, made at its first call, given back when it ends.
+ *
+ * Its main content are hazard pointers (Michael, "Hazard Pointers: Safe Memory Reclamation for
+ * Lock-Free Objects", IEEE TPDS 2004, section 3): a thread names the files that it is using, and a closed file is
+ * recycled only when nobody names it. A call that a signal handler has left by longjmp leaves its
+ * slot taken; when the slots run out the thread begins again at the first.
+ */
+#include <pthread.h>
+
+#include "thread.h"
+
+struct pre_pool pre_threads = PRE_POOL(struct pre_thread);
+__thread struct pre_thread *pre_thread_self;
+
+/* Shared by threads for which there was no memory: they only lose protection against a racing close. */
+static struct pre_thread spare;
+static pthread_key_t key;
+
+static void reset(struct pre_thread *t)
+{
+	for (int i = 0; i < PRE_N_USING; i++)
+		atomic_store(&t->using[i], NULL);
+	t->n_using = 0;
+	t->n_locked = 0;
+	t->later = NULL;
+	t->spin = (struct pulc_spin){ 0 };
+	t->looked.nsec = 0;
+	t->looked.n_answers = 0;
+}
+
+struct pre_thread *pre_thread_new(void)
+{
+	struct pre_thread *t = pre_pool_get(&pre_threads);
+
+	if (!t)
+		return &spare;
+	reset(t);
+	pre_thread_self = t;
+	(void)pthread_setspecific(key, t);
+	return t;
+}
+
+static void end(void *arg)
+{
+	pre_thread_self = NULL;
+	reset(arg);
+	pre_pool_put(&pre_threads, arg);
+}
+
+int pre_thread_start(void)
+{
+	return -pthread_key_create(&key, end);
+}
+
+bool pre_thread_uses(const struct pre_file *f)
+{
+	struct pre_thread *t;
+
+	for (uint32_t i = 0; (t = pre_pool_at(&pre_threads, i)) != NULL; i++) {
+		for (int j = 0; j < PRE_N_USING; j++) {
+			if (atomic_load(&t->using[j]) == f)
+				return true;
+		}
+	}
+	return false;
+}
+
+void pre_thread_forked(void)
+{
+	struct pre_thread *t;
+
+	for (uint32_t i = 0; (t = pre_pool_at(&pre_threads, i)) != NULL; i++) {
+		if (t != pre_thread_self)
+			reset(t);
+	}
+}

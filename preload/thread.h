@@ -1,0 +1,58 @@
+/* What the shim knows of each thread: which files it is using right now, and its waiting habits. */
+#ifndef PULC_PRELOAD_THREAD_H
+#define PULC_PRELOAD_THREAD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/single_threaded.h>
+
+#include <pulc/stream.h>
+
+#include "pool.h"
+#include "wait.h"
+
+struct pre_file;
+
+/* Calls of one thread inside each other: a call, a signal handler's, another handler's. */
+#define PRE_N_USING 8
+
+struct pre_thread {
+	struct pre_pooled pooled;
+	struct pre_file *_Atomic using[PRE_N_USING]; /* not to be recycled meanwhile */
+	unsigned n_using;
+	unsigned n_locked;	/* locks of epoll.c that this thread holds */
+	struct pre_file *later; /* what a signal handler left to do for the holder of those locks */
+	struct pulc_spin spin;
+	struct pre_looked looked; /* of poll and select */
+};
+
+extern struct pre_pool pre_threads;
+extern __thread struct pre_thread *pre_thread_self __attribute__((tls_model("initial-exec")));
+struct pre_thread *pre_thread_new(void);
+/* In a forked child: the other threads do not exist here. */
+void pre_thread_forked(void);
+/* True if any thread is using f. */
+bool pre_thread_uses(const struct pre_file *f);
+int pre_thread_start(void);
+
+static inline struct pre_thread *pre_self(void)
+{
+	struct pre_thread *t = pre_thread_self;
+
+	return __builtin_expect(t != NULL, 1) ? t : pre_thread_new();
+}
+
+/* Publishes a use. Against a reclaimer in another thread the store must be seen before the
+ * caller's next load; alone, program order is enough. */
+static inline void pre_thread_publish(struct pre_file *_Atomic *slot, struct pre_file *f)
+{
+	if (__libc_single_threaded) {
+		atomic_store_explicit(slot, f, memory_order_relaxed);
+		atomic_signal_fence(memory_order_seq_cst);
+	} else {
+		atomic_store_explicit(slot, f, memory_order_seq_cst);
+	}
+}
+
+#endif

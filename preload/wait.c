@@ -1,0 +1,178 @@
+/*
+ * Spinning before sleeping, and the time that both take.
+ *
+ * libpulc says how long to spin; meanwhile memory is looked at all the time and the kernel every PRE_NSEC_LOOK.
+ *
+ * Signals: a wait that a handler interrupted has to end with EINTR. A spin does not notice handlers, and one that
+ * ran in it would be forgotten by the sleep afterwards. So only the first moments of a spin, no longer than
+ * a program needs to get into the kernel anyway, run with signals open; then they are held back, until
+ * either the wait is over or the sleep's own mask lets them in; a handler that ran in those first moments has
+ * interrupted the wait as well. Faults and libc's internal signals are never held back.
+ */
+#include <sched.h>
+
+#include <pulc/signals.h>
+
+#include "raw.h"
+#include "wait.h"
+
+#define NSEC_SIGNALS_OPEN (2 * PRE_NSEC_PER_USEC)
+#define N_LOOKS_PER_CLOCK 8
+/* What sleeping and being woken costs. */
+#define NSEC_SHORT_SLEEP (40 * PRE_NSEC_PER_USEC)
+#define SIZE_MASK 8 /* the kernel's sigset_t, bytes */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static uint64_t looked_at(struct pre_looked *looked)
+{
+	return atomic_load_explicit(&looked->nsec, memory_order_relaxed);
+}
+
+static void look_now(struct pre_looked *looked, uint64_t now)
+{
+	atomic_store_explicit(&looked->nsec, now, memory_order_relaxed);
+	atomic_store_explicit(&looked->n_answers, 0, memory_order_relaxed);
+}
+
+bool pre_look_due(struct pre_looked *looked)
+{
+	unsigned n = atomic_load_explicit(&looked->n_answers, memory_order_relaxed) + 1;
+	uint64_t now = pre_now();
+
+	if (now - looked_at(looked) >= PRE_NSEC_LOOK || n >= PRE_N_LOOK) {
+		look_now(looked, now);
+		return true;
+	}
+	atomic_store_explicit(&looked->n_answers, n, memory_order_relaxed);
+	return false;
+}
+
+uint64_t pre_deadline_msec(int msec)
+{
+	return msec < 0 ? PRE_FOREVER : pre_now() + (uint64_t)msec * PRE_NSEC_PER_MSEC;
+}
+
+bool pre_timeout_valid(const struct timespec *timeout)
+{
+	return !timeout || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
+			    timeout->tv_nsec < (long)PRE_NSEC_PER_SEC);
+}
+
+uint64_t pre_deadline(const struct timespec *timeout)
+{
+	uint64_t nsec;
+
+	if (!timeout)
+		return PRE_FOREVER;
+	if ((uint64_t)timeout->tv_sec > PRE_FOREVER / PRE_NSEC_PER_SEC / 2)
+		return PRE_FOREVER;
+	nsec = (uint64_t)timeout->tv_sec * PRE_NSEC_PER_SEC + (uint64_t)timeout->tv_nsec;
+	return pre_now() + nsec;
+}
+
+const struct timespec *pre_time_left(uint64_t deadline, uint64_t nsec_most, struct timespec *buf)
+{
+	uint64_t nsec = nsec_most, now;
+
+	if (deadline != PRE_FOREVER) {
+		now = pre_now();
+		deadline = deadline > now ? deadline - now : 0;
+		if (deadline < nsec)
+			nsec = deadline;
+	}
+	if (nsec == PRE_FOREVER)
+		return NULL;
+	buf->tv_sec = (time_t)(nsec / PRE_NSEC_PER_SEC);
+	buf->tv_nsec = (long)(nsec % PRE_NSEC_PER_SEC);
+	return buf;
+}
+
+static uint64_t bit(int signal)
+{
+	return 1ull << (signal - 1);
+}
+
+static void hold_back(struct pre_signals *signals)
+{
+	/* 32 to 34: libc's own, for cancellation and for setuid in all threads. */
+	uint64_t all = ~(bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) |
+			 bit(SIGSYS) | bit(SIGABRT) | bit(32) | bit(33) | bit(34));
+
+	sigemptyset(&signals->old);
+	signals->blocked = pre_raw(SYS_rt_sigprocmask, SIG_BLOCK, &all, &signals->old, SIZE_MASK) ==
+			   0;
+}
+
+void pre_signals_restore(struct pre_signals *signals)
+{
+	if (!signals->blocked)
+		return;
+	signals->blocked = false;
+	(void)pre_raw(SYS_rt_sigprocmask, SIG_SETMASK, &signals->old, NULL, SIZE_MASK);
+}
+
+static bool look(const struct pre_spinner *s)
+{
+	for (int i = 0; i < N_LOOKS_PER_CLOCK; i++) {
+		if (s->memory(s->arg))
+			return true;
+		relax();
+	}
+	return false;
+}
+
+static bool spin_until(const struct pre_spinner *s, uint64_t start, uint64_t end,
+		       struct pre_signals *signals)
+{
+	uint64_t now = start;
+
+	while (!look(s)) {
+		now = pre_now();
+		if (now >= end)
+			return false;
+		if (now - looked_at(s->looked) >= PRE_NSEC_LOOK) {
+			look_now(s->looked, now);
+			if (s->kernel(s->arg))
+				return true;
+		}
+		if (!signals->blocked && now - start >= NSEC_SIGNALS_OPEN)
+			hold_back(signals);
+	}
+	return true;
+}
+
+void pre_spin_slept(struct pulc_spin *spin, uint64_t since)
+{
+	if (pre_now() - since < NSEC_SHORT_SLEEP)
+		pulc_spin_end(spin, true);
+}
+
+bool pre_spin(const struct pre_spinner *s, struct pre_signals *signals)
+{
+	uint64_t nsec_budget = pulc_spin_start(s->spin, s->peer_here), start, end;
+	uint32_t n_handled = pulc_signal_count();
+	bool came = false;
+
+	if (nsec_budget) {
+		start = pre_now();
+		end = start + nsec_budget < s->deadline ? start + nsec_budget : s->deadline;
+		came = spin_until(s, start, end, signals);
+		pulc_spin_end(s->spin, came);
+	}
+	if (came) {
+		pre_signals_restore(signals);
+		return true;
+	}
+	if (!signals->blocked)
+		hold_back(signals);
+	signals->interrupted = pulc_signal_count() != n_handled;
+	return false;
+}

@@ -1,0 +1,73 @@
+/* What poll, select and epoll have in common: time, spinning, and signals meanwhile. */
+#ifndef PULC_PRELOAD_WAIT_H
+#define PULC_PRELOAD_WAIT_H
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <pulc/stream.h>
+
+#define PRE_NSEC_PER_SEC 1000000000ull
+#define PRE_NSEC_PER_MSEC 1000000ull
+#define PRE_NSEC_PER_USEC 1000ull
+#define PRE_FOREVER UINT64_MAX
+
+/* How often a busy waiter asks the kernel too: a system call costs a tenth of a percent of that. */
+#define PRE_NSEC_LOOK (20 * PRE_NSEC_PER_USEC)
+/* ... and after how many answers of memory alone. */
+#define PRE_N_LOOK 32
+/* The longest sleep where a peer may not know how to wake us. */
+#define PRE_NSEC_UNSURE (1 * PRE_NSEC_PER_MSEC)
+
+static inline uint64_t pre_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * PRE_NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* When a waiting place last asked the kernel, and how often it has answered without since. Threads that
+ * share the place may overlook each other's marks: one asks too often. */
+struct pre_looked {
+	_Atomic uint64_t nsec;
+	_Atomic unsigned n_answers;
+};
+/* An answer of memory alone is about to be given: true if the kernel is to be asked too. */
+bool pre_look_due(struct pre_looked *looked);
+
+/* Points in time, PRE_FOREVER: none. */
+uint64_t pre_deadline_msec(int msec);
+uint64_t pre_deadline(const struct timespec *timeout);
+/* False: the kernel would refuse it. */
+bool pre_timeout_valid(const struct timespec *timeout);
+/* What is left until the earlier of deadline and now + nsec_most. NULL: no end. */
+const struct timespec *pre_time_left(uint64_t deadline, uint64_t nsec_most, struct timespec *buf);
+
+/* Signals held back by a spin; the sleep that follows lets them in by its mask. */
+struct pre_signals {
+	bool blocked;
+	bool interrupted; /* a handler ran before they were held back: the wait ends with EINTR */
+	sigset_t old;
+};
+void pre_signals_restore(struct pre_signals *signals);
+
+/* What a spinning waiter looks at. Both answer true when the wait is over. */
+struct pre_spinner {
+	bool (*memory)(void *arg);
+	bool (*kernel)(void *arg);
+	void *arg;
+	struct pulc_spin *spin;
+	bool peer_here;
+	uint64_t deadline;
+	struct pre_looked *looked;
+};
+/* A sleep has ended that began then: if it was as short as a spin, spinning is worth trying again. */
+void pre_spin_slept(struct pulc_spin *spin, uint64_t since);
+/* Spins for as long as that pays. True: something came, and no signal is held back. False: they are. */
+bool pre_spin(const struct pre_spinner *spinner, struct pre_signals *signals);
+
+#endif

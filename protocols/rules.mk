@@ -1,0 +1,1 @@
+PROTOCOLS_SRC := $(wildcard protocols/*.c)

@@ -1,0 +1,121 @@
+/*
+ * The tcp protocol: the bytes of one kernel TCP connection, partly in the kernel, partly in rings.
+ * Non-blocking; whoever calls decides how to wait and whom to wake. docs/upgrade.md is normative.
+ */
+#ifndef PULC_PROTOCOLS_TCP_H
+#define PULC_PROTOCOLS_TCP_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include <pulc/stream.h>
+
+#include "macros.h"
+#include "stream.h"
+
+/* What a call did that others may wait for. */
+#define TCP_SENT 1u   /* bytes were published: serve shm_due_rx */
+#define TCP_TAKEN 2u  /* space was published: serve shm_due_tx */
+#define TCP_WANTED 4u /* credit was taken or found short: see that there is enough */
+
+struct tcp {
+	struct shm_stream ring;
+	enum pulc_role role;
+	uint64_t
+		size_credit; /* bytes of credit spent on rings, returned at the end by the process that spent them */
+	bool no_switch; /* sending stays on the kernel for good */
+	bool receives_know; /* every receive of the peer knows of the ring, for no other was under way */
+	_Atomic bool stuck;	/* tcp_is_stuck */
+	_Atomic bool peer_gone; /* the kernel's end of file was seen without the peer's own word */
+	_Atomic uint64_t nsec_looked; /* when the kernel was last asked for end of file */
+	/* Calls inside the kernel that began before the connection was attached. */
+	_Atomic uint32_t n_native_sends;
+	_Atomic uint32_t n_native_receives;
+};
+
+/* Grants bytes to grow a ring with; set once by libpulc. PENDING: psid has not answered yet, TCP_WANTED has it asked. */
+enum tcp_credit { TCP_CREDIT_DENIED, TCP_CREDIT_PENDING, TCP_CREDIT_GRANTED };
+extern enum tcp_credit (*tcp_take_credit)(uint64_t size) __attribute__((visibility("hidden")));
+
+/* After shm_stream_bind: takes over socket state that programs may have set before. */
+void tcp_attach(struct tcp *t, int fd);
+/* Once attached: says so in the area if the socket was shut down for writing before. */
+void tcp_note_shut(struct tcp *t, int fd);
+/* Says that this side looks at the ring, if nobody is inside a kernel receive. True when it does. */
+bool tcp_watch(struct tcp *t);
+
+/*
+ * Sends what can be sent now. Returns a count > 0 (or 0 for len 0), -EAGAIN: full, -EPIPE, or another
+ * errno of send(2); -EDEADLK: called from a signal handler that interrupted this very call. flags: MSG_OOB goes to the kernel; MSG_ZEROCOPY
+ * means nothing without SO_ZEROCOPY, which keeps a connection there. *did collects TCP_ bits.
+ */
+ssize_t tcp_push(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
+		 unsigned *did);
+/* The last send would have gone on in a larger ring or through the kernel, but could not yet: nothing will tell when. */
+static inline bool tcp_is_stuck(const struct tcp *t)
+{
+	return atomic_load_explicit(&t->stuck, memory_order_relaxed);
+}
+/* Receives what is there. Returns a count, 0: end of stream, -EAGAIN: nothing, or an errno of recv(2).
+ * flags: MSG_PEEK, MSG_TRUNC. look: ask the kernel for end of file even if that was just done. */
+ssize_t tcp_pull(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags, bool look,
+		 unsigned *did);
+
+/* Either side has shut down, closed or died: only the kernel knows all of what that means. */
+bool tcp_is_ending(const struct tcp *t);
+/* SO_RCVLOWAT is to be counted over bytes in the kernel and in the ring: only tcp_poll does that. */
+bool tcp_is_split(struct tcp *t);
+/* Which of POLLIN, POLLOUT the rings alone answer for. No system call. */
+unsigned tcp_ready(struct tcp *t, unsigned events);
+/* Exact readiness, rings and kernel together. */
+unsigned tcp_poll(struct tcp *t, int fd, unsigned events);
+
+int tcp_shutdown(struct tcp *t, int fd, int how);
+/* Before the last descriptor of this process is closed. */
+void tcp_close(struct tcp *t, int fd);
+/* What is sent from now on goes through the kernel, as soon as that cannot overtake. */
+void tcp_keep_on_kernel(struct tcp *t);
+/*
+ * This side goes on with the kernel alone; what is unread in the peer's ring comes there as soon as the peer looks
+ * (tcp_owes). The caller then tells whoever waits for this side. Returns 0; -EAGAIN: again, what is in the own ring does not fit
+ * into the kernel yet; -EBUSY: sending has gone back, but what is unread is in the ring only, from a peer that
+ * is no more or had ended its ring; -ECONNRESET: the connection must end; -EDEADLK, -EBADMSG.
+ */
+int tcp_leave(struct tcp *t, int fd);
+/* Nothing that lies in the ring is to be read there any more: its bytes mean something else in the kernel. */
+void tcp_leave_for_good(struct tcp *t);
+/* This side has left, but what it left behind could still be read from the ring. */
+bool tcp_may_reclaim(struct tcp *t);
+/* Reads the ring again, for as long as the peer uses it. False: the kernel alone serves. */
+bool tcp_reclaim(struct tcp *t);
+/* False once what is received comes from the kernel for good. */
+bool tcp_reads_ring(const struct tcp *t);
+/* The kernel alone serves this side: by tcp_leave, of whatever process. */
+static inline bool tcp_has_left(const struct tcp *t)
+{
+	return UNLIKELY(shm_own_notice(&t->ring) & SHM_LEFT) && !tcp_reads_ring(t);
+}
+/* Bytes in our ring are to be sent once more, through the kernel. Two loads. */
+bool tcp_owes(const struct tcp *t);
+/* Sends them, as far as the kernel takes them. 1: all. */
+int tcp_return(struct tcp *t, int fd);
+/* The same for a process that ends: waits for room, some seconds at most. */
+void tcp_return_all(struct tcp *t, int fd);
+/* True once what this side has left in the peer's ring is on its way. */
+bool tcp_is_returned(const struct tcp *t);
+/* The next byte to be received is the one behind urgent data (or is that, in line). */
+bool tcp_at_mark(struct tcp *t, int fd);
+int tcp_inq(struct tcp *t, int fd, uint64_t *ret_size);
+int tcp_outq(struct tcp *t, int fd, uint64_t *ret_size);
+/* Adds the bytes of the rings to what the kernel said: len bytes of struct tcp_info. */
+void tcp_add_info(const struct tcp *t, void *info, size_t len);
+/* Takes the pending error (ECONNRESET or 0); puts it back for the next call, when this one told of bytes instead. */
+int tcp_take_error(struct tcp *t);
+void tcp_keep_error(struct tcp *t);
+
+/* Which of POLLIN, POLLOUT go through the kernel at present: where the next byte is. No system call. */
+unsigned tcp_on_kernel(struct tcp *t);
+/* Kernel events worth sleeping for besides the bell, for a waiter on `events`. */
+short tcp_kernel_events(struct tcp *t, unsigned events);
+
+#endif

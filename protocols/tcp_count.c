@@ -1,0 +1,225 @@
+/*
+ * Counting a kernel connection's bytes from outside.
+ *
+ * A byte that some part of the program moved without our seeing it counts as much as any, so the count
+ * is taken from the kernel, not kept by us.
+ *
+ *   written  = bytes_acked + SIOCOUTQ - k
+ *       k is 1 on the connecting side, whose SYN the peer acknowledges, 0 on the accepting one.
+ *       bytes_acked and the queue move together when an acknowledgement arrives; both are read until
+ *       bytes_acked is the same before and after.
+ *   left     = kernel_at - (bytes_received - SIOCINQ)
+ *       where kernel_at is what the peer has written before its switch. bytes_received is read before
+ *       and after: what arrives in between shows as a difference. A received FIN is counted like a
+ *       byte; then everything has arrived, and unless bytes behind kernel_at are among it left is simply SIOCINQ.
+ *
+ * bytes_sent - bytes_retrans + notsent says the same of a connection that never lost a segment. Where
+ * nothing was retransmitted and they still disagree, something unknown is at work and the
+ * connection stays on the kernel; where something was, only the first formula holds.
+ *
+ * The rules and the experiments behind them: docs/upgrade.md.
+ */
+#include "tcp_count.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "rawsys.h"
+
+/* Readings until two agree: bytes may be arriving, but not this often in a row. */
+#define N_TRIES 500
+
+/* Kernel states, from include/net/tcp_states.h by number. */
+enum {
+	ESTABLISHED = 1,
+	FIN_WAIT1,
+	FIN_WAIT2,
+	SYN_SENT,
+	SYN_RECV,
+	TIME_WAIT,
+	CLOSED,
+	CLOSE_WAIT,
+	LAST_ACK,
+	LISTEN,
+	CLOSING
+};
+
+static int get_info(int fd, struct tcp_info *info)
+{
+	socklen_t len = sizeof(*info);
+	int e;
+
+	memset(info, 0, sizeof(*info));
+	e = raw_getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len);
+	if (e < 0)
+		return e;
+	return len < offsetof(struct tcp_info, tcpi_bytes_retrans) ? -EOPNOTSUPP : 0;
+}
+
+int tcp_count_written(int fd, enum pulc_role role, uint64_t *ret_bytes)
+{
+	struct tcp_info before, after;
+	uint64_t written;
+	int e, queued = 0;
+
+	for (unsigned i = 0; i < N_TRIES; i++) {
+		e = get_info(fd, &before);
+		if (e == 0)
+			e = raw_ioctl(fd, SIOCOUTQ, &queued);
+		if (e == 0)
+			e = get_info(fd, &after);
+		if (e < 0)
+			return -EPERM;
+		if (before.tcpi_state != ESTABLISHED && before.tcpi_state != CLOSE_WAIT)
+			return -EPERM;
+		if (after.tcpi_options & TCPI_OPT_SYN_DATA)
+			return -EPERM;
+		if (before.tcpi_bytes_acked != after.tcpi_bytes_acked)
+			continue;
+		written = after.tcpi_bytes_acked + (uint64_t)queued - (role == PULC_CONNECTED);
+		if (after.tcpi_bytes_retrans == 0 &&
+		    after.tcpi_bytes_sent + after.tcpi_notsent_bytes != written)
+			return -EPERM;
+		*ret_bytes = written;
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+enum pulc_role tcp_count_role(int fd)
+{
+	struct tcp_info before, after;
+	uint64_t sent, known;
+	int queued = 0;
+
+	for (unsigned i = 0; i < N_TRIES; i++) {
+		if (get_info(fd, &before) < 0 || raw_ioctl(fd, SIOCOUTQ, &queued) < 0 ||
+		    get_info(fd, &after) < 0 || after.tcpi_bytes_retrans != 0 ||
+		    (after.tcpi_options & TCPI_OPT_SYN_DATA))
+			return 0;
+		if (before.tcpi_bytes_acked != after.tcpi_bytes_acked)
+			continue;
+		known = after.tcpi_bytes_acked + (uint64_t)queued;
+		sent = after.tcpi_bytes_sent + after.tcpi_notsent_bytes;
+		return known == sent ? PULC_ACCEPTED : known == sent + 1 ? PULC_CONNECTED : 0;
+	}
+	return 0;
+}
+
+static bool fin_received(const struct tcp_info *info)
+{
+	switch (info->tcpi_state) {
+	case CLOSE_WAIT:
+	case LAST_ACK:
+	case CLOSING:
+	case TIME_WAIT:
+	case CLOSED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Was the connection reset? Then nothing says whether a FIN was counted before. */
+static bool has_error(int fd)
+{
+	struct pollfd p = { .fd = fd };
+	struct timespec now = { 0, 0 };
+
+	return raw_ppoll(&p, 1, &now) > 0 && (p.revents & POLLERR);
+}
+
+/* From one consistent reading. */
+static int left_by(int fd, const struct tcp_info *info, uint64_t queued, uint64_t kernel_at,
+		   bool more, uint64_t *ret_bytes)
+{
+	uint64_t consumed = info->tcpi_bytes_received - queued;
+
+	if (fin_received(info) && !more) {
+		*ret_bytes = queued;
+		return 0;
+	}
+	if (fin_received(info)) {
+		if (info->tcpi_state == CLOSED && has_error(fd))
+			return -EBADMSG;
+		consumed--;
+	}
+	if (consumed > kernel_at)
+		return -EBADMSG;
+	*ret_bytes = kernel_at - consumed;
+	return 0;
+}
+
+/*
+ * All bytes in the receive queue. Of those behind kernel_at (more) some may be urgent data, at which SIOCINQ stops:
+ * for a moment it counts as part of the stream.
+ */
+static int count_queued(int fd, bool more, int *ret_queued)
+{
+	int in_line = 1, on = 1, off = 0, e;
+	socklen_t len = sizeof(in_line);
+
+	if (more)
+		(void)raw_getsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &in_line, &len);
+	if (!in_line)
+		(void)raw_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_OOBINLINE, &on, len, 0);
+	e = raw_ioctl(fd, SIOCINQ, ret_queued);
+	if (!in_line)
+		(void)raw_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_OOBINLINE, &off, len, 0);
+	return e;
+}
+
+int tcp_count_left(int fd, uint64_t kernel_at, bool more, uint64_t *ret_bytes)
+{
+	struct tcp_info before, after;
+	int e, queued = 0;
+
+	for (unsigned i = 0; i < N_TRIES; i++) {
+		e = get_info(fd, &before);
+		if (e == 0)
+			e = count_queued(fd, more, &queued);
+		if (e == 0)
+			e = get_info(fd, &after);
+		if (e < 0)
+			return e;
+		if (before.tcpi_bytes_received != after.tcpi_bytes_received ||
+		    before.tcpi_state != after.tcpi_state)
+			continue;
+		return left_by(fd, &after, (uint64_t)queued, kernel_at, more, ret_bytes);
+	}
+	return -EAGAIN;
+}
+
+bool tcp_count_is_shut(int fd)
+{
+	struct tcp_info info;
+
+	if (get_info(fd, &info) < 0)
+		return false;
+	return info.tcpi_state != ESTABLISHED && info.tcpi_state != CLOSE_WAIT;
+}
+
+void tcp_push_corked(int fd)
+{
+	int cork = 0, nodelay = 0, notsent = 0, on = 1, off = 0;
+	socklen_t len = sizeof(int);
+
+	if (raw_ioctl(fd, SIOCOUTQNSD, &notsent) < 0 || notsent == 0)
+		return;
+	(void)raw_getsockopt(fd, IPPROTO_TCP, TCP_CORK, &cork, &len);
+	(void)raw_getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &len);
+	if (cork) {
+		(void)raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off), 0);
+		(void)raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_CORK, &on, sizeof(on), 0);
+	} else if (!nodelay) {
+		(void)raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on), 0);
+		(void)raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &off, sizeof(off),
+				  0);
+	}
+}

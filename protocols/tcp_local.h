@@ -1,0 +1,35 @@
+/* Words of the own area that only the tcp protocol of this family gives a meaning to. */
+#ifndef PULC_PROTOCOLS_TCP_LOCAL_H
+#define PULC_PROTOCOLS_TCP_LOCAL_H
+
+#include "tcp.h"
+
+/* shm_side.rx_mode: which part of the stream is being read */
+enum { TCP_RX_KERNEL = 0, TCP_RX_RING = 1, TCP_RX_KERNEL_AGAIN = 2 };
+
+/* shm_side.local */
+#define TCP_LOCAL_SHUT_RD 0x1u	  /* shut down for reading by this side */
+#define TCP_LOCAL_RESET 0x2u	  /* ECONNRESET to be told once */
+#define TCP_LOCAL_RESET_SEEN 0x4u /* the connection was reset; told or to be told */
+#define TCP_LOCAL_FOR_GOOD 0x10u  /* has left for a reason that makes the ring useless */
+#define TCP_LOCAL_EOF 0x8u	  /* the kernel's end of file was observed */
+
+/* Pieces of an iovec that are handed to the kernel at once where it must not read beyond a byte. */
+#define TCP_IOV 256
+
+void tcp_set_local(struct tcp *t, uint32_t flag);
+/*
+ * The kernel's end of file was seen, or the peer says that it closed. Notes a peer that is gone without its
+ * own word for it, and a reset that the survivor must make: bytes of ours are unread and nobody is left to read them.
+ */
+void tcp_note_end(struct tcp *t);
+/* Under tx_lock: RING to ENDED, if the receiver reads the ring before what follows it, or will never read again. */
+bool tcp_try_end(struct tcp *t, uint64_t peer_notice);
+/* Under tx_lock, for a peer that has left: what is unread goes through the kernel. 1: all of it; 0: there is more; -EBADMSG. */
+int tcp_return_locked(struct tcp *t, int fd);
+/* Under tx_lock, right after the ring was ended or the stream shut: has the peer just left? Then the ring is given up. */
+bool tcp_return_instead(struct tcp *t);
+/* The same, waiting for room: nothing can be sent afterwards. */
+void tcp_return_last(struct tcp *t, int fd);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * What is on its way: the counts of a connection's queues, for programs that ask.
+ *
+ * A ring is send queue and receive queue in one. The kernel calls a byte acknowledged when it has reached the receiver's
+ * queue, read or not; here the first half of the largest ring stands for that queue, and only what is unread
+ * beyond it counts as unsent. So a program that waits until nothing is unacknowledged does not wait for its
+ * peer to read, and one that fills the ring sees that it is full.
+ *
+ * TCP_INFO counts bytes of both ways together. Bytes that were sent again through the kernel (tcp_return.c) are counted there.
+ */
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "macros.h"
+#include "rawsys.h"
+#include "tcp.h"
+#include "tcp_local.h"
+
+bool tcp_at_mark(struct tcp *t, int fd)
+{
+	int mark = 0;
+
+	/* Urgent data goes through the kernel alone, behind what is in the ring. */
+	return shm_peer_tx_mode(&t->ring) != SHM_TX_RING &&
+	       !(tcp_reads_ring(t) && shm_rx_maybe(&t->ring)) &&
+	       raw_ioctl(fd, SIOCATMARK, &mark) == 0 && mark;
+}
+
+/* Ring bytes that are not yet "in the peer's receive queue". */
+static uint64_t backlog(const struct tcp *t)
+{
+	uint64_t unread = shm_tx_unread(&t->ring);
+	uint64_t queue = t->ring.tx_size[SHM_N_RINGS - 1] / 2;
+
+	if (shm_tx_mode(&t->ring) == SHM_TX_RETURNED)
+		return 0;
+	return unread > queue ? unread - queue : 0;
+}
+
+int tcp_outq(struct tcp *t, int fd, uint64_t *ret_size)
+{
+	int e, queued = 0;
+
+	e = raw_ioctl(fd, SIOCOUTQ, &queued);
+	if (e < 0)
+		return e;
+	/* A receiver that is past the kernel part has those bytes, acknowledged or not. */
+	if (shm_tx_mode(&t->ring) == SHM_TX_RING && (shm_peer_notice(&t->ring) & SHM_RX_RING))
+		queued = 0;
+	*ret_size = (uint64_t)queued + backlog(t);
+	return 0;
+}
+
+static void add64(char *info, size_t len, size_t at, uint64_t n)
+{
+	uint64_t value;
+
+	if (at + sizeof(value) > len)
+		return;
+	memcpy(&value, info + at, sizeof(value));
+	value += n;
+	memcpy(info + at, &value, sizeof(value));
+}
+
+static void add32(char *info, size_t len, size_t at, uint64_t n)
+{
+	uint32_t value;
+
+	if (at + sizeof(value) > len)
+		return;
+	memcpy(&value, info + at, sizeof(value));
+	value += (uint32_t)MIN(n, (uint64_t)(UINT32_MAX - value));
+	memcpy(info + at, &value, sizeof(value));
+}
+
+void tcp_add_info(const struct tcp *t, void *info, size_t len)
+{
+	bool returned = shm_tx_mode(&t->ring) == SHM_TX_RETURNED;
+	uint64_t sent = returned ? shm_tx_taken(&t->ring) : shm_tx_total(&t->ring);
+	uint64_t received = tcp_reads_ring(t) ? shm_mark(&t->ring) : shm_taken(&t->ring);
+
+	add64(info, len, offsetof(struct tcp_info, tcpi_bytes_acked), sent - backlog(t));
+	add64(info, len, offsetof(struct tcp_info, tcpi_bytes_received), received);
+	add64(info, len, offsetof(struct tcp_info, tcpi_bytes_sent), sent);
+	add32(info, len, offsetof(struct tcp_info, tcpi_notsent_bytes), backlog(t));
+}

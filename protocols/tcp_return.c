@@ -1,0 +1,244 @@
+/*
+ * The way back to the kernel with bytes in the rings.
+ *
+ * One side must go on with the kernel alone, because the socket goes to somebody who knows nothing of rings, or
+ * because of a call that only the kernel can serve. What it has sent is in its own ring and the peer will read it
+ * there: that direction ends as usual (tcp_send.c). What it has not yet received lies in the peer's ring,
+ * and only the peer can put it into the kernel connection. So it says that it has left (SHM_LEFT), with the
+ * exact number of bytes taken, and the peer, at its next call, sends the rest of its ring once more, through the
+ * kernel, before anything else. Nobody waits: it is as if the network had been slow.
+ *
+ *   leaving side                        its peer, under its tx_lock
+ *     L1 tail = taken                     R1 may end its ring by itself: ENDED, TX_FIN ...
+ *     L2 SHM_LEFT       (full fence)      R2                                (full fence)
+ *     L3 looks for ENDED, TX_FIN          R3 looks for SHM_LEFT: if so, RETURNED, and sends what is unread
+ *
+ * Until the peer has done so a process that does know the rings may change its mind and read what is there (reclaiming):
+ * it takes the flag back, and again waits for a peer that is inside its lock.
+ *
+ * A peer that ends its ring without seeing L2 goes on with other bytes in the kernel, or with none; then it
+ * is too late. In the order of the fences L3 sees that, waits until the peer has left its lock, and finds either
+ * RETURNED or that it must stay: what is in the ring can then be had from the ring only.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+
+#include "macros.h"
+#include "rawsys.h"
+#include "tcp.h"
+#include "tcp_count.h"
+#include "tcp_local.h"
+
+/* A peer inside its lock is there for some microseconds, unless it was stopped in just that moment. */
+#define N_TURNS 10000
+/* A receiver that takes nothing for so long has lost the last bytes of a sender that closes. */
+#define SEC_LAST 5
+
+/* ---- returning ---------------------------------------------------------------------------------- */
+
+bool tcp_owes(const struct tcp *t)
+{
+	const void *piece;
+
+	switch (shm_tx_mode(&t->ring)) {
+	case SHM_TX_RING:
+		return shm_peer_notice(&t->ring) & SHM_LEFT;
+	case SHM_TX_RETURNED:
+		return shm_tx_returning(&t->ring, &piece) > 0;
+	default:
+		return false;
+	}
+}
+
+bool tcp_is_returned(const struct tcp *t)
+{
+	return shm_peer_tx_mode(&t->ring) != SHM_TX_RING ||
+	       shm_mark(&t->ring) == shm_taken(&t->ring);
+}
+
+/* Sends on what the kernel takes. 1: all of it; 0: there is more. */
+static int return_pieces(struct tcp *t, int fd)
+{
+	const void *piece;
+	size_t len;
+	ssize_t n;
+
+	while ((len = shm_tx_returning(&t->ring, &piece)) > 0) {
+		n = raw_send(fd, piece, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n == -EAGAIN || n == -EINTR)
+			return 0;
+		/* A connection that is no more takes nothing; whoever sends next hears of it. */
+		shm_tx_returned(&t->ring, n < 0 ? len : (size_t)n);
+	}
+	tcp_push_corked(fd);
+	return 1;
+}
+
+int tcp_return_locked(struct tcp *t, int fd)
+{
+	int e;
+
+	if (shm_tx_mode(&t->ring) == SHM_TX_RING) {
+		e = shm_tx_return(&t->ring);
+		if (e < 0)
+			return e;
+	}
+	return shm_tx_mode(&t->ring) == SHM_TX_RETURNED ? return_pieces(t, fd) : 1;
+}
+
+bool tcp_return_instead(struct tcp *t)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	return (shm_peer_notice(&t->ring) & SHM_LEFT) && shm_tx_return(&t->ring) == 0;
+}
+
+void tcp_return_last(struct tcp *t, int fd)
+{
+	struct timespec most = { .tv_sec = SEC_LAST };
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	/* The kernel would go on sending by itself; we can only wait until it has everything. */
+	while (tcp_owes(t) && tcp_return_locked(t, fd) == 0)
+		if (raw_ppoll(&p, 1, &most) <= 0)
+			return;
+}
+
+int tcp_return(struct tcp *t, int fd)
+{
+	int e = 0;
+
+	if (!tcp_owes(t) || !shm_lock(&t->ring.own->tx_lock))
+		return 0;
+	if (tcp_owes(t))
+		e = tcp_return_locked(t, fd);
+	shm_unlock(&t->ring.own->tx_lock);
+	return e;
+}
+
+void tcp_return_all(struct tcp *t, int fd)
+{
+	if (!shm_lock(&t->ring.own->tx_lock))
+		return;
+	tcp_return_last(t, fd);
+	shm_unlock(&t->ring.own->tx_lock);
+}
+
+/* ---- leaving ------------------------------------------------------------------------------------ */
+
+/* Waits until nobody of the peer is inside its tx_lock. False: somebody stays there. */
+static bool wait_out(const struct tcp *t)
+{
+	for (unsigned i = 0; shm_peer_is_sending(&t->ring); i++) {
+		if (i == N_TURNS)
+			return false;
+		(void)sched_yield();
+	}
+	return true;
+}
+
+/* 1: what follows goes through the kernel; 0: not yet. */
+static int end_sending(struct tcp *t, int fd)
+{
+	uint64_t notice = shm_peer_notice(&t->ring);
+
+	t->no_switch = true;
+	if (tcp_owes(t))
+		return tcp_return_locked(t, fd);
+	if (shm_tx_mode(&t->ring) != SHM_TX_RING || tcp_try_end(t, notice))
+		return 1;
+	return tcp_owes(t) ? tcp_return_locked(t, fd) : 0;
+}
+
+static bool hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	struct timespec now = { 0, 0 };
+
+	return raw_ppoll(&p, 1, &now) > 0;
+}
+
+/*
+ * The peer ends its ring, or has ended it, or is no more. Returns 0: what is unread will come through the kernel after
+ * all, or nothing is; -EBUSY: it can be had from the ring only; -ECONNRESET: not to be found out.
+ */
+static int was_too_late(struct tcp *t, uint64_t notice)
+{
+	bool alive = !(notice & SHM_DEAD);
+
+	if (alive && !wait_out(t))
+		return -ECONNRESET;
+	return shm_peer_tx_mode(&t->ring) != SHM_TX_RETURNED && shm_rx_maybe(&t->ring) ? -EBUSY : 0;
+}
+
+static int end_receiving(struct tcp *t, int fd)
+{
+	uint64_t notice;
+	int e = 0;
+
+	if (atomic_load(&t->ring.own->rx_mode) == TCP_RX_KERNEL_AGAIN)
+		return 0;
+	shm_rx_leave(&t->ring);
+	notice = shm_peer_notice(&t->ring);
+	if ((notice & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD)) ||
+	    shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED)
+		e = was_too_late(t, notice);
+	else if (hung_up(fd) && shm_rx_maybe(&t->ring))
+		e = -EBUSY; /* all of them are dead */
+	if (e == -EBUSY) {
+		shm_rx_stay(&t->ring);
+		return e;
+	}
+	atomic_store(&t->ring.own->rx_mode, TCP_RX_KERNEL_AGAIN);
+	return e;
+}
+
+int tcp_leave(struct tcp *t, int fd)
+{
+	int e;
+
+	if (!shm_lock(&t->ring.own->tx_lock))
+		return -EDEADLK;
+	e = end_sending(t, fd);
+	shm_unlock(&t->ring.own->tx_lock);
+	if (e <= 0)
+		return e < 0 ? e : -EAGAIN;
+	if (!shm_lock(&t->ring.own->rx_lock))
+		return -EDEADLK;
+	e = end_receiving(t, fd);
+	shm_unlock(&t->ring.own->rx_lock);
+	return e;
+}
+
+/* ---- changing one's mind ------------------------------------------------------------------------ */
+
+void tcp_leave_for_good(struct tcp *t)
+{
+	tcp_set_local(t, TCP_LOCAL_FOR_GOOD);
+}
+
+bool tcp_may_reclaim(struct tcp *t)
+{
+	return tcp_has_left(t) && shm_peer_tx_mode(&t->ring) == SHM_TX_RING &&
+	       shm_rx_maybe(&t->ring) && !(atomic_load(&t->ring.own->local) & TCP_LOCAL_FOR_GOOD);
+}
+
+bool tcp_reclaim(struct tcp *t)
+{
+	bool ours = false;
+	uint32_t mode;
+
+	if (!tcp_may_reclaim(t) || !shm_lock(&t->ring.own->rx_lock))
+		return false;
+	if (tcp_may_reclaim(t)) {
+		shm_rx_stay(&t->ring);
+		ours = wait_out(t) && shm_peer_tx_mode(&t->ring) == SHM_TX_RING;
+		mode = shm_own_notice(&t->ring) & SHM_RX_RING ? TCP_RX_RING : TCP_RX_KERNEL;
+		if (ours)
+			atomic_store(&t->ring.own->rx_mode, mode);
+		/* Then it has just returned it, or may do so at any moment. */
+		shm_notice_set(&t->ring, ours ? SHM_WANT_KERNEL : SHM_LEFT);
+	}
+	shm_unlock(&t->ring.own->rx_lock);
+	return ours;
+}

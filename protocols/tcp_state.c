@@ -1,0 +1,286 @@
+/*
+ * What a tcp connection is ready for, and how it ends.
+ *
+ * Readiness has two sources. The rings answer by memory alone; the kernel socket underneath knows the
+ * life-cycle (FIN, reset, errors) and whatever bytes are not in rings. tcp_ready asks the first,
+ * tcp_poll both. Kernel write-space means nothing while we send through the ring, kernel read events
+ * mean end of file while we receive through it.
+ *
+ * Closing says CLOSED before the kernel's FIN and only when the last process of the family closes:
+ * holders are counted in the area. A holder that is killed stays counted, so CLOSED may never
+ * come; then the FIN alone says it, and psid adds SHM_DEAD.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include "macros.h"
+#include "rawsys.h"
+#include "tcp.h"
+#include "tcp_count.h"
+#include "tcp_local.h"
+
+#define N_LOOKS_AT_ERROR 8
+
+static uint32_t own_local(const struct tcp *t)
+{
+	return atomic_load_explicit(&t->ring.own->local, memory_order_acquire);
+}
+
+static bool receiving_from_ring(const struct tcp *t)
+{
+	return atomic_load_explicit(&t->ring.own->rx_mode, memory_order_acquire) == TCP_RX_RING;
+}
+
+/* Bytes in the ring are to be read, now or right after the kernel's last ones. */
+static bool enough_to_read(struct tcp *t)
+{
+	uint32_t wanted = atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
+
+	return shm_rx_maybe(&t->ring) && (wanted <= 1 || shm_rx_waiting(&t->ring) >= wanted) &&
+	       (LIKELY(tcp_reads_ring(t)) || tcp_may_reclaim(t));
+}
+
+bool tcp_reads_ring(const struct tcp *t)
+{
+	return atomic_load_explicit(&t->ring.own->rx_mode, memory_order_relaxed) !=
+	       TCP_RX_KERNEL_AGAIN;
+}
+
+static bool peer_left(const struct tcp *t)
+{
+	return (shm_peer_notice(&t->ring) & (SHM_CLOSED | SHM_DEAD)) || t->peer_gone;
+}
+
+void tcp_note_end(struct tcp *t)
+{
+	uint64_t notice = shm_peer_notice(&t->ring);
+
+	if (notice & SHM_LEFT) /* the kernel alone knows how it ends */
+		return;
+	/* Only a death leaves the kernel's end of file without either flag, once the peer is attached. */
+	if ((notice & SHM_RX_READY) && !(notice & (SHM_TX_FIN | SHM_CLOSED)))
+		t->peer_gone = true;
+	if (!peer_left(t) || (own_local(t) & TCP_LOCAL_RESET_SEEN) ||
+	    shm_tx_mode(&t->ring) != SHM_TX_RING || shm_tx_unread(&t->ring) == 0)
+		return;
+	tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
+}
+
+#define READABLE (POLLIN | POLLRDNORM)
+#define WRITABLE (POLLOUT | POLLWRNORM)
+
+bool tcp_is_ending(const struct tcp *t)
+{
+	return (shm_peer_notice(&t->ring) & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD | SHM_LEFT)) ||
+	       (shm_own_notice(&t->ring) & (SHM_TX_FIN | SHM_LEFT)) || own_local(t) || t->peer_gone;
+}
+
+/* What only we know of the connection's end: a side shut for reading, a reset that the survivor makes. */
+static unsigned end_states(struct tcp *t)
+{
+	uint32_t local;
+	unsigned ready = 0;
+
+	if (UNLIKELY(shm_peer_notice(&t->ring) & (SHM_CLOSED | SHM_DEAD)))
+		tcp_note_end(t);
+	local = own_local(t);
+	if (UNLIKELY(local & TCP_LOCAL_SHUT_RD))
+		ready |= READABLE | POLLRDHUP;
+	if (UNLIKELY(local & TCP_LOCAL_RESET_SEEN))
+		ready |= READABLE | WRITABLE | POLLRDHUP | POLLHUP;
+	if (UNLIKELY(local & TCP_LOCAL_RESET))
+		ready |= POLLERR;
+	return ready;
+}
+
+unsigned tcp_ready(struct tcp *t, unsigned events)
+{
+	unsigned ready = end_states(t);
+
+	if ((events & READABLE) && enough_to_read(t))
+		ready |= READABLE;
+	if ((events & WRITABLE) && shm_tx_mode(&t->ring) == SHM_TX_RING && !peer_left(t) &&
+	    shm_tx_writable(&t->ring))
+		ready |= WRITABLE;
+	return ready & (events | POLLERR | POLLHUP);
+}
+
+/* A ring that has ended and is read out counts as left, before anybody notes it in rx_mode. */
+unsigned tcp_on_kernel(struct tcp *t)
+{
+	return (receiving_from_ring(t) && !shm_rx_ended(&t->ring) ? 0 : POLLIN) |
+	       (shm_tx_mode(&t->ring) == SHM_TX_RING ? 0 : POLLOUT);
+}
+
+short tcp_kernel_events(struct tcp *t, unsigned events)
+{
+	short wanted = POLLERR | POLLHUP;
+
+	if (!receiving_from_ring(t))
+		wanted |= (short)(events & (POLLIN | POLLRDNORM | POLLPRI));
+	/* Once the peer has half-closed, its FIN would wake us for ever. */
+	if (!(own_local(t) & TCP_LOCAL_EOF) || (events & (POLLIN | POLLRDHUP)))
+		wanted |= POLLRDHUP | (short)(events & POLLIN);
+	if (((events & (POLLOUT | POLLWRNORM)) && shm_tx_mode(&t->ring) != SHM_TX_RING) ||
+	    UNLIKELY(tcp_owes(t)))
+		wanted |= POLLOUT;
+	return wanted;
+}
+
+/* What the kernel's answer means, given where the bytes are. */
+static unsigned merge(struct tcp *t, unsigned kernel, unsigned events)
+{
+	unsigned ready;
+
+	if (kernel & (POLLRDHUP | POLLHUP)) {
+		tcp_set_local(t, TCP_LOCAL_EOF);
+		tcp_note_end(t);
+	}
+	ready = tcp_ready(t, events);
+	ready |= kernel & (POLLERR | POLLHUP | POLLRDHUP | POLLPRI | POLLNVAL);
+	if (!receiving_from_ring(t) || (kernel & (POLLRDHUP | POLLERR | POLLHUP)))
+		ready |= kernel & READABLE;
+	if (shm_tx_mode(&t->ring) != SHM_TX_RING || (kernel & (POLLERR | POLLHUP)) ||
+	    peer_left(t) || (shm_own_notice(&t->ring) & SHM_TX_FIN))
+		ready |= kernel & WRITABLE;
+	return ready & (events | POLLERR | POLLHUP | POLLNVAL);
+}
+
+/* The kernel's bytes may all have been read, or the ring may hold the first of them: settle which. */
+static void settle_receive_mode(struct tcp *t, int fd)
+{
+	uint64_t size;
+
+	if (!receiving_from_ring(t) && shm_peer_tx_mode(&t->ring) != SHM_TX_KERNEL)
+		(void)tcp_inq(t, fd, &size);
+}
+
+bool tcp_is_split(struct tcp *t)
+{
+	return UNLIKELY(atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed) > 1) &&
+	       !receiving_from_ring(t) && shm_rx_maybe(&t->ring);
+}
+
+/* Neither the kernel nor the ring may have SO_RCVLOWAT bytes, and both together do. */
+static bool parts_are_enough(struct tcp *t, int fd)
+{
+	uint64_t size;
+
+	return tcp_is_split(t) && tcp_inq(t, fd, &size) == 0 &&
+	       size >= atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
+}
+
+/* A reset that the kernel is just taking in shows its error before its end: then a few looks more. */
+static int look_at_socket(struct pollfd *p)
+{
+	struct timespec now = { 0, 0 };
+	int n, i = 0;
+
+	do {
+		n = raw_ppoll(p, 1, &now);
+	} while (n > 0 && (p->revents & (POLLERR | POLLHUP)) == POLLERR && ++i < N_LOOKS_AT_ERROR);
+	return n;
+}
+
+unsigned tcp_poll(struct tcp *t, int fd, unsigned events)
+{
+	struct pollfd p = { .fd = fd, .events = (short)(events | POLLRDHUP) };
+	struct iovec none = { NULL, 0 };
+	unsigned did = 0;
+
+	(void)tcp_return(t, fd);
+	settle_receive_mode(t, fd);
+	if (look_at_socket(&p) < 0)
+		return 0;
+	if (shm_rx_ended(&t->ring) && receiving_from_ring(t))
+		(void)tcp_pull(t, fd, &none, 0, MSG_PEEK, false, &did);
+	if (parts_are_enough(t, fd))
+		p.revents |= (short)(events & READABLE);
+	return merge(t, (unsigned short)p.revents, events);
+}
+
+int tcp_shutdown(struct tcp *t, int fd, int how)
+{
+	int e;
+
+	if (how == SHUT_WR || how == SHUT_RDWR) {
+		/* Under the lock: no byte of another thread follows the flag. */
+		if (!shm_lock(&t->ring.own->tx_lock))
+			return -EAGAIN;
+		shm_notice_set(&t->ring, SHM_TX_FIN);
+		if (UNLIKELY(tcp_owes(t)))
+			tcp_return_last(t, fd);
+		shm_unlock(&t->ring.own->tx_lock);
+	}
+	if (how == SHUT_RD || how == SHUT_RDWR)
+		tcp_set_local(t, TCP_LOCAL_SHUT_RD);
+	e = raw_shutdown(fd, how);
+	return e;
+}
+
+void tcp_note_shut(struct tcp *t, int fd)
+{
+	if (tcp_count_is_shut(fd))
+		shm_notice_set(&t->ring, SHM_TX_FIN);
+}
+
+void tcp_close(struct tcp *t, int fd)
+{
+	bool locked;
+
+	if (atomic_fetch_sub(&t->ring.own->n_holders, 1) != 1)
+		return;
+	locked = shm_lock(&t->ring.own->tx_lock);
+	shm_notice_set(&t->ring, SHM_TX_FIN | SHM_CLOSED | SHM_RX_SHUT);
+	if (UNLIKELY(tcp_owes(t)))
+		tcp_return_last(t, fd);
+	if (locked)
+		shm_unlock(&t->ring.own->tx_lock);
+}
+
+int tcp_take_error(struct tcp *t)
+{
+	uint32_t before = atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_RESET);
+
+	return before & TCP_LOCAL_RESET ? ECONNRESET : 0;
+}
+
+void tcp_keep_error(struct tcp *t)
+{
+	tcp_set_local(t, TCP_LOCAL_RESET);
+}
+
+static int get_option(int fd, int level, int option, int otherwise)
+{
+	socklen_t len = sizeof(int);
+	int value = otherwise;
+
+	return raw_getsockopt(fd, level, option, &value, &len) < 0 ? otherwise : value;
+}
+
+static uint64_t get_timeout(int fd, int option)
+{
+	struct timeval tv;
+	socklen_t len = sizeof(tv);
+
+	if (raw_getsockopt(fd, SOL_SOCKET, option, &tv, &len) < 0)
+		return 0;
+	return (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
+}
+
+void tcp_attach(struct tcp *t, int fd)
+{
+	struct shm_side *own = t->ring.own;
+	int flags = raw_fcntl(fd, F_GETFL, 0);
+
+	atomic_store(&own->nonblock, flags >= 0 && (flags & O_NONBLOCK));
+	atomic_store(&own->rcvlowat, (uint32_t)MAX(get_option(fd, SOL_SOCKET, SO_RCVLOWAT, 1), 1));
+	atomic_store(&own->usec_rcvtimeo, get_timeout(fd, SO_RCVTIMEO));
+	atomic_store(&own->usec_sndtimeo, get_timeout(fd, SO_SNDTIMEO));
+	atomic_store(&own->inq, (uint32_t)get_option(fd, IPPROTO_TCP, TCP_INQ, 0));
+}

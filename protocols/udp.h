@@ -1,0 +1,119 @@
+/*
+ * The udp protocol: the datagrams of one kernel UDP socket, partly in the kernel, partly in queues, one for each flow from
+ * another socket. Non-blocking; whoever calls decides how to wait and whom to wake. docs/udp.md is normative.
+ */
+#ifndef PULC_PROTOCOLS_UDP_H
+#define PULC_PROTOCOLS_UDP_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "queue.h"
+
+/* What a call did that others may wait for. */
+#define UDP_SENT 1u  /* a datagram was published: serve shm_due_rx */
+#define UDP_TAKEN 2u /* space was published: serve shm_due_tx */
+
+/* shm_record.flags: the sender's process has sent to this port through the kernel since the record before. */
+#define UDP_AFTER_KERNEL 1u
+
+/* Rings up to this size are used, bytes: a kernel's socket buffer usually holds a fifth of it. */
+#define UDP_RING_MAX (1u << 20)
+
+/* Flows that one socket receives from; others stay on the kernel. */
+#define UDP_N_FLOWS 64
+
+/* A flow, as one of its ends sees it. */
+struct udp_flow {
+	struct shm_stream ring;
+	/* The other end's address as the program writes it: where a datagram came from. */
+	union {
+		struct sockaddr_in in4;
+		struct sockaddr_in6 in6;
+	} name;
+	socklen_t len_name;
+
+	/* sender */
+	uint16_t port;	       /* the receiver's */
+	uint32_t size_max;     /* bytes; the kernel has more to say about larger ones */
+	uint64_t kernel_seen;  /* udp_kernel_sends when the last record was put */
+	uint64_t nsec_settled; /* when the kernel was last waited for */
+	uint64_t size_credit; /* spent on rings, returned at the end by the process that spent it */
+	bool no_growth;
+	bool stalled;	       /* what was unread at the last look but one still is */
+	uint64_t stamp_looked; /* at the receiver's progress */
+	uint64_t head_looked;  /* what had been sent by then */
+
+	/* receiver: a record here or further on was written after floor_stamp */
+	uint64_t floor_stamp;
+	uint64_t next_at, next_stamp; /* the same from next_at on, with next_stamp */
+	_Atomic bool broken;	      /* what the peer wrote makes no sense */
+};
+
+/* A socket as receiver: its flows, and what is known of the kernel's queue. */
+struct udp {
+	struct udp_flow *_Atomic flows[UDP_N_FLOWS];
+	_Atomic uint32_t n_flows; /* one more than the last place that is or was taken */
+	uint16_t port;		  /* its own */
+	_Atomic bool shared;	  /* with another process, which may empty the kernel's queue */
+	_Atomic uint64_t
+		first_in_kernel; /* arrival of the kernel's first datagram; UDP_NONE, UDP_UNKNOWN */
+	_Atomic uint64_t looked; /* when that was asked, CLOCK_REALTIME */
+	_Atomic uint32_t n_since;    /* datagrams taken from queues since */
+	_Atomic uint64_t sends_seen; /* udp_kernel_sends then */
+};
+#define UDP_NONE 0u
+#define UDP_UNKNOWN UINT64_MAX
+
+/* Grants bytes to grow a ring with. Waits until what this thread has sent through the kernel's loopback device is
+ * where it goes to; false: cannot tell. Both set once by libpulc. */
+extern bool (*udp_take_credit)(uint64_t size) __attribute__((visibility("hidden")));
+extern bool (*udp_settle_kernel)(void) __attribute__((visibility("hidden")));
+
+/* A datagram was sent to this port of some address through the kernel. After the call. */
+void udp_note_kernel_send(uint16_t port);
+/* A counter that changes with each of those, perhaps more often. */
+uint64_t udp_kernel_sends(uint16_t port);
+
+/*
+ * Sends one datagram of len bytes. Returns len; -EAGAIN: this one through the kernel; -ESHUTDOWN: the flow is over, through the
+ * kernel for good. *did collects UDP_ bits.
+ */
+ssize_t udp_push(struct udp_flow *f, const struct iovec *iov, size_t n, size_t len, unsigned *did);
+
+/* How a receive is to be made, and what it has found out besides. */
+struct udp_got {
+	uint64_t nsec_trust; /* that the kernel was empty is believed for so long */
+	bool by_kernel;
+	struct sockaddr_in6 from; /* then: its source, if len_from > 0 */
+	socklen_t len_from;
+	struct udp_flow *told; /* space was published: serve shm_due_tx of this flow */
+};
+/*
+ * Receives the next datagram, the oldest of all queues and the kernel's. Returns as recvmsg(2): -EAGAIN: there is none;
+ * -EDEADLK: called from a signal handler that interrupted this very call. flags: MSG_PEEK, MSG_TRUNC.
+ */
+ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got);
+/* Size of the next datagram, 0: none. Returns 0 or a negative errno. */
+int udp_inq(struct udp *u, int fd, uint32_t *ret_size);
+
+/* Memory says that there is a datagram. No system call. */
+bool udp_has_datagram(struct udp *u);
+/* Exact readiness, queues and kernel together. */
+unsigned udp_poll(struct udp *u, int fd, unsigned events);
+/* A counter that changes whenever a queue has got something. */
+uint64_t udp_mark(struct udp *u);
+
+/* Takes a flow that is bound to its memory in. False: there are too many. Asks the kernel to note arrivals from now on. */
+bool udp_add(struct udp *u, int fd, struct udp_flow *f);
+void udp_remove(struct udp *u, struct udp_flow *f);
+
+/* No datagram will come any more on this flow: its sender is gone or the receiver has asked it to stop, and nothing is left. */
+bool udp_is_drained(struct udp_flow *f);
+/* Asks the sender of a flow that is received from to use the kernel. What is in the queue remains. */
+void udp_stop(struct udp_flow *f);
+/* Before the last descriptor of this process is closed. */
+void udp_close(struct udp_flow *f);
+
+#endif

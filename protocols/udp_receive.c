@@ -1,0 +1,345 @@
+/*
+ * The receiving half of the udp protocol: which datagram comes next.
+ *
+ * The kernel gives datagrams in the order of their arrival, whoever sent them. Here they wait in several places: one queue
+ * for each flow, and the kernel's own. The oldest goes first. A record carries the time of its sending, the
+ * kernel notes when a datagram arrives (SIOCGSTAMP makes it do so and tells), both in CLOCK_REALTIME.
+ *
+ * The kernel is not asked for every datagram: a system call costs more than the transfer. It is asked
+ *  - when no queue holds anything, unless that was just done,
+ *  - when a record says that its sender's process has used the kernel meanwhile, or this process has,
+ *  - when a record was sent more than 20 us after the last look, and after 256 records,
+ *  - always, where another process may empty the kernel's queue (after a fork).
+ * So a datagram that came through the kernel can be overtaken by one in a queue only if it comes from an
+ * unrelated process and less than 20 us before.
+ *
+ * Asking is a peek without a buffer. After it the queues are looked at once more: what was sent through a queue
+ * before something was sent through the kernel is seen then, and compared.
+ *
+ * A sender may lie about its times. A time in the past would always win; but what lies one turn of the rings
+ * further on than a record that we took was written after that moment, so no record counts as older than that: a liar
+ * gets ahead of others by two turns, as one who fills a socket buffer does. A time in the future harms itself.
+ */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "rawsys.h"
+#include "udp.h"
+
+#define NSEC_LOOK (20 * NSEC_PER_USEC)
+#define N_LOOK 256u
+/* Arrived before the kernel noted arrivals: older than everything that has a time. */
+#define STAMP_OLDEST 1u
+
+#define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
+#define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
+
+static uint64_t stamp_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- the queues --------------------------------------------------------------------------------- */
+
+static inline struct udp_flow *flow_at(struct udp *u, uint32_t i)
+{
+	return atomic_load_explicit(&u->flows[i], memory_order_acquire);
+}
+
+/* The next record of one flow, with a time that it may claim. */
+static inline bool next_of(struct udp_flow *f, struct shm_datagram *d)
+{
+	int e;
+
+	if (!shm_rx_maybe(&f->ring) || UNLIKELY(LOAD(f->broken)))
+		return false;
+	e = shm_queue_next(&f->ring, d);
+	if (UNLIKELY(e > 0 && d->ring && f->ring.rx_size[d->ring] > UDP_RING_MAX))
+		e = -EBADMSG;
+	if (UNLIKELY(e < 0)) {
+		STORE(f->broken, true);
+		udp_stop(f);
+	}
+	if (e <= 0)
+		return false;
+	d->stamp = MAX(d->stamp, f->floor_stamp);
+	return true;
+}
+
+/* The flow with the oldest record. */
+static inline struct udp_flow *oldest(struct udp *u, struct shm_datagram *ret_d)
+{
+	uint32_t n = LOAD(u->n_flows);
+	struct udp_flow *found = NULL, *f;
+	struct shm_datagram d;
+
+	for (uint32_t i = 0; i < n; i++) {
+		f = flow_at(u, i);
+		if (!f || !next_of(f, found ? &d : ret_d))
+			continue;
+		if (!found) {
+			found = f;
+		} else if (d.stamp < ret_d->stamp) {
+			found = f;
+			*ret_d = d;
+		}
+	}
+	return found;
+}
+
+bool udp_has_datagram(struct udp *u)
+{
+	uint32_t n = LOAD(u->n_flows);
+	struct udp_flow *f;
+
+	for (uint32_t i = 0; i < n; i++) {
+		f = flow_at(u, i);
+		if (f && shm_rx_maybe(&f->ring) && !LOAD(f->broken))
+			return true;
+	}
+	return false;
+}
+
+uint64_t udp_mark(struct udp *u)
+{
+	uint32_t n = LOAD(u->n_flows);
+	uint64_t mark = 0;
+	struct udp_flow *f;
+
+	for (uint32_t i = 0; i < n; i++) {
+		f = flow_at(u, i);
+		mark += f ? shm_mark(&f->ring) : 0;
+	}
+	return mark;
+}
+
+/* The most that a sender can be ahead. */
+static uint64_t size_of_turn(const struct udp_flow *f)
+{
+	uint64_t size = f->ring.rx_size[0];
+
+	for (uint32_t r = 1; r < SHM_N_RINGS && f->ring.rx_size[r] <= UDP_RING_MAX; r++)
+		size += f->ring.rx_size[r];
+	return size;
+}
+
+/* A record at `at` is taken: one that lies a turn further on was written after this. */
+static void raise_floor(struct udp_flow *f, uint64_t at)
+{
+	if (LIKELY((int64_t)(at - f->next_at) < 0))
+		return;
+	f->floor_stamp = f->next_stamp;
+	f->next_stamp = stamp_now();
+	f->next_at = at + size_of_turn(f);
+}
+
+static void name_source(const struct udp_flow *f, struct msghdr *msg)
+{
+	if (!msg->msg_name)
+		return;
+	memcpy(msg->msg_name, &f->name, MIN(msg->msg_namelen, f->len_name));
+	msg->msg_namelen = f->len_name;
+}
+
+/* Takes d, unless somebody else has: -ESTALE. */
+static ssize_t take(struct udp_flow *f, const struct shm_datagram *d, struct msghdr *msg, int flags,
+		    struct udp_got *got)
+{
+	_Atomic uint32_t *lock = &f->ring.own->rx_lock;
+	enum shm_way way = shm_enter(lock, shm_is_alone(&f->ring));
+	size_t copied;
+
+	if (UNLIKELY(way == SHM_BUSY))
+		return -EDEADLK;
+	if (UNLIKELY(!shm_queue_holds(&f->ring, d))) {
+		shm_leave(lock, way);
+		return -ESTALE;
+	}
+	copied = shm_queue_copy(&f->ring, d, msg->msg_iov, msg->msg_iovlen);
+	if (LIKELY(!(flags & MSG_PEEK))) {
+		raise_floor(f, d->at);
+		if (shm_queue_drop(&f->ring, d))
+			got->told = f;
+	}
+	shm_leave(lock, way);
+	name_source(f, msg);
+	msg->msg_controllen = 0;
+	msg->msg_flags = (flags & MSG_CMSG_CLOEXEC) | (copied < d->len ? MSG_TRUNC : 0);
+	return flags & MSG_TRUNC ? (ssize_t)d->len : (ssize_t)copied;
+}
+
+/* ---- the kernel's queue ------------------------------------------------------------------------- */
+
+static ssize_t peek(int fd)
+{
+	return raw_recv(fd, NULL, 0, MSG_PEEK | MSG_DONTWAIT);
+}
+
+static uint64_t read_stamp(int fd)
+{
+	struct timespec ts;
+
+	if (raw_ioctl(fd, SIOCGSTAMPNS, &ts) < 0)
+		return STAMP_OLDEST;
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* When the datagram that was just peeked at arrived; `before` is a time before the peek. */
+static uint64_t arrival(int fd, uint64_t before)
+{
+	uint64_t stamp = read_stamp(fd);
+
+	if (stamp < before)
+		return MAX(stamp, (uint64_t)STAMP_OLDEST);
+	/* It came just now, or was never noted: then the kernel's answer is the present time, another one each time. */
+	return peek(fd) >= 0 && read_stamp(fd) == stamp ? stamp : STAMP_OLDEST;
+}
+
+/* Asks the kernel for its first datagram's time. Returns 0, or the error that the socket has pending. */
+static int look(struct udp *u, int fd)
+{
+	uint64_t sends = udp_kernel_sends(u->port), now = stamp_now(), first = UDP_NONE;
+	ssize_t n = peek(fd);
+
+	if (n < 0 && n != -EAGAIN && n != -EINTR)
+		return (int)n;
+	if (n >= 0)
+		first = arrival(fd, now);
+	STORE(u->first_in_kernel, first);
+	STORE(u->looked, now);
+	STORE(u->n_since, 0);
+	STORE(u->sends_seen, sends);
+	return 0;
+}
+
+/* Could there be something in the kernel that is older than d? */
+static inline bool is_look_due(struct udp *u, const struct shm_datagram *d)
+{
+	uint32_t n = LOAD(u->n_since) + 1;
+
+	STORE(u->n_since, n);
+	return (d->flags & UDP_AFTER_KERNEL) || n >= N_LOOK ||
+	       (int64_t)(d->stamp - LOAD(u->looked)) > (int64_t)NSEC_LOOK ||
+	       udp_kernel_sends(u->port) != LOAD(u->sends_seen) || LOAD(u->shared);
+}
+
+/* Is the kernel's first datagram older than d? 1, 0, or the pending error. */
+static inline int kernel_goes_first(struct udp *u, int fd, const struct shm_datagram *d)
+{
+	uint64_t first = LOAD(u->first_in_kernel);
+	int e;
+
+	if (LIKELY(first == UDP_NONE) && LIKELY(!is_look_due(u, d)))
+		return 0;
+	if (first == UDP_NONE || first == UDP_UNKNOWN || LOAD(u->shared)) {
+		e = look(u, fd);
+		if (e < 0)
+			return e;
+		first = LOAD(u->first_in_kernel);
+	}
+	return first != UDP_NONE && first <= d->stamp;
+}
+
+/* Was it empty a moment ago? */
+static bool is_kernel_empty(struct udp *u, uint64_t nsec_trust)
+{
+	return LOAD(u->first_in_kernel) == UDP_NONE && !LOAD(u->shared) &&
+	       udp_kernel_sends(u->port) == LOAD(u->sends_seen) &&
+	       stamp_now() - LOAD(u->looked) < nsec_trust;
+}
+
+static ssize_t take_from_kernel(struct udp *u, int fd, struct msghdr *msg, int flags,
+				struct udp_got *got)
+{
+	socklen_t len_name = msg->msg_namelen;
+	void *name = msg->msg_name;
+	ssize_t n;
+
+	if (!name) {
+		msg->msg_name = &got->from;
+		msg->msg_namelen = sizeof(got->from);
+	}
+	n = raw_recvmsg(fd, msg, flags | MSG_DONTWAIT);
+	STORE(u->first_in_kernel, UDP_UNKNOWN);
+	if (n >= 0) {
+		got->by_kernel = true;
+		got->len_from = MIN(msg->msg_namelen, (socklen_t)sizeof(got->from));
+		if (name)
+			memcpy(&got->from, name, MIN(got->len_from, len_name));
+	}
+	if (!name) {
+		msg->msg_name = NULL;
+		msg->msg_namelen = len_name;
+	}
+	return n;
+}
+
+/* ---- the next one ------------------------------------------------------------------------------- */
+
+/* Looks where the next datagram is. Returns 1: in *ret_flow, it is *d; 0: in the kernel; -EAGAIN: nowhere; the pending error. */
+static int find_next(struct udp *u, int fd, uint64_t nsec_trust, struct udp_flow **ret_flow,
+		     struct shm_datagram *d)
+{
+	int e;
+
+	*ret_flow = oldest(u, d);
+	if (LIKELY(*ret_flow != NULL)) {
+		e = kernel_goes_first(u, fd, d);
+		return e < 0 ? e : !e;
+	}
+	if (LOAD(u->n_flows) == 0)
+		return 0;
+	if (nsec_trust && is_kernel_empty(u, nsec_trust))
+		return -EAGAIN;
+	e = look(u, fd);
+	if (e < 0)
+		return e;
+	/* What was put into a queue before the kernel's first was sent is there by now. */
+	*ret_flow = oldest(u, d);
+	if (LOAD(u->first_in_kernel) == UDP_NONE)
+		return *ret_flow ? 1 : -EAGAIN;
+	return *ret_flow && d->stamp < LOAD(u->first_in_kernel);
+}
+
+ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got)
+{
+	struct shm_datagram d;
+	struct udp_flow *f;
+	ssize_t n;
+
+	for (;;) {
+		n = find_next(u, fd, got->nsec_trust, &f, &d);
+		if (LIKELY(n == 1))
+			n = take(f, &d, msg, flags, got);
+		else if (n == 0)
+			return take_from_kernel(u, fd, msg, flags, got);
+		if (LIKELY(n != -ESTALE))
+			return n;
+	}
+}
+
+int udp_inq(struct udp *u, int fd, uint32_t *ret_size)
+{
+	struct shm_datagram d;
+	struct udp_flow *f;
+	int e, size = 0;
+
+	*ret_size = 0;
+	e = find_next(u, fd, 0, &f, &d);
+	if (e == 1)
+		*ret_size = d.len;
+	if (e != 0)
+		return e == 1 || e == -EAGAIN ? 0 : e;
+	e = raw_ioctl(fd, FIONREAD, &size);
+	if (e == 0)
+		*ret_size = (uint32_t)size;
+	return e;
+}

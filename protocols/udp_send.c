@@ -1,0 +1,167 @@
+/*
+ * The sending half of the udp protocol.
+ *
+ * Each datagram goes its own way: through the queue if the receiver looks at it and there is room, else through the
+ * kernel. So the kernel alone ever drops one, as it would without us. What order the receiver sees is its affair
+ * (udp_receive.c) and needs three things of us:
+ *  - every record carries the time of its sending, in the clock in which the kernel notes arrivals;
+ *  - a record says if this process has used the kernel towards that port since the record before: only then need the
+ *    receiver ask the kernel before it takes it;
+ *  - what was sent through the kernel before must have arrived. Usually it has when the call returns; but a busy
+ *    machine may leave it in a processor's backlog. Before the first record after that we wait until a datagram
+ *    of our own has come back by the same backlog, which the kernel works off in order. That costs several sends, so it is
+ *    done once in a millisecond at most; in between the kernel is used.
+ *
+ * A receiver that does not take what is waiting for it may be gone without anybody knowing: then the kernel is used, which does.
+ *
+ * A full queue grows, within the credit that psid gave. A sender that still finds it full waits for no
+ * longer than a kernel send would have taken: the receiver may be taking datagrams at this moment.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "rawsys.h"
+#include "udp.h"
+
+#define N_PORTS 256u
+#define NSEC_SETTLE (1000 * NSEC_PER_USEC)
+/* A receiver at work takes a datagram within this. */
+#define NSEC_STALLED (50 * 1000 * NSEC_PER_USEC)
+/* What a small datagram costs through the kernel. */
+#define NSEC_ROOM (2 * NSEC_PER_USEC)
+#define N_TURNS 16
+
+bool (*udp_take_credit)(uint64_t size);
+bool (*udp_settle_kernel)(void);
+
+static _Atomic uint64_t kernel_sends[N_PORTS];
+
+void udp_note_kernel_send(uint16_t port)
+{
+	(void)atomic_fetch_add_explicit(&kernel_sends[port % N_PORTS], 1, memory_order_release);
+}
+
+uint64_t udp_kernel_sends(uint16_t port)
+{
+	return atomic_load_explicit(&kernel_sends[port % N_PORTS], memory_order_acquire);
+}
+
+static uint64_t stamp_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* Is what went through the kernel there by now? */
+static bool settle(struct udp_flow *f)
+{
+	uint64_t now = nsec_now();
+
+	if (now - f->nsec_settled < NSEC_SETTLE)
+		return false;
+	f->nsec_settled = now;
+	return udp_settle_kernel && udp_settle_kernel();
+}
+
+/* Looks at the receiver's progress now and then. */
+static bool is_stalled(struct udp_flow *f, uint64_t stamp)
+{
+	uint64_t head;
+
+	if (LIKELY(stamp - f->stamp_looked < NSEC_STALLED))
+		return f->stalled;
+	head = shm_sent(&f->ring);
+	f->stalled = shm_tx_unread(&f->ring) > head - f->head_looked;
+	f->stamp_looked = stamp;
+	f->head_looked = head;
+	return f->stalled;
+}
+
+/* Goes on in a ring with room for such a record. */
+static bool grow(struct udp_flow *f, uint64_t size)
+{
+	uint32_t r = shm_tx_next_ring(&f->ring, size);
+
+	if (f->no_growth || r >= SHM_N_RINGS || f->ring.tx_size[r] > UDP_RING_MAX ||
+	    f->ring.tx_size[r] < size)
+		return false;
+	if (!udp_take_credit || !udp_take_credit(f->ring.tx_size[r]))
+		return false;
+	f->size_credit += f->ring.tx_size[r];
+	f->no_growth = shm_tx_grow(&f->ring, r) < 0;
+	return !f->no_growth;
+}
+
+static int put_patiently(struct udp_flow *f, const struct shm_datagram *d, const struct iovec *iov,
+			 size_t n, size_t len)
+{
+	uint64_t end = nsec_now() + NSEC_ROOM;
+	int e;
+
+	do {
+		for (unsigned i = 0; i < N_TURNS; i++)
+			cpu_relax();
+		e = shm_queue_put(&f->ring, d, iov, n, len);
+	} while (e == -EAGAIN && nsec_now() < end);
+	return e;
+}
+
+static int put(struct udp_flow *f, const struct shm_datagram *d, const struct iovec *iov, size_t n,
+	       size_t len)
+{
+	int e = shm_queue_put(&f->ring, d, iov, n, len);
+
+	if (LIKELY(e == 0))
+		return 0;
+	while ((e == -EAGAIN || e == -EMSGSIZE) && grow(f, shm_queue_size(len)))
+		e = shm_queue_put(&f->ring, d, iov, n, len);
+	return e == -EAGAIN ? put_patiently(f, d, iov, n, len) : e;
+}
+
+static ssize_t push_locked(struct udp_flow *f, const struct iovec *iov, size_t n, size_t len)
+{
+	uint64_t sends = udp_kernel_sends(f->port);
+	struct shm_datagram d = { .flags = 0 };
+	int e;
+
+	if (UNLIKELY(sends != f->kernel_seen)) {
+		if (!settle(f))
+			return -EAGAIN;
+		d.flags = UDP_AFTER_KERNEL;
+	}
+	d.stamp = stamp_now();
+	if (UNLIKELY(is_stalled(f, d.stamp)))
+		return -EAGAIN;
+	e = put(f, &d, iov, n, len);
+	if (UNLIKELY(e < 0))
+		return e == -EBADMSG ? -ESHUTDOWN : -EAGAIN;
+	f->kernel_seen = sends;
+	if (UNLIKELY(shm_tx_mode(&f->ring) != SHM_TX_RING))
+		shm_tx_begin(&f->ring, 0);
+	return (ssize_t)len;
+}
+
+ssize_t udp_push(struct udp_flow *f, const struct iovec *iov, size_t n, size_t len, unsigned *did)
+{
+	uint64_t notice = shm_peer_notice(&f->ring);
+	_Atomic uint32_t *lock = &f->ring.own->tx_lock;
+	enum shm_way way;
+	ssize_t sent;
+
+	if (UNLIKELY(notice & (SHM_CLOSED | SHM_DEAD | SHM_WANT_KERNEL)))
+		return -ESHUTDOWN;
+	if (UNLIKELY(!(notice & SHM_RX_READY) || len > f->size_max))
+		return -EAGAIN;
+	way = shm_enter(lock, shm_is_alone(&f->ring));
+	if (UNLIKELY(way == SHM_BUSY)) /* a handler amid a send: the two have no order */
+		return -EAGAIN;
+	sent = push_locked(f, iov, n, len);
+	shm_leave(lock, way);
+	if (LIKELY(sent >= 0))
+		*did |= UDP_SENT;
+	return sent;
+}

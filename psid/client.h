@@ -1,0 +1,109 @@
+/* A client: one accepted socket and the process behind it. */
+#ifndef PULC_PSID_CLIENT_H
+#define PULC_PSID_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "channel.h"
+#include "deadline.h"
+#include "layout.h"
+#include "loop.h"
+#include "map.h"
+#include "outbox.h"
+
+#define PSID_SIZE_PROGRAM 65
+
+struct psid;
+struct psid_hint;
+struct psid_holder;
+struct psid_pair;
+struct psid_user;
+
+enum psid_client_state {
+	PSID_CLIENT_NEW,      /* has not said Hello */
+	PSID_CLIENT_ATTACHED, /* takes part */
+	PSID_CLIENT_REFUSED,  /* was told to go; we wait for it to close */
+	PSID_CLIENT_DETACHED, /* no socket any more, but the process lives and holds connections */
+};
+
+TAILQ_HEAD(psid_hint_queue, psid_hint);
+
+struct psid_client {
+	struct psid_map_node node; /* psid->clients, by id */
+	struct psid *psid;
+	struct psid_user *user;
+	uint32_t id;
+	pid_t pid;
+	enum psid_client_state state;
+	Pulc__Wire__Role role;
+	char program[PSID_SIZE_PROGRAM];
+	uint64_t usec_attached;
+
+	int fd, pidfd;
+	uv_poll_t poll, exit_poll;
+	unsigned n_handles; /* libuv's, not yet closed: the memory is theirs */
+	struct psid_outbox outbox;
+	struct psid_deadline deadline; /* Hello, or farewell */
+	bool exited;		       /* the process is gone */
+	bool counted;		       /* in its user's n_clients or n_controls */
+	bool released;		       /* only libuv still knows us */
+	bool paused;		       /* not read from: see psid_user_is_jammed */
+
+	/* reaper.c */
+	TAILQ_ENTRY(psid_client) doomed_link;
+	unsigned n_rounds; /* 0: not doomed */
+
+	/* hint.c */
+	struct psid_map hints; /* by token */
+	struct psid_hint_queue waiting, shown;
+	uint32_t n_waiting, n_shown;
+	uint32_t n_failures; /* sockets promised and not shown */
+
+	/* conn.c, pair.c */
+	LIST_HEAD(, psid_holder) holdings;
+	uint32_t n_holdings;
+	struct psid_map pairs; /* what this client has towards others, by their id */
+
+	/* bells.c, credit.c */
+	int boards_fd;
+	struct shm_boards *boards;
+	int bells[SHM_N_BOARDS];
+	uint64_t size_credit;
+};
+
+/*
+ * Takes fd, an accepted socket, and begins to listen to it. Whatever goes wrong, fd is closed in
+ * the end.
+ */
+void psid_client_new(struct psid *psid, int fd);
+/* Reads from it, and writes to it if there is something left to say. */
+void psid_client_listen(struct psid_client *client);
+/* Sends Refuse and hangs up. text is one line for people. */
+void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, const char *text);
+/*
+ * Sends a message, now or when the client reads again. A client that does not read for too long
+ * is doomed; nothing is freed here. Returns 0; negative errno: it will never arrive.
+ */
+int psid_client_send(struct psid_client *client, Pulc__Wire__ToClient *msg, const int *fds,
+		     size_t n_fds);
+/* The client has sent nonsense: counted, logged, doomed. */
+void psid_client_malformed(struct psid_client *client, const char *what);
+/* Reads on from a client of this user that was paused. */
+void psid_client_resume(struct psid_client *client, const struct psid_user *user);
+
+/* For the reaper: closes the socket and forgets everything that needs one. */
+void psid_client_detach(struct psid_client *client);
+/* Takes back everything and frees it. */
+void psid_client_free(struct psid_client *client);
+
+struct psid_client *psid_client_find(struct psid *psid, uint32_t id);
+
+/* Shorthand for message constructors. */
+#define PSID_MESSAGE(name, kind, body)                                                             \
+	Pulc__Wire__ToClient name = PULC__WIRE__TO_CLIENT__INIT;                                   \
+	name.body_case = PULC__WIRE__TO_CLIENT__BODY_##kind;                                       \
+	name.body
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * The peers' listening socket. Strangers may knock as often as they like: connections that have not
+ * proved that they have the key are few at a time and don't stay long.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "inside.h"
+#include "log.h"
+#include "macros.h"
+
+#define N_BACKLOG 256
+#define N_ACCEPT_TURN 32
+#define N_STRANGERS_MAX 128u
+
+static unsigned n_strangers(const struct psid_cluster *cluster)
+{
+	const struct psid_link *link;
+	unsigned n = 0;
+
+	LIST_FOREACH(link, &cluster->peers.links, link)
+	n += link->is_server && !link->has_welcome;
+	return n;
+}
+
+static void admit(struct psid_cluster *cluster, int fd, const struct psid_address *from)
+{
+	char text[PSID_SIZE_ADDRESS_TEXT];
+
+	if (n_strangers(cluster) < N_STRANGERS_MAX) {
+		(void)psid_link_accept(cluster, fd, from);
+		return;
+	}
+	(void)close_own(fd);
+	if (psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_CROWD))
+		psid_log(PSID_WARNING, "too many unknown connections at a time; one more from %s",
+			 psid_address_text(from, text));
+}
+
+static void on_knock(uv_poll_t *poll, int status, int events)
+{
+	struct psid_cluster *cluster = CONTAINER_OF(poll, struct psid_cluster, peers.poll);
+
+	(void)status;
+	(void)events;
+	for (unsigned i = 0; i < N_ACCEPT_TURN; i++) {
+		struct sockaddr_storage sa;
+		socklen_t size = sizeof(sa);
+		struct psid_address from;
+		int fd = accept4(cluster->peers.fd, (struct sockaddr *)&sa, &size,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return;
+		if (psid_address_from_socket((struct sockaddr *)&sa, &from) < 0)
+			(void)close_own(fd);
+		else
+			admit(cluster, fd, &from);
+	}
+}
+
+static int open_socket(int family, const struct psid_address *address, int *ret_fd)
+{
+	CLEANUP_FD int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_storage sa;
+	socklen_t size = psid_address_to_socket(address, family, &sa);
+	int on = 1, off = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (family == AF_INET6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    bind(fd, (const struct sockaddr *)&sa, size) < 0 || listen(fd, N_BACKLOG) < 0)
+		return -errno;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int psid_door_open(struct psid_cluster *cluster, const struct psid_address *address)
+{
+	struct psid_peers *peers = &cluster->peers;
+	char text[PSID_SIZE_ADDRESS_TEXT];
+	int r = open_socket(cluster->gossip.family, address, &peers->fd);
+
+	if (r < 0)
+		psid_log(PSID_ERROR, "ClusterAddress %s, TCP: %s", psid_address_text(address, text),
+			 strerror(-r));
+	return r;
+}
+
+int psid_door_attach(struct psid_cluster *cluster)
+{
+	struct psid_peers *peers = &cluster->peers;
+	int r = uv_poll_init(cluster->loop, &peers->poll, peers->fd);
+
+	return r < 0 ? r : uv_poll_start(&peers->poll, UV_READABLE, on_knock);
+}
+
+void psid_door_close(struct psid_cluster *cluster)
+{
+	uv_close((uv_handle_t *)&cluster->peers.poll, NULL);
+}

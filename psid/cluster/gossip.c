@@ -1,0 +1,220 @@
+/*
+ * What drives the membership in psid: a UDP socket, a timer, and the seal. Datagrams that are
+ * there are read before the time is looked at, so that an answer that came while psid had no
+ * processor still counts.
+ *
+ * The socket never blocks. What the kernel does not take is lost, as it may be on the way; the
+ * membership expects no better.
+ */
+#include "gossip.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "inside.h"
+#include "log.h"
+#include "macros.h"
+
+#define N_TURN 256u /* datagrams, then the others in the loop get a turn */
+#define SIZE_HEADERS 28u
+#define SIZE_BUFFER (1 << 20)
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+void psid_gossip_send(void *data, const struct psid_address *to, const uint8_t *body, size_t len)
+{
+	struct psid_cluster *cluster = data;
+	struct psid_gossip *gossip = &cluster->gossip;
+	uint8_t datagram[PSID_SWIM_SIZE_MAX + PSID_SEAL_SIZE];
+	struct sockaddr_storage sa;
+	size_t n = psid_seal_close(&gossip->seal, body, len, datagram);
+	socklen_t size = psid_address_to_socket(to, gossip->family, &sa);
+
+	if (n == 0 || size == 0)
+		return;
+	if (sendto(gossip->fd, datagram, n, MSG_DONTWAIT | MSG_NOSIGNAL,
+		   (const struct sockaddr *)&sa, size) < 0)
+		return;
+	gossip->n_sent++;
+	gossip->size_sent += n + SIZE_HEADERS;
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------- */
+
+static void refuse(struct psid_cluster *cluster, const struct psid_address *from, int r)
+{
+	char text[PSID_SIZE_ADDRESS_TEXT];
+
+	cluster->gossip.n_refused++;
+	if (r == -EPROTO &&
+	    psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_DATAGRAM_VERSION))
+		psid_log(PSID_WARNING,
+			 "%s sends datagrams of another version of the cluster's protocol than "
+			 "ours, %u, or none at all",
+			 psid_address_text(from, text), PSID_GOSSIP_VERSION);
+	if (r == -EBADMSG &&
+	    psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_DATAGRAM_KEY))
+		psid_log(PSID_WARNING,
+			 "%s sends datagrams that can't be read: its ClusterKeyFile or "
+			 "ClusterName is another one than ours, \"%s\"",
+			 psid_address_text(from, text), cluster->config->name);
+}
+
+static void take(struct psid_cluster *cluster, const struct sockaddr *sa, const uint8_t *datagram,
+		 size_t len)
+{
+	struct psid_gossip *gossip = &cluster->gossip;
+	uint8_t body[PSID_SWIM_SIZE_MAX + PSID_SEAL_SIZE];
+	struct psid_address from;
+	uint64_t id;
+	int n;
+
+	if (psid_address_from_socket(sa, &from) < 0)
+		return;
+	gossip->n_received++;
+	gossip->size_received += len + SIZE_HEADERS;
+	n = psid_seal_open(&gossip->seal, datagram, len, body, &id);
+	if (n < 0)
+		refuse(cluster, &from, n);
+	else if (gossip->is_running)
+		psid_swim_receive(&gossip->swim, psid_usec_now(), id, &from, body, (size_t)n);
+}
+
+/* Returns false when nothing more is there. */
+static bool receive(struct psid_cluster *cluster)
+{
+	uint8_t datagram[PSID_SWIM_SIZE_MAX + PSID_SEAL_SIZE];
+	struct sockaddr_storage sa;
+	socklen_t size = sizeof(sa);
+	ssize_t n = recvfrom(cluster->gossip.fd, datagram, sizeof(datagram),
+			     MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&sa, &size);
+
+	if (n < 0)
+		return errno != EAGAIN; /* ICMP errors of earlier datagrams are read, too */
+	if ((size_t)n <= sizeof(datagram))
+		take(cluster, (const struct sockaddr *)&sa, datagram, (size_t)n);
+	return true;
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void turn(struct psid_cluster *cluster)
+{
+	struct psid_gossip *gossip = &cluster->gossip;
+	uint64_t usec_now, usec_next, msec;
+
+	for (unsigned i = 0; i < N_TURN && receive(cluster); i++)
+		;
+	if (!gossip->is_running)
+		return;
+	usec_now = psid_usec_now();
+	usec_next = psid_swim_run(&gossip->swim, usec_now);
+	if (usec_next == UINT64_MAX)
+		return;
+	msec = usec_next > usec_now ? (usec_next - usec_now + 999) / 1000 : 0;
+	uv_update_time(cluster->loop);
+	(void)uv_timer_start(&gossip->timer, on_timer, msec, 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	turn(CONTAINER_OF(timer, struct psid_cluster, gossip.timer));
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+	(void)status;
+	(void)events;
+	turn(CONTAINER_OF(poll, struct psid_cluster, gossip.poll));
+}
+
+/* ---- from start to end --------------------------------------------------------------------------- */
+
+static int open_socket(int family, const struct psid_address *address, int *ret_fd)
+{
+	CLEANUP_FD int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_storage sa;
+	socklen_t size = psid_address_to_socket(address, family, &sa);
+	int off = 0, buffer = SIZE_BUFFER;
+
+	if (fd < 0)
+		return -errno;
+	if (size == 0)
+		return -EAFNOSUPPORT;
+	if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0)
+		return -errno;
+	/* A cluster that changes speaks in bursts. More than the limit is granted to root only. */
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer)) < 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
+	if (bind(fd, (const struct sockaddr *)&sa, size) < 0)
+		return -errno;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int psid_gossip_open(struct psid_cluster *cluster, const struct psid_address *address)
+{
+	struct psid_gossip *gossip = &cluster->gossip;
+	char text[PSID_SIZE_ADDRESS_TEXT];
+	int r;
+
+	gossip->family = AF_INET6;
+	r = open_socket(AF_INET6, address, &gossip->fd);
+	if (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL) { /* a kernel without IPv6 */
+		gossip->family = AF_INET;
+		r = open_socket(AF_INET, address, &gossip->fd);
+	}
+	if (r == 0)
+		return psid_seal_init(&gossip->seal, &cluster->keys, cluster->self->id);
+	psid_log(PSID_ERROR, "ClusterAddress %s, UDP: %s", psid_address_text(address, text),
+		 strerror(-r));
+	return r;
+}
+
+void psid_gossip_deinit(struct psid_cluster *cluster)
+{
+	cluster->gossip.fd = close_own(cluster->gossip.fd);
+	psid_seal_deinit(&cluster->gossip.seal);
+}
+
+int psid_gossip_attach(struct psid_cluster *cluster)
+{
+	struct psid_gossip *gossip = &cluster->gossip;
+	int r = uv_poll_init(cluster->loop, &gossip->poll, gossip->fd);
+
+	if (r == 0)
+		r = uv_timer_init(cluster->loop, &gossip->timer);
+	gossip->is_open = r == 0;
+	return r;
+}
+
+void psid_gossip_start(struct psid_cluster *cluster)
+{
+	psid_swim_start(&cluster->gossip.swim, psid_usec_now());
+	cluster->gossip.is_running = true;
+	(void)uv_poll_start(&cluster->gossip.poll, UV_READABLE, on_readable);
+	turn(cluster);
+}
+
+void psid_gossip_kick(struct psid_cluster *cluster)
+{
+	if (cluster->gossip.is_running)
+		turn(cluster);
+}
+
+void psid_gossip_close(struct psid_cluster *cluster)
+{
+	struct psid_gossip *gossip = &cluster->gossip;
+
+	if (!gossip->is_open)
+		return;
+	if (gossip->is_running)
+		psid_swim_leave(&gossip->swim, psid_usec_now());
+	gossip->is_running = false;
+	uv_close((uv_handle_t *)&gossip->poll, NULL);
+	uv_close((uv_handle_t *)&gossip->timer, NULL);
+}

@@ -1,0 +1,45 @@
+/* The parts of the cluster, for the files of this folder. */
+#ifndef PULC_PSID_CLUSTER_INSIDE_H
+#define PULC_PSID_CLUSTER_INSIDE_H
+
+#include <sys/queue.h>
+
+#include "cluster.h"
+#include "complain.h"
+#include "events.h"
+#include "gossip.h"
+#include "keys.h"
+#include "load.h"
+#include "members.h"
+#include "peers.h"
+#include "seeds.h"
+
+struct psid_cluster {
+	uv_loop_t *loop;
+	const struct psid_cluster_config *config;
+	struct psid_keys keys;
+	struct psid_gossip
+		gossip; /* and the membership in it, which exists without a cluster too */
+	struct psid_seeds seeds;
+	struct psid_complaints complaints;
+	struct psid_node *self;
+	struct psid_load_meter meter;
+	uv_timer_t sampler;
+	uint64_t place_cursor; /* place.c: the node that NEXT took last */
+	struct psid_peers peers;
+	LIST_HEAD(, psid_cluster_watch) watches;
+	struct psid_events events; /* events.c */
+	uv_idle_t later;	   /* once, in the loop's next turn: what was put off */
+	bool stopping;
+};
+
+/* Has what was put off done in the loop's next turn. */
+void psid_cluster_later(struct psid_cluster *cluster);
+uint64_t psid_usec_now(void);
+
+static inline struct psid_members *psid_members_of(struct psid_cluster *cluster)
+{
+	return &cluster->gossip.swim.members;
+}
+
+#endif

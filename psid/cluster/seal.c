@@ -1,0 +1,235 @@
+/*
+ * How datagrams are sealed: AES-256-GCM over the body, with the head as additional data.
+ *
+ *	version 1 | sender's id 6 | salt 6 | counter 5 | body | tag 16
+ *
+ * Every start of a psid draws a salt, and uses a key of its own, derived from the cluster's, its id
+ * and the salt; the counter is the nonce. So no nonce is used twice under a key, without any memory
+ * that outlives a start. A reader knows the last salt of each sender and a window of its counters:
+ * what was seen before, or is older than the window, is a copy that somebody sends again.
+ *
+ * A copy from an earlier start of its sender passes once. It says nothing that was not true then, and
+ * news of an earlier life or incarnation is old news (news.c).
+ */
+#include "seal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "codec.h"
+#include "macros.h"
+
+#define SIZE_TAG 16u
+#define SIZE_NONCE 12u
+#define SIZE_WINDOW 64u
+#define N_SENDERS_MAX 16384u
+#define AT_ID 1u
+#define AT_SALT 7u
+#define AT_COUNTER 13u
+
+struct sender {
+	struct psid_map_node by_id;
+	uint8_t salt[6];
+	uint8_t key[PSID_SIZE_SECRET];
+	uint64_t newest; /* counter */
+	uint64_t window; /* bit i: newest - i was seen */
+};
+
+static void derive(const struct psid_seal *seal, const uint8_t *id_and_salt,
+		   uint8_t ret_key[PSID_SIZE_SECRET])
+{
+	psid_keys_mix(seal->key, id_and_salt, 12, ret_key);
+}
+
+static void make_nonce(const uint8_t *head, uint8_t nonce[SIZE_NONCE])
+{
+	memset(nonce, 0, SIZE_NONCE);
+	memcpy(nonce, head + AT_SALT, 6);
+	memcpy(nonce + 7, head + AT_COUNTER, 5);
+}
+
+static void put_head(struct psid_seal *seal, uint8_t head[PSID_SEAL_SIZE_HEAD])
+{
+	struct psid_writer w = { .at = head, .end = head + PSID_SEAL_SIZE_HEAD };
+
+	psid_put(&w, PSID_GOSSIP_VERSION, 1);
+	psid_put(&w, seal->id, 6);
+	memcpy(w.at, seal->salt, sizeof(seal->salt));
+	w.at += sizeof(seal->salt);
+	psid_put(&w, ++seal->counter, 5);
+}
+
+int psid_seal_init(struct psid_seal *seal, const struct psid_keys *keys, uint64_t id)
+{
+	uint8_t head[PSID_SEAL_SIZE_HEAD], key[PSID_SIZE_SECRET];
+	int ok;
+
+	*seal = (struct psid_seal){ .id = id };
+	memcpy(seal->key, keys->gossip, sizeof(seal->key));
+	if (getrandom(seal->salt, sizeof(seal->salt), 0) != sizeof(seal->salt))
+		return -EIO;
+	seal->cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
+	seal->sealing = EVP_CIPHER_CTX_new();
+	seal->opening = EVP_CIPHER_CTX_new();
+	put_head(seal, head);
+	derive(seal, head + AT_ID, key);
+	ok = seal->cipher && seal->sealing && seal->opening &&
+	     EVP_EncryptInit_ex2(seal->sealing, seal->cipher, key, NULL, NULL) == 1;
+	explicit_bzero(key, sizeof(key));
+	if (ok)
+		return 0;
+	psid_seal_deinit(seal);
+	return -ENOMEM;
+}
+
+static void forget_senders(struct psid_seal *seal)
+{
+	struct psid_map_node *node;
+
+	while ((node = psid_map_next(&seal->senders, NULL))) {
+		struct sender *sender = CONTAINER_OF(node, struct sender, by_id);
+
+		psid_map_remove(&seal->senders, node);
+		explicit_bzero(sender, sizeof(*sender));
+		free(sender);
+	}
+}
+
+void psid_seal_deinit(struct psid_seal *seal)
+{
+	EVP_CIPHER_CTX_free(seal->sealing);
+	EVP_CIPHER_CTX_free(seal->opening);
+	EVP_CIPHER_free(seal->cipher);
+	forget_senders(seal);
+	psid_map_deinit(&seal->senders);
+	explicit_bzero(seal, sizeof(*seal));
+}
+
+size_t psid_seal_close(struct psid_seal *seal, const uint8_t *body, size_t len,
+		       uint8_t *ret_datagram)
+{
+	uint8_t *text = ret_datagram + PSID_SEAL_SIZE_HEAD;
+	uint8_t nonce[SIZE_NONCE];
+	int n;
+
+	put_head(seal, ret_datagram);
+	make_nonce(ret_datagram, nonce);
+	if (EVP_EncryptInit_ex2(seal->sealing, NULL, NULL, nonce, NULL) != 1 ||
+	    EVP_EncryptUpdate(seal->sealing, NULL, &n, ret_datagram, PSID_SEAL_SIZE_HEAD) != 1 ||
+	    EVP_EncryptUpdate(seal->sealing, text, &n, body, (int)len) != 1 ||
+	    EVP_EncryptFinal_ex(seal->sealing, text + len, &n) != 1 ||
+	    EVP_CIPHER_CTX_ctrl(seal->sealing, EVP_CTRL_GCM_GET_TAG, SIZE_TAG, text + len) != 1)
+		return 0;
+	return len + PSID_SEAL_SIZE;
+}
+
+static int decrypt(struct psid_seal *seal, const uint8_t key[PSID_SIZE_SECRET],
+		   const uint8_t *datagram, size_t len, uint8_t *ret_body)
+{
+	const uint8_t *text = datagram + PSID_SEAL_SIZE_HEAD;
+	uint8_t nonce[SIZE_NONCE], tag[SIZE_TAG];
+	int n;
+
+	make_nonce(datagram, nonce);
+	memcpy(tag, text + len, sizeof(tag));
+	if (EVP_DecryptInit_ex2(seal->opening, seal->cipher, key, nonce, NULL) != 1 ||
+	    EVP_DecryptUpdate(seal->opening, NULL, &n, datagram, PSID_SEAL_SIZE_HEAD) != 1 ||
+	    EVP_DecryptUpdate(seal->opening, ret_body, &n, text, (int)len) != 1 ||
+	    EVP_CIPHER_CTX_ctrl(seal->opening, EVP_CTRL_GCM_SET_TAG, SIZE_TAG, tag) != 1 ||
+	    EVP_DecryptFinal_ex(seal->opening, ret_body + len, &n) != 1)
+		return -EBADMSG;
+	return 0;
+}
+
+/* ---- copies -------------------------------------------------------------------------------------- */
+
+static bool is_copy(const struct sender *sender, uint64_t counter)
+{
+	uint64_t age = sender->newest - counter;
+
+	if (counter > sender->newest)
+		return false;
+	return age >= SIZE_WINDOW || (sender->window >> age & 1);
+}
+
+static void note(struct sender *sender, uint64_t counter)
+{
+	uint64_t ahead = counter - sender->newest;
+
+	if (counter <= sender->newest) {
+		sender->window |= 1ull << (sender->newest - counter);
+		return;
+	}
+	sender->window = ahead < SIZE_WINDOW ? sender->window << ahead | 1 : 1;
+	sender->newest = counter;
+}
+
+/* The sender of what we have just been able to read, in a start that is new to us. */
+static int remember(struct psid_seal *seal, struct sender *known, const uint8_t *head, uint64_t id,
+		    const uint8_t key[PSID_SIZE_SECRET], uint64_t counter)
+{
+	struct sender *sender = known;
+
+	if (!sender && seal->senders.n >= N_SENDERS_MAX)
+		forget_senders(seal);
+	if (!sender && !(sender = calloc(1, sizeof(*sender))))
+		return -ENOMEM;
+	if (!known && psid_map_insert(&seal->senders, &sender->by_id, id) < 0) {
+		free(sender);
+		return -ENOMEM;
+	}
+	memcpy(sender->salt, head + AT_SALT, sizeof(sender->salt));
+	memcpy(sender->key, key, sizeof(sender->key));
+	sender->newest = counter;
+	sender->window = 1;
+	return 0;
+}
+
+static uint64_t number_at(const uint8_t *bytes, size_t n)
+{
+	struct psid_reader r = { .at = bytes, .end = bytes + n };
+
+	return psid_get(&r, n);
+}
+
+static struct sender *find(const struct psid_seal *seal, uint64_t id)
+{
+	struct psid_map_node *node = psid_map_find(&seal->senders, id);
+
+	return node ? CONTAINER_OF(node, struct sender, by_id) : NULL;
+}
+
+int psid_seal_open(struct psid_seal *seal, const uint8_t *datagram, size_t len, uint8_t *ret_body,
+		   uint64_t *ret_id)
+{
+	uint8_t key[PSID_SIZE_SECRET];
+	struct sender *sender;
+	uint64_t id, counter;
+	bool is_known;
+	int n = (int)len - (int)PSID_SEAL_SIZE;
+
+	if (len >= 1 && datagram[0] != PSID_GOSSIP_VERSION)
+		return -EPROTO;
+	if (n < 0)
+		return -EBADMSG;
+	id = number_at(datagram + AT_ID, 6);
+	counter = number_at(datagram + AT_COUNTER, 5);
+	sender = find(seal, id);
+	is_known = sender && memcmp(sender->salt, datagram + AT_SALT, sizeof(sender->salt)) == 0;
+	if (is_known && is_copy(sender, counter))
+		return -EALREADY;
+	if (is_known)
+		memcpy(key, sender->key, sizeof(key));
+	else
+		derive(seal, datagram + AT_ID, key);
+	if (decrypt(seal, key, datagram, (size_t)n, ret_body) < 0)
+		return -EBADMSG;
+	if (is_known)
+		note(sender, counter);
+	else if (remember(seal, sender, datagram, id, key, counter) < 0)
+		return -ENOMEM;
+	*ret_id = id;
+	return n;
+}

@@ -1,0 +1,39 @@
+/* Datagrams that only nodes of the cluster can read, and only they can have written. */
+#ifndef PULC_PSID_SEAL_H
+#define PULC_PSID_SEAL_H
+
+#include <openssl/evp.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keys.h"
+#include "map.h"
+
+#define PSID_GOSSIP_VERSION 1u
+#define PSID_SEAL_SIZE_HEAD 18u
+#define PSID_SEAL_SIZE (PSID_SEAL_SIZE_HEAD + 16u) /* what a datagram is longer than its body */
+
+struct psid_seal {
+	uint8_t key[PSID_SIZE_SECRET];
+	uint64_t id;
+	uint8_t salt[6]; /* of this start */
+	uint64_t counter;
+	EVP_CIPHER *cipher;
+	EVP_CIPHER_CTX *sealing, *opening;
+	struct psid_map senders; /* by id */
+};
+
+/* For datagrams of the node `id`. Returns 0, -ENOMEM, -EIO: no random numbers. */
+int psid_seal_init(struct psid_seal *seal, const struct psid_keys *keys, uint64_t id);
+void psid_seal_deinit(struct psid_seal *seal);
+/* ret_datagram has room for len + PSID_SEAL_SIZE. Returns its length; 0: it can't be done. */
+size_t psid_seal_close(struct psid_seal *seal, const uint8_t *body, size_t len,
+		       uint8_t *ret_datagram);
+/*
+ * ret_body has room for len. Returns the body's length (positive or 0); -EPROTO: another version of
+ * the gossip; -EBADMSG: sealed with another key, or none; -EALREADY: seen before; -ENOMEM.
+ */
+int psid_seal_open(struct psid_seal *seal, const uint8_t *datagram, size_t len, uint8_t *ret_body,
+		   uint64_t *ret_id);
+
+#endif

@@ -1,0 +1,29 @@
+/* TLS 1.3 between psids, by the cluster's key or by certificates. */
+#ifndef PULC_PSID_TLS_H
+#define PULC_PSID_TLS_H
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+
+#include "keys.h"
+#include "settings.h"
+
+struct psid_tls {
+	SSL_CTX *server, *client;
+	uint8_t secret[PSID_SIZE_SECRET];
+	bool by_certificate;
+};
+
+/* Returns 0; negative errno, with a line in the log. */
+int psid_tls_init(struct psid_tls *tls, const struct psid_cluster_config *config,
+		  const struct psid_keys *keys);
+/* Harmless on all zero. */
+void psid_tls_deinit(struct psid_tls *tls);
+/* On a connected socket, which stays the caller's. Returns NULL: no memory. */
+SSL *psid_tls_new(struct psid_tls *tls, int fd, bool is_server);
+/* The common name of the peer's certificate; empty if there is none. */
+void psid_tls_peer_name(SSL *ssl, char name[PSID_SIZE_NAME]);
+/* What OpenSSL says of the last failure; forgets it. Valid until the next call. */
+const char *psid_tls_why(void);
+
+#endif

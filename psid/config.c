@@ -1,0 +1,190 @@
+/*
+ * Reading settings: lines of Name=value, # for comments, as in psid.conf(5). Each wrong line is
+ * named by file and number; the first one ends psid's start. A setting's environment variable
+ * wins over the file, so that tests and single users need no file.
+ */
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "log.h"
+#include "macros.h"
+#include "paths.h"
+#include "setting.h"
+
+#define SIZE_FILE_MAX 65536
+
+void psid_config_init(struct psid_config *config, bool system)
+{
+	uint64_t size_memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+	*config = (struct psid_config){
+		.system = system,
+		.log_level = PSID_INFO,
+		.sec_idle_exit = system ? 0 : 60,
+		.msec_hand_over = 1000,
+		.max_processes = 16384,
+		.max_clients_user = 4096,
+		.max_areas_user = 65536,
+		.max_bytes_user = size_memory / 2,
+		.max_bytes = size_memory / 4 * 3,
+		.max_hints_client = 16384, /* ten thousand connections between two processes fit */
+		.hint_after = 4,
+		.size_credit = 32 << 20,
+		.size_ring = { 4 << 10, 64 << 10, 1 << 20, 4 << 20 },
+		.n_slots = 64,
+	};
+	psid_cluster_config_init(&config->cluster);
+}
+
+static const struct psid_setting *find_setting(const char *name)
+{
+	for (size_t i = 0; i < psid_n_settings; i++)
+		if (strcmp(psid_settings[i].name, name) == 0)
+			return &psid_settings[i];
+	return NULL;
+}
+
+static char *strip(char *text)
+{
+	char *end = text + strlen(text);
+
+	while (end > text && isspace((unsigned char)end[-1]))
+		*--end = '\0';
+	while (isspace((unsigned char)*text))
+		text++;
+	return text;
+}
+
+/* One line, which it may scribble on. */
+static int parse_line(struct psid_config *config, char *line, char *why, size_t size_why)
+{
+	const struct psid_setting *s;
+	const char *reason;
+	char *name, *value;
+
+	line = strip(line);
+	if (*line == '\0' || *line == '#')
+		return 0;
+	value = strchr(line, '=');
+	if (!value) {
+		(void)snprintf(why, size_why, "expected Name=value");
+		return -EINVAL;
+	}
+	*value++ = '\0';
+	name = strip(line);
+	value = strip(value);
+	s = find_setting(name);
+	if (!s) {
+		(void)snprintf(why, size_why, "unknown setting \"%.40s\"", name);
+		return -EINVAL;
+	}
+	if (s->parse(s, config, value, &reason) == 0)
+		return 0;
+	(void)snprintf(why, size_why, "%s=%.60s: %s", name, value, reason);
+	return -EINVAL;
+}
+
+int psid_config_parse(struct psid_config *config, const char *name, const char *text, size_t len,
+		      struct psid_config_error *ret_error)
+{
+	const char *end = text + len;
+	char line[1024], why[160];
+
+	for (unsigned number = 1; text < end; number++) {
+		const char *newline = memchr(text, '\n', (size_t)(end - text));
+		size_t len_line = (size_t)((newline ? newline : end) - text);
+		int r = -EINVAL;
+
+		(void)snprintf(why, sizeof(why), "line too long, or not text");
+		if (len_line < sizeof(line) && !memchr(text, '\0', len_line)) {
+			memcpy(line, text, len_line);
+			line[len_line] = '\0';
+			r = parse_line(config, line, why, sizeof(why));
+		}
+		if (r < 0) {
+			(void)snprintf(ret_error->text, sizeof(ret_error->text), "%.80s:%u: %s",
+				       name, number, why);
+			return r;
+		}
+		text += len_line + 1;
+	}
+	return 0;
+}
+
+int psid_config_read(struct psid_config *config, const char *path,
+		     struct psid_config_error *ret_error)
+{
+	CLEANUP_FREE char *text = malloc(SIZE_FILE_MAX);
+	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t len = 0;
+	ssize_t n = -1;
+
+	if (fd < 0 && errno == ENOENT)
+		return -ENOENT;
+	while (text && fd >= 0 && (n = read(fd, text + len, SIZE_FILE_MAX - len)) > 0)
+		len += (size_t)n;
+	if (n == 0 && len < SIZE_FILE_MAX)
+		return psid_config_parse(config, path, text, len, ret_error);
+	(void)snprintf(ret_error->text, sizeof(ret_error->text), "%.120s: %s", path,
+		       n == 0 ? "too large" : strerror(errno));
+	return n == 0 ? -EINVAL : -errno;
+}
+
+int psid_config_environment(struct psid_config *config, struct psid_config_error *ret_error)
+{
+	for (size_t i = 0; i < psid_n_settings; i++) {
+		const struct psid_setting *s = &psid_settings[i];
+		const char *value, *why;
+		char name[64];
+
+		psid_setting_variable(s, name, sizeof(name));
+		value = secure_getenv(name);
+		if (!value || !*value || s->parse(s, config, value, &why) == 0)
+			continue;
+		(void)snprintf(ret_error->text, sizeof(ret_error->text), "%s=%.60s: %s", name,
+			       value, why);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int psid_config_finish(struct psid_config *config, struct psid_config_error *ret_error)
+{
+	const char *wrong = psid_cluster_config_check(&config->cluster);
+	size_t size = sizeof(config->socket);
+	int n, r = 0;
+
+	if (wrong) {
+		(void)snprintf(ret_error->text, sizeof(ret_error->text), "%s", wrong);
+		return -EINVAL;
+	}
+	if (!config->runtime_dir[0])
+		r = wire_runtime_dir(config->system, config->runtime_dir, size);
+	if (r == 0 && !config->socket[0]) {
+		n = snprintf(config->socket, size, "%s/%s", config->runtime_dir, WIRE_SOCKET_NAME);
+		r = (size_t)n >= size ? -ENAMETOOLONG : 0;
+	}
+	if (r < 0)
+		(void)snprintf(ret_error->text, sizeof(ret_error->text),
+			       "the path of the socket is too long: %s/%s", config->runtime_dir,
+			       WIRE_SOCKET_NAME);
+	return r;
+}
+
+bool psid_config_allows(const struct psid_config *config, uid_t uid)
+{
+	if (config->n_users == 0)
+		return config->system || uid == geteuid() || uid == 0;
+	for (uint32_t i = 0; i < config->n_users; i++)
+		if (uid >= config->users[i].first && uid <= config->users[i].last)
+			return true;
+	return false;
+}

@@ -1,0 +1,392 @@
+/*
+ * Upgraded connections.
+ *
+ * Each of the two sides has a slot and holders: the process that was upgraded, and children that
+ * inherited it and said so (Adopt). A side ends when its last holder has closed it, or is gone; a
+ * side whose holders all died gets the mark SHM_DEAD in its slot, and whoever waits at the other
+ * side is woken. When both sides have ended the slots are freed. A psid that ends forgets them all, and leaves their
+ * memory as it is: they go on without it.
+ *
+ * A parent may close its copy, or die, before its child has told us that it exists. The side
+ * itself counts its holders (n_holders, raised before the fork): if it counts more than we know,
+ * it is kept as unclaimed until somebody adopts it, or the kernel says that nobody has its socket
+ * (doubt.c). That count is
+ * the side's own memory: a false one keeps only its own user's memory busy.
+ */
+#include "conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "bells.h"
+#include "cleanup.h"
+#include "doubt.h"
+#include "macros.h"
+#include "pair.h"
+#include "proof.h"
+#include "psid.h"
+#include "reaper.h"
+#include "upgrade.h"
+#include "user.h"
+
+struct psid_side *psid_side_other(const struct psid_side *side)
+{
+	struct psid_conn *conn = side->conn;
+
+	return side == &conn->sides[0] ? &conn->sides[1] : &conn->sides[0];
+}
+
+static struct psid_conn *find(const struct psid *psid, uint64_t id)
+{
+	struct psid_map_node *node = psid_map_find(&psid->conns, id);
+
+	return node ? CONTAINER_OF(node, struct psid_conn, by_id) : NULL;
+}
+
+struct psid_side *psid_side_find(const struct psid *psid, uint64_t cookie,
+				 const struct psid_user *user)
+{
+	struct psid_map_node *node = psid_map_find(&psid->cookies, cookie);
+	struct psid_side *found = NULL;
+
+	for (; node; node = psid_map_find_next(node)) {
+		struct psid_side *side = CONTAINER_OF(node, struct psid_side, by_cookie);
+
+		if (side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP &&
+		    (side->proven || (!found && side->user == user)))
+			found = side;
+	}
+	return found;
+}
+
+bool psid_conn_is_half(const struct psid_conn *conn)
+{
+	return !conn->sides[0].slab || !conn->sides[1].slab;
+}
+
+bool psid_conn_has_flow(const struct psid_hint *hint)
+{
+	struct psid_map_node *node = psid_map_find(&hint->client->psid->cookies, hint->cookie);
+
+	for (; node; node = psid_map_find_next(node)) {
+		const struct psid_side *side = CONTAINER_OF(node, struct psid_side, by_cookie);
+
+		if (side->n_holders > 0 && side->transport == hint->transport &&
+		    psid_tuple_equal(&side->tuple, &hint->tuple))
+			return true;
+	}
+	return false;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static void side_leave(struct psid_side *side, bool emptied)
+{
+	struct psid_conn *conn = side->conn;
+
+	if (!side->slab)
+		return;
+	psid_map_remove(&conn->psid->cookies, &side->by_cookie);
+	psid_slot_free(side, emptied);
+	(void)psid_user_unref(side->user);
+}
+
+static void conn_free(struct psid_conn *conn)
+{
+	bool emptied = !psid_conn_is_half(conn) && !conn->psid->stopping;
+
+	side_leave(&conn->sides[0], emptied);
+	side_leave(&conn->sides[1], emptied);
+	psid_doubt_forget(conn);
+	psid_map_remove(&conn->psid->conns, &conn->by_id);
+	free(conn);
+}
+
+/* Does the side count holders that we don't know? One that never got to work has none. */
+static bool counts_others(const struct psid_side *side)
+{
+	struct shm_side copy;
+
+	if (psid_slot_read(side->slab, side->slot, &copy) < 0)
+		return false;
+	return (copy.notice & SHM_RX_READY) && copy.n_holders > side->n_holders + side->n_lost;
+}
+
+/* Does it count fewer holders than we know? */
+static bool has_left(const struct psid_side *side)
+{
+	struct shm_side copy;
+
+	return psid_slot_read(side->slab, side->slot, &copy) == 0 &&
+	       copy.n_holders < side->n_holders + side->n_lost;
+}
+
+bool psid_side_is_held(const struct psid_side *side)
+{
+	/* The kernel finds a UDP socket by what it receives: it can't be asked about a sender. */
+	if (side->transport != PULC__WIRE__TRANSPORT__TRANSPORT_TCP)
+		return side->slab->pair != NULL;
+	return psid_proof_is_held(side->conn->psid, &side->tuple, side->cookie);
+}
+
+/* Nobody will use this side again. */
+static bool has_ended(const struct psid_side *side)
+{
+	return side->n_holders == 0 && !side->unclaimed;
+}
+
+void psid_conn_tidy(struct psid_conn *conn)
+{
+	if (has_ended(&conn->sides[0]) && has_ended(&conn->sides[1]))
+		conn_free(conn);
+}
+
+static void wake_other(struct psid_side *side)
+{
+	struct psid_side *other = psid_side_other(side);
+	struct psid_holder *holder;
+	struct shm_side copy;
+
+	if (!other->slab || psid_slot_read(other->slab, other->slot, &copy) < 0)
+		return;
+	LIST_FOREACH(holder, &other->holders, by_side)
+	psid_bell_wake_watchers(holder->client, &copy);
+}
+
+/* The holder is gone; lost: without a word. */
+static void leave(struct psid_holder *holder, bool lost)
+{
+	struct psid_side *side = holder->side;
+
+	psid_holder_free(holder);
+	side->n_lost += lost;
+	if (side->n_holders > 0)
+		return;
+	side->unclaimed = counts_others(side) && psid_side_is_held(side);
+	if (side->unclaimed)
+		psid_doubt(side->conn);
+	if (lost && !side->unclaimed && !side->conn->psid->stopping) {
+		psid_slot_mark_dead(side->slab, side->slot);
+		wake_other(side);
+	}
+	psid_conn_tidy(side->conn);
+}
+
+/* A client without a channel is one for the sake of what it holds only. */
+static void release(struct psid_holder *holder)
+{
+	struct psid_client *client = holder->client;
+
+	psid_holder_free(holder);
+	if (client->state == PSID_CLIENT_DETACHED && client->n_holdings == 0)
+		psid_doom(client);
+}
+
+void psid_side_end(struct psid_side *side)
+{
+	struct psid_conn *conn = side->conn;
+	struct psid_holder *holder;
+
+	while ((holder = LIST_FIRST(&side->holders)))
+		release(holder);
+	side->unclaimed = false;
+	psid_slot_mark_dead(side->slab, side->slot);
+	wake_other(side);
+	psid_conn_tidy(conn);
+}
+
+void psid_conns_doubt(struct psid_client *client)
+{
+	struct psid_holder *holder;
+
+	LIST_FOREACH(holder, &client->holdings, by_client)
+	psid_doubt(holder->side->conn);
+}
+
+void psid_conns_forget(struct psid_client *client)
+{
+	struct psid_holder *holder;
+
+	while ((holder = LIST_FIRST(&client->holdings)))
+		leave(holder, true);
+}
+
+/* ---- the beginning ------------------------------------------------------------------------- */
+
+int psid_side_enter(struct psid_side *side, uint64_t cookie)
+{
+	if (psid_map_insert(&side->conn->psid->cookies, &side->by_cookie, cookie) < 0)
+		return -ENOMEM;
+	side->cookie = cookie;
+	side->user = psid_user_ref(side->slab->user);
+	LIST_INIT(&side->holders);
+	return 0;
+}
+
+static int side_init(struct psid_conn *conn, unsigned i, const struct psid_hint *hint,
+		     struct psid_client *peer)
+{
+	struct psid_side *side = &conn->sides[i];
+	struct psid_pair *pair = psid_pair_get(hint->client, peer);
+	int r;
+
+	if (!pair)
+		return -ENOMEM;
+	r = psid_slot_new(pair, side);
+	if (r != 0)
+		return r;
+	side->conn = conn;
+	if (psid_side_enter(side, hint->cookie) < 0) {
+		psid_slot_free(side, true);
+		return -ENOMEM;
+	}
+	side->token = hint->token;
+	side->tuple = hint->tuple;
+	side->transport = hint->transport;
+	side->proven = true;
+	return 0;
+}
+
+static void side_deinit(struct psid_side *side)
+{
+	struct psid_holder *holder;
+
+	if (!side->slab)
+		return;
+	while ((holder = LIST_FIRST(&side->holders)))
+		psid_holder_free(holder);
+	side_leave(side, true);
+}
+
+static int conn_init(struct psid_conn *conn, const struct psid_hint *a, const struct psid_hint *b)
+{
+	int r;
+
+	r = side_init(conn, 0, a, b->client);
+	if (r != 0)
+		return r;
+	r = side_init(conn, 1, b, a->client);
+	if (r != 0)
+		return r;
+	r = psid_holder_new(&conn->sides[0], a->client);
+	if (r < 0)
+		return r;
+	r = psid_holder_new(&conn->sides[1], b->client);
+	if (r < 0)
+		return r;
+	conn->id = conn->psid->last_conn + 1;
+	return psid_map_insert(&conn->psid->conns, &conn->by_id, conn->id);
+}
+
+int psid_conn_new(const struct psid_hint *a, const struct psid_hint *b)
+{
+	struct psid *psid = a->client->psid;
+	struct psid_conn *conn = calloc(1, sizeof(*conn));
+	int r;
+
+	if (!conn)
+		return -ENOMEM;
+	conn->psid = psid;
+	r = conn_init(conn, a, b);
+	if (r == 0) {
+		r = psid_upgrade_send(conn);
+		if (r != 0)
+			psid_map_remove(&psid->conns, &conn->by_id);
+	}
+	if (r != 0) {
+		side_deinit(&conn->sides[0]);
+		side_deinit(&conn->sides[1]);
+		free(conn);
+		return r;
+	}
+	psid->last_conn++;
+	psid->counts.n_upgrades++;
+	return 0;
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+/* What the client holds of a connection; of both ends, the one that counts fewer holders by now. */
+static struct psid_holder *holder_of(struct psid_client *client, uint64_t id)
+{
+	struct psid_conn *conn = find(client->psid, id);
+	struct psid_holder *first, *second;
+
+	if (!conn)
+		return NULL;
+	first = psid_holder_find(&conn->sides[0], client);
+	second = psid_holder_find(&conn->sides[1], client);
+	if (!first || !second)
+		return first ? first : second;
+	return has_left(&conn->sides[0]) ? first : second;
+}
+
+int psid_conn_closed(struct psid_client *client, uint64_t id)
+{
+	struct psid_holder *holder = holder_of(client, id);
+
+	if (holder)
+		leave(holder, false);
+	return 0;
+}
+
+int psid_conn_note(struct psid_client *client, uint64_t id, Pulc__Wire__Reason reason)
+{
+	struct psid_holder *holder = holder_of(client, id);
+
+	if (holder)
+		holder->side->reason = reason;
+	return 0;
+}
+
+/*
+ * A process that has lost its channel, or has become another program by exec, is a client again:
+ * what the new one holds the old one does not.
+ */
+static void forget_forerunner(struct psid_side *side, const struct psid_client *client)
+{
+	struct psid_holder *holder;
+
+	LIST_FOREACH(holder, &side->holders, by_side)
+	if (holder->client != client && holder->client->pid == client->pid) {
+		release(holder);
+		return;
+	}
+}
+
+int psid_side_claim(struct psid_side *side, struct psid_client *client)
+{
+	int r;
+
+	if (psid_holder_find(side, client))
+		return 0;
+	r = psid_holder_new(side, client);
+	if (r < 0)
+		return r;
+	forget_forerunner(side, client);
+	side->unclaimed = false;
+	return 0;
+}
+
+int psid_conn_adopt(struct psid_client *client, const Pulc__Wire__Adopt *msg)
+{
+	struct psid_client *parent = psid_client_find(client->psid, msg->parent);
+
+	for (size_t i = 0; i < msg->n_conns; i++) {
+		struct psid_conn *conn = find(client->psid, msg->conns[i]);
+
+		for (unsigned k = 0; conn && k < 2; k++) {
+			struct psid_side *side = &conn->sides[k];
+
+			/*
+			 * Who does not say whose child he is gets the end that counts more than
+			 * we know.
+			 */
+			if (side->user == client->user &&
+			    (parent ? side->unclaimed || psid_holder_find(side, parent)
+				    : counts_others(side)))
+				(void)psid_side_claim(side, client);
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,145 @@
+/*
+ * The parent waits at a pipe: one byte, READY or TAKEN (another psid serves the socket), or its
+ * end (failure; the daemon has said why on the parent's stderr, which it keeps until it is
+ * ready).
+ *
+ * In the TAKEN case the other psid holds the lock but may not accept yet, so the parent knocks
+ * until it does, for USEC_KNOCK at most.
+ */
+#include "daemonize.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "log.h"
+#include "paths.h"
+
+#define USEC_KNOCK (5 * USEC_PER_SEC)
+#define USEC_BETWEEN_KNOCKS 10000
+
+#define READY 'r'
+#define TAKEN 't'
+
+static int ready_fd = -EBADF;
+static int log_fd = -EBADF;
+
+static bool accepts(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	CLEANUP_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	return fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+}
+
+static int wait_for_other(const struct psid_config *config)
+{
+	uint64_t nsec_end = nsec_now() + USEC_KNOCK * NSEC_PER_USEC;
+
+	while (!accepts(config->socket)) {
+		if (nsec_now() > nsec_end)
+			return -ETIMEDOUT;
+		(void)usleep(USEC_BETWEEN_KNOCKS);
+	}
+	return 1;
+}
+
+static int in_parent(const struct psid_config *config, int fd, pid_t child)
+{
+	char byte = 0;
+	ssize_t n;
+
+	do
+		n = read(fd, &byte, 1);
+	while (n < 0 && errno == EINTR);
+	(void)close_own(fd);
+	if (n == 1 && byte == READY)
+		return 1;
+	(void)waitpid(child, NULL, 0);
+	return n == 1 && byte == TAKEN ? wait_for_other(config) : -ECHILD;
+}
+
+/*
+ * The log is opened by name in a directory that is ours alone; psid_listener_open checks that
+ * again.
+ */
+static int open_log(const struct psid_config *config)
+{
+	char path[PSID_SIZE_PATH + 16];
+	char *slash;
+
+	(void)wire_runtime_dir_make(config->runtime_dir, config->system);
+	(void)snprintf(path, sizeof(path), "%s", config->socket);
+	slash = strrchr(path, '/');
+	(void)strcpy(slash + 1, "psid.log");
+	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static void into_background(const struct psid_config *config)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)setsid();
+	(void)!chdir("/");
+	(void)umask(077);
+	if (null >= 0) {
+		(void)dup2(null, STDIN_FILENO);
+		(void)dup2(null, STDOUT_FILENO);
+	}
+	(void)dup3(ready_fd, STDERR_FILENO + 1, O_CLOEXEC);
+	ready_fd = STDERR_FILENO + 1;
+	(void)close_range(STDERR_FILENO + 2, ~0u, 0);
+	log_fd = open_log(config);
+}
+
+int psid_daemonize(const struct psid_config *config)
+{
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0) {
+		(void)close_own(fds[1]);
+		return in_parent(config, fds[0], pid);
+	}
+	(void)close_own(fds[0]);
+	ready_fd = fds[1];
+	into_background(config);
+	return 0;
+}
+
+static void tell_parent(char byte)
+{
+	(void)!write(ready_fd, &byte, 1);
+	ready_fd = close_own(ready_fd);
+}
+
+void psid_daemon_ready(void)
+{
+	if (ready_fd < 0)
+		return;
+	(void)dup2(log_fd >= 0 ? log_fd : STDOUT_FILENO, STDERR_FILENO);
+	log_fd = close_own(log_fd);
+	tell_parent(READY);
+}
+
+int psid_daemon_status(int r)
+{
+	if (r == -EADDRINUSE && ready_fd >= 0)
+		tell_parent(TAKEN);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

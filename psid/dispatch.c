@@ -1,0 +1,197 @@
+/*
+ * The one table of what a client may say, in which role, and with how many descriptors.
+ * Everything else is nonsense and ends the client. Handlers get a decoded message that lives in
+ * one arena until they return; whatever a message says is checked by the handler that uses it.
+ *
+ * A handler answers 0, or -EBADMSG when the message made no sense. Descriptors are the
+ * dispatcher's again unless the handler has taken them by setting them to -EBADF.
+ */
+#include "dispatch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "admit.h"
+#include "attach.h"
+#include "bells.h"
+#include "client.h"
+#include "conn.h"
+#include "credit.h"
+#include "handover.h"
+#include "hint.h"
+#include "jobs.h"
+#include "log.h"
+#include "macros.h"
+#include "psid.h"
+#include "reaper.h"
+#include "report.h"
+#include "report_nodes.h"
+#include "return.h"
+
+#define SIZE_PROGRAM_MAX 64
+
+typedef int (*handler)(struct psid_client *client, const Pulc__Wire__FromClient *msg, int *fd);
+
+static const char *refusal_text(int reason)
+{
+	switch (reason) {
+	case PULC__WIRE__REASON__REASON_PROCESSES:
+		return "this node has as many processes as it may have (MaxProcesses)";
+	case PULC__WIRE__REASON__REASON_LIMIT_CLIENTS:
+		return "too many clients of this user (MaxClientsPerUser)";
+	case PULC__WIRE__REASON__REASON_LIMIT_AREAS:
+		return "too many areas of this user (MaxAreasPerUser)";
+	case PULC__WIRE__REASON__REASON_LIMIT_BYTES:
+		return "too much memory of this user, or of this node (MaxBytesPerUser, MaxBytes)";
+	case PULC__WIRE__REASON__REASON_DESCRIPTORS:
+		return "this psid has as many descriptors as it may have (LimitNOFILE)";
+	default:
+		return "no memory for this client";
+	}
+}
+
+static int hello(struct psid_client *client, const Pulc__Wire__FromClient *msg, int *fd)
+{
+	const Pulc__Wire__Hello *m = msg->hello;
+	char text[160];
+	int r;
+
+	(void)fd;
+	if (client->state != PSID_CLIENT_NEW || strlen(m->program) > SIZE_PROGRAM_MAX)
+		return -EBADMSG;
+	if (m->version != WIRE_VERSION ||
+	    (m->role == PULC__WIRE__ROLE__ROLE_PROCESS && m->layout != SHM_VERSION)) {
+		(void)snprintf(text, sizeof(text),
+			       "psid " PULC_VERSION
+			       " speaks protocol %u with memory layout %u, the "
+			       "client %u with %u: install the same version of both",
+			       WIRE_VERSION, SHM_VERSION, m->version, m->layout);
+		psid_client_refuse(client, PULC__WIRE__REASON__REASON_VERSION, text);
+		return 0;
+	}
+	if ((unsigned)m->role > PULC__WIRE__ROLE__ROLE_OWNER)
+		return -EBADMSG;
+	r = psid_client_attach(client, m);
+	if (r < 0)
+		r = r == -EMFILE ? PULC__WIRE__REASON__REASON_DESCRIPTORS
+				 : PULC__WIRE__REASON__REASON_NO_MEMORY;
+	if (r > 0)
+		psid_client_refuse(client, (Pulc__Wire__Reason)r, refusal_text(r));
+	return 0;
+}
+
+#define SERVE(name, call)                                                                          \
+	static int name(struct psid_client *client, const Pulc__Wire__FromClient *msg, int *fd)    \
+	{                                                                                          \
+		(void)msg;                                                                         \
+		(void)fd;                                                                          \
+		return (call);                                                                     \
+	}
+
+SERVE(hint, psid_hint_add(client, msg->hint))
+SERVE(socket_of, psid_handover_socket(client, msg->socket->token, fd))
+SERVE(drop, psid_hint_drop(client, msg->drop->token))
+SERVE(closed, psid_conn_closed(client, msg->closed->conn))
+SERVE(note, psid_conn_note(client, msg->note->conn, msg->note->reason))
+SERVE(adopt, psid_conn_adopt(client, msg->adopt))
+SERVE(bell, psid_bell_set(client, msg->bell->board, fd))
+SERVE(ring, psid_bell_forward(client, msg->ring))
+SERVE(announce, psid_bell_announce(client, msg->announce->board))
+SERVE(want_credit, psid_credit_want(client, msg->want_credit->size))
+SERVE(return_credit, psid_credit_return(client, msg->return_credit->size))
+SERVE(come_back, psid_return(client, msg->come_back, fd))
+SERVE(attach, psid_attach(client, msg->attach->token, fd))
+SERVE(status, psid_report_status(client))
+SERVE(sockets, psid_report_sockets(client))
+SERVE(clients, psid_report_clients(client))
+SERVE(stop, psid_report_stop(client))
+SERVE(nodes, psid_report_nodes(client))
+SERVE(drain, psid_report_drain(client, msg->drain))
+SERVE(submit, psid_jobs_submit(client, msg->submit, fd))
+SERVE(keep, psid_jobs_keep(client, msg->keep))
+SERVE(task_report, psid_jobs_report(client, msg->task_report))
+SERVE(jobs, psid_jobs_list(client))
+SERVE(tasks, psid_jobs_list_tasks(client, msg->tasks))
+SERVE(kill_job, psid_jobs_kill(client, msg->kill))
+
+enum who { NOBODY_YET, PROCESS, KEEPER, ANYBODY };
+
+#define BODY(kind) PULC__WIRE__FROM_CLIENT__BODY_##kind
+
+static const struct rule {
+	handler serve;
+	const char *name;
+	enum who who;
+	size_t n_fds;
+} rules[] = {
+	[BODY(HELLO)] = { hello, "Hello", NOBODY_YET, 0 },
+	[BODY(HINT)] = { hint, "Hint", PROCESS, 0 },
+	[BODY(SOCKET)] = { socket_of, "Socket", PROCESS, 1 },
+	[BODY(DROP)] = { drop, "Drop", PROCESS, 0 },
+	[BODY(CLOSED)] = { closed, "Closed", PROCESS, 0 },
+	[BODY(NOTE)] = { note, "Note", PROCESS, 0 },
+	[BODY(ADOPT)] = { adopt, "Adopt", PROCESS, 0 },
+	[BODY(BELL)] = { bell, "Bell", PROCESS, 1 },
+	[BODY(RING)] = { ring, "Ring", PROCESS, 0 },
+	[BODY(ANNOUNCE)] = { announce, "Announce", PROCESS, 0 },
+	[BODY(WANT_CREDIT)] = { want_credit, "WantCredit", PROCESS, 0 },
+	[BODY(RETURN_CREDIT)] = { return_credit, "ReturnCredit", PROCESS, 0 },
+	[BODY(COME_BACK)] = { come_back, "Return", PROCESS, 1 },
+	[BODY(ATTACH)] = { attach, "Attach", PROCESS, 1 },
+	[BODY(STATUS)] = { status, "StatusRequest", ANYBODY, 0 },
+	[BODY(SOCKETS)] = { sockets, "SocketsRequest", ANYBODY, 0 },
+	[BODY(CLIENTS)] = { clients, "ClientsRequest", ANYBODY, 0 },
+	[BODY(STOP)] = { stop, "StopRequest", ANYBODY, 0 },
+	[BODY(NODES)] = { nodes, "NodesRequest", ANYBODY, 0 },
+	[BODY(DRAIN)] = { drain, "DrainRequest", ANYBODY, 0 },
+	[BODY(SUBMIT)] = { submit, "Submit", ANYBODY, 1 },
+	[BODY(KEEP)] = { keep, "Keep", KEEPER, 0 },
+	[BODY(TASK_REPORT)] = { task_report, "TaskReport", KEEPER, 0 },
+	[BODY(JOBS)] = { jobs, "JobsRequest", ANYBODY, 0 },
+	[BODY(TASKS)] = { tasks, "TasksRequest", ANYBODY, 0 },
+	[BODY(KILL)] = { kill_job, "KillRequest", ANYBODY, 0 },
+};
+
+static bool may(const struct psid_client *client, const struct rule *rule)
+{
+	if (rule->who == NOBODY_YET)
+		return client->state == PSID_CLIENT_NEW;
+	return client->state == PSID_CLIENT_ATTACHED &&
+	       (rule->who == ANYBODY ||
+		client->role == (rule->who == PROCESS ? PULC__WIRE__ROLE__ROLE_PROCESS
+						      : PULC__WIRE__ROLE__ROLE_KEEPER));
+}
+
+static void serve(struct psid_client *client, const Pulc__Wire__FromClient *msg, int *fds,
+		  size_t n_fds)
+{
+	const struct rule *rule;
+
+	if ((size_t)msg->body_case >= ARRAY_SIZE(rules) || !rules[msg->body_case].serve) {
+		psid_client_malformed(client, "unknown message");
+		return;
+	}
+	rule = &rules[msg->body_case];
+	if (!may(client, rule) || n_fds != rule->n_fds || rule->serve(client, msg, fds) < 0)
+		psid_client_malformed(client, rule->name);
+}
+
+void psid_dispatch(struct psid_client *client, const uint8_t *buf, size_t len, const int *fds,
+		   size_t n_fds)
+{
+	static struct wire_arena arena;
+	int mine[WIRE_FDS_MAX];
+	Pulc__Wire__FromClient *msg;
+
+	memcpy(mine, fds, n_fds * sizeof(int));
+	wire_arena_init(&arena);
+	msg = pulc__wire__from_client__unpack(&arena.allocator, len, buf);
+	if (msg)
+		serve(client, msg, mine, n_fds);
+	else
+		psid_client_malformed(client, "not decodable");
+	for (size_t i = 0; i < n_fds; i++)
+		if (mine[i] >= 0)
+			(void)psid_close_foreign(client->psid, client->user, mine[i], NULL, NULL);
+}

@@ -1,0 +1,242 @@
+/*
+ * The cgroup of a job: <root>/<job> for its keeper, and in it `tasks` for all that the job starts.
+ *
+ * The root is a folder below our own cgroup (version 2, also where it is mounted beside version 1). No
+ * controller is switched on: the cgroup is there so that one write kills all that is in it. Where we may
+ * not make one there is none, and the process tree serves instead.
+ *
+ * Where another user's keeper must put tasks into it, folder and cgroup.procs are given to that user, and
+ * nothing else. A removal that fails because the dead are not buried yet is tried again. After a
+ * restart the folders that no keeper has claimed within MSEC_CLAIM are swept.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "client.h"
+#include "job.h"
+#include "log.h"
+#include "macros.h"
+#include "psid.h"
+#include "user.h"
+
+#define MSEC_CLAIM 10000
+#define MSEC_AGAIN 50
+#define FOLDER "job."
+
+/* ---- where --------------------------------------------------------------------------------- */
+
+/* Where version 2 is mounted: the fifth word of a line of mountinfo. Returns 0, -ENOENT. */
+static int find_mount(char *buf, size_t size)
+{
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+	char line[1024], at[512];
+	int r = -ENOENT;
+
+	if (!file)
+		return -errno;
+	while (r < 0 && fgets(line, sizeof(line), file))
+		if (strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s / %511s", at) == 1 &&
+		    (size_t)snprintf(buf, size, "%s", at) < size)
+			r = 0;
+	(void)fclose(file);
+	return r;
+}
+
+/* Our own cgroup of version 2: the line "0::/path". */
+static int find_own(char *buf, size_t size)
+{
+	FILE *file = fopen("/proc/self/cgroup", "re");
+	char line[512];
+	int r = -ENOENT;
+
+	if (!file)
+		return -errno;
+	while (r < 0 && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (strncmp(line, "0::/", 4) == 0 &&
+		    (size_t)snprintf(buf, size, "%s", line[4] ? line + 3 : "") < size)
+			r = 0;
+	}
+	(void)fclose(file);
+	return r;
+}
+
+/* One root for each run directory: psids of several users, or of tests, don't sweep each other's. */
+static unsigned hash(const char *text)
+{
+	unsigned h = 2166136261u;
+
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 16777619u;
+	return h;
+}
+
+static int make_root(struct psid *psid, char *root, size_t size)
+{
+	char mount[256], own[200];
+	int r;
+
+	r = find_mount(mount, sizeof(mount));
+	if (r == 0)
+		r = find_own(own, sizeof(own));
+	if (r < 0)
+		return r;
+	(void)snprintf(root, size, "%s%s/pulc.%08x", mount, own, hash(psid->config->socket));
+	if (mkdir(root, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	return access(root, W_OK) < 0 ? -errno : 0;
+}
+
+static void path_of(const struct psid_jobs *jobs, const char *id, const char *rest, char *buf,
+		    size_t size)
+{
+	(void)snprintf(buf, size, "%.500s/" FOLDER "%.80s%s", jobs->cgroup_root, id, rest);
+}
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+/* The user's keeper may put processes into it. */
+static int give(const char *path, uid_t uid)
+{
+	char procs[700];
+
+	if (uid == geteuid())
+		return 0;
+	(void)snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+	return chown(path, uid, (gid_t)-1) < 0 || chown(procs, uid, (gid_t)-1) < 0 ? -errno : 0;
+}
+
+static int make_folder(const char *path, uid_t uid, int *ret_fd)
+{
+	int r;
+
+	if (mkdir(path, 0755) < 0)
+		return -errno;
+	r = give(path, uid);
+	if (r < 0)
+		return r;
+	*ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+int psid_cgroup_make(struct psid_job *job, int *ret_keeper, int *ret_tasks)
+{
+	struct psid_jobs *jobs = job->psid->jobs;
+	CLEANUP_FD int keeper = -EBADF, tasks = -EBADF;
+	char path[640];
+	int r;
+
+	if (!jobs->cgroup_root[0])
+		return -ENOENT;
+	path_of(jobs, job->id, "", path, sizeof(path));
+	r = make_folder(path, job->user->uid, &keeper);
+	if (r < 0)
+		return r;
+	job->has_cgroup = true;
+	path_of(jobs, job->id, "/tasks", path, sizeof(path));
+	r = make_folder(path, job->user->uid, &tasks);
+	if (r < 0) {
+		psid_cgroup_remove(job);
+		job->has_cgroup = false;
+		return r;
+	}
+	*ret_keeper = TAKE_FD(keeper);
+	*ret_tasks = TAKE_FD(tasks);
+	return 0;
+}
+
+/* ---- removing ------------------------------------------------------------------------------ */
+
+static void kill_all(const char *path)
+{
+	char file[700];
+	CLEANUP_FD int fd = -EBADF;
+
+	(void)snprintf(file, sizeof(file), "%s/cgroup.kill", path);
+	fd = open(file, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, "1", 1);
+}
+
+/* Returns whether it is gone. */
+static bool remove_folders(const char *path)
+{
+	DIR *dir = opendir(path);
+	const struct dirent *entry;
+	char inner[900];
+
+	if (!dir)
+		return errno == ENOENT;
+	while ((entry = readdir(dir))) {
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+			continue;
+		(void)snprintf(inner, sizeof(inner), "%s/%s", path, entry->d_name);
+		(void)remove_folders(inner);
+	}
+	(void)closedir(dir);
+	return rmdir(path) == 0 || errno == ENOENT;
+}
+
+static void on_sweep(uv_timer_t *timer);
+
+void psid_cgroup_remove(struct psid_job *job)
+{
+	struct psid_jobs *jobs = job->psid->jobs;
+	char path[640];
+
+	path_of(jobs, job->id, "/tasks", path, sizeof(path));
+	(void)rmdir(path);
+	path_of(jobs, job->id, "", path, sizeof(path));
+	if (rmdir(path) == 0)
+		return;
+	kill_all(path);
+	if (!remove_folders(path) && uv_timer_get_due_in(&jobs->sweep) == 0)
+		(void)uv_timer_start(&jobs->sweep, on_sweep, MSEC_AGAIN, 0);
+}
+
+/* Everything that belongs to no job. */
+static void on_sweep(uv_timer_t *timer)
+{
+	struct psid_jobs *jobs = CONTAINER_OF(timer, struct psid_jobs, sweep);
+	DIR *dir = opendir(jobs->cgroup_root);
+	const struct dirent *entry;
+	bool left = false;
+	char path[640];
+
+	while (dir && (entry = readdir(dir))) {
+		const char *id = entry->d_name + strlen(FOLDER);
+
+		if (strncmp(entry->d_name, FOLDER, strlen(FOLDER)) != 0 ||
+		    psid_job_find(jobs->psid, id))
+			continue;
+		path_of(jobs, id, "", path, sizeof(path));
+		kill_all(path);
+		left |= !remove_folders(path);
+	}
+	if (dir)
+		(void)closedir(dir);
+	if (left)
+		(void)uv_timer_start(timer, on_sweep, MSEC_AGAIN, 0);
+}
+
+void psid_cgroups_start(struct psid *psid)
+{
+	struct psid_jobs *jobs = psid->jobs;
+	int r;
+
+	(void)uv_timer_init(&psid->loop, &jobs->sweep);
+	r = make_root(psid, jobs->cgroup_root, sizeof(jobs->cgroup_root));
+	if (r < 0) {
+		jobs->cgroup_root[0] = '\0';
+		psid_log(PSID_DEBUG, "jobs have no cgroup here: %s", strerror(-r));
+		return;
+	}
+	(void)uv_timer_start(&jobs->sweep, on_sweep, MSEC_CLAIM, 0);
+}

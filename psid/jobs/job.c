@@ -1,0 +1,235 @@
+/*
+ * The table of jobs, and the end of a job on this node.
+ *
+ * A job is here as long as its keeper lives; the keeper's pidfd tells of its end, whether we are its
+ * parent or have been restarted since. A keeper ends when all is over. When it was killed instead,
+ * what it kept is killed here: through the cgroup, or, without one, as our own adopted children.
+ */
+#include "job.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+
+#include "cleanup.h"
+#include "client.h"
+#include "clock.h"
+#include "jobs.h"
+#include "lifecycle.h"
+#include "macros.h"
+#include "paths.h"
+#include "psid.h"
+#include "user.h"
+
+/* FNV-1a; the map hashes it once more with its secret. */
+static uint64_t key_of(const char *id)
+{
+	uint64_t key = 14695981039346656037u;
+
+	for (; *id; id++)
+		key = (key ^ (unsigned char)*id) * 1099511628211u;
+	return key;
+}
+
+struct psid_job *psid_job_find(struct psid *psid, const char *id)
+{
+	struct psid_map_node *node = psid_map_find(&psid->jobs->by_id, key_of(id));
+
+	for (; node; node = psid_map_find_next(node)) {
+		struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
+
+		if (strcmp(job->id, id) == 0)
+			return job;
+	}
+	return NULL;
+}
+
+struct psid_job *psid_job_new(struct psid *psid, struct psid_user *user, const char *id)
+{
+	struct psid_job *job;
+
+	if (strlen(id) >= JOB_SIZE_ID || psid_job_find(psid, id))
+		return NULL;
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return NULL;
+	(void)strcpy(job->id, id);
+	if (psid_map_insert(&psid->jobs->by_id, &job->node, key_of(id)) < 0) {
+		free(job);
+		return NULL;
+	}
+	job->psid = psid;
+	job->user = psid_user_ref(user);
+	job->pidfd = -EBADF;
+	job->usec_started = nsec_now() / NSEC_PER_USEC;
+	return job;
+}
+
+static void on_keeper_exit(uv_poll_t *poll, int status, int events)
+{
+	(void)status;
+	(void)events;
+	psid_job_end(CONTAINER_OF(poll, struct psid_job, poll));
+}
+
+int psid_job_watch(struct psid_job *job, pid_t keeper, int pidfd, bool is_child)
+{
+	int r;
+
+	job->keeper = keeper;
+	job->pidfd = pidfd;
+	job->is_child = is_child;
+	r = uv_poll_init(&job->psid->loop, &job->poll, pidfd);
+	if (r < 0)
+		return r;
+	job->has_poll = true;
+	return uv_poll_start(&job->poll, UV_READABLE, on_keeper_exit);
+}
+
+uint32_t psid_job_n_running(const struct psid_job *job)
+{
+	uint32_t n = 0;
+
+	if (!job->tasks)
+		return job->n_tasks;
+	for (uint32_t i = 0; i < job->n_tasks; i++)
+		n += job->tasks[i].state != PULC__WIRE__TASK_STATE__TASK_ENDED;
+	return n;
+}
+
+void psid_job_set_program(struct psid_job *job, const char *name)
+{
+	(void)snprintf(job->program, sizeof(job->program), "%s", name);
+	for (char *p = job->program; *p; p++)
+		if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
+			*p = '?';
+}
+
+int job_why(struct job_why *why, int r, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(why->text, sizeof(why->text), format, args);
+	va_end(args);
+	return r;
+}
+
+void psid_jobs_count(struct psid *psid)
+{
+	struct psid_map_node *node = NULL;
+	uint32_t n_tasks = 0, n_cpus = 0;
+
+	while ((node = psid_map_next(&psid->jobs->by_id, node))) {
+		const struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
+		uint32_t n = psid_job_n_running(job);
+
+		n_tasks += n;
+		n_cpus += n * MAX(job->n_cpus, 1u);
+	}
+	psid_cluster_tasks(psid->cluster, n_tasks, n_cpus);
+}
+
+static void release(struct psid_job *job)
+{
+	(void)close_own(job->pidfd);
+	(void)psid_user_unref(job->user);
+	free(job->tasks);
+	free(job->places);
+	free(job->cpus);
+	free(job);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	release(CONTAINER_OF(handle, struct psid_job, poll));
+}
+
+/* Takes it out of the table; what still runs is not touched. */
+static void forget(struct psid_job *job)
+{
+	psid_map_remove(&job->psid->jobs->by_id, &job->node);
+	if (job->has_poll)
+		uv_close((uv_handle_t *)&job->poll, on_closed);
+	else
+		release(job);
+}
+
+void psid_job_end(struct psid_job *job)
+{
+	struct psid *psid = job->psid;
+
+	if (job->is_child)
+		(void)waitpid(job->keeper, NULL, WNOHANG);
+	if (job->has_cgroup)
+		psid_cgroup_remove(job);
+	else
+		psid_orphans_kill(job->psid);
+	forget(job);
+	psid_jobs_count(psid);
+}
+
+void psid_jobs_forget(struct psid_client *client)
+{
+	struct psid_map_node *node = NULL;
+
+	if (client->role != PULC__WIRE__ROLE__ROLE_KEEPER)
+		return;
+	while ((node = psid_map_next(&client->psid->jobs->by_id, node))) {
+		struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
+
+		if (job->client == client)
+			job->client = NULL;
+	}
+}
+
+/* ---- start and end of psid ----------------------------------------------------------------- */
+
+/* The memory is libuv's until the last of them is closed. */
+static void on_handle_closed(uv_handle_t *handle)
+{
+	struct psid_jobs *jobs = handle->data;
+
+	if (--jobs->n_handles > 0)
+		return;
+	psid_map_deinit(&jobs->by_id);
+	free(jobs);
+}
+
+int psid_jobs_start(struct psid *psid)
+{
+	struct psid_jobs *jobs = calloc(1, sizeof(*jobs));
+
+	if (!jobs)
+		return -ENOMEM;
+	psid->jobs = jobs;
+	jobs->psid = psid;
+	(void)snprintf(jobs->node, sizeof(jobs->node), "%s", psid_node_self(psid->cluster)->name);
+	psid_jobs_join(psid);
+	psid_cgroups_start(psid);
+	jobs->number_fd = -EBADF;
+	return psid_orphans_start(psid);
+}
+
+void psid_jobs_close(struct psid *psid)
+{
+	struct psid_jobs *jobs = psid->jobs;
+	struct psid_map_node *node;
+
+	while ((node = psid_map_next(&jobs->by_id, NULL)))
+		forget(CONTAINER_OF(node, struct psid_job, node));
+	(void)close_own(jobs->number_fd);
+	psid_processors_free(jobs->processors);
+	if (jobs->cgroup_root[0])
+		(void)rmdir(jobs->cgroup_root); /* stays if a job does */
+	psid_cluster_unwatch(&jobs->watch);
+	jobs->sigchld.data = jobs->sweep.data = jobs;
+	jobs->n_handles = 2;
+	uv_close((uv_handle_t *)&jobs->sigchld, on_handle_closed);
+	uv_close((uv_handle_t *)&jobs->sweep, on_handle_closed);
+	psid->jobs = NULL;
+}

@@ -1,0 +1,156 @@
+/* A job, or the part of it that runs on this node. */
+#ifndef PULC_PSID_JOB_H
+#define PULC_PSID_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "job.pb-c.h"
+#include "client.pb-c.h"
+#include "cluster.h"
+#include "loop.h"
+#include "map.h"
+
+#define JOB_SIZE_ID 80 /* "17@" and a node's name of up to 63 bytes */
+#define JOB_SIZE_NODE 64
+#define JOB_SIZE_PROGRAM 65
+#define JOB_N_TASKS_MAX 65536u
+
+struct psid;
+struct psid_processors;
+struct psid_client;
+struct psid_user;
+
+#define JOB_N_EARLY 64u /* failures of a launch kept until the head keeper is there */
+
+/* One line for people: why not. */
+struct job_why {
+	char text[200];
+};
+/* Fills it in and returns r. */
+int job_why(struct job_why *why, int r, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+struct job_task {
+	uint32_t rank, pid, code;
+	Pulc__Wire__TaskState state;
+};
+
+struct psid_job {
+	struct psid_map_node node; /* jobs->by_id, by the hash of its id */
+	struct psid *psid;
+	struct psid_user *user;
+	char id[JOB_SIZE_ID];
+	uint32_t number;
+	char program[JOB_SIZE_PROGRAM];
+	bool head; /* started from this node */
+	uint32_t n_ranks;
+	uint32_t n_cpus; /* of each task; 0: one, and not bound */
+	uint64_t usec_started;
+	uint64_t *places; /* head: the nodes of its places */
+	uint32_t n_places;
+	uint32_t early[JOB_N_EARLY]; /* launch.c */
+	uint32_t n_early;
+
+	/* On this node: */
+	uint32_t n_tasks;
+	struct job_task *tasks;
+	pid_t keeper;
+	int pidfd; /* the keeper's */
+	bool is_child, has_poll, released;
+	uv_poll_t poll;
+	struct psid_client *client; /* the keeper's; NULL: not there, or not yet */
+	bool has_cgroup;
+	uint32_t *
+		cpus; /* bind.c: what its tasks are bound to, positions in the order of processors */
+	size_t n_bound;
+};
+
+struct psid_jobs {
+	struct psid *psid;
+	struct psid_map by_id;
+	unsigned n_handles;   /* of libuv's, being closed */
+	uint32_t last_number; /* number.c */
+	int number_fd;
+	char node[JOB_SIZE_NODE]; /* this node's name */
+	char keeper[512];	  /* the program */
+
+	struct psid_cluster_watch watch;    /* launch.c */
+	struct psid_processors *processors; /* bind.c */
+
+	/* cgroup.c */
+	char cgroup_root[512]; /* "": there is none */
+	uv_timer_t sweep;
+	/* orphans.c */
+	uv_signal_t sigchld;
+};
+
+/* job.c: a new one in the table, without a keeper yet; NULL: no memory, or the id is taken. */
+struct psid_job *psid_job_new(struct psid *psid, struct psid_user *user, const char *id);
+struct psid_job *psid_job_find(struct psid *psid, const char *id);
+/* Watches the process of its keeper; takes pidfd. Returns 0, negative errno. */
+int psid_job_watch(struct psid_job *job, pid_t keeper, int pidfd, bool is_child);
+/* Its keeper is gone, or never was: nothing of it survives here. Frees it. */
+void psid_job_end(struct psid_job *job);
+uint32_t psid_job_n_running(const struct psid_job *job);
+
+/* number.c: the next job's, never used before by a psid of this run directory. */
+uint32_t psid_job_number(struct psid *psid);
+
+/*
+ * place.c: which ranks run where. Returns 0 with places to free by psid_places_free; negative errno with
+ * one line for people.
+ */
+int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,
+		   struct job_why *why);
+/* Tasks placed on this node have not started after all. */
+void psid_job_unplace(struct psid *psid, const char *name, size_t n_tasks, uint32_t n_cpus);
+void psid_places_free(Pulc__Job__Start *start);
+
+/* identity.c: who the client is, as the kernel says. Returns 0 with an identity to free, negative errno. */
+int psid_job_identity(const struct psid_client *client, Pulc__Job__Identity **ret_identity);
+void psid_identity_free(Pulc__Job__Identity *identity);
+
+/*
+ * bind.c: chooses processors for the tasks of this node, if they are to be bound, and writes them into
+ * start. Returns 0, negative errno. psid_bindings_free takes them out again.
+ */
+int psid_job_bind(struct psid_job *job, Pulc__Job__Start *start);
+void psid_bindings_free(Pulc__Job__Start *start);
+void psid_processors_free(struct psid_processors *processors);
+
+/* spawn.c: starts the keeper of a job. The descriptors stay the caller's. Returns 0, negative errno. */
+int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, int listen_fd);
+
+/*
+ * launch.c: key and address of a job on several nodes, into start; a job on this node alone gets neither.
+ * Returns 0, negative errno; psid_job_forget_launch frees what is there in any case.
+ */
+int psid_job_prepare_launch(struct psid *psid, Pulc__Job__Start *start, int *ret_listen_fd);
+void psid_job_forget_launch(Pulc__Job__Start *start);
+/* Has the keepers of the other places started. */
+void psid_job_launch(struct psid_job *job, const Pulc__Job__Start *start);
+/* The head keeper is there: it hears what has gone wrong before. */
+void psid_job_tell_early(struct psid_job *job);
+void psid_jobs_join(struct psid *psid);
+
+/* list.c: a signal for its tasks, or (0) their end, through its keeper. */
+void psid_job_signal(const struct psid_job *job, uint32_t signal);
+/* job.c: for tables and terminals: what is not printable becomes "?". */
+void psid_job_set_program(struct psid_job *job, const char *name);
+/* Tells the cluster how many tasks run here. */
+void psid_jobs_count(struct psid *psid);
+
+/* cgroup.c */
+void psid_cgroups_start(struct psid *psid);
+/* Makes the cgroup of a job. Returns 0 with a descriptor of the keeper's and one of the tasks'; negative errno. */
+int psid_cgroup_make(struct psid_job *job, int *ret_keeper, int *ret_tasks);
+/* Kills everything in it, and removes it, now or soon. */
+void psid_cgroup_remove(struct psid_job *job);
+
+/* orphans.c: who has lost keeper and cgroup comes to us, their subreaper. */
+int psid_orphans_start(struct psid *psid);
+void psid_orphans_kill(struct psid *psid);
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * What keepers report: themselves, and what has become of their tasks.
+ *
+ * A keeper that we have started says Keep once it runs; after a restart of psid the keepers of the one
+ * before come by themselves, and a job is in the table again. A keeper speaks for its own user only:
+ * what it says harms nobody else.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "client.h"
+#include "clock.h"
+#include "job.h"
+#include "jobs.h"
+#include "log.h"
+#include "macros.h"
+#include "psid.h"
+#include "user.h"
+
+static bool is_plain(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text <= ' ' || (unsigned char)*text >= 0x7f || *text == '/')
+			return false;
+	return true;
+}
+
+static bool is_sound(const Pulc__Wire__Keep *keep)
+{
+	size_t len = strlen(keep->job);
+
+	return len > 0 && len < JOB_SIZE_ID && keep->job[0] != '.' && is_plain(keep->job) &&
+	       strlen(keep->program) < JOB_SIZE_PROGRAM && keep->n_tasks <= JOB_N_TASKS_MAX;
+}
+
+/* A job of the psid before us. */
+static struct psid_job *take_back(struct psid_client *client, const Pulc__Wire__Keep *keep)
+{
+	struct psid_job *job = psid_job_new(client->psid, client->user, keep->job);
+	int pidfd;
+
+	if (!job)
+		return NULL;
+	job->number = keep->number;
+	job->head = keep->head;
+	job->n_tasks = keep->n_tasks;
+	job->n_ranks = keep->n_ranks;
+	job->usec_started -= keep->started_usec;
+	job->has_cgroup = client->psid->jobs->cgroup_root[0] != '\0';
+	job->n_cpus = keep->n_cpus;
+	psid_job_set_program(job, keep->program);
+	pidfd = fcntl(client->pidfd, F_DUPFD_CLOEXEC, 0);
+	if (pidfd < 0 || psid_job_watch(job, client->pid, pidfd, false) < 0) {
+		psid_job_end(job);
+		return NULL;
+	}
+	psid_log(PSID_INFO, "job %s (%s, uid %u) goes on", job->id, job->program, job->user->uid);
+	return job;
+}
+
+int psid_jobs_keep(struct psid_client *client, const Pulc__Wire__Keep *keep)
+{
+	struct psid_job *job;
+
+	if (!is_sound(keep))
+		return -EBADMSG;
+	job = psid_job_find(client->psid, keep->job);
+	if (!job)
+		job = take_back(client, keep);
+	if (!job)
+		return 0; /* it keeps its job without us */
+	if (job->user != client->user || job->keeper != client->pid || job->client)
+		return -EBADMSG;
+	job->client = client;
+	free(job->tasks);
+	job->tasks = calloc(job->n_tasks + 1, sizeof(*job->tasks));
+	psid_job_tell_early(job);
+	psid_jobs_count(client->psid);
+	return 0;
+}
+
+static struct psid_job *job_of(struct psid_client *client)
+{
+	struct psid_map_node *node = NULL;
+
+	while ((node = psid_map_next(&client->psid->jobs->by_id, node))) {
+		struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
+
+		if (job->client == client)
+			return job;
+	}
+	return NULL;
+}
+
+int psid_jobs_report(struct psid_client *client, const Pulc__Wire__TaskReport *report)
+{
+	struct psid_job *job = job_of(client);
+
+	if (!job || !job->tasks)
+		return 0;
+	for (size_t i = 0; i < report->n_tasks; i++) {
+		const Pulc__Wire__TaskEntry *entry = report->tasks[i];
+		struct job_task *task;
+
+		if (entry->local >= job->n_tasks)
+			return -EBADMSG;
+		task = &job->tasks[entry->local];
+		*task = (struct job_task){ .rank = entry->rank,
+					   .pid = entry->pid,
+					   .code = entry->code,
+					   .state = entry->state };
+	}
+	psid_jobs_count(client->psid);
+	return 0;
+}

@@ -1,0 +1,215 @@
+/*
+ * Placing: from what was asked for to a list of nodes with their ranks.
+ *
+ * A job gets no more tasks on a node than the node has cores for, unless it asks for more. What other
+ * jobs do there decides which nodes are taken, not whether: nodes are shared, and the news of what has
+ * just ended elsewhere is always a little late.
+ *
+ * Which nodes is the cluster's to say (cluster/place.h). Here names become nodes, and the tasks that
+ * were dealt out become places: a node's ranks in one run, so that neighbours talk through memory; but
+ * in turn, as dealt, for strategy `next`.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "cluster.h"
+#include "job.h"
+#include "macros.h"
+#include "place.h"
+#include "psid.h"
+
+static const struct psid_node *find_node(struct psid *psid, const char *name)
+{
+	if (strcmp(name, "localhost") == 0)
+		return psid_node_self(psid->cluster);
+	return psid_node_find_name(psid->cluster, name);
+}
+
+/* One that was named twice has the slots of both. */
+static void add_candidate(struct psid_placement *wanted, struct psid_candidate *list, uint64_t node,
+			  uint32_t slots)
+{
+	size_t i = 0;
+
+	while (i < wanted->n_candidates && list[i].node != node)
+		i++;
+	if (i == wanted->n_candidates)
+		list[wanted->n_candidates++] = (struct psid_candidate){ .node = node };
+	list[i].n_max += slots;
+}
+
+/* How many tasks a job may have there if nothing else is said. */
+static uint32_t room_of(const struct psid_node *node, const struct psid_placement *wanted)
+{
+	return node->n_cores / MAX(wanted->n_cpus, 1u);
+}
+
+static void take_all(struct psid *psid, struct psid_placement *wanted, struct psid_candidate *list,
+		     size_t n_max)
+{
+	const struct psid_node *node = NULL;
+
+	while ((node = psid_node_next(psid->cluster, node ? node->id : 0)) &&
+	       wanted->n_candidates < n_max)
+		if (node->state == PSID_NODE_ALIVE && !node->drained && room_of(node, wanted) > 0)
+			add_candidate(wanted, list, node->id, room_of(node, wanted));
+	wanted->candidates = list;
+}
+
+static int find_candidates(struct psid *psid, const Pulc__Wire__Submit *submit,
+			   struct psid_placement *wanted, struct psid_candidate *list,
+			   struct job_why *why)
+{
+	for (size_t i = 0; i < submit->n_hosts; i++) {
+		const Pulc__Wire__Host *host = submit->hosts[i];
+		const struct psid_node *node = find_node(psid, host->name);
+
+		if (!node)
+			return job_why(why, -EHOSTUNREACH, "no node named %.64s", host->name);
+		if (!psid_node_is_up(node))
+			return job_why(why, -EHOSTUNREACH, "node %.64s is %s", host->name,
+				       psid_node_state_name(node->state));
+		if (!host->slots && !submit->oversubscribe && room_of(node, wanted) == 0)
+			continue;
+		add_candidate(wanted, list, node->id,
+			      host->slots || submit->oversubscribe ? host->slots
+								   : room_of(node, wanted));
+	}
+	if (submit->n_hosts > 0)
+		wanted->candidates = list;
+	return 0;
+}
+
+static enum psid_strategy strategy_of(const Pulc__Wire__Submit *submit)
+{
+	switch (submit->strategy) {
+	case PULC__WIRE__STRATEGY__STRATEGY_NEXT:
+		return PSID_PLACE_NEXT;
+	case PULC__WIRE__STRATEGY__STRATEGY_NODE:
+		return PSID_PLACE_NODES;
+	default:
+		return PSID_PLACE_LEAST_LOADED;
+	}
+}
+
+/* ---- from nodes to places ------------------------------------------------------------------ */
+
+static Pulc__Job__Place *place_of(struct psid *psid, Pulc__Job__Start *start, uint64_t *ids,
+				  uint64_t id, uint32_t n_tasks)
+{
+	const struct psid_node *node;
+	Pulc__Job__Place *place;
+
+	for (size_t i = start->n_places; i-- > 0;)
+		if (ids[i] == id)
+			return start->places[i];
+	node = psid_node_find(psid->cluster, id);
+	place = calloc(1, sizeof(*place));
+	if (!node || !place) {
+		free(place);
+		return NULL;
+	}
+	pulc__job__place__init(place);
+	ids[start->n_places] = id;
+	start->places[start->n_places++] = place;
+	place->node = strdup(node->name);
+	place->ranks = calloc(n_tasks, sizeof(*place->ranks));
+	return place->node && place->ranks ? place : NULL;
+}
+
+/* Ranks in the order of places instead of in that of dealing. */
+static void number_in_runs(Pulc__Job__Start *start)
+{
+	uint32_t rank = 0;
+
+	for (size_t i = 0; i < start->n_places; i++) {
+		Pulc__Job__Place *place = start->places[i];
+
+		for (size_t j = 0; place && j < place->n_ranks; j++)
+			place->ranks[j] = rank++;
+	}
+}
+
+static int make_places(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,
+		       const uint64_t *nodes)
+{
+	CLEANUP_FREE uint64_t *ids = calloc(submit->n_tasks, sizeof(*ids));
+
+	start->places = calloc(submit->n_tasks, sizeof(*start->places));
+	if (!ids || !start->places)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < submit->n_tasks; i++) {
+		Pulc__Job__Place *place = place_of(psid, start, ids, nodes[i], submit->n_tasks);
+
+		if (!place)
+			return -ENOMEM;
+		place->ranks[place->n_ranks++] = i;
+	}
+	if (submit->strategy != PULC__WIRE__STRATEGY__STRATEGY_NEXT)
+		number_in_runs(start);
+	start->here = (uint32_t)start->n_places;
+	for (size_t i = 0; i < start->n_places; i++)
+		if (ids[i] == psid_node_self(psid->cluster)->id)
+			start->here = (uint32_t)i;
+	return 0;
+}
+
+static size_t count_nodes(struct psid *psid)
+{
+	const struct psid_node *node = NULL;
+	size_t n = 0;
+
+	while ((node = psid_node_next(psid->cluster, node ? node->id : 0)))
+		n++;
+	return n;
+}
+
+int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,
+		   struct job_why *why)
+{
+	size_t n_max = submit->n_hosts > 0 ? submit->n_hosts : count_nodes(psid);
+	CLEANUP_FREE struct psid_candidate *list = calloc(n_max + 1, sizeof(*list));
+	CLEANUP_FREE uint64_t *nodes = calloc(submit->n_tasks, sizeof(*nodes));
+	struct psid_placement wanted = { .strategy = strategy_of(submit),
+					 .n_tasks = submit->n_tasks,
+					 .n_cpus = submit->cpus_per_task,
+					 .n_per_node = submit->per_node,
+					 .oversubscribe = submit->oversubscribe };
+	int r;
+
+	if (!list || !nodes)
+		return -ENOMEM;
+	r = find_candidates(psid, submit, &wanted, list, why);
+	if (r < 0)
+		return r;
+	if (submit->n_hosts == 0 && !submit->oversubscribe)
+		take_all(psid, &wanted, list, n_max);
+	r = psid_place(psid->cluster, &wanted, nodes);
+	if (r == -ENOSPC)
+		return job_why(
+			why, r,
+			"there is no room for %u tasks now (pulcctl nodes shows what is used; "
+			"--oversubscribe lets tasks share cores)",
+			submit->n_tasks);
+	return r < 0 ? r : make_places(psid, submit, start, nodes);
+}
+
+void psid_job_unplace(struct psid *psid, const char *name, size_t n_tasks, uint32_t n_cpus)
+{
+	const struct psid_node *node = psid_node_find_name(psid->cluster, name);
+
+	for (size_t i = 0; node && i < n_tasks; i++)
+		psid_unplace(psid->cluster, node->id, n_cpus);
+}
+
+void psid_places_free(Pulc__Job__Start *start)
+{
+	for (size_t i = 0; i < start->n_places; i++)
+		pulc__job__place__free_unpacked(start->places[i], NULL);
+	free(start->places);
+	start->places = NULL;
+	start->n_places = 0;
+}

@@ -1,0 +1,142 @@
+/*
+ * A job begins: who asks, is it sound, where do its tasks go, and then a keeper.
+ *
+ * The owner's end of the channel is passed on to the head keeper unseen; everything else about the job
+ * (arguments, environment, output) is between those two. The answer is the job's name, or one line
+ * of why not.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "client.h"
+#include "job.h"
+#include "jobs.h"
+#include "log.h"
+#include "psid.h"
+#include "user.h"
+
+static void reply(struct psid_client *client, const char *id, const char *error)
+{
+	Pulc__Wire__SubmitReply submit = PULC__WIRE__SUBMIT_REPLY__INIT;
+	PSID_MESSAGE(msg, SUBMIT, submit) = &submit;
+
+	submit.job = (char *)id;
+	submit.error = (char *)error;
+	(void)psid_client_send(client, &msg, NULL, 0);
+}
+
+static bool is_sound(const Pulc__Wire__Submit *submit)
+{
+	return submit->n_tasks > 0 && submit->n_tasks <= JOB_N_TASKS_MAX &&
+	       submit->cpus_per_task <= 4096 && strlen(submit->program) < JOB_SIZE_PROGRAM;
+}
+
+static struct psid_job *make_job(struct psid_client *client, const Pulc__Wire__Submit *submit)
+{
+	struct psid *psid = client->psid;
+	uint32_t number = psid_job_number(psid);
+	char id[JOB_SIZE_ID];
+	struct psid_job *job;
+
+	(void)snprintf(id, sizeof(id), "%u@%s", number, psid->jobs->node);
+	job = psid_job_new(psid, client->user, id);
+	if (!job)
+		return NULL;
+	job->number = number;
+	job->head = true;
+	job->n_ranks = submit->n_tasks;
+	job->n_cpus = submit->cpus_per_task;
+	psid_job_set_program(job, submit->program);
+	return job;
+}
+
+/* Which nodes have a part in it: should one of them die, its head keeper is told. */
+static int remember_places(struct psid_job *job, const Pulc__Job__Start *start)
+{
+	job->places = calloc(start->n_places, sizeof(*job->places));
+	if (!job->places)
+		return -ENOMEM;
+	for (size_t i = 0; i < start->n_places; i++) {
+		const struct psid_node *node = psid_node_find_name(job->psid->cluster,
+								   start->places[i]->node);
+
+		job->places[job->n_places++] = node ? node->id : 0;
+	}
+	return 0;
+}
+
+static int begin(struct psid_job *job, Pulc__Job__Start *start, int owner_fd)
+{
+	CLEANUP_FD int listen_fd = -EBADF;
+	int r;
+
+	start->id = job->id;
+	start->number = job->number;
+	start->socket = (char *)job->psid->config->socket;
+	start->head = true;
+	if (start->here < start->n_places)
+		job->n_tasks = (uint32_t)start->places[start->here]->n_ranks;
+	r = remember_places(job, start);
+	if (r == 0)
+		r = psid_job_prepare_launch(job->psid, start, &listen_fd);
+	if (r == 0)
+		r = psid_job_spawn(job, start, owner_fd, listen_fd);
+	if (r == 0)
+		psid_job_launch(job, start);
+	return r;
+}
+
+static void take_back(struct psid *psid, const Pulc__Job__Start *start, uint32_t n_cpus)
+{
+	for (size_t i = 0; i < start->n_places; i++)
+		psid_job_unplace(psid, start->places[i]->node, start->places[i]->n_ranks, n_cpus);
+}
+
+static int submit_job(struct psid_client *client, const Pulc__Wire__Submit *submit, int owner_fd,
+		      struct job_why *why)
+{
+	Pulc__Job__Start start = PULC__JOB__START__INIT;
+	struct psid_job *job;
+	int r;
+
+	psid_jobs_count(client->psid); /* what has ended meanwhile makes room */
+	r = psid_job_identity(client, &start.identity);
+	if (r == 0)
+		r = psid_job_place(client->psid, submit, &start, why);
+	if (r == 0) {
+		job = make_job(client, submit);
+		r = job ? begin(job, &start, owner_fd) : -ENOMEM;
+		if (r == 0)
+			reply(client, job->id, "");
+		else if (job)
+			psid_job_end(job);
+		if (r < 0)
+			take_back(client->psid, &start, submit->cpus_per_task);
+		psid_jobs_count(client->psid);
+	}
+	psid_job_forget_launch(&start);
+	psid_places_free(&start);
+	psid_identity_free(start.identity);
+	return r;
+}
+
+int psid_jobs_submit(struct psid_client *client, const Pulc__Wire__Submit *submit, int *fd)
+{
+	CLEANUP_FD int owner_fd = -EBADF;
+	struct job_why why = { "" };
+	int r;
+
+	if (!is_sound(submit))
+		return -EBADMSG;
+	owner_fd = TAKE_FD(*fd);
+	r = submit_job(client, submit, owner_fd, &why);
+	if (r == 0)
+		return 0;
+	if (!why.text[0])
+		(void)job_why(&why, r, "the job can't be started: %s", strerror(-r));
+	reply(client, "", why.text);
+	return 0;
+}

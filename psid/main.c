@@ -1,0 +1,192 @@
+/*
+ * psid: options, and one psid from start to end.
+ *
+ * --daemonize returns when the socket accepts, or with what the daemon said and exit status 1. If
+ * another psid is there already that is what was wanted. The daemon itself keeps nothing of its
+ * parent's but the log, which goes to psid.log in the run directory.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "config.h"
+#include "daemonize.h"
+#include "log.h"
+#include "psid.h"
+
+struct options {
+	const char *config;
+	bool system;
+	bool daemonize;
+	bool check;
+};
+
+static const char help[] =
+	"Usage: psid [OPTION]...\n"
+	"The PULC daemon of this node: brings the two ends of local connections together.\n"
+	"\n"
+	"      --system         serve all users at /run/pulc (for root; default: serve this user)\n"
+	"      --config FILE    read settings from FILE\n"
+	"      --check-config   read the settings, say what is wrong with them, and exit\n"
+	"      --foreground     stay in the foreground (default)\n"
+	"      --daemonize      go to the background once clients can connect\n"
+	"      --help           show this and exit\n"
+	"      --version        show the version and exit\n"
+	"\n"
+	"Each setting of psid.conf(5), FooBar, can also be given as PULC_FOO_BAR in the "
+	"environment.\n";
+
+enum {
+	OPT_SYSTEM = 256,
+	OPT_CONFIG,
+	OPT_CHECK,
+	OPT_FOREGROUND,
+	OPT_DAEMONIZE,
+	OPT_HELP,
+	OPT_VERSION
+};
+
+static const struct option long_options[] = {
+	{ "system", no_argument, NULL, OPT_SYSTEM },
+	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "check-config", no_argument, NULL, OPT_CHECK },
+	{ "foreground", no_argument, NULL, OPT_FOREGROUND },
+	{ "daemonize", no_argument, NULL, OPT_DAEMONIZE },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ 0 },
+};
+
+/* Returns 0; 1: everything is said and done; -EINVAL. */
+static int parse_options(int argc, char **argv, struct options *options)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0)
+		switch (c) {
+		case OPT_SYSTEM:
+			options->system = true;
+			break;
+		case OPT_CONFIG:
+			options->config = optarg;
+			break;
+		case OPT_CHECK:
+			options->check = true;
+			break;
+		case OPT_FOREGROUND:
+			options->daemonize = false;
+			break;
+		case OPT_DAEMONIZE:
+			options->daemonize = true;
+			break;
+		case OPT_HELP:
+			(void)fputs(help, stdout);
+			return 1;
+		case OPT_VERSION:
+			(void)puts("psid " PULC_VERSION);
+			return 1;
+		default:
+			return -EINVAL;
+		}
+	if (optind == argc)
+		return 0;
+	(void)fprintf(stderr, "psid: unexpected argument: %s\n", argv[optind]);
+	return -EINVAL;
+}
+
+/* Where settings are if nobody says: a missing file is no error there. */
+static void default_file(bool system, char *buf, size_t size)
+{
+	const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+
+	if (system)
+		(void)snprintf(buf, size, "/etc/pulc/psid.conf");
+	else if (dir && dir[0] == '/')
+		(void)snprintf(buf, size, "%s/pulc/psid.conf", dir);
+	else
+		(void)snprintf(buf, size, "%s/.config/pulc/psid.conf", home ? home : "");
+}
+
+/* The file that was named must be there; the usual one need not, or be for us to read. */
+static int load_file(const struct options *options, struct psid_config *config,
+		     struct psid_config_error *ret_error)
+{
+	char path[512];
+	int r;
+
+	if (options->config) {
+		r = psid_config_read(config, options->config, ret_error);
+		if (r == -ENOENT)
+			(void)snprintf(ret_error->text, sizeof(ret_error->text),
+				       "%.120s: no such file", options->config);
+		return r;
+	}
+	default_file(options->system, path, sizeof(path));
+	r = psid_config_read(config, path, ret_error);
+	if (r == -EACCES)
+		psid_log(PSID_WARNING, "%s", ret_error->text);
+	return r == -EACCES || r == -ENOENT || r == -ENOTDIR ? 0 : r;
+}
+
+static int load(const struct options *options, struct psid_config *config)
+{
+	struct psid_config_error error;
+	int r;
+
+	psid_config_init(config, options->system);
+	r = load_file(options, config, &error);
+	if (r == 0)
+		r = psid_config_environment(config, &error);
+	if (r == 0)
+		r = psid_config_finish(config, &error);
+	if (r < 0)
+		psid_log(PSID_ERROR, "%s", error.text);
+	return r;
+}
+
+static int serve(const struct psid_config *config)
+{
+	static struct psid psid;
+	int r = psid_start(&psid, config);
+
+	if (r < 0)
+		return r;
+	psid_daemon_ready();
+	psid_run(&psid);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { 0 };
+	static struct psid_config config;
+	int r;
+
+	psid_log_init(PSID_INFO);
+	r = parse_options(argc, argv, &options);
+	if (r != 0)
+		return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	if (load(&options, &config) < 0)
+		return EXIT_FAILURE;
+	if (options.check) {
+		(void)puts("psid: the settings are good");
+		return EXIT_SUCCESS;
+	}
+	if (options.system && geteuid() != 0) {
+		psid_log(PSID_ERROR, "--system is for root");
+		return EXIT_FAILURE;
+	}
+	if (options.daemonize && (r = psid_daemonize(&config)) != 0)
+		return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	r = serve(&config);
+	if (r == -EADDRINUSE)
+		psid_log(options.daemonize ? PSID_DEBUG : PSID_ERROR, "another psid serves %s",
+			 config.socket);
+	return psid_daemon_status(r);
+}

@@ -1,0 +1,95 @@
+/* One psid: its loop and its tables. Each part belongs to the file named beside it. */
+#ifndef PULC_PSID_H
+#define PULC_PSID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "closer.h"
+#include "config.h"
+#include "deadline.h"
+#include "loop.h"
+#include "map.h"
+
+#define PSID_N_CONTROLS_USER 64u /* pulcctl and friends at a time, beside a user's processes */
+
+struct psid_client;
+struct psid_conn;
+struct psid_cluster;
+struct psid_jobs;
+struct psid_slab;
+
+struct psid_counts {
+	uint64_t n_upgrades;
+	uint64_t n_denied;
+	uint64_t n_malformed;
+	uint64_t n_rings;
+};
+
+struct psid {
+	uv_loop_t loop;
+	const struct psid_config *config;
+	struct psid_closer closer; /* closer.c */
+	struct psid_counts counts; /* report.c shows them */
+	uint64_t usec_started;
+	uint64_t netns;	       /* proof.c: cookie of our own network namespace */
+	int diag_fd;	       /* diag.c */
+	int route_fd;	       /* route.c */
+	uint64_t bell_context; /* bell.c */
+	int bell_fd;
+
+	/* listener.c */
+	int listen_fd, lock_fd;
+	uv_poll_t listen_poll;
+	uv_timer_t listen_pause;
+
+	/* client.c, reaper.c */
+	struct psid_map clients;
+	uint32_t last_client;
+	uint32_t n_processes;
+	struct psid_deadlines hellos, farewells;
+	TAILQ_HEAD(, psid_client) doomed;
+	uv_idle_t reaper;
+	uv_timer_t idle_exit; /* lifecycle.c, as the signals */
+	uv_signal_t sigint, sigterm;
+	bool stopping;
+
+	/* user.c */
+	struct psid_map users;
+	uint64_t size_bytes;
+	uint32_t n_areas;
+
+	/* hint.c, handover.c */
+	struct psid_map hints;
+	uint32_t n_hints;
+	struct psid_deadlines handovers;
+
+	/* witness.c */
+	struct psid_map witnesses;
+	struct psid_ear {
+		int fd;
+		uint16_t port;
+		uv_poll_t poll;
+	} ears[2];
+
+	struct psid_cluster *cluster; /* cluster/ */
+
+	/* conn.c, slab.c */
+	struct psid_map conns, cookies, slabs;
+	uint64_t last_conn, last_slab;
+	TAILQ_HEAD(, psid_conn) doubts; /* doubt.c */
+	size_t n_doubts;
+	uv_timer_t doubt_timer;
+
+	struct psid_jobs *jobs; /* jobs/ */
+};
+
+/* Prepares all parts, listens. Returns 0; negative errno, with a line in the log. */
+int psid_start(struct psid *psid, const struct psid_config *config);
+/* Runs until somebody stops it, then takes everything down. */
+void psid_run(struct psid *psid);
+/* Ends psid_run: clients are told, the socket goes away. Harmless when repeated. */
+void psid_stop(struct psid *psid);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * Clients end here and nowhere else: whoever finds out that one must go (its socket closed, its
+ * process exited, it sent nonsense, it does not read) only dooms it, so that no list changes
+ * under somebody who walks it.
+ *
+ * A doomed client waits N_ROUNDS turns of the loop. That gives a forked child's messages
+ * precedence: a child attaches and adopts its connections before it closes its copy of the
+ * parent's socket, so by the time that psid sees the parent's socket end, the child's messages
+ * lie in queues that the loop reads in these rounds (one to accept, one for Hello, one for
+ * Adopt). No time-out is involved.
+ *
+ * A process that lost only its socket keeps its connections until it exits: its rings work
+ * without us.
+ */
+#include "reaper.h"
+
+#include "macros.h"
+#include "psid.h"
+
+#define N_ROUNDS 4u
+
+static void reap(struct psid_client *client)
+{
+	psid_client_detach(client);
+	if (client->exited || client->n_holdings == 0)
+		psid_client_free(client);
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+	struct psid *psid = CONTAINER_OF(idle, struct psid, reaper);
+	struct psid_client *client = TAILQ_FIRST(&psid->doomed), *next;
+
+	for (; client; client = next) {
+		next = TAILQ_NEXT(client, doomed_link);
+		if (--client->n_rounds > 0)
+			continue;
+		TAILQ_REMOVE(&psid->doomed, client, doomed_link);
+		reap(client);
+	}
+	if (TAILQ_EMPTY(&psid->doomed))
+		(void)uv_idle_stop(idle);
+}
+
+int psid_reaper_start(struct psid *psid)
+{
+	TAILQ_INIT(&psid->doomed);
+	return uv_idle_init(&psid->loop, &psid->reaper);
+}
+
+void psid_reaper_close(struct psid *psid)
+{
+	uv_close((uv_handle_t *)&psid->reaper, NULL);
+}
+
+void psid_doom(struct psid_client *client)
+{
+	struct psid *psid = client->psid;
+
+	if (psid_is_doomed(client))
+		return;
+	client->n_rounds = N_ROUNDS;
+	TAILQ_INSERT_TAIL(&psid->doomed, client, doomed_link);
+	if (client->fd >= 0)
+		(void)uv_poll_stop(&client->poll);
+	(void)uv_idle_start(&psid->reaper, on_idle);
+}
+
+bool psid_is_doomed(const struct psid_client *client)
+{
+	return client->n_rounds > 0;
+}

@@ -1,0 +1,134 @@
+/*
+ * The report of the cluster: every node that this psid knows, in the order of their names' ids, as
+ * it knows them. The load that is shown is the one that placement goes by (cluster/place.c).
+ */
+#include "report_nodes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "batch.h"
+#include "client.h"
+#include "cluster.h"
+#include "macros.h"
+#include "peer.h"
+#include "place.h"
+#include "psid.h"
+#include "user.h"
+
+static void send_nodes(struct psid_client *client, ProtobufCMessage **entries, size_t n, bool more)
+{
+	Pulc__Wire__NodesReply reply = PULC__WIRE__NODES_REPLY__INIT;
+	PSID_MESSAGE(msg, NODES, nodes) = &reply;
+
+	reply.nodes = (Pulc__Wire__NodeEntry **)entries;
+	reply.n_nodes = n;
+	reply.more = more;
+	reply.cluster = (char *)psid_cluster_name(client->psid->cluster);
+	(void)psid_client_send(client, &msg, NULL, 0);
+}
+
+static const char *path_to(const struct psid_cluster *cluster, const struct psid_node *node)
+{
+	if (node == psid_node_self(cluster))
+		return "local";
+	return psid_peer_is_connected(cluster, node->id) ? "tls" : "none";
+}
+
+static void fill_load(const struct psid_cluster *cluster, const struct psid_node *node,
+		      Pulc__Wire__NodeEntry *ret_entry)
+{
+	const struct psid_load *load = &node->load;
+
+	ret_entry->cores = node->n_cores;
+	ret_entry->centi_load = psid_place_load(node);
+	ret_entry->n_tasks = load->n_tasks;
+	ret_entry->n_cpus = load->n_cpus;
+	ret_entry->n_cpus_placed = psid_place_unseen(node);
+	ret_entry->mib_memory = node->mib_memory;
+	ret_entry->percent_memory = load->percent_memory;
+	ret_entry->percent_stall_cpu = load->percent_stall[0];
+	ret_entry->percent_stall_memory = load->percent_stall[1];
+	ret_entry->percent_stall_io = load->percent_stall[2];
+	ret_entry->age_usec = load->number ? psid_node_usec_age(cluster, node) : 0;
+}
+
+/* version: of 16 bytes, as long as the entry lives. */
+static void fill_node(const struct psid_cluster *cluster, const struct psid_node *node,
+		      char *version, Pulc__Wire__NodeEntry *ret_entry)
+{
+	pulc__wire__node_entry__init(ret_entry);
+	(void)snprintf(version, 16, "%u.%u.%u", node->version.major, node->version.minor,
+		       node->version.patch);
+	ret_entry->name = node->name;
+	ret_entry->state = (char *)psid_node_state_name(node->state);
+	ret_entry->drained = node->drained;
+	ret_entry->self = node == psid_node_self(cluster);
+	ret_entry->addr = (ProtobufCBinaryData){ sizeof(node->address.ip),
+						 (uint8_t *)node->address.ip };
+	ret_entry->port = node->address.port;
+	ret_entry->version = node->state == PSID_NODE_UNKNOWN ? (char *)"" : version;
+	ret_entry->path = (char *)path_to(cluster, node);
+	ret_entry->since_usec = psid_node_usec_since(node);
+	ret_entry->id = node->id;
+	ret_entry->life_msec = node->life;
+	ret_entry->incarnation = node->incarnation;
+	fill_load(cluster, node, ret_entry);
+}
+
+int psid_report_nodes(struct psid_client *client)
+{
+	static char versions[PSID_N_BATCH + 1][16]; /* of those in the batch, and the next */
+	const struct psid_cluster *cluster = client->psid->cluster;
+	const struct psid_node *node = NULL;
+	struct psid_batch batch;
+	size_t n = 0;
+
+	if (!psid_outbox_is_empty(&client->outbox))
+		return -EBADMSG;
+	psid_cluster_sample(client->psid->cluster);
+	psid_batch_init(&batch, client, send_nodes);
+	while ((node = psid_node_next(cluster, node ? node->id : 0))) {
+		Pulc__Wire__NodeEntry entry;
+
+		fill_node(cluster, node, versions[n++ % ARRAY_SIZE(versions)], &entry);
+		psid_batch_add(&batch, &entry.base, sizeof(entry));
+	}
+	psid_batch_end(&batch);
+	return 0;
+}
+
+/* ---- drain ---------------------------------------------------------------------------------- */
+
+static const char *drain(struct psid_cluster *cluster, const char *name, bool drained)
+{
+	const struct psid_node *node = psid_node_find_name(cluster, name);
+
+	if (!name[0])
+		node = psid_node_self(cluster);
+	if (!node)
+		return "no node of that name";
+	if (node == psid_node_self(cluster)) {
+		psid_cluster_drain(cluster, drained);
+		return "";
+	}
+	return psid_cluster_drain_other(cluster, node->id, drained) < 0
+		       ? "that node is not there now"
+		       : "";
+}
+
+int psid_report_drain(struct psid_client *client, const Pulc__Wire__DrainRequest *request)
+{
+	Pulc__Wire__DrainReply reply = PULC__WIRE__DRAIN_REPLY__INIT;
+	PSID_MESSAGE(msg, DRAIN, drain) = &reply;
+
+	if (client->user->uid != 0 && client->user->uid != geteuid()) {
+		psid_client_refuse(client, PULC__WIRE__REASON__REASON_USER,
+				   "only the owner of this psid and root may drain a node");
+		return 0;
+	}
+	reply.error = (char *)drain(client->psid->cluster, request->node, request->drained);
+	(void)psid_client_send(client, &msg, NULL, 0);
+	return 0;
+}

@@ -1,0 +1,204 @@
+/*
+ * `pulcctl sockets`: every end of every connection that psid knows of, upgraded or only hinted.
+ *
+ * What is said about rings is read from the slots, which their owners can write as they like: it
+ * is shown, bounded so that it makes sense as a number, and used for nothing.
+ *
+ * Path: "rings" when at least one direction has moved and none has moved back (a direction in
+ * which nothing was sent yet never moves), "switching" when none has moved, "kernel" when all
+ * that moved has moved back, "mixed" when one direction has and the other has not.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "batch.h"
+#include "conn.h"
+#include "macros.h"
+#include "psid.h"
+#include "report.h"
+#include "user.h"
+
+struct entry {
+	Pulc__Wire__SocketEntry wire; /* first: the batch sends it */
+	Pulc__Wire__Tuple tuple;
+};
+
+static_assert(sizeof(struct entry) <= PSID_SIZE_ENTRY, "a batch holds it");
+
+static const char *path_of(uint32_t mode, uint32_t peer_mode)
+{
+	bool ring = mode == SHM_TX_RING || peer_mode == SHM_TX_RING;
+	bool ended = mode == SHM_TX_ENDED || peer_mode == SHM_TX_ENDED;
+
+	if (ended)
+		return ring ? "mixed" : "kernel";
+	return ring ? "rings" : "switching";
+}
+
+static uint64_t ring_size(const struct psid_slab *slab, const struct shm_side *side)
+{
+	uint32_t ring = 0;
+
+	if (side->tx_mode != SHM_TX_RING)
+		return 0;
+	for (uint32_t i = 1; i < SHM_N_RINGS; i++)
+		if (side->ring_at[i] != SHM_NOT_BEGUN)
+			ring = i;
+	return slab->size_ring[ring];
+}
+
+/* Bytes between a head and a tail, read at different moments from memory that lies. */
+static uint64_t fill(uint64_t head, uint64_t tail, uint64_t max)
+{
+	uint64_t n = head - tail;
+
+	return n > INT64_MAX ? 0 : MIN(n, max);
+}
+
+static bool any_watch(const _Atomic uint64_t *watches)
+{
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++)
+		if (watches[i])
+			return true;
+	return false;
+}
+
+static const char *waiter_of(const struct shm_side *side)
+{
+	bool receiver = any_watch(side->rx_watch), sender = any_watch(side->tx_watch);
+
+	if (receiver && sender)
+		return "both";
+	return receiver ? "receiver" : sender ? "sender" : "";
+}
+
+static void fill_rings(struct psid_side *side, Pulc__Wire__SocketEntry *entry)
+{
+	struct psid_side *other = psid_side_other(side);
+	uint64_t size_all = 0;
+	struct shm_side own, peer = { 0 };
+
+	if (psid_slot_read(side->slab, side->slot, &own) < 0 ||
+	    (other->slab && psid_slot_read(other->slab, other->slot, &peer) < 0))
+		return;
+	for (uint32_t i = 0; i < SHM_N_RINGS; i++)
+		size_all += side->slab->size_ring[i];
+	entry->path = (char *)path_of(own.tx_mode, peer.tx_mode);
+	entry->size_sent = own.head;
+	entry->size_received = own.tail;
+	entry->size_ring_send = ring_size(side->slab, &own);
+	if (other->slab) { /* else its holder has not come back to this psid */
+		entry->fill_send = fill(own.head, peer.tail, size_all);
+		entry->fill_receive = fill(peer.head, own.tail, size_all);
+		entry->size_ring_receive = ring_size(other->slab, &peer);
+	}
+	entry->size_sent_kernel = own.tx_mode == SHM_TX_KERNEL ? 0 : own.kernel_at;
+	entry->waiter = (char *)waiter_of(&own);
+	if (!entry->reason && own.tx_mode == SHM_TX_ENDED)
+		entry->reason = PULC__WIRE__REASON__REASON_GAVE_BACK;
+}
+
+static void fill_holder(const struct psid_side *side, Pulc__Wire__SocketEntry *entry)
+{
+	const struct psid_holder *holder = LIST_FIRST(&side->holders);
+
+	entry->n_holders = side->n_holders;
+	if (!holder)
+		return;
+	entry->client = holder->client->id;
+	entry->pid = (uint32_t)holder->client->pid;
+	entry->program = (char *)holder->client->program;
+}
+
+/* Points the copy in the batch to its own tuple. */
+static void add(struct psid_batch *batch, struct entry *entry, const struct psid_tuple *tuple)
+{
+	struct entry *copy;
+
+	psid_tuple_write(tuple, &entry->tuple);
+	psid_batch_add(batch, &entry->wire.base, sizeof(*entry));
+	copy = (struct entry *)batch->pointers[batch->n - 1];
+	copy->wire.tuple = &copy->tuple;
+}
+
+static void add_side(struct psid_batch *batch, struct psid_side *side)
+{
+	const struct psid_holder *peer = LIST_FIRST(&psid_side_other(side)->holders);
+	struct entry entry;
+
+	pulc__wire__socket_entry__init(&entry.wire);
+	entry.wire.conn = side->conn->id;
+	entry.wire.uid = side->user->uid;
+	entry.wire.reason = side->reason;
+	entry.wire.transport = side->transport;
+	entry.wire.peer_pid = peer ? (uint32_t)peer->client->pid : 0;
+	fill_holder(side, &entry.wire);
+	fill_rings(side, &entry.wire);
+	add(batch, &entry, &side->tuple);
+}
+
+static void add_hint(struct psid_batch *batch, const struct psid_hint *hint)
+{
+	struct entry entry;
+
+	pulc__wire__socket_entry__init(&entry.wire);
+	entry.wire.client = hint->client->id;
+	entry.wire.pid = (uint32_t)hint->client->pid;
+	entry.wire.uid = hint->client->user->uid;
+	entry.wire.program = hint->client->program;
+	entry.wire.path = "kernel";
+	entry.wire.reason = hint->reason;
+	entry.wire.transport = hint->transport;
+	entry.wire.n_holders = 1;
+	add(batch, &entry, &hint->tuple);
+}
+
+static void add_hints(struct psid_batch *batch, const struct psid_client *of)
+{
+	const struct psid_hint *hint;
+
+	TAILQ_FOREACH(hint, &of->waiting, link)
+	add_hint(batch, hint);
+	TAILQ_FOREACH(hint, &of->shown, link)
+	add_hint(batch, hint);
+}
+
+static void add_conn(struct psid_batch *batch, struct psid_conn *conn)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (conn->sides[i].slab && psid_may_see(batch->client, conn->sides[i].user->uid))
+			add_side(batch, &conn->sides[i]);
+}
+
+static void send_sockets(struct psid_client *client, ProtobufCMessage **entries, size_t n,
+			 bool more)
+{
+	Pulc__Wire__SocketsReply reply = PULC__WIRE__SOCKETS_REPLY__INIT;
+	PSID_MESSAGE(msg, SOCKETS, sockets) = &reply;
+
+	reply.sockets = (Pulc__Wire__SocketEntry **)entries;
+	reply.n_sockets = n;
+	reply.more = more;
+	(void)psid_client_send(client, &msg, NULL, 0);
+}
+
+int psid_report_sockets(struct psid_client *client)
+{
+	const struct psid *psid = client->psid;
+	struct psid_map_node *node = NULL;
+	struct psid_batch batch;
+
+	if (!psid_outbox_is_empty(&client->outbox))
+		return -EBADMSG;
+	psid_batch_init(&batch, client, send_sockets);
+	while ((node = psid_map_next(&psid->conns, node)))
+		add_conn(&batch, CONTAINER_OF(node, struct psid_conn, by_id));
+	for (node = NULL; (node = psid_map_next(&psid->clients, node));) {
+		const struct psid_client *of = CONTAINER_OF(node, struct psid_client, node);
+
+		if (psid_may_see(client, of->user->uid))
+			add_hints(&batch, of);
+	}
+	psid_batch_end(&batch);
+	return 0;
+}

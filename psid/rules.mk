@@ -1,0 +1,14 @@
+# psid: the daemon of a node.
+PSID_SRC := $(wildcard psid/*.c psid/cluster/*.c psid/jobs/*.c)
+PSID_OBJ = $(call objects,$(PSID_SRC) $(SHM_SRC)) $(JOB_OBJ) $(WIRE_OBJ) $(PEER_OBJ)
+PSID_LIBS := -lhwloc -luv -lsystemd -lprotobuf-c -lssl -lcrypto -pthread
+ALL += $(B)/bin/psid
+
+$(B)/bin/psid: $$(PSID_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) $(PSID_LIBS)
+
+# Its tests talk to a real psid through fake clients.
+PSID_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/psid_*.c \
+	tests/hostile/psid_*.c tests/hostile/client_*.c tests/unit/stream_*.c))
+$(PSID_TESTS): $$(call objects,$$(wildcard tests/psid/*.c)) | $(B)/bin/psid

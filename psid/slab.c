@@ -1,0 +1,351 @@
+/*
+ * A slab is a sparse, sealed memfd of n slots for one ordered pair (owner, peer); shm/layout.h
+ * tells what is inside. The owner gets it read-write, the peer read-only, each once.
+ *
+ * psid allocates what every connection needs from its first byte on, the control page and the
+ * first ring, when it hands a slot out: that is where a lack of memory shows, while staying on
+ * the kernel is still possible. Larger rings are allocated by their owner on credit.
+ *
+ * A slot is used again only when both sides are done with it; by then its pages have been given
+ * back, so whoever gets it next sees zeroes. psid maps no slab and trusts nothing that it reads
+ * from one.
+ */
+#include "slab.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "client.h"
+#include "conn.h"
+#include "descriptors.h"
+#include "geometry.h"
+#include "macros.h"
+#include "memory.h"
+#include "pair.h"
+#include "psid.h"
+#include "user.h"
+
+static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "psid_slot_mark_dead writes the low byte");
+
+static uint64_t size_ring_pages(const struct psid_slab *slab, uint32_t ring)
+{
+	return ALIGN_UP((uint64_t)slab->size_ring[ring], SHM_PAGE);
+}
+
+/* Allocated with every slot. */
+static uint64_t size_first(const struct psid_slab *slab)
+{
+	return SHM_PAGE + size_ring_pages(slab, 0);
+}
+
+static uint64_t slot_at(const struct psid_slab *slab, uint32_t slot)
+{
+	return SHM_PAGE + slot * slab->size_slot;
+}
+
+static void set_geometry(struct psid_slab *slab, const struct psid_config *config)
+{
+	slab->n_slots = config->n_slots;
+	slab->size_slot = SHM_PAGE;
+	for (uint32_t i = 0; i < SHM_N_RINGS; i++) {
+		slab->size_ring[i] = config->size_ring[i];
+		slab->size_slot += size_ring_pages(slab, i);
+	}
+	slab->size = SHM_PAGE + slab->n_slots * slab->size_slot;
+}
+
+static int make_memory(struct psid_slab *slab)
+{
+	struct shm_slab header = {
+		.magic = SHM_MAGIC_SLAB,
+		.version = SHM_VERSION,
+		.n_slots = slab->n_slots,
+		.size = slab->size,
+		.size_slot = slab->size_slot,
+	};
+
+	memcpy(header.size_ring, slab->size_ring, sizeof(header.size_ring));
+	return psid_memory_new("pulc-slab", slab->size, &header, sizeof(header), &slab->fd);
+}
+
+static void slab_free(struct psid_slab *slab)
+{
+	if (slab->pair) {
+		psid_pair_slab_gone(slab->pair, slab);
+		LIST_REMOVE(slab, link);
+	}
+	psid_map_remove(&slab->psid->slabs, &slab->by_ino);
+	psid_user_give_bytes(slab->user, SHM_PAGE);
+	psid_user_give_area(slab->user);
+	(void)psid_user_unref(slab->user);
+	(void)close_own(slab->fd);
+	free(slab->sides);
+	free(slab);
+}
+
+/* On the user's account. Returns 0; the Reason (positive) of a refusal; negative errno. */
+static int slab_make(struct psid *psid, struct psid_user *user, struct psid_slab **ret_slab)
+{
+	struct psid_slab *slab;
+	int r;
+
+	r = psid_user_take_area(user);
+	if (r != 0)
+		return r;
+	r = psid_user_take_bytes(user, SHM_PAGE);
+	if (r != 0) {
+		psid_user_give_area(user);
+		return r;
+	}
+	slab = calloc(1, sizeof(*slab));
+	if (!slab) {
+		psid_user_give_bytes(user, SHM_PAGE);
+		psid_user_give_area(user);
+		return -ENOMEM;
+	}
+	slab->psid = psid;
+	slab->user = psid_user_ref(user);
+	slab->fd = -EBADF;
+	*ret_slab = slab;
+	return 0;
+}
+
+/* Undoes slab_make. */
+static void slab_unmake(struct psid_slab *slab)
+{
+	psid_user_give_bytes(slab->user, SHM_PAGE);
+	psid_user_give_area(slab->user);
+	(void)psid_user_unref(slab->user);
+	(void)close_own(slab->fd);
+	free(slab->sides);
+	free(slab);
+}
+
+/* Its memory is there: enters it into the tables. */
+static int slab_enter(struct psid_slab *slab, uint64_t ino)
+{
+	slab->sides = calloc(slab->n_slots, sizeof(struct psid_side *));
+	if (!slab->sides || psid_map_insert(&slab->psid->slabs, &slab->by_ino, ino) < 0)
+		return -ENOMEM;
+	slab->id = ++slab->psid->last_slab;
+	return 0;
+}
+
+static int slab_new(struct psid_pair *pair, struct psid_slab **ret_slab)
+{
+	struct psid *psid = pair->owner->psid;
+	struct psid_slab *slab;
+	uint64_t ino, size;
+	int r;
+
+	r = slab_make(psid, pair->owner->user, &slab);
+	if (r != 0)
+		return r;
+	set_geometry(slab, psid->config);
+	r = make_memory(slab);
+	if (r == 0)
+		r = psid_memory_check(slab->fd, &ino, &size);
+	if (r == 0)
+		r = slab_enter(slab, ino);
+	if (r < 0) {
+		slab_unmake(slab);
+		return r;
+	}
+	slab->pair = pair;
+	LIST_INSERT_HEAD(&pair->slabs, slab, link);
+	*ret_slab = slab;
+	return 0;
+}
+
+/* ---- slots --------------------------------------------------------------------------------- */
+
+static uint32_t find_free(const struct psid_slab *slab)
+{
+	for (uint32_t i = 0; i < slab->n_slots; i += 64)
+		if (slab->used[i / 64] != UINT64_MAX)
+			return i + (uint32_t)__builtin_ctzll(~slab->used[i / 64]);
+	return slab->n_slots;
+}
+
+static int prepare(const struct psid_slab *slab, uint32_t slot)
+{
+	struct shm_side side = { .n_holders = 1, .rcvlowat = 1, .inline_at = SHM_NO_INLINE };
+	int r;
+
+	for (uint32_t i = 1; i < SHM_N_RINGS; i++)
+		side.ring_at[i] = SHM_NOT_BEGUN;
+	r = psid_memory_reserve(slab->fd, slot_at(slab, slot), size_first(slab));
+	if (r == 0)
+		r = psid_memory_write(slab->fd, slot_at(slab, slot), &side, sizeof(side));
+	if (r < 0)
+		psid_memory_release(slab->fd, slot_at(slab, slot), slab->size_slot);
+	return r;
+}
+
+/* A slab of the pair with room, made if need be. */
+static int slab_with_room(struct psid_pair *pair, struct psid_slab **ret_slab)
+{
+	struct psid_slab *slab;
+
+	LIST_FOREACH(slab, &pair->slabs, link)
+	if (slab->n_used < slab->n_slots) {
+		*ret_slab = slab;
+		return 0;
+	}
+	return slab_new(pair, ret_slab);
+}
+
+static void use_slot(struct psid_slab *slab, uint32_t slot, struct psid_side *side)
+{
+	slab->used[slot / 64] |= 1ull << slot % 64;
+	slab->sides[slot] = side;
+	slab->n_used++;
+	side->slab = slab;
+	side->slot = slot;
+}
+
+int psid_slot_new(struct psid_pair *pair, struct psid_side *side)
+{
+	struct psid_slab *slab;
+	uint32_t slot;
+	int r;
+
+	r = slab_with_room(pair, &slab);
+	if (r != 0)
+		return r;
+	r = psid_user_take_bytes(slab->user, size_first(slab));
+	if (r != 0)
+		return r;
+	slot = find_free(slab);
+	r = prepare(slab, slot);
+	if (r < 0) {
+		psid_user_give_bytes(slab->user, size_first(slab));
+		return r == -ENOSPC ? -ENOMEM : r;
+	}
+	use_slot(slab, slot, side);
+	return 0;
+}
+
+static bool is_only_one(const struct psid_slab *slab)
+{
+	return slab == LIST_FIRST(&slab->pair->slabs) && !LIST_NEXT(slab, link);
+}
+
+void psid_slot_free(struct psid_side *side, bool emptied)
+{
+	struct psid_slab *slab = side->slab;
+	uint32_t slot = side->slot;
+
+	if (emptied)
+		psid_memory_release(slab->fd, slot_at(slab, slot), slab->size_slot);
+	psid_user_give_bytes(slab->user, size_first(slab));
+	slab->used[slot / 64] &= ~(1ull << slot % 64);
+	slab->sides[slot] = NULL;
+	slab->n_used--;
+	side->slab = NULL;
+	/* A pair keeps one empty slab: short connections come one after the other. */
+	if (slab->n_used == 0 && (!slab->pair || !is_only_one(slab)))
+		slab_free(slab);
+}
+
+/* ---- returned ------------------------------------------------------------------------------ */
+
+struct psid_slab *psid_slab_find(const struct psid *psid, uint64_t ino)
+{
+	struct psid_map_node *node = psid_map_find(&psid->slabs, ino);
+
+	return node ? CONTAINER_OF(node, struct psid_slab, by_ino) : NULL;
+}
+
+static int read_geometry(struct psid_slab *slab, int fd, uint64_t size)
+{
+	struct shm_slab header;
+	int r;
+
+	r = psid_memory_read(fd, 0, &header, sizeof(header));
+	if (r == 0)
+		r = shm_slab_check(&header, size);
+	if (r < 0)
+		return -EBADMSG;
+	slab->size = size;
+	slab->n_slots = header.n_slots;
+	slab->size_slot = header.size_slot;
+	memcpy(slab->size_ring, header.size_ring, sizeof(slab->size_ring));
+	return 0;
+}
+
+int psid_slab_return(struct psid *psid, struct psid_user *user, int *fd,
+		     struct psid_slab **ret_slab)
+{
+	struct psid_slab *slab;
+	uint64_t ino, size;
+	int r;
+
+	r = psid_memory_check(*fd, &ino, &size);
+	if (r < 0)
+		return r;
+	*ret_slab = psid_slab_find(psid, ino);
+	if (*ret_slab)
+		return (*ret_slab)->user == user ? 0 : -EPERM;
+	if (psid_descriptor_is_reserve(*fd))
+		return -EMFILE;
+	r = slab_make(psid, user, &slab);
+	if (r != 0)
+		return r;
+	r = read_geometry(slab, *fd, size);
+	if (r == 0)
+		r = slab_enter(slab, ino);
+	if (r < 0) {
+		slab_unmake(slab);
+		return r;
+	}
+	slab->fd = TAKE_FD(*fd);
+	slab->sent_owner = slab->sent_peer = true;
+	*ret_slab = slab;
+	return 0;
+}
+
+int psid_slot_return(struct psid_slab *slab, uint32_t slot, struct psid_side *side)
+{
+	int r = psid_user_take_bytes(slab->user, size_first(slab));
+
+	if (r == 0)
+		use_slot(slab, slot, side);
+	return r;
+}
+
+void psid_slab_tidy(struct psid_slab *slab)
+{
+	if (slab->n_used == 0 && !slab->pair)
+		slab_free(slab);
+}
+
+/* ---- what a side says ---------------------------------------------------------------------- */
+
+int psid_slot_read(const struct psid_slab *slab, uint32_t slot, struct shm_side *ret_side)
+{
+	return psid_memory_read(slab->fd, slot_at(slab, slot), ret_side, sizeof(*ret_side));
+}
+
+void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot)
+{
+	uint64_t at = slot_at(slab, slot) + offsetof(struct shm_side, notice);
+	uint8_t notice = 0;
+
+	/* The writers of this word are gone. */
+	(void)psid_memory_read(slab->fd, at, &notice, sizeof(notice));
+	notice |= SHM_DEAD;
+	(void)psid_memory_write(slab->fd, at, &notice, sizeof(notice));
+}
+
+void psid_slab_orphan(struct psid_slab *slab)
+{
+	psid_pair_slab_gone(slab->pair, slab);
+	LIST_REMOVE(slab, link);
+	slab->pair = NULL;
+	if (slab->n_used == 0)
+		slab_free(slab);
+}

@@ -1,0 +1,163 @@
+/*
+ * Talking with a client: its datagrams in, ours out, neither ever waited for.
+ *
+ * A turn of the loop reads a bounded number of messages from one client. Descriptors that come
+ * with them are closed by others (closer.c), and a user with too many waiting there is not read
+ * from. What a client does not take is kept up to a bound; beyond it the client is dropped.
+ */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "client.h"
+#include "dispatch.h"
+#include "log.h"
+#include "macros.h"
+#include "psid.h"
+#include "reaper.h"
+#include "user.h"
+
+/* Messages read from one client before others get their turn. */
+#define N_MESSAGES_TURN 64
+/* Kept for a client that does not read: as much as all its hints can cause. For all of a user. */
+#define SIZE_OUTBOX_MAX (8u << 20)
+#define SIZE_OUTBOXES_USER (64u << 20)
+
+/* ---- sending ------------------------------------------------------------------------------- */
+
+static void on_socket(uv_poll_t *poll, int status, int events);
+
+void psid_client_listen(struct psid_client *client)
+{
+	int events = client->paused ? 0 : UV_READABLE;
+
+	if (psid_is_doomed(client))
+		return;
+	if (!psid_outbox_is_empty(&client->outbox))
+		events |= UV_WRITABLE;
+	if (events)
+		(void)uv_poll_start(&client->poll, events, on_socket);
+	else
+		(void)uv_poll_stop(&client->poll);
+}
+
+static size_t size_max(const struct psid_client *client)
+{
+	uint64_t left = SIZE_OUTBOXES_USER - MIN(client->user->size_kept, SIZE_OUTBOXES_USER);
+
+	return MIN(SIZE_OUTBOX_MAX, client->outbox.size + left);
+}
+
+int psid_client_send(struct psid_client *client, Pulc__Wire__ToClient *msg, const int *fds,
+		     size_t n_fds)
+{
+	static uint8_t buf[WIRE_SIZE_MAX];
+	size_t len = pulc__wire__to_client__get_packed_size(msg), before;
+	int r;
+
+	if (client->fd < 0 || psid_is_doomed(client))
+		return -EPIPE;
+	if (len > sizeof(buf))
+		return -EMSGSIZE;
+	(void)pulc__wire__to_client__pack(msg, buf);
+	before = client->outbox.size;
+	r = psid_outbox_send(&client->outbox, client->fd, buf, len, fds, n_fds, size_max(client));
+	client->user->size_kept += client->outbox.size - before;
+	/* It hears nothing any more, but what it said before is still to be read: that ends with its end. */
+	if (r == -EPIPE)
+		return r;
+	if (r < 0) {
+		if (r == -ENOBUFS)
+			psid_log(PSID_WARNING, "client %u (%s, pid %d) does not read; dropped",
+				 client->id, client->program, client->pid);
+		psid_doom(client);
+		return r;
+	}
+	if (!psid_outbox_is_empty(&client->outbox))
+		psid_client_listen(client);
+	return 0;
+}
+
+void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, const char *text)
+{
+	Pulc__Wire__Refuse refuse = PULC__WIRE__REFUSE__INIT;
+	PSID_MESSAGE(msg, REFUSE, refuse) = &refuse;
+
+	refuse.reason = reason;
+	refuse.text = (char *)text;
+	(void)psid_client_send(client, &msg, NULL, 0);
+	if (!client->psid->stopping)
+		psid_log(PSID_INFO, "uid %u, pid %d refused: %s", client->user->uid, client->pid,
+			 text);
+	client->state = PSID_CLIENT_REFUSED;
+	(void)shutdown(client->fd, SHUT_WR);
+	psid_deadline_clear(&client->psid->hellos, &client->deadline);
+	psid_deadline_set(&client->psid->farewells, &client->deadline);
+}
+
+void psid_client_malformed(struct psid_client *client, const char *what)
+{
+	client->psid->counts.n_malformed++;
+	psid_log(PSID_WARNING, "client %u (%s, uid %u, pid %d) sent nonsense (%s); dropped",
+		 client->id, client->program, client->user->uid, client->pid, what);
+	psid_doom(client);
+}
+
+/* ---- receiving ----------------------------------------------------------------------------- */
+
+static void close_foreign(struct psid_client *client, const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		(void)psid_close_foreign(client->psid, client->user, fds[i], NULL, NULL);
+}
+
+/* One message. Returns 0; -EAGAIN: there is none; other negative errno: nothing more will come. */
+static int receive(struct psid_client *client)
+{
+	static uint8_t buf[WIRE_SIZE_MAX];
+	int fds[WIRE_FDS_KERNEL_MAX];
+	size_t len = 0, n_fds;
+	int r;
+
+	r = wire_recv_hostile(client->fd, buf, &len, fds, &n_fds);
+	if (r == 0 && client->state != PSID_CLIENT_REFUSED) {
+		psid_dispatch(client, buf, len, fds, n_fds);
+		return psid_is_doomed(client) ? -EPIPE : 0;
+	}
+	close_foreign(client, fds, n_fds);
+	if (r == -EBADMSG && client->state != PSID_CLIENT_REFUSED)
+		psid_client_malformed(client, "truncated message");
+	return r;
+}
+
+static void on_socket(uv_poll_t *poll, int status, int events)
+{
+	struct psid_client *client = CONTAINER_OF(poll, struct psid_client, poll);
+	int r = 0;
+
+	if (status == 0 && (events & UV_WRITABLE)) {
+		size_t before = client->outbox.size;
+
+		r = psid_outbox_flush(&client->outbox, client->fd);
+		client->user->size_kept -= before - client->outbox.size;
+		if (r == 0)
+			psid_client_listen(client);
+		else if (r == -EPIPE)
+			r = 0; /* read what it has said; the end comes behind it */
+	}
+	for (int i = 0; r == 0 && i < N_MESSAGES_TURN && !psid_user_is_jammed(client->user); i++)
+		r = receive(client);
+	if (r < 0 && r != -EAGAIN) {
+		psid_doom(client);
+	} else if (psid_user_is_jammed(client->user)) {
+		client->paused = client->user->jammed = true;
+		psid_client_listen(client);
+	}
+}
+
+void psid_client_resume(struct psid_client *client, const struct psid_user *user)
+{
+	if (client->user != user || !client->paused)
+		return;
+	client->paused = false;
+	psid_client_listen(client);
+}

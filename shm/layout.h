@@ -1,0 +1,204 @@
+/*
+ * Every structure that two processes share. docs/shared-memory.md is the normative text.
+ *
+ * A slab is one sealed memfd that psid makes for one ordered pair of processes: the owner
+ * maps it read-write, the peer read-only. It begins with a header page and holds n_slots
+ * slots. A slot is one side of one connection: a control page (struct shm_side) and the rings
+ * that this side sends on, smallest first, each page-aligned. A connection has two slots of
+ * the same index space, one in the slab of each side.
+ *
+ * A board area is one memfd that psid makes for each client: SHM_N_BOARDS pages after a
+ * header page, each the board of one wait set, mapped by every peer of the same user.
+ *
+ * Writers: a side's slot is written by its own family of processes alone; psid writes one word of
+ * it (notice, SHM_DEAD) after the last process of the family is gone. A board is written by its
+ * owner and, by atomic OR only, by its publishers.
+ *
+ * Nothing read from memory that another process can write is trusted: see shm/side.c.
+ */
+#ifndef PULC_SHM_LAYOUT_H
+#define PULC_SHM_LAYOUT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHM_VERSION 2u
+#define SHM_MAGIC_SLAB 0x6c73636c75703031ull
+#define SHM_MAGIC_BOARDS 0x6462636c75703031ull
+
+#define SHM_PAGE 4096u
+/* Two cache lines: the adjacent-line prefetcher moves them together. */
+#define SHM_LINE 128u
+
+/* Rings of one direction, each larger than the one before; the stream moves on at a counted byte. */
+#define SHM_N_RINGS 4u
+#define SHM_RING_SIZE_MIN 64u
+#define SHM_RING_SIZE_MAX (64u << 20)
+#define SHM_SLOTS_MAX 1024u
+/* Waiters of each kind on one side; with more the direction goes back to the kernel. */
+#define SHM_N_WATCHES 8u
+#define SHM_N_BOARDS 256u
+#define SHM_BOARD_WORDS 256u
+#define SHM_BOARD_BITS (SHM_BOARD_WORDS * 64u)
+#define SHM_N_ACQUAINTED 32u
+
+/* ---- slab ---------------------------------------------------------------------------------- */
+
+/* "The owner of this slab can ring these boards of that client by itself": a sleeper reads it
+ * in its peer's slab before it trusts a bell. client 0: free entry. */
+struct shm_acquaintance {
+	_Atomic uint32_t client;
+	uint32_t reserved;
+	_Atomic uint64_t boards[SHM_N_BOARDS / 64];
+};
+
+struct shm_slab {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t n_slots;
+	uint64_t size;	    /* of the whole memfd, bytes */
+	uint64_t size_slot; /* from one slot to the next, bytes */
+	uint32_t size_ring[SHM_N_RINGS];
+	uint8_t reserved[SHM_LINE - 48];
+	struct shm_acquaintance acquainted[SHM_N_ACQUAINTED];
+};
+static_assert(sizeof(struct shm_acquaintance) == 40, "shared layout");
+static_assert(offsetof(struct shm_slab, size_ring) == 32, "shared layout");
+static_assert(offsetof(struct shm_slab, acquainted) == SHM_LINE, "shared layout");
+static_assert(sizeof(struct shm_slab) <= SHM_PAGE, "the header is one page");
+
+/* ---- one side of a connection ---------------------------------------------------------------- */
+
+/* Low half of shm_side.notice: what the other side must know before it goes on. */
+#define SHM_RX_READY 0x0001u	/* maps both slots and looks at the ring: the peer may switch */
+#define SHM_RX_RING 0x0002u	/* has drained the kernel up to kernel_at */
+#define SHM_RX_SHUT 0x0004u	/* shut down for reading */
+#define SHM_TX_FIN 0x0008u	/* shut down for writing: head is final */
+#define SHM_CLOSED 0x0010u	/* closed by every holder */
+#define SHM_DEAD 0x0020u	/* set by psid: every process that held it is gone */
+#define SHM_WANT_KERNEL 0x0040u /* asks the peer to send through the kernel again */
+#define SHM_LEFT                                                                                   \
+	0x0080u /* reads the kernel alone: what lies in the peer's ring from tail on is to be sent there once more */
+
+/* shm_side.tx_mode */
+#define SHM_TX_KERNEL 0u /* not switched yet */
+#define SHM_TX_RING 1u	 /* since kernel_at bytes */
+#define SHM_TX_ENDED 2u	 /* back on the kernel after `head` ring bytes */
+#define SHM_TX_RETURNED                                                                            \
+	3u /* back on the kernel; what the peer has not taken from the ring goes there once more */
+
+/* Bytes of a small message that travel in the line of the head itself. */
+#define SHM_INLINE 48u
+#define SHM_NO_INLINE UINT64_MAX
+
+/* ring_at of a ring not yet begun */
+#define SHM_NOT_BEGUN UINT64_MAX
+
+/*
+ * A watch names whom to tell: client << 32 | board << 16 | bit, plus one in bit 63 so that no watch
+ * is 0. Free slot: 0.
+ */
+#define SHM_WATCH(client, board, bit)                                                              \
+	(1ull << 63 | (uint64_t)((client)&0x7fffffffu) << 32 | (uint64_t)(board) << 16 | (bit))
+#define SHM_WATCH_CLIENT(w) ((uint32_t)((w) >> 32) & 0x7fffffffu)
+#define SHM_WATCH_BOARD(w) ((uint32_t)((w) >> 16) & 0xffffu)
+#define SHM_WATCH_BIT(w) ((uint32_t)(w)&0xffffu)
+
+struct shm_side {
+	/* Producer's line: written with each send. */
+	_Atomic uint64_t head; /* ring bytes ever written by this side, free-running */
+	/* A copy of a small last message, which begins at byte inline_at: it comes with the line that told of it. */
+	_Atomic uint64_t inline_at; /* SHM_NO_INLINE: being written, or none */
+	_Atomic uint64_t inlined[SHM_INLINE / 8];
+	uint8_t pad0[SHM_LINE - 16 - SHM_INLINE];
+
+	/* Consumer's line: written, in batches, with receives. */
+	_Atomic uint64_t tail; /* ring bytes ever taken by this side, free-running */
+	uint8_t pad1[SHM_LINE - 8];
+
+	/* Notice line: read by the peer after each publication, written rarely. */
+	_Atomic uint64_t notice;   /* high 32: number of rx arms; low 32: SHM_RX_READY ... */
+	_Atomic uint64_t tx_armed; /* number of tx arms */
+	_Atomic uint32_t cpu;	   /* processor that this side last waited on, plus 1; 0: unknown */
+	uint8_t pad2[SHM_LINE - 20];
+
+	/* Switch line: written a few times in a connection's life. */
+	_Atomic uint64_t kernel_at; /* bytes written through the kernel before the ring */
+	_Atomic uint64_t ring_at[SHM_N_RINGS]; /* ring byte at which each ring begins */
+	_Atomic uint32_t tx_mode;
+	uint8_t pad3[SHM_LINE - 44];
+
+	/*
+	 * The family's own state: the peer has no use for it. Locks hold the thread id of their owner;
+	 * the death of an owner is recovered (shm/lock.c).
+	 */
+	_Atomic uint32_t tx_lock;
+	uint8_t pad4[60];
+	_Atomic uint32_t rx_lock;
+	uint32_t pad5;
+	_Atomic uint64_t rx_taken; /* ring bytes taken, not yet all published as tail */
+	uint8_t pad6[48];
+	_Atomic uint32_t rx_mode; /* enum in protocols/tcp.c */
+	_Atomic uint32_t n_holders;
+	_Atomic uint32_t nonblock;
+	_Atomic uint32_t rcvlowat;
+	_Atomic uint64_t usec_rcvtimeo; /* 0: none */
+	_Atomic uint64_t usec_sndtimeo;
+	_Atomic uint32_t local;	 /* local conditions: shut for reading, reset pending ... */
+	_Atomic uint32_t growth; /* largest ring whose pages are allocated */
+	_Atomic uint64_t
+		returned; /* SHM_TX_RETURNED: ring bytes that the kernel has taken once more, or needn't */
+	_Atomic uint32_t inq; /* TCP_INQ: recvmsg tells how much is left */
+	uint8_t pad7[SHM_LINE - 52];
+
+	/* Watch line: written by who goes to sleep, read by the peer only when the notice line counts a new arm. */
+	_Atomic uint64_t rx_watch[SHM_N_WATCHES]; /* tell these when data comes */
+	_Atomic uint64_t tx_watch[SHM_N_WATCHES]; /* tell these when space comes */
+};
+static_assert(offsetof(struct shm_side, tail) == 1 * SHM_LINE, "shared layout");
+static_assert(offsetof(struct shm_side, notice) == 2 * SHM_LINE, "shared layout");
+static_assert(offsetof(struct shm_side, kernel_at) == 3 * SHM_LINE, "shared layout");
+static_assert(offsetof(struct shm_side, tx_lock) == 4 * SHM_LINE, "shared layout");
+static_assert(offsetof(struct shm_side, rx_lock) == 4 * SHM_LINE + 64, "shared layout");
+static_assert(offsetof(struct shm_side, rx_mode) == 5 * SHM_LINE, "shared layout");
+static_assert(offsetof(struct shm_side, rx_watch) == 6 * SHM_LINE, "shared layout");
+static_assert(sizeof(struct shm_side) == 7 * SHM_LINE, "shared layout");
+static_assert(sizeof(struct shm_side) <= SHM_PAGE, "a side's control words are one page");
+
+/* Before each datagram in a queue's ring (shm/queue.c): a multiple of its own size begins every record. */
+struct shm_record {
+	uint64_t stamp; /* CLOCK_REALTIME of the sender, ns */
+	uint32_t len;	/* bytes of payload that follow */
+	uint32_t flags; /* protocols/udp.h */
+};
+static_assert(sizeof(struct shm_record) == 16, "shared layout");
+static_assert(SHM_RING_SIZE_MIN % sizeof(struct shm_record) == 0, "no header lies around an end");
+
+/* ---- boards ------------------------------------------------------------------------------------ */
+
+struct shm_boards {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t n_boards;
+	uint32_t client;
+	uint32_t reserved;
+};
+static_assert(sizeof(struct shm_boards) == 24, "shared layout");
+
+/* One wait set's bitmap: word i's summary bit is summary[i / 64] bit i % 64. Whoever sets a bit sets
+ * the word first and the summary after it; the owner clears in the opposite order. */
+struct shm_board {
+	_Atomic uint32_t asleep; /* 1: somebody sleeps, or is about to; ring the bell */
+	uint8_t pad0[SHM_LINE - 4];
+	_Atomic uint64_t summary[SHM_BOARD_WORDS / 64];
+	uint8_t pad1[SHM_LINE - 32];
+	_Atomic uint64_t words[SHM_BOARD_WORDS];
+};
+static_assert(offsetof(struct shm_board, words) == 2 * SHM_LINE, "shared layout");
+static_assert(sizeof(struct shm_board) <= SHM_PAGE, "a board is one page");
+
+#define SHM_SIZE_BOARDS ((uint64_t)(1 + SHM_N_BOARDS) * SHM_PAGE)
+
+#endif

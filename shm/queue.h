@@ -1,0 +1,51 @@
+/*
+ * A queue of datagrams: one direction of a flow between two sockets. It lies in the rings of a shm_stream
+ * (bind, grow, watch and notice are that one's); what runs through them are records, each written whole before it is
+ * published.
+ *
+ * The caller holds the own side's tx_lock around shm_queue_put, rx_lock around shm_queue_copy and shm_queue_drop.
+ */
+#ifndef PULC_SHM_QUEUE_H
+#define PULC_SHM_QUEUE_H
+
+#include <sys/uio.h>
+
+#include "stream.h"
+
+#define SHM_DATAGRAM_MAX 65535u /* bytes of payload */
+
+struct shm_datagram {
+	uint64_t at;	/* its place: bytes of the queue before it */
+	uint64_t stamp; /* the sender's word for when; any value */
+	uint32_t len;	/* at most SHM_DATAGRAM_MAX */
+	uint32_t flags; /* the sender's, any value */
+	uint32_t ring;
+	bool inlined; /* the payload is here already */
+	uint8_t payload[SHM_INLINE - sizeof(struct shm_record)];
+};
+
+/* Bytes that a datagram takes in a ring. */
+static inline uint64_t shm_queue_size(size_t len)
+{
+	return ALIGN_UP(sizeof(struct shm_record) + len, sizeof(struct shm_record));
+}
+
+/* Puts a datagram of len bytes, gathered from the iovec, at the end; d says its stamp and flags. Returns 0; -EAGAIN: no room in the
+ * present ring; -EMSGSIZE: it is larger than that; -EBADMSG: the peer's tail makes no sense. */
+int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const struct iovec *iov,
+		  size_t n, size_t len);
+
+/* The datagram to be taken next, checked. No lock. Returns 1; 0: none there; -EBADMSG: what is there makes no sense. */
+int shm_queue_next(struct shm_stream *s, struct shm_datagram *ret_d);
+/* True unless somebody has taken it meanwhile. */
+static inline bool shm_queue_holds(const struct shm_stream *s, const struct shm_datagram *d)
+{
+	return atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed) == d->at;
+}
+/* Copies as much of it as fits. Returns the bytes copied. */
+size_t shm_queue_copy(const struct shm_stream *s, const struct shm_datagram *d,
+		      const struct iovec *iov, size_t n);
+/* Takes it out. True: the space was published, serve shm_due_tx. */
+bool shm_queue_drop(struct shm_stream *s, const struct shm_datagram *d);
+
+#endif

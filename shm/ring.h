@@ -1,0 +1,177 @@
+/*
+ * The rings of one direction: where a byte number lies, how much room and how much to read there is, and copying
+ * around the end. For shm/stream.c (a row of bytes) and shm/queue.c (a row of datagrams), which hold the locks.
+ */
+#ifndef PULC_SHM_RING_H
+#define PULC_SHM_RING_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "stream.h"
+
+static inline uint64_t ring_load(const _Atomic uint64_t *w)
+{
+	return atomic_load_explicit(w, memory_order_relaxed);
+}
+
+static inline void ring_copy(void *to, const void *from, size_t len)
+{
+	if (len == 8)
+		memcpy(to, from, 8);
+	else
+		memcpy(to, from, len);
+}
+
+/* Where we write next. Only a lone process remembers it. */
+static inline uint64_t ring_tx_position(struct shm_stream *s)
+{
+	if (UNLIKELY(s->tx_known != shm_forks)) {
+		s->tx_head = ring_load(&s->own->head);
+		s->tx_known = atomic_load(&s->own->n_holders) == 1 ? shm_forks : 0;
+	}
+	return s->tx_head;
+}
+
+/* Another process of the family may have gone on to a larger ring. */
+static inline uint32_t ring_tx_now(struct shm_stream *s)
+{
+	while (UNLIKELY(s->tx_cur + 1 < SHM_N_RINGS) &&
+	       ring_load(&s->own->ring_at[s->tx_cur + 1]) != SHM_NOT_BEGUN)
+		s->tx_cur++;
+	return s->tx_cur;
+}
+
+/* Room in ring r, given head and a tail: what lies in earlier rings takes no room here. */
+static inline uint64_t ring_room_for(const struct shm_stream *s, uint32_t r, uint64_t head,
+				     uint64_t tail)
+{
+	uint64_t begun = ring_load(&s->own->ring_at[r]);
+	uint64_t from = (int64_t)(tail - begun) > 0 ? tail : begun;
+	uint64_t used = head - from;
+
+	return used >= s->tx_size[r] ? 0 : s->tx_size[r] - used;
+}
+
+static inline int ring_tx_look(struct shm_stream *s, uint64_t head)
+{
+	/* pairs with the release in ring_rx_take */
+	uint64_t tail = atomic_load_explicit(&s->peer->tail, memory_order_acquire);
+
+	if (head - tail > head - s->tail_seen)
+		return -EBADMSG;
+	s->tail_seen = tail;
+	return 0;
+}
+
+/* Copies into ring r at byte number `at`, around its end. */
+static inline void ring_put(const struct shm_stream *s, uint32_t r, uint64_t at, const void *buf,
+			    size_t len)
+{
+	uint64_t pos = at & (s->tx_size[r] - 1);
+	size_t first = MIN(len, (size_t)(s->tx_size[r] - pos));
+
+	ring_copy(s->tx_ring[r] + pos, buf, first);
+	if (UNLIKELY(first < len))
+		memcpy(s->tx_ring[r], (const char *)buf + first, len - first);
+}
+
+/*
+ * A small message travels once more in the head's own line, so that a receiver who is up to date needs one line
+ * and not two. It may be overwritten while it is read: inline_at says so, before and after.
+ */
+static inline void ring_inline_put(struct shm_side *own, uint64_t at, const void *buf, size_t len)
+{
+	uint64_t words[SHM_INLINE / 8];
+
+	memcpy(words, buf, len);
+	atomic_store_explicit(&own->inline_at, SHM_NO_INLINE, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	for (size_t i = 0; i < (len + 7) / 8; i++)
+		atomic_store_explicit(&own->inlined[i], words[i], memory_order_relaxed);
+	/* pairs with the acquire in ring_inline_get */
+	atomic_store_explicit(&own->inline_at, at, memory_order_release);
+}
+
+/*
+ * Which ring carries byte number `at`, and up to which byte number. The peer may have skipped rings: then
+ * several begin at the same byte and the last of them carries it.
+ */
+static inline uint32_t ring_rx_of(const struct shm_stream *s, uint32_t r, uint64_t at,
+				  uint64_t *ret_end)
+{
+	uint64_t next;
+
+	for (; r + 1 < SHM_N_RINGS; r++) {
+		/* pairs with the release in shm_tx_grow */
+		next = atomic_load_explicit(&s->peer->ring_at[r + 1], memory_order_acquire);
+		if (next == SHM_NOT_BEGUN || (int64_t)(next - at) > 0) {
+			*ret_end = next;
+			return r;
+		}
+	}
+	*ret_end = SHM_NOT_BEGUN;
+	return r;
+}
+
+/* Bytes from `at` up to `head` that lie in one ring, r; -EBADMSG if the peer claims more than it can hold. */
+static inline int ring_rx_available(struct shm_stream *s, uint64_t head, uint64_t at, uint32_t *r,
+				    uint64_t *ret_n)
+{
+	uint64_t end;
+
+	*ret_n = head - at;
+	if (*ret_n == 0)
+		return 0;
+	*r = ring_rx_of(s, *r, at, &end);
+	if (end - at < *ret_n)
+		*ret_n = end - at;
+	return UNLIKELY(*ret_n > s->rx_size[*r]) ? -EBADMSG : 0;
+}
+
+static inline uint64_t ring_peer_head(struct shm_stream *s)
+{
+	/* pairs with the release in shm_tx_write and shm_queue_put */
+	return atomic_load_explicit(&s->peer->head, memory_order_acquire);
+}
+
+static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at, void *buf,
+			    size_t len)
+{
+	uint64_t pos = at & (s->rx_size[r] - 1);
+	size_t first = MIN(len, (size_t)(s->rx_size[r] - pos));
+
+	ring_copy(buf, s->rx_ring[r] + pos, first);
+	if (UNLIKELY(first < len))
+		memcpy((char *)buf + first, s->rx_ring[r], len - first);
+}
+
+/* Takes n bytes; publishes when an eighth of the ring has gathered or nothing is left. */
+static inline bool ring_rx_take(struct shm_stream *s, uint64_t taken, uint64_t n_left)
+{
+	atomic_store_explicit(&s->own->rx_taken, taken, memory_order_relaxed);
+	if (n_left != 0 && taken - ring_load(&s->own->tail) < s->rx_size[s->rx_cur] / 8)
+		return false;
+	/* pairs with the acquire in ring_tx_look */
+	atomic_store_explicit(&s->own->tail, taken, memory_order_release);
+	return true;
+}
+
+/* All n bytes from `at` on, if they are the inlined message; false: take them from the ring. */
+static inline bool ring_inline_get(const struct shm_stream *s, uint64_t at, void *buf, uint64_t n)
+{
+	uint64_t words[SHM_INLINE / 8];
+
+	/* pairs with the release in ring_inline_put */
+	if (atomic_load_explicit(&s->peer->inline_at, memory_order_acquire) != at)
+		return false;
+	for (size_t i = 0; i < (n + 7) / 8; i++)
+		words[i] = ring_load(&s->peer->inlined[i]);
+	atomic_thread_fence(memory_order_acquire);
+	if (ring_load(&s->peer->inline_at) != at)
+		return false;
+	memcpy(buf, words, n);
+	return true;
+}
+
+#endif

@@ -1,0 +1,1 @@
+SHM_SRC := $(wildcard shm/*.c)

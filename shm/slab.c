@@ -1,0 +1,139 @@
+/*
+ * Slabs: one memfd, one mapping, many connections.
+ *
+ * A connection costs two slots, not two mappings: a process may have 65,530 mappings and shares that
+ * budget with its malloc, and every mapping is work at fork. The file is sparse; psid allocates
+ * the first two pages of a slot when it hands it out, the owner the larger rings when it needs them.
+ *
+ * The header is written by psid before anybody maps the slab, but the owner can write it later: its
+ * values are copied once, checked against the file's real size, and never read again. All addresses
+ * are computed from the copies.
+ */
+#include "slab.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "rawsys.h"
+
+/* Copies the geometry out of the header and checks that it fits the file. */
+static int read_geometry(const struct shm_slab *slab, struct shm_slab_map *map)
+{
+	struct shm_slab copy;
+	int e;
+
+	memcpy(&copy, slab, offsetof(struct shm_slab, acquainted));
+	e = shm_slab_check(&copy, map->size);
+	if (e < 0)
+		return e;
+	memcpy(map->size_ring, copy.size_ring, sizeof(map->size_ring));
+	map->n_slots = copy.n_slots;
+	map->size_slot = copy.size_slot;
+	return 0;
+}
+
+int shm_slab_map(int fd, uint64_t size, bool writable, struct shm_slab_map *ret_map)
+{
+	struct shm_slab_map map = { .size = size };
+	struct stat st;
+	long p;
+	int e;
+
+	p = raw_syscall(SYS_fstat, fd, &st, 0, 0, 0, 0);
+	if (p < 0)
+		return (int)p;
+	if ((uint64_t)st.st_size != size || size < SHM_PAGE)
+		return -EBADMSG;
+	map.ino = st.st_ino;
+	p = raw_syscall(SYS_mmap, NULL, size, PROT_READ | (writable ? PROT_WRITE : 0),
+			MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (p < 0 && p > -4096)
+		return (int)p;
+	map.slab = (struct shm_slab *)p;
+	e = read_geometry(map.slab, &map);
+	if (e < 0) {
+		shm_slab_unmap(&map);
+		return e;
+	}
+	*ret_map = map;
+	return 0;
+}
+
+void shm_slab_unmap(struct shm_slab_map *map)
+{
+	if (map->slab)
+		(void)raw_syscall(SYS_munmap, map->slab, map->size, 0, 0, 0, 0);
+	map->slab = NULL;
+}
+
+struct shm_side *shm_slab_side(const struct shm_slab_map *map, uint32_t slot)
+{
+	return (struct shm_side *)((char *)map->slab + SHM_PAGE + slot * map->size_slot);
+}
+
+int shm_stream_bind(struct shm_stream *s, const struct shm_slab_map *own, uint32_t own_slot,
+		    const struct shm_slab_map *peer, uint32_t peer_slot)
+{
+	if (own_slot >= own->n_slots || peer_slot >= peer->n_slots)
+		return -EBADMSG;
+	*s = (struct shm_stream){
+		.own = shm_slab_side(own, own_slot),
+		.peer = shm_slab_side(peer, peer_slot),
+	};
+	for (uint32_t i = 0; i < SHM_N_RINGS; i++) {
+		s->tx_ring[i] = (unsigned char *)s->own + shm_slot_ring_offset(own->size_ring, i);
+		s->rx_ring[i] = (const unsigned char *)s->peer +
+				shm_slot_ring_offset(peer->size_ring, i);
+		s->tx_size[i] = own->size_ring[i];
+		s->rx_size[i] = peer->size_ring[i];
+	}
+	return 0;
+}
+
+/* The entry of this client, or a free one claimed for it, or NULL. */
+static struct shm_acquaintance *entry_for(struct shm_slab *slab, uint32_t client, bool claim)
+{
+	uint32_t expected;
+
+	for (unsigned i = 0; i < SHM_N_ACQUAINTED; i++)
+		if (atomic_load_explicit(&slab->acquainted[i].client, memory_order_acquire) ==
+		    client)
+			return &slab->acquainted[i];
+	for (unsigned i = 0; claim && i < SHM_N_ACQUAINTED; i++) {
+		expected = 0;
+		if (atomic_compare_exchange_strong(&slab->acquainted[i].client, &expected, client))
+			return &slab->acquainted[i];
+	}
+	return NULL;
+}
+
+void shm_slab_acquaint(struct shm_slab_map *own, uint32_t client, uint32_t board)
+{
+	struct shm_acquaintance *a = entry_for(own->slab, client, true);
+
+	if (a && board < SHM_N_BOARDS)
+		(void)atomic_fetch_or_explicit(&a->boards[board / 64], 1ull << board % 64,
+					       memory_order_release);
+}
+
+void shm_slab_forget(struct shm_slab_map *own, uint32_t client)
+{
+	struct shm_acquaintance *a = entry_for(own->slab, client, false);
+
+	if (!a)
+		return;
+	for (unsigned i = 0; i < ARRAY_SIZE(a->boards); i++)
+		atomic_store_explicit(&a->boards[i], 0, memory_order_relaxed);
+	atomic_store_explicit(&a->client, 0, memory_order_release);
+}
+
+bool shm_slab_is_acquainted(const struct shm_slab_map *peer, uint32_t client, uint32_t board)
+{
+	const struct shm_acquaintance *a = entry_for(peer->slab, client, false);
+
+	return a && board < SHM_N_BOARDS &&
+	       (atomic_load_explicit(&a->boards[board / 64], memory_order_acquire) >> board % 64 &
+		1);
+}

@@ -1,0 +1,408 @@
+/*
+ * A byte stream through shared memory: one side's head, rings and switch points, the other side's
+ * tail.
+ *
+ * Model. A direction is one unending row of bytes, numbered from 0 at the switch. Its sender owns
+ * up to SHM_N_RINGS rings of growing size; ring r carries the bytes from ring_at[r] on, up to
+ * ring_at[r + 1]. head and tail are free-running byte numbers. Both ends find the ring of a byte from
+ * ring_at, which is written before the head that makes it matter.
+ *
+ * Invariants.
+ *  - Only the owner's family writes a side. Positions live there, so that every process of the family sees
+ *    them; bases, sizes and masks are private, so that no value found there can lead outside.
+ *  - The peer's head is loaded once a step and may lie at most one ring size before the taken position,
+ *    its tail at most one ring size behind the head. Anything else is -EBADMSG: the connection ends.
+ *  - Bytes are copied before head is stored (release), head is loaded (acquire) before they are
+ *    read; the same for space with tail.
+ *  - A killed holder leaves either the old count or the new one.
+ *
+ * The tail is published in batches (an eighth of the ring), and whenever the ring is drained, so that a
+ * stream of small messages does not bounce its line; head is published each time.
+ *
+ * Source: the ring of Hamlyn's one-sided channels (hamlyn-1996, 3) with PULC's message area made
+ * mutually distrustful (pulc-1998, 5: "all communicating processes trust each other").
+ */
+#include "stream.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "rawsys.h"
+#include "ring.h"
+
+/* Published in pieces so that the receiver starts on the first while the rest is copied. */
+#define SIZE_PUBLISH (16u * 1024)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+uint32_t shm_forks = 1;
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+void shm_add_holder(struct shm_stream *s)
+{
+	(void)atomic_fetch_add(&s->own->n_holders, 1);
+}
+
+bool shm_drop_holder(struct shm_stream *s)
+{
+	uint32_t n = atomic_load(&s->own->n_holders);
+
+	while (n > 1)
+		if (atomic_compare_exchange_weak(&s->own->n_holders, &n, n - 1))
+			return true;
+	return false;
+}
+
+int shm_tx_room(struct shm_stream *s, uint64_t *ret_room)
+{
+	uint32_t r = ring_tx_now(s);
+	uint64_t head = ring_tx_position(s);
+	int e;
+
+	e = ring_tx_look(s, head);
+	if (e < 0)
+		return e;
+	*ret_room = ring_room_for(s, r, head, s->tail_seen);
+	return 0;
+}
+
+ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
+{
+	uint32_t r = ring_tx_now(s);
+	uint64_t head = ring_tx_position(s);
+	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
+	size_t done = 0, n;
+
+	if (room < len) {
+		if (ring_tx_look(s, head) < 0)
+			return -EBADMSG;
+		room = ring_room_for(s, r, head, s->tail_seen);
+	}
+	len = MIN(len, (size_t)room);
+	if (len <= SHM_INLINE && len)
+		ring_inline_put(s->own, head, buf, len);
+	while (done < len) {
+		n = MIN(len - done, (size_t)SIZE_PUBLISH);
+		ring_put(s, r, head + done, (const char *)buf + done, n);
+		done += n;
+		/* pairs with the acquire in rx_available */
+		atomic_store_explicit(&s->own->head, head + done, memory_order_release);
+	}
+	s->tx_head = head + done;
+	return (ssize_t)done;
+}
+
+uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted)
+{
+	uint32_t r = s->tx_cur + 1;
+
+	while (r + 1 < SHM_N_RINGS && s->tx_size[r] < 2 * wanted)
+		r++;
+	return r;
+}
+
+int shm_tx_grow(struct shm_stream *s, uint32_t r)
+{
+	uint64_t head = ring_load(&s->own->head);
+	long e;
+
+	/* Allocated politely: where memory is short this fails, a touch would kill. */
+	e = raw_syscall(SYS_madvise, s->tx_ring[r], ALIGN_UP((size_t)s->tx_size[r], SHM_PAGE),
+			MADV_POPULATE_WRITE, 0, 0, 0);
+	if (e < 0)
+		return e == -EINVAL ? -EOPNOTSUPP : -ENOMEM;
+	for (uint32_t i = s->tx_cur + 1; i <= r; i++)
+		atomic_store_explicit(&s->own->ring_at[i], head, memory_order_release);
+	atomic_store_explicit(&s->own->growth, r, memory_order_relaxed);
+	s->tx_cur = r;
+	return 0;
+}
+
+void shm_tx_begin(struct shm_stream *s, uint64_t kernel_at)
+{
+	atomic_store_explicit(&s->own->kernel_at, kernel_at, memory_order_relaxed);
+	/* pairs with the acquire in shm_peer_tx_mode */
+	atomic_store_explicit(&s->own->tx_mode, SHM_TX_RING, memory_order_release);
+}
+
+void shm_tx_end(struct shm_stream *s)
+{
+	atomic_store_explicit(&s->own->tx_mode, SHM_TX_ENDED, memory_order_release);
+}
+
+uint32_t shm_tx_mode(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->own->tx_mode, memory_order_acquire);
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------- */
+
+/* A head that is at least `wanted` bytes beyond `at`, or as far as the peer is: its line is fetched only when need be. */
+static inline uint64_t head_for(struct shm_stream *s, uint64_t at, uint64_t wanted)
+{
+	uint64_t head = atomic_load_explicit(&s->head_seen, memory_order_acquire);
+
+	if ((int64_t)(head - at) < (int64_t)wanted) {
+		head = ring_peer_head(s);
+		atomic_store_explicit(&s->head_seen, head, memory_order_release);
+	}
+	return head;
+}
+
+ssize_t shm_rx_peek(struct shm_stream *s, void *buf, size_t len, uint64_t offset)
+{
+	uint64_t at = ring_load(&s->own->rx_taken) + offset, head = ring_peer_head(s), n;
+	uint32_t r = s->rx_cur;
+	size_t done = 0;
+
+	if ((int64_t)(head - at) < 0)
+		return 0;
+	while (done < len) {
+		if (ring_rx_available(s, head, at, &r, &n) < 0)
+			return -EBADMSG;
+		if (n == 0)
+			break;
+		n = MIN(n, (uint64_t)(len - done));
+		ring_get(s, r, at, (char *)buf + done, n);
+		done += n;
+		at += n;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t rx_read_small(struct shm_stream *s, uint64_t at, void *buf, uint64_t n)
+{
+	if (!ring_inline_get(s, at, buf, n))
+		return 0;
+	atomic_store_explicit(&s->own->rx_taken, at + n, memory_order_relaxed);
+	atomic_store_explicit(&s->own->tail, at + n, memory_order_release);
+	return (ssize_t)n;
+}
+
+ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_published)
+{
+	uint64_t at = ring_load(&s->own->rx_taken), head = head_for(s, at, len), n, piece;
+	size_t done = 0;
+	ssize_t small;
+
+	shm_expect_to_send(s);
+	n = head - at;
+	if (n && n <= MIN(len, (size_t)SHM_INLINE)) {
+		small = rx_read_small(s, at, buf, n);
+		*ret_published |= small > 0;
+		if (small > 0)
+			return small;
+	}
+
+	while (done < len) {
+		if (UNLIKELY(ring_rx_available(s, head, at, &s->rx_cur, &n) < 0))
+			return -EBADMSG;
+		if (n == 0)
+			break;
+		/* In pieces, so that a blocked sender goes on while the rest is copied. */
+		piece = MIN(n, (uint64_t)SIZE_PUBLISH);
+		piece = MIN(piece, (uint64_t)(len - done));
+		ring_get(s, s->rx_cur, at, (char *)buf + done, piece);
+		done += piece;
+		at += piece;
+		*ret_published |= ring_rx_take(s, at, n - piece);
+	}
+	return (ssize_t)done;
+}
+
+ssize_t shm_rx_skip(struct shm_stream *s, size_t len, bool *ret_published)
+{
+	uint64_t at = ring_load(&s->own->rx_taken), head = ring_peer_head(s), n;
+	size_t done = 0;
+
+	while (done < len) {
+		if (ring_rx_available(s, head, at, &s->rx_cur, &n) < 0)
+			return -EBADMSG;
+		if (n == 0)
+			break;
+		n = MIN(n, (uint64_t)(len - done));
+		done += n;
+		at += n;
+		*ret_published |= ring_rx_take(s, at, 0);
+	}
+	return (ssize_t)done;
+}
+
+bool shm_rx_ended(struct shm_stream *s)
+{
+	return shm_peer_tx_mode(s) == SHM_TX_ENDED && !shm_rx_maybe(s);
+}
+
+/* ---- no lock ------------------------------------------------------------------------------------ */
+
+uint64_t shm_rx_waiting(struct shm_stream *s)
+{
+	uint64_t at = ring_load(&s->own->rx_taken), head = ring_peer_head(s), total = 0, n;
+	uint32_t r = s->rx_cur;
+
+	/* Each ring at most once: a peer that keeps moving its switch points does not keep us here. */
+	for (unsigned i = 0;
+	     i < SHM_N_RINGS && ring_rx_available(s, head, at, &r, &n) == 0 && n != 0; i++) {
+		total += n;
+		at += n;
+	}
+	return total;
+}
+
+uint64_t shm_tx_unread(const struct shm_stream *s)
+{
+	uint64_t head = ring_load(&s->own->head);
+	uint64_t taken = atomic_load_explicit(&s->peer->rx_taken, memory_order_acquire);
+	uint64_t tail = atomic_load_explicit(&s->peer->tail, memory_order_acquire);
+	uint64_t returned = ring_load(&s->own->returned);
+
+	/* rx_taken is the truth and tail a lower bound; believe neither beyond head. */
+	if (head - taken > head - tail)
+		taken = tail;
+	if (head - taken > head - returned)
+		taken = returned;
+	return MIN(head - taken, (uint64_t)SHM_RING_SIZE_MAX * 2);
+}
+
+uint64_t shm_tx_total(const struct shm_stream *s)
+{
+	return ring_load(&s->own->head);
+}
+
+uint64_t shm_tx_taken(const struct shm_stream *s)
+{
+	uint64_t head = ring_load(&s->own->head), taken = ring_load(&s->peer->tail);
+
+	return MIN(taken, head);
+}
+
+bool shm_tx_writable(struct shm_stream *s)
+{
+	uint32_t r = s->tx_cur;
+	uint64_t head = ring_load(&s->own->head);
+	uint64_t tail = atomic_load_explicit(&s->peer->tail, memory_order_acquire);
+
+	while (r + 1 < SHM_N_RINGS && ring_load(&s->own->ring_at[r + 1]) != SHM_NOT_BEGUN)
+		r++;
+	if (r + 1 < SHM_N_RINGS)
+		return true;
+	return ring_room_for(s, r, head, tail) >= s->tx_size[r] / 3;
+}
+
+uint64_t shm_mark(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->peer->head, memory_order_acquire);
+}
+
+uint64_t shm_peer_kernel_at(const struct shm_stream *s)
+{
+	return ring_load(&s->peer->kernel_at);
+}
+
+uint32_t shm_peer_receives(const struct shm_stream *s)
+{
+	return atomic_load(&s->peer->rx_lock);
+}
+
+uint32_t shm_peer_tx_mode(const struct shm_stream *s)
+{
+	/* pairs with the release in shm_tx_begin and shm_tx_end */
+	return atomic_load_explicit(&s->peer->tx_mode, memory_order_acquire);
+}
+
+void shm_ran_on(struct shm_stream *s, uint32_t cpu)
+{
+	if (atomic_load_explicit(&s->own->cpu, memory_order_relaxed) != cpu + 1)
+		atomic_store_explicit(&s->own->cpu, cpu + 1, memory_order_relaxed);
+}
+
+bool shm_peer_ran_on(const struct shm_stream *s, uint32_t cpu)
+{
+	return atomic_load_explicit(&s->peer->cpu, memory_order_relaxed) == cpu + 1;
+}
+
+/* ---- watches ------------------------------------------------------------------------------------ */
+
+/* The same watch may stand there already (armed before and not yet withdrawn): then it is reused. */
+static int watch_add(_Atomic uint64_t watches[SHM_N_WATCHES], uint64_t watch)
+{
+	uint64_t expected;
+
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++)
+		if (ring_load(&watches[i]) == watch)
+			return 0;
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++) {
+		expected = 0;
+		if (atomic_compare_exchange_strong(&watches[i], &expected, watch))
+			return 0;
+	}
+	return -ENOSPC;
+}
+
+int shm_watch_rx(struct shm_stream *s, uint64_t watch)
+{
+	int e = watch_add(s->own->rx_watch, watch);
+
+	if (e < 0)
+		return e;
+	(void)atomic_fetch_add_explicit(&s->own->notice, 1ull << 32, memory_order_seq_cst);
+	return 0;
+}
+
+int shm_watch_tx(struct shm_stream *s, uint64_t watch)
+{
+	int e = watch_add(s->own->tx_watch, watch);
+
+	if (e < 0)
+		return e;
+	(void)atomic_fetch_add_explicit(&s->own->tx_armed, 1, memory_order_seq_cst);
+	return 0;
+}
+
+void shm_unwatch(struct shm_stream *s, uint64_t watch)
+{
+	uint64_t expected;
+
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++) {
+		expected = watch;
+		(void)atomic_compare_exchange_strong(&s->own->rx_watch[i], &expected, 0);
+		expected = watch;
+		(void)atomic_compare_exchange_strong(&s->own->tx_watch[i], &expected, 0);
+	}
+}
+
+static size_t collect(const _Atomic uint64_t from[SHM_N_WATCHES], uint64_t to[SHM_N_WATCHES])
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++) {
+		to[n] = atomic_load_explicit(&from[i], memory_order_acquire);
+		n += to[n] != 0;
+	}
+	return n;
+}
+
+size_t shm_watches(const struct shm_stream *s, uint64_t watches[SHM_N_WATCHES])
+{
+	return collect(s->own->rx_watch, watches);
+}
+
+size_t shm_collect_rx(struct shm_stream *s, uint64_t watches[SHM_N_WATCHES])
+{
+	uint32_t arms = SHM_NOTICE_ARMS(shm_peer_notice(s));
+
+	atomic_store_explicit(&s->rx_arms_served, arms, memory_order_relaxed);
+	return collect(s->peer->rx_watch, watches);
+}
+
+size_t shm_collect_tx(struct shm_stream *s, uint64_t watches[SHM_N_WATCHES])
+{
+	uint64_t arms = atomic_load_explicit(&s->peer->tx_armed, memory_order_acquire);
+
+	atomic_store_explicit(&s->tx_arms_served, (uint32_t)arms, memory_order_relaxed);
+	return collect(s->peer->tx_watch, watches);
+}

@@ -1,0 +1,192 @@
+/*
+ * A connection's two sides as one process maps them: the rings, and every touch of their control
+ * words. The private half (struct shm_stream) holds bases and sizes; the shared words are read once
+ * a step, bounded, and only then used.
+ *
+ * The caller holds the own side's tx_lock around shm_tx_*, rx_lock around shm_rx_*, unless the
+ * comment says "no lock".
+ */
+#ifndef PULC_SHM_STREAM_H
+#define PULC_SHM_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/single_threaded.h>
+#include <sys/types.h>
+
+#include "layout.h"
+#include "lock.h"
+
+struct shm_stream {
+	struct shm_side *own;
+	const struct shm_side *peer;
+	unsigned char *tx_ring[SHM_N_RINGS];
+	const unsigned char *rx_ring[SHM_N_RINGS];
+	uint32_t tx_size[SHM_N_RINGS];
+	uint32_t rx_size[SHM_N_RINGS];
+
+	/* under tx_lock */
+	uint32_t tx_cur;
+	uint32_t
+		tx_known; /* shm_forks when tx_head was own->head and no other process held this side */
+	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
+	uint64_t tail_seen;
+	/* under rx_lock */
+	uint32_t rx_cur;
+	_Atomic uint64_t
+		head_seen; /* bytes up to here are known to be there: no need to fetch the head's line */
+	/* arms of the peer that this process has served (no lock: serving twice is harmless) */
+	_Atomic uint32_t rx_arms_served;
+	_Atomic uint32_t tx_arms_served;
+};
+
+/* Nobody but this thread can be inside this side: one thread here, and no other process holds it. */
+static inline bool shm_is_alone(const struct shm_stream *s)
+{
+	return __libc_single_threaded &&
+	       atomic_load_explicit(&s->own->n_holders, memory_order_relaxed) == 1;
+}
+
+/* Counts the forks of this process, from 1: what a process remembers of a side that it held alone is void after one. */
+extern uint32_t shm_forks __attribute__((visibility("hidden")));
+/* Another process is about to hold this side as well (fork). */
+void shm_add_holder(struct shm_stream *s);
+/* One of several holds it no more. False: there are no others. */
+bool shm_drop_holder(struct shm_stream *s);
+
+/* ---- sending ---- */
+
+/* Bytes of room in the present ring; -EBADMSG: the peer's tail makes no sense. */
+int shm_tx_room(struct shm_stream *s, uint64_t *ret_room);
+/* Copies up to len bytes into the present ring and publishes them. Returns their number, 0 when full, or -EBADMSG. */
+ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len);
+/* The next ring that would take `wanted` more bytes in one go, or the largest; SHM_N_RINGS: there is no larger one. */
+uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted);
+/* Allocates ring r's pages and goes on in it. Returns 0 or -ENOMEM, -EOPNOTSUPP: it stays where it is. */
+int shm_tx_grow(struct shm_stream *s, uint32_t r);
+/* From now on the ring carries the stream; kernel_at bytes went before. */
+void shm_tx_begin(struct shm_stream *s, uint64_t kernel_at);
+/* The ring's last byte is written; what follows goes through the kernel. */
+void shm_tx_end(struct shm_stream *s);
+uint32_t shm_tx_mode(const struct shm_stream *s);
+
+/*
+ * The ring is given up: bytes from the peer's tail on are to reach the peer in another way. -EBADMSG: its tail
+ * makes no sense. Then piece by piece, until there is none (0).
+ */
+int shm_tx_return(struct shm_stream *s);
+size_t shm_tx_returning(const struct shm_stream *s, const void **ret_piece);
+void shm_tx_returned(struct shm_stream *s, size_t len);
+
+/* ---- receiving ---- */
+
+/* Copies up to len bytes at `offset` beyond the last one taken, without taking them. 0: none there. -EBADMSG. */
+ssize_t shm_rx_peek(struct shm_stream *s, void *buf, size_t len, uint64_t offset);
+/* Copies and takes. True in *ret_published: the tail was published, serve shm_due_tx. */
+ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_published);
+/* Takes without copying (MSG_TRUNC). */
+ssize_t shm_rx_skip(struct shm_stream *s, size_t len, bool *ret_published);
+/* True once the peer has ended its ring and everything in it is taken. */
+bool shm_rx_ended(struct shm_stream *s);
+
+/* Tells the peer that what it finds unread in its ring will not be read there; takes that back, if nobody heard of it. */
+void shm_rx_leave(struct shm_stream *s);
+void shm_rx_stay(struct shm_stream *s);
+
+/* ---- no lock ---- */
+
+/* Bytes waiting to be received, as far as this process can tell; never more than a ring can hold. */
+uint64_t shm_rx_waiting(struct shm_stream *s);
+/* Bytes sent and not yet taken by the peer. */
+uint64_t shm_tx_unread(const struct shm_stream *s);
+/* True if the present ring has the room that makes a socket writable (a third of it, or one more can be begun). */
+bool shm_tx_writable(struct shm_stream *s);
+
+/* A counter that changes whenever the peer has sent something. */
+uint64_t shm_mark(const struct shm_stream *s);
+
+/* Bytes ever written to the ring, and those of them that the peer says to have taken (unchecked, at most all). */
+uint64_t shm_tx_total(const struct shm_stream *s);
+uint64_t shm_tx_taken(const struct shm_stream *s);
+
+static inline uint64_t shm_sent(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->own->head, memory_order_relaxed);
+}
+
+static inline uint64_t shm_taken(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed);
+}
+
+static inline bool shm_rx_maybe(const struct shm_stream *s)
+{
+	uint64_t taken = atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed);
+	uint64_t seen = atomic_load_explicit(&s->head_seen, memory_order_relaxed);
+
+	return (int64_t)(seen - taken) > 0 ||
+	       atomic_load_explicit(&s->peer->head, memory_order_acquire) != taken;
+}
+
+/* Fetches the own head's line for writing: the answer to what was just received will go there, and the peer has it. */
+static inline void shm_expect_to_send(const struct shm_stream *s)
+{
+	__builtin_prefetch(&s->own->head, 1, 3);
+}
+
+static inline uint64_t shm_peer_notice(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->peer->notice, memory_order_acquire);
+}
+static inline uint64_t shm_own_notice(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->own->notice, memory_order_acquire);
+}
+static inline void shm_notice_set(struct shm_stream *s, uint32_t flags)
+{
+	(void)atomic_fetch_or_explicit(&s->own->notice, flags, memory_order_seq_cst);
+}
+uint64_t shm_peer_kernel_at(const struct shm_stream *s);
+/* Not 0: somebody of the peer is inside a receive. A hint unless a barrier on all processors came before. */
+uint32_t shm_peer_receives(const struct shm_stream *s);
+/* Does the peer count more than one process? */
+static inline bool shm_peer_is_shared(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->peer->n_holders, memory_order_relaxed) > 1;
+}
+/* Is somebody of the peer inside a send? */
+bool shm_peer_is_sending(const struct shm_stream *s);
+uint32_t shm_peer_tx_mode(const struct shm_stream *s);
+
+/* Publishes the processor that the caller runs on; tells whether the peer last waited on the same. */
+void shm_ran_on(struct shm_stream *s, uint32_t cpu);
+bool shm_peer_ran_on(const struct shm_stream *s, uint32_t cpu);
+
+/* ---- watches: docs/waiting.md has the recipe and its proof ---- */
+
+/* Asks the peer to tell `watch` of data (rx) or space (tx). -ENOSPC: SHM_N_WATCHES others wait already. */
+int shm_watch_rx(struct shm_stream *s, uint64_t watch);
+int shm_watch_tx(struct shm_stream *s, uint64_t watch);
+void shm_unwatch(struct shm_stream *s, uint64_t watch);
+/* Who of this side is waiting for data. Fills watches, returns their number. */
+size_t shm_watches(const struct shm_stream *s, uint64_t watches[SHM_N_WATCHES]);
+
+#define SHM_NOTICE_ARMS(n) ((uint32_t)((n) >> 32))
+
+/* After publishing bytes (due_rx) or space (due_tx) and leaving the lock: whom the peer wants told.
+ * Fills watches, returns their number; 0 nearly always. */
+size_t shm_collect_rx(struct shm_stream *s, uint64_t watches[SHM_N_WATCHES]);
+size_t shm_collect_tx(struct shm_stream *s, uint64_t watches[SHM_N_WATCHES]);
+
+static inline bool shm_due_rx(const struct shm_stream *s, uint64_t peer_notice)
+{
+	return SHM_NOTICE_ARMS(peer_notice) !=
+	       atomic_load_explicit(&s->rx_arms_served, memory_order_relaxed);
+}
+static inline bool shm_due_tx(const struct shm_stream *s)
+{
+	return (uint32_t)atomic_load_explicit(&s->peer->tx_armed, memory_order_acquire) !=
+	       atomic_load_explicit(&s->tx_arms_served, memory_order_relaxed);
+}
+
+#endif

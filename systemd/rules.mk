@@ -1,0 +1,3 @@
+# The system's psid as a service.
+ALL += $(B)/psid.service
+INSTALL += $(B)/psid.service:lib/systemd/system/psid.service:644

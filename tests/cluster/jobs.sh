@@ -1,0 +1,165 @@
+#!/bin/bash
+# Jobs over several nodes: each a network namespace with its own host name, psid, address and run folder.
+# shellcheck disable=SC2016 # the tasks' shell expands it
+# timeout: 300
+suite=cluster.jobs
+# shellcheck source=tests/jobs/common.sh
+. "$(dirname "$0")/../jobs/common.sh"
+trap - EXIT
+
+if [ "$(id -u)" != 0 ] || ! ip netns add "pj$$.sw" 2>/dev/null; then
+	echo "skip $suite: needs root and network namespaces"
+	exit 0
+fi
+n_nodes=3
+key=$TMPDIR/key
+(umask 077; echo "PULC-KEY-1:$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')" >"$key")
+
+on() { # NODE COMMAND...
+	local i=$1
+	shift
+	PULC_RUNTIME_DIR=$TMPDIR/n$i ip netns exec "pj$$.$i" "$@"
+}
+
+start_node() {
+	PULC_NODE_NAME=n$1 PULC_CLUSTER_NAME=test PULC_CLUSTER_KEY_FILE=$key PULC_CLUSTER_ADDRESS=10.77.0.$1 \
+		PULC_CLUSTER_SEEDS=10.77.0.1 PULC_IDLE_EXIT_SEC=0 \
+		on "$1" unshare -u sh -c 'hostname "$1"; exec "$2" --daemonize' sh "n$1" "$bin/psid" 2>/dev/null
+}
+
+make_nodes() {
+	local i
+	ip -n "pj$$.sw" link add name sw0 type bridge && ip -n "pj$$.sw" link set sw0 up || return
+	for ((i = 1; i <= n_nodes; i++)); do
+		ip netns add "pj$$.$i" &&
+			ip -n "pj$$.sw" link add "v$i" type veth peer name eth0 netns "pj$$.$i" &&
+			ip -n "pj$$.sw" link set "v$i" master sw0 up &&
+			ip -n "pj$$.$i" addr add "10.77.0.$i/24" dev eth0 &&
+			ip -n "pj$$.$i" link set eth0 up && ip -n "pj$$.$i" link set lo up || return
+		mkdir -m 700 "n$i"
+		start_node "$i"
+	done
+}
+
+remove_nodes() {
+	local i
+	for ((i = 1; i <= n_nodes; i++)); do
+		on "$i" timeout 10 "$bin/pulcctl" stop >/dev/null 2>&1
+		ip netns del "pj$$.$i" 2>/dev/null
+	done
+	ip netns del "pj$$.sw"
+}
+trap remove_nodes EXIT
+
+run() {
+	on 1 timeout 60 "$bin/pulcrun" "$@"
+}
+
+all_nodes_are_there() {
+	[ "$(run -n $n_nodes --oversubscribe --per-node 1 sh -c 'echo $PULC_NODE' 2>/dev/null | sort -u | wc -l)" = $n_nodes ]
+}
+
+make_nodes || { echo "skip $suite: no veth or bridge here"; exit 0; }
+await all_nodes_are_there || { echo "not ok $suite.nodes_meet"; exit 1; }
+echo "ok $suite.nodes_meet"
+
+everywhere=(-n 6 --oversubscribe --per-node 2)
+is ranks 'n1 n1 n2 n2 n3 n3 0 1 2 3 4 5' "$(run "${everywhere[@]}" sh -c 'echo $PULC_NODE; echo $PULC_RANK' | sort | xargs | sed 's/^\(.*5\) \(n.*\)$/\2 \1/')"
+is addresses_differ 3 "$(run "${everywhere[@]}" sh -c 'ip -o addr show dev eth0 | grep -o 10.77.0.[0-9]' | sort -u | wc -l)"
+is named_nodes 'n2 n3 n3' "$(run -n 3 --nodes n2:1,n3:2 sh -c 'echo $PULC_NODE' | sort | xargs)"
+is filling_named_nodes 'n3 n3 n2' "$(run -n 3 --strategy node --nodes n3:2,n2:2 --json=report sh -c :; json '" ".join(t["node"] for t in j["tasks"])' <report)"
+is first_failure 5 "$(run "${everywhere[@]}" -q sh -c '[ $PULC_RANK != 4 ] || exit 5; sleep 60'; echo $?)"
+is output_is_complete 60000 "$(run "${everywhere[@]}" sh -c 'seq 10000' | wc -l)"
+is input_to_all "$(seq 30000 | md5sum | cut -c1-32) 6" "$(seq 30000 | run "${everywhere[@]}" --stdin all md5sum | cut -c1-32 | sort | uniq -c | awk '{ print $2, $1 }')"
+is input_to_a_rank_elsewhere 1 "$(seq 30000 | run "${everywhere[@]}" --stdin 5 --label md5sum | grep -c "^.5. $(seq 30000 | md5sum | cut -c1-32)")"
+is unknown_node 125 "$(run --nodes n9 true 2>/dev/null; echo $?)"
+
+cat >tree <<'E2'
+#!/bin/bash
+trap '' TERM INT HUP
+setsid bash -c 'trap "" TERM INT HUP; (sleep 1000 & sleep 1000 & wait) & wait' &
+echo ready
+wait
+E2
+chmod +x tree
+
+start() { # MARK ARGUMENTS...
+	local mark=$1
+	shift
+	: >"$mark.out"
+	PULC_TEST_MARK=$TMPDIR/$mark on 1 timeout 60 "$bin/pulcrun" "$@" >"$mark.out" 2>"$mark.err" &
+	runner=$!
+	await eval '[ "$(grep -c ready '"$mark"'.out)" -ge 6 ]'
+}
+
+pulcrun_of() { # MARK
+	local p
+	for p in $(marked "$1"); do
+		! grep -qsx pulcrun "/proc/$p/comm" || echo "$p"
+	done
+}
+
+start kill_run "${everywhere[@]}" "$TMPDIR/tree"
+kill -KILL "$(pulcrun_of kill_run)"
+wait $runner 2>/dev/null
+gone death_of_pulcrun kill_run
+
+start ctl "${everywhere[@]}" "$TMPDIR/tree"
+job=$(on 2 "$bin/pulcctl" jobs --json | json 'j[0]["job"]')
+on 2 "$bin/pulcctl" kill "$job"
+wait $runner
+is kill_from_another_node 137 $?
+gone kill_from_another_node_leaves_nothing ctl
+
+start keeper "${everywhere[@]}" "$TMPDIR/tree"
+kill -KILL "$(on 3 "$bin/pulcctl" jobs --json | json 'j[0]["keeper"]')"
+wait $runner
+is death_of_a_keeper "125 1" "$? $(grep -c 'is lost' keeper.err)"
+gone death_of_a_keeper_leaves_nothing keeper
+
+# psid dies on every node: the job goes on.
+start psids "${everywhere[@]}" --keep-going sh -c 'echo ready; until [ -e "$0" ]; do sleep 0.05; done; echo end; exit $((PULC_RANK / 5 * 5))' "$TMPDIR/go"
+for ((i = 1; i <= n_nodes; i++)); do
+	pid=$(on $i "$bin/pulcctl" status --json | json 'j["pid"]')
+	kill -KILL "$pid"
+	await eval "! kill -0 $pid"
+	start_node $i
+done
+touch go
+wait $runner
+is job_survives_all_psids "5 6" "$? $(grep -c end psids.out)"
+gone job_survives_all_psids_and_ends psids
+await all_nodes_are_there
+
+# A node falls silent: its tasks are lost, and with them the job.
+start silent "${everywhere[@]}" "$TMPDIR/tree"
+ip -n "pj$$.sw" link set v3 down
+wait $runner
+is silent_node "125 1" "$? $(grep -c 'is lost' silent.err)"
+gone silent_node_kills_its_own silent
+ip -n "pj$$.sw" link set v3 up
+await all_nodes_are_there
+
+for kind in mpich openmpi; do
+	if ! command -v mpicc.$kind >/dev/null; then
+		echo "skip $suite.$kind: mpicc.$kind is not there"
+		continue
+	fi
+	cat >hello.c <<-'E2'
+		#include <mpi.h>
+		#include <stdio.h>
+		int main(int argc, char **argv)
+		{
+			int rank, size, sum;
+			MPI_Init(&argc, &argv);
+			MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+			MPI_Comm_size(MPI_COMM_WORLD, &size);
+			MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+			printf("rank %d of %d sum %d\n", rank, size, sum);
+			MPI_Finalize();
+			return 0;
+		}
+	E2
+	mpicc.$kind hello.c -o hello.$kind
+	is "$kind.across_nodes" 6 "$(run "${everywhere[@]}" "$TMPDIR/hello.$kind" 2>&1 | grep -c 'of 6 sum 15')"
+done

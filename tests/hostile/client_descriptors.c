@@ -1,0 +1,303 @@
+/*
+ * Descriptors as weapons: the wrong ones, too many, ones whose close takes for ever, bells that
+ * block. psid must not hang.
+ */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "board.h"
+#include "psid/fake_client.h"
+
+#define SELF ((uid_t)-1)
+#define UID_HOSTILE 65532u
+
+static struct daemon psid;
+static struct fake_client a, b, hostile;
+
+static void begin(bool system, uid_t uid, const char *const settings[])
+{
+	daemon_start(&psid, system, settings);
+	fake_attach(&a, &psid, SELF);
+	fake_attach(&b, &psid, SELF);
+	fake_attach(&hostile, &psid, uid);
+}
+
+static void end(void)
+{
+	fake_close(&a);
+	fake_close(&b);
+	fake_close(&hostile);
+	fake_wait_counts(&psid, 0, 0);
+	CHECK_INT(daemon_stop(&psid), ==, 0);
+}
+
+static void close_pair(const int fds[2])
+{
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
+/* a and b get their connection, whatever somebody else does. */
+static void check_upgrade(uint64_t token)
+{
+	struct fake_upgrade u;
+	int fds[2];
+
+	tcp_connect_pair(fds, AF_INET);
+	fake_upgrade(&a, &b, fds, token, &u);
+	fake_upgrade_done(&u);
+	close_pair(fds);
+}
+
+/* ---- not the socket ------------------------------------------------------------------------ */
+
+enum { N_WRONG = 8 };
+
+static void make_wrong(int wrong[N_WRONG], int other[2])
+{
+	int pipes[2];
+
+	REQUIRE(pipe2(pipes, O_CLOEXEC) == 0);
+	tcp_connect_pair(other, AF_INET);
+	wrong[0] = pipes[0];
+	wrong[1] = pipes[1];
+	wrong[2] = eventfd(0, EFD_CLOEXEC);
+	wrong[3] = memfd_create("wrong", MFD_CLOEXEC);
+	wrong[4] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	wrong[5] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	wrong[6] = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	wrong[7] = fcntl(other[0], F_DUPFD_CLOEXEC, 0); /* a connected TCP socket, another one */
+}
+
+/* The liar is denied, the honest end may hint again and is not kept waiting. */
+static void wrong_sockets(void)
+{
+	int wrong[N_WRONG], other[2], fds[2];
+
+	begin(false, SELF, NULL);
+	make_wrong(wrong, other);
+	tcp_connect_pair(fds, AF_INET);
+	for (unsigned i = 0; i < N_WRONG; i++) {
+		fake_hint(&a, fds[0], 1, true);
+		fake_hint(&hostile, fds[1], 2, false);
+		(void)EXPECT(&a, WANT);
+		(void)EXPECT(&hostile, WANT);
+		fake_socket(&a, fds[0], 1);
+		fake_socket(&hostile, wrong[i], 2);
+		CHECK_INT(EXPECT(&hostile, DENY)->deny->reason, !=,
+			  PULC__WIRE__REASON__REASON_WAITING_PEER);
+		CHECK_INT(EXPECT(&a, DENY)->deny->reason, ==,
+			  PULC__WIRE__REASON__REASON_WAITING_PEER);
+		(void)close(wrong[i]);
+	}
+	close_pair(other);
+	close_pair(fds);
+	check_upgrade(4);
+	end();
+}
+
+static void unasked_sockets(void)
+{
+	int fds[2];
+
+	begin(false, SELF, NULL);
+	tcp_connect_pair(fds, AF_INET);
+	for (unsigned i = 0; i < 100; i++)
+		fake_socket(&hostile, fds[0], i);
+	for (unsigned i = 0; i < 100; i++)
+		CHECK_INT(EXPECT(&hostile, DENY)->deny->reason, ==,
+			  PULC__WIRE__REASON__REASON_STALE);
+	/* All of them are closed: the end of the connection is seen. */
+	(void)close(fds[0]);
+	CHECK_INT(recv(fds[1], &(char){ 0 }, 1, 0), ==, 0);
+	(void)close(fds[1]);
+	end();
+}
+
+static void wrong_numbers_of_descriptors(void)
+{
+	Pulc__Wire__Socket body = PULC__WIRE__SOCKET__INIT;
+	FROM_CLIENT(msg, SOCKET, socket) = &body;
+	struct iovec iov = { .iov_base = (char[]){ 0x1a, 0 }, .iov_len = 2 };
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))] = { 0 };
+	struct msghdr raw = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&raw);
+	int fds[2];
+
+	begin(false, SELF, NULL);
+	fake_send(&hostile, &msg, NULL, 0);
+	fake_expect_end(&hostile);
+	fake_close(&hostile);
+
+	fake_attach(&hostile, &psid, SELF);
+	fake_send(&hostile, &msg, (int[]){ 0, 1 }, 2);
+	fake_expect_end(&hostile);
+	fake_close(&hostile);
+
+	fake_attach(&hostile, &psid, SELF);
+	tcp_connect_pair(fds, AF_INET);
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(253 * sizeof(int));
+	for (unsigned i = 0; i < 253; i++)
+		memcpy(CMSG_DATA(cmsg) + i * sizeof(int), &fds[0], sizeof(int));
+	REQUIRE(sendmsg(hostile.fd, &raw, MSG_NOSIGNAL) == 2);
+	fake_expect_end(&hostile);
+	(void)close(fds[0]);
+	CHECK_INT(recv(fds[1], &(char){ 0 }, 1, 0), ==, 0); /* none is kept */
+	(void)close(fds[1]);
+	check_upgrade(2);
+	end();
+}
+
+/* ---- descriptors that block ---------------------------------------------------------------- */
+
+/* A socket whose last close lingers for a minute: its peer reads nothing. */
+static int lingering_socket(int *ret_peer)
+{
+	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
+	static char block[65536];
+	int fds[2], size = 1 << 20; /* more than the peer takes unread */
+
+	tcp_connect_pair(fds, AF_INET);
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == 0);
+	while (send(fds[0], block, sizeof(block), MSG_DONTWAIT) > 0)
+		;
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
+	*ret_peer = fds[1];
+	return fds[0];
+}
+
+/* Many times more than a user's closes under way at once, as sockets and beside other messages. */
+static void closes_that_hang(void)
+{
+	enum { N = 12 };
+	int peers[N];
+
+	if (geteuid() != 0) {
+		test_skip("needs root to have a client of another user");
+		return;
+	}
+	begin(true, UID_HOSTILE, NULL);
+	(void)kill(psid.pid, SIGSTOP); /* so that its close is the last one, not ours */
+	for (unsigned i = 0; i < N; i++) {
+		int fd = lingering_socket(&peers[i]);
+
+		fake_socket(&hostile, fd, i);
+		(void)close(fd);
+	}
+	(void)kill(psid.pid, SIGCONT);
+	CHECK(fake_is_quiet(&hostile)); /* psid has them all */
+	for (unsigned i = 0; i < 8; i++)
+		check_upgrade(2 * i + 2);
+	/* It answers when the close is done. */
+	(void)close(peers[0]);
+	CHECK_INT(EXPECT(&hostile, DENY)->deny->token, ==, 0);
+	for (unsigned i = 1; i < N; i++)
+		(void)close(peers[i]);
+	end();
+}
+
+/* The same descriptors in messages never read: psid's close of the client's socket is the last. */
+static void closes_that_hang_unread(void)
+{
+	Pulc__Wire__Socket body = PULC__WIRE__SOCKET__INIT;
+	FROM_CLIENT(msg, SOCKET, socket) = &body;
+	int peer, fd;
+
+	if (geteuid() != 0) {
+		test_skip("needs root to have a client of another user");
+		return;
+	}
+	begin(true, UID_HOSTILE, NULL);
+	fd = lingering_socket(&peer);
+	(void)kill(psid.pid, SIGSTOP);
+	fake_send(&hostile, &msg, NULL, 0); /* nonsense: psid reads no further */
+	(void)wire_send_from_client(hostile.fd, &msg, &fd, 1);
+	(void)close(fd);
+	(void)kill(psid.pid, SIGCONT);
+	fake_close(&hostile);
+	check_upgrade(2);
+	(void)close(peer);
+	end();
+}
+
+/* A full bell that psid would have to wait for. */
+static void bells_that_block(void)
+{
+	Pulc__Wire__Bell bell = PULC__WIRE__BELL__INIT;
+	Pulc__Wire__Ring ring = PULC__WIRE__RING__INIT;
+	FROM_CLIENT(bell_msg, BELL, bell) = &bell;
+	FROM_CLIENT(ring_msg, RING, ring) = &ring;
+	int event = eventfd(0, EFD_CLOEXEC), fds[2];
+	uint64_t full = UINT64_MAX - 1;
+	struct shm_boards *boards;
+	struct fake_upgrade u;
+
+	daemon_start(&psid, false, NULL);
+	fake_attach(&hostile, &psid, SELF);
+	REQUIRE(shm_boards_map(hostile.fds[0], &boards) == 0);
+	fake_attach(&a, &psid, SELF);
+	fake_attach(&b, &psid, SELF);
+	tcp_connect_pair(fds, AF_INET);
+	fake_upgrade(&a, &hostile, fds, 2, &u);
+	REQUIRE(write(event, &full, sizeof(full)) == sizeof(full));
+	fake_send(&hostile, &bell_msg, &event, 1);
+	CHECK(fake_is_quiet(&hostile));
+	shm_board_arm(shm_board_of(boards, 0));
+	ring.client = hostile.id;
+	for (unsigned i = 0; i < 10; i++)
+		fake_send(&a, &ring_msg, NULL, 0);
+	(void)EXPECT(&a, INTRODUCE);
+	CHECK(fake_is_quiet(&a));
+	shm_boards_unmap(boards);
+	fake_upgrade_done(&u);
+	close_pair(fds);
+	check_upgrade(4);
+	(void)close(event);
+	end();
+}
+
+static void things_that_are_no_bells(void)
+{
+	Pulc__Wire__Bell bell = PULC__WIRE__BELL__INIT;
+	FROM_CLIENT(msg, BELL, bell) = &bell;
+	int wrong[N_WRONG], other[2];
+
+	begin(false, SELF, NULL);
+	make_wrong(wrong, other);
+	for (unsigned i = 0; i < N_WRONG; i++) {
+		if (i != 2) {
+			fake_close(&hostile);
+			fake_attach(&hostile, &psid, SELF);
+			fake_send(&hostile, &msg, &wrong[i], 1);
+			fake_expect_end(&hostile);
+		}
+		(void)close(wrong[i]);
+	}
+	close_pair(other);
+	end();
+}
+
+static const struct test tests[] = {
+	TEST(wrong_sockets),
+	TEST(unasked_sockets),
+	TEST(wrong_numbers_of_descriptors),
+	TEST(closes_that_hang),
+	TEST(closes_that_hang_unread),
+	TEST(bells_that_block),
+	TEST(things_that_are_no_bells),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

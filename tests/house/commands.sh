@@ -1,0 +1,73 @@
+#!/bin/bash
+# What every command owes its user: help and version, errors with the right exit status, and a
+# manual page and completions that name the same options as the help.
+set -u
+bin=$PULC_BUILD/bin
+
+is() { # NAME EXPECTED ACTUAL
+	if [ "$2" = "$3" ]; then
+		echo "ok commands.$1"
+	else
+		echo "not ok commands.$1: expected '$2', got '$3'"
+	fi
+}
+
+status_of() {
+	"$@" >"$TMPDIR/out" 2>"$TMPDIR/err"
+	echo $?
+}
+
+options_of() {
+	grep -oE -- '--[a-z][a-z-]+' | sort -u | tr '\n' ' '
+}
+
+# A psid that this machine has anyway is found by every program, whatever the test's own places are.
+another_psid() {
+	[ -S /run/pulc/psid.sock ] || [ -S "/tmp/pulc-$(id -u)/psid.sock" ]
+}
+
+for command in pulc pulcctl pulcrun psid; do
+	is "$command.help" 0 "$(status_of "$bin/$command" --help)"
+	is "$command.version" "$command" "$("$bin/$command" --version | awk 'NR == 1 { print $1 }')"
+	is "$command.unknown_option_is_said" "1" "$("$bin/$command" --nonsense 2>&1 >/dev/null | grep -c nonsense)"
+	page=$(echo docs/man/"$command".[18])
+	is "$command.page_has_all_options" "$("$bin/$command" --help | options_of)" \
+		"$(sed -n 's/^\.It Fl -\([a-z-]*\).*/--\1/p' "$page" | options_of)"
+	is "$command.bash_completes_all_options" "$("$bin/$command" --help | options_of)" \
+		"$(grep -v '^#' tools/completions/bash/$command | options_of)"
+	is "$command.zsh_completes_all_options" "$("$bin/$command" --help | options_of)" \
+		"$(grep -v '^#' tools/completions/zsh/_$command | options_of)"
+done
+
+is pulcctl.no_command 2 "$(status_of "$bin/pulcctl")"
+is pulcctl.unknown_command 2 "$(status_of "$bin/pulcctl" nonsense)"
+is pulcctl.filter_without_meaning 2 "$(status_of "$bin/pulcctl" --port 1 clients)"
+is pulcctl.bad_number 2 "$(status_of "$bin/pulcctl" --pid 0 clients)"
+is pulcctl.bad_path 2 "$(status_of "$bin/pulcctl" --path wire sockets)"
+if another_psid; then
+	echo "skip commands.pulcctl.no_psid: a psid runs here"
+else
+	is pulcctl.no_psid 3 "$(XDG_RUNTIME_DIR=$TMPDIR PULC_SOCKET=$TMPDIR/none status_of "$bin/pulcctl" status)"
+	is pulcctl.no_psid_says_how_to_start 1 "$(grep -c 'psid --daemonize' "$TMPDIR/err")"
+fi
+is pulcctl.version_without_psid 0 "$(status_of "$bin/pulcctl" --json version)"
+is pulcctl.full_disk 1 "$("$bin/pulcctl" version >/dev/full 2>/dev/null; echo $?)"
+
+is pulc.no_program 125 "$(status_of "$bin/pulc")"
+is pulc.program_not_found 127 "$(status_of "$bin/pulc" --no-psid no-such-program)"
+is pulc.program_not_executable 126 "$(status_of "$bin/pulc" --no-psid /etc/passwd)"
+is pulc.own_status 42 "$(status_of "$bin/pulc" --no-psid sh -c 'exit 42')"
+is pulc.no_library 125 "$(PULC_PRELOAD=/nonexistent status_of "$bin/pulc" --no-psid true)"
+is pulc.no_library_is_named 1 "$(grep -c /nonexistent "$TMPDIR/err")"
+is pulc.preload_comes_first "$PULC_BUILD/lib/libpulc-preload.so:libc.so.6" \
+	"$(LD_PRELOAD=libc.so.6 "$bin/pulc" --no-psid printenv LD_PRELOAD)"
+is pulc.log_is_absolute "$TMPDIR/some.log" "$(cd "$TMPDIR" && "$bin/pulc" --no-psid --log some.log printenv PULC_LOG)"
+
+printf 'int main(void) { return 0; }\n' >"$TMPDIR/static.c"
+cc -static -o "$TMPDIR/static" "$TMPDIR/static.c"
+is pulc.static_program_runs 0 "$(status_of "$bin/pulc" --no-psid "$TMPDIR/static")"
+is pulc.static_program_is_told 1 "$(grep -c 'statically linked' "$TMPDIR/err")"
+printf '#!%s\n' "$TMPDIR/static" >"$TMPDIR/script"
+chmod +x "$TMPDIR/script"
+is pulc.static_interpreter_runs 0 "$(status_of "$bin/pulc" --no-psid "$TMPDIR/script")"
+is pulc.static_interpreter_is_told 1 "$(grep -c "static is statically linked" "$TMPDIR/err")"

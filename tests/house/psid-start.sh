@@ -1,0 +1,59 @@
+#!/bin/bash
+# pulc starts a private psid: once, however many want one; and leaves what it can't start alone.
+set -u
+bin=$PULC_BUILD/bin
+export XDG_RUNTIME_DIR=$TMPDIR
+
+is() { # NAME EXPECTED ACTUAL
+	if [ "$2" = "$3" ]; then
+		echo "ok psid-start.$1"
+	else
+		echo "not ok psid-start.$1: expected '$2', got '$3'"
+	fi
+}
+
+psids() {
+	grep -lzsxF "PULC_TEST_DIR=$PULC_TEST_DIR" /proc/[0-9]*/environ | cut -d/ -f3 | while read -r pid; do
+		[ "$(cat "/proc/$pid/comm" 2>/dev/null)" != psid ] || echo "$pid"
+	done | wc -l
+}
+
+# A psid that this machine has anyway is found by every program, whatever the test's own places are.
+another_psid() {
+	[ -S /run/pulc/psid.sock ] || [ -S "/tmp/pulc-$(id -u)/psid.sock" ]
+}
+
+if another_psid; then
+	echo "skip psid-start: a psid runs here"
+	exit
+fi
+
+is none_at_first 0 "$(psids)"
+for _ in 1 2 3 4 5 6 7 8; do
+	"$bin/pulc" true 2>>"$TMPDIR/err" &
+done
+wait
+is one_for_all 1 "$(psids)"
+is silent "" "$(cat "$TMPDIR/err")"
+"$bin/pulc" true
+is found_again 1 "$(psids)"
+is is_ours "$PULC_RUNTIME_DIR/psid.sock" "$("$bin/pulcctl" --json status | grep -oE '"socket_path":"[^"]*"' | cut -d'"' -f4)"
+# Nobody who reads our output waits for the daemon.
+is output_ends yes "$(timeout 10 cat < <("$bin/pulc" echo yes 2>&1))"
+"$bin/pulcctl" stop
+is stops 0 "$(psids)"
+for _ in 1 2 3 4 5; do
+	"$bin/pulcctl" stop 2>/dev/null &
+	"$bin/pulc" true 2>>"$TMPDIR/err"
+	wait
+done
+is survives_stops_meanwhile "" "$(cat "$TMPDIR/err")"
+"$bin/pulcctl" stop 2>/dev/null
+is only_its_log_is_left psid.log "$(ls -A "$PULC_RUNTIME_DIR")"
+
+chmod 755 "$PULC_RUNTIME_DIR"
+rm -rf "$PULC_RUNTIME_DIR"
+echo "not a folder" >"$PULC_RUNTIME_DIR"
+is runs_without yes "$("$bin/pulc" echo yes 2>"$TMPDIR/err")"
+is says_why 1 "$(grep -c "cannot use $PULC_RUNTIME_DIR" "$TMPDIR/err")"
+rm -f "$PULC_RUNTIME_DIR"

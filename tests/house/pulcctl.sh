@@ -1,0 +1,98 @@
+#!/bin/bash
+# pulcctl against a real psid with one connection on rings: every view, every filter, the watch, the end.
+set -u
+bin=$PULC_BUILD/bin
+export PULC_SOCKET=$PULC_RUNTIME_DIR/psid.sock
+
+is() { # NAME EXPECTED ACTUAL
+	if [ "$2" = "$3" ]; then
+		echo "ok pulcctl.$1"
+	else
+		echo "not ok pulcctl.$1: expected '$2', got '$3'"
+	fi
+}
+
+# What a Python expression makes of the JSON on standard input (called j).
+json() {
+	python3 -c 'import json, sys; j = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1" 2>&1 | tail -n 1
+}
+
+ctl() {
+	"$bin/pulcctl" "$@"
+}
+
+await() { # COMMAND...: until it succeeds, ten seconds at most
+	local i
+	for ((i = 0; i < 200; i++)); do
+		! "$@" >/dev/null 2>&1 || return 0
+		sleep 0.05
+	done
+	return 1
+}
+
+on_rings() {
+	[ "$(ctl --json --path rings sockets | json 'len(j)')" = 2 ]
+}
+
+# A psid that this machine has anyway is found by every program, whatever the test's own places are.
+another_psid() {
+	[ -S /run/pulc/psid.sock ] || [ -S "/tmp/pulc-$(id -u)/psid.sock" ]
+}
+
+"$bin/psid" 2>"$TMPDIR/psid.log" &
+psid=$!
+trap 'kill "$psid" 2>/dev/null' EXIT
+await ctl status || { echo "not ok pulcctl.psid_starts: $(tail -n 1 "$TMPDIR/psid.log")"; exit 1; }
+is status.json "True $psid $PULC_SOCKET" "$(ctl status --json | json 'j["uptime_usec"] > 0, j["pid"], j["socket_path"]' | tr -d "(),'")"
+is status.text 1 "$(ctl status | grep -c "pid $psid,")"
+is sockets.json_is_empty '[]' "$(ctl sockets --json | json j)"
+is sockets.only_header 1 "$(ctl sockets | wc -l)"
+is sockets.not_even_header 0 "$(ctl sockets --no-headers | wc -l)"
+
+exec {hold}> >("$bin/pulc" --no-psid "$PULC_BUILD/bench/pingpong" --msec 100 --warmup-msec 100 --stay >"$TMPDIR/pingpong")
+await on_rings || { echo "not ok pulcctl.connection_is_on_rings: $(ctl sockets)"; exit 1; }
+echo "ok pulcctl.connection_is_on_rings"
+
+is sockets.bytes_are_seen True "$(ctl sockets --json | json "min(s['size_sent'] for s in j) > 0")"
+is sockets.ends_mirror True "$(ctl sockets --json | json "(j[0]['local_addr'], j[0]['local_port']) == (j[1]['remote_addr'], j[1]['remote_port']) and j[0]['local_port'] > 0")"
+is sockets.program "['pingpong', 'pingpong']" "$(ctl sockets --json | json "[s['program'] for s in j]")"
+is sockets.no_reason "['none', 'none']" "$(ctl sockets --json | json "[s['reason'] for s in j]")"
+port=$(ctl sockets --json | json "j[0]['local_port']")
+pid=$(ctl sockets --json | json "j[0]['pid']")
+is sockets.by_port 2 "$(ctl sockets --json --port "$port" | json 'len(j)')"
+is sockets.by_other_port 0 "$(ctl sockets --json --port 1 | json 'len(j)')"
+is sockets.by_pid True "$(ctl sockets --json --pid "$pid" | json "set(s['pid'] for s in j) == {$pid}")"
+is sockets.by_path 0 "$(ctl sockets --json --path kernel | json 'len(j)')"
+is sockets.table 2 "$(ctl sockets --no-headers | grep -c ' rings ')"
+is sockets.columns_are_aligned 1 "$(ctl sockets | awk '{ print index($0, "pingpong") + index($0, "PROGRAM") }' | sort -u | wc -l)"
+is sockets.cut_on_a_terminal 1 "$(COLUMNS=60 script -qec "$bin/pulcctl sockets" /dev/null | tr -d '\r' | awk '{ print length($0) < 140 }' | sort -u | wc -l)"
+is clients.json True "$(ctl clients --json | json "len(j) >= 1 and all(c['program'] == 'pingpong' and c['pid'] > 0 for c in j)")"
+is clients.by_pid True "$(ctl clients --json --pid "$pid" | json "[c['pid'] for c in j] == [$pid]")"
+# A node on its own is a cluster of one.
+is nodes.json "1 True alive local True" "$(ctl nodes --json | json "len(j), j[0]['self'], j[0]['state'], j[0]['path'], j[0]['cores'] > 0 and j[0]['mib_memory'] > 0" | tr -d "(),'")"
+is nodes.table 1 "$(ctl nodes --no-headers | grep -c " alive .* local ")"
+is nodes.of_name 0 "$(ctl nodes --no-headers no-such-node | wc -l)"
+ctl drain
+is nodes.drained drained "$(ctl nodes --no-headers | awk '{ print $2 }')"
+ctl undrain
+is nodes.undrained alive "$(ctl nodes --no-headers | awk '{ print $2 }')"
+is drain.no_such_node 1 "$(ctl drain no-such-node 2>/dev/null; echo $?)"
+is keygen.makes_a_file "600 0" "$(ctl keygen "$TMPDIR/key" >/dev/null; a=$?; stat -c "%a $a" "$TMPDIR/key")"
+before=$(cat "$TMPDIR/key")
+is keygen.never_another 1 "$(ctl keygen "$TMPDIR/key" >/dev/null 2>&1; echo $?)"
+is keygen.leaves_it_alone "$before" "$(cat "$TMPDIR/key")"
+is version.of_psid "$(ctl version | awk '{ print $2 }' | head -n 1)" "$(ctl --json version | json "j['psid']")"
+
+is watch.repeats 3 "$(ctl --watch=0.1 --json status | head -n 3 | wc -l)"
+ctl --watch=0.1 sockets >"$TMPDIR/watch" 2>&1 &
+watch=$!
+await grep -q rings "$TMPDIR/watch"
+is stop 0 "$(ctl stop >/dev/null; echo $?)"
+wait "$watch"
+is watch.ends_with_psid 3 $?
+wait "$psid"
+is psid.ended_well 0 $?
+another_psid || is status.without_psid 3 "$(XDG_RUNTIME_DIR=$TMPDIR ctl status 2>/dev/null; echo $?)"
+is connection_outlives_psid 0 "$(kill -0 "$pid"; echo $?)"
+exec {hold}>&-
+wait

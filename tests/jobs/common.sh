@@ -1,0 +1,66 @@
+# What the tests of jobs have in common: sourced by each.
+# shellcheck shell=bash
+set -u
+bin=$PULC_BUILD/bin
+suite=${suite:-jobs}
+cd "$TMPDIR" || exit 1
+trap '"$bin/pulcctl" stop >/dev/null 2>&1' EXIT
+
+is() { # NAME EXPECTED ACTUAL
+	if [ "$2" = "$3" ]; then
+		echo "ok $suite.$1"
+	else
+		echo "not ok $suite.$1: expected '$2', got '$3'"
+	fi
+}
+
+run() {
+	timeout 60 "$bin/pulcrun" "$@"
+}
+
+# What pulcrun says on both streams, then its exit status.
+said() {
+	run "$@" 2>&1
+	echo "status $?"
+}
+
+status_of() {
+	run "$@" >/dev/null 2>&1
+	echo $?
+}
+
+# What a Python expression makes of the JSON on standard input (called j).
+json() {
+	python3 -c 'import json, sys; j = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1" 2>&1 | tail -n 1
+}
+
+await() { # COMMAND...: until it succeeds, 30 seconds at most
+	local i
+	for ((i = 0; i < 600; i++)); do
+		! "$@" >/dev/null 2>&1 || return 0
+		sleep 0.05
+	done
+	return 1
+}
+
+# Processes whose environment carries this test's mark (and a word of their own).
+marked() { # WORD
+	grep -lzsx "PULC_TEST_MARK=$TMPDIR/$1" /proc/[0-9]*/environ | cut -d/ -f3
+}
+
+none_marked() {
+	[ -z "$(marked "$1")" ]
+}
+
+gone() { # NAME WORD: nothing that carries the mark survives
+	if await none_marked "$2"; then
+		echo "ok $suite.$1"
+	else
+		echo "not ok $suite.$1: still there: $(marked "$2" | tr '\n' ' ')"
+	fi
+}
+
+# The process of the psid of this test, and of a job's keeper.
+psid_pid() {
+	"$bin/pulcctl" status --json | json 'j["pid"]'
+}

@@ -1,0 +1,157 @@
+#!/bin/bash
+# Signals are passed on; killing takes everything; whoever dies, nothing survives.
+# shellcheck disable=SC2016
+# timeout: 300
+suite=jobs.signals
+# shellcheck source=tests/jobs/common.sh
+. "$(dirname "$0")/common.sh"
+
+# A tree that clings to life: ignores what can be ignored, has left its session, has children.
+cat >tree <<'E2'
+#!/bin/bash
+trap '' TERM INT HUP
+for i in 1 2 3; do
+	setsid bash -c 'trap "" TERM INT HUP; (sleep 1000 & sleep 1000 & wait) & wait' &
+	sleep 1000 &
+done
+echo ready
+wait
+wait
+E2
+chmod +x tree
+
+start() { # MARK ARGUMENTS...: pulcrun in the background, $runner its process
+	local mark=$1
+	shift
+	: >"$mark.out"
+	PULC_TEST_MARK=$TMPDIR/$mark timeout 60 "$bin/pulcrun" "$@" >"$mark.out" 2>"$mark.err" &
+	runner=$!
+}
+
+ready() { # MARK N
+	await eval '[ "$(grep -c ready '"$1"'.out)" -ge '"$2"' ]'
+}
+
+kill_psid() {
+	local pid
+	pid=$(psid_pid)
+	kill -KILL "$pid"
+	await eval "! kill -0 $pid"
+}
+
+for signal in TERM INT HUP USR1 USR2 QUIT; do
+	start "$signal" bash -c "trap 'echo got; exit 9' $signal; echo ready; while :; do sleep 0.02; done"
+	ready "$signal" 1
+	kill -"$signal" "$(pgrep -P $runner)"
+	wait $runner
+	is "passes_on.$signal" "9 got" "$? $(tail -n 1 "$signal.out")"
+done
+
+start default -n 2 sh -c 'echo ready; exec sleep 1000'
+ready default 2
+kill -TERM "$(pgrep -P $runner)"
+wait $runner
+is default_action 143 $?
+
+start twice -n 2 ./tree
+ready twice 2
+kill -INT "$(pgrep -P $runner)"
+sleep 0.2
+kill -INT "$(pgrep -P $runner)"
+wait $runner
+is second_interrupt_kills 137 $?
+gone second_interrupt_kills_all twice
+
+start stop sh -c 'echo ready; i=0; while :; do i=$((i + 1)); echo $i; sleep 0.02; done'
+ready stop 1
+task=$(marked stop | while read -r p; do grep -qs '^sh$' "/proc/$p/comm" && echo "$p"; done | head -n 1)
+kill -TSTP "$(pgrep -P $runner)"
+await grep -q '^State:.T' "/proc/$task/status"
+is stop_stops_the_tasks T "$(awk '/^State/ { print $2 }' "/proc/$task/status")"
+kill -CONT "$(pgrep -P $runner)"
+await eval '! grep -q "^State:.T" "/proc/'"$task"'/status"'
+is cont_continues_them 0 "$(grep -c '^State:.T' "/proc/$task/status")"
+kill -KILL "$(pgrep -P $runner)"
+wait $runner 2>/dev/null
+gone stopped_and_killed stop
+
+start failure -n 2 sh -c 'if [ $PULC_RANK = 0 ]; then ./tree; else until grep -q ready failure.out; do sleep 0.05; done; exit 6; fi'
+wait $runner
+is failure_ends_the_others 6 $?
+gone failure_leaves_nothing failure
+
+start pulcrun -n 2 ./tree
+ready pulcrun 2
+kill -KILL "$(pgrep -P $runner)"
+wait $runner 2>/dev/null
+gone death_of_pulcrun pulcrun
+
+start keeper -n 2 ./tree
+ready keeper 2
+kill -KILL "$(pgrep -P "$(psid_pid)" | tail -n 1)"
+wait $runner
+is death_of_the_keeper "125 1" "$? $(grep -c 'the keeper of job .* is gone' keeper.err)"
+gone death_of_the_keeper_leaves_nothing keeper
+
+start leftover sh -c 'setsid sleep 1000 & sleep 1000 & echo ready'
+wait $runner
+is end_of_the_last_task 0 $?
+gone end_of_the_last_task_ends_all leftover
+
+# psid dies: the job goes on, and the next psid knows it.
+start restart -n 2 --keep-going sh -c 'echo ready; until [ -e go ]; do sleep 0.05; done; echo end $PULC_RANK; exit $((PULC_RANK * 3))'
+ready restart 2
+kill_psid
+"$bin/psid" --daemonize 2>/dev/null
+await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
+is restarted_psid_knows_the_job "1 2" "$("$bin/pulcctl" jobs --json | json '[len(j), j[0]["n_tasks"]]' | tr -d '[],')"
+touch go
+wait $runner
+is job_survives_psid "3 end 0 end 1" "$? $(grep end restart.out | sort | tr '\n' ' ' | sed 's/ $//')"
+gone job_survives_psid_and_ends restart
+
+start restart2 -n 2 ./tree
+ready restart2 2
+kill_psid
+"$bin/psid" --daemonize 2>/dev/null
+await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
+kill -KILL "$("$bin/pulcctl" jobs --json | json 'j[0]["keeper"]')"
+wait $runner
+is death_of_the_keeper_after_a_restart 125 $?
+gone death_of_the_keeper_after_a_restart_leaves_nothing restart2
+
+start control -n 2 ./tree
+ready control 2
+job=$("$bin/pulcctl" jobs --json | json 'j[0]["job"]')
+await eval '[ "$("'"$bin"'/pulcctl" tasks --json | json "len(j)")" = 2 ]'
+is tasks_are_shown "[(0, 'running'), (1, 'running')]" "$("$bin/pulcctl" tasks "$job" --json | json 'sorted((t["rank"], t["state"]) for t in j)')"
+"$bin/pulcctl" kill "$job"
+wait $runner
+is pulcctl_kill 137 $?
+gone pulcctl_kill_leaves_nothing control
+is jobs_end_in_the_table 0 "$(await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 0 ]'; "$bin/pulcctl" jobs --json | json 'len(j)')"
+is unknown_job "pulcctl: no such job on this node" "$("$bin/pulcctl" kill 99999 2>&1)"
+
+# Where no cgroup is to be had the process tree serves.
+"$bin/pulcctl" stop
+no_cgroup='for m in $(awk "/cgroup/ { print \$2 }" /proc/mounts | sort -r); do umount -l "$m"; done; exec "$0" --daemonize'
+if [ "$(id -u)" != 0 ] || ! unshare -m sh -c "$no_cgroup" "$bin/psid"; then
+	echo "skip $suite.no_cgroup: no namespace without cgroups is to be had"
+	exit 0
+fi
+start t_end -n 2 ./tree
+ready t_end 2
+"$bin/pulcctl" kill "$("$bin/pulcctl" jobs --json | json 'j[0]["job"]')"
+wait $runner
+is no_cgroup.kill 137 $?
+gone no_cgroup.kill_leaves_nothing t_end
+start t_leftover sh -c 'setsid sleep 1000 & sleep 1000 & echo ready'
+wait $runner
+is no_cgroup.end_of_the_last_task 0 $?
+gone no_cgroup.end_of_the_last_task_ends_all t_leftover
+start t_keeper -n 2 ./tree
+ready t_keeper 2
+kill -KILL "$("$bin/pulcctl" jobs --json | json 'j[0]["keeper"]')"
+wait $runner
+is no_cgroup.death_of_the_keeper 125 $?
+gone no_cgroup.death_of_the_keeper_leaves_nothing t_keeper

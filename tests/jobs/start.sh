@@ -1,0 +1,55 @@
+#!/bin/bash
+# One node: exit statuses, environment, placement, reports.
+# shellcheck disable=SC2016 # the tasks' shell expands it
+suite=jobs.start
+# shellcheck source=tests/jobs/common.sh
+. "$(dirname "$0")/common.sh"
+
+is starts_a_psid_when_none_is_there hello "$(run printf hello)"
+is status_is_the_tasks 3 "$(status_of sh -c 'exit 3')"
+is signal_is_128_and_its_number 137 "$(status_of sh -c 'kill -9 $$')"
+is not_found 127 "$(status_of no-such-program)"
+is not_executable 126 "$(status_of /etc/passwd)"
+is no_such_folder 127 "$(status_of --directory / -n 2 ./no-such-program)"
+is script_without_interpreter 5 "$(printf 'exit 5\n' >script; chmod +x script; status_of ./script)"
+is wrong_usage 125 "$(status_of -n 0 true)"
+is first_failure_decides 4 "$(status_of -n 2 sh -c 'if [ "$PULC_RANK" = 1 ]; then exit 4; else sleep 60; fi')"
+is failure_is_told 'pulcrun: rank 1 on '"$(hostname)"': exit status 4
+status 4' "$(said -n 2 sh -c 'if [ "$PULC_RANK" = 1 ]; then exit 4; else sleep 60; fi')"
+is keep_going_lets_others_end '0
+status 4' "$(said -n 2 -q --keep-going sh -c 'if [ "$PULC_RANK" = 1 ]; then exit 4; else sleep 0.3; echo 0; fi')"
+is timeout_is_124 124 "$(status_of --timeout 0.2 sleep 60)"
+
+is ranks '0/3 0/3
+1/3 1/3
+2/3 2/3' "$(run -n 3 --oversubscribe sh -c 'echo $PULC_RANK/$PULC_SIZE $PULC_LOCAL_RANK/$PULC_LOCAL_SIZE' | sort)"
+is environment_is_the_callers 'a b' "$(THING='a b' run sh -c 'echo "$THING"')"
+is folder_is_the_callers "$TMPDIR" "$(run pwd)"
+is folder_can_be_chosen / "$(run --directory / pwd)"
+is umask_is_the_callers 0027 "$(umask 027; run sh -c umask)"
+is limits_are_the_callers '333 4096' "$(ulimit -S -n 333; ulimit -S -s 4096; run bash -c 'ulimit -n; ulimit -s' | xargs)"
+is many_arguments_pass 20000 "$(seq 20000 | xargs sh -c '"$0" sh -c "echo \$#" "$@"' "$bin/pulcrun" x | awk '{n += $1} END {print n}')"
+is no_descriptors_leak '0 1 2' "$(run --mpi none sh -c 'ls /proc/$$/fd' | xargs)"
+is a_job_in_a_job_is_its_own '0/1' "$(run -n 2 --oversubscribe sh -c '[ $PULC_RANK = 1 ] || "'"$bin"'/pulcrun" --oversubscribe sh -c "echo \$PULC_RANK/\$PULC_SIZE"')"
+
+n=$(nproc)
+is cores_are_the_limit 125 "$(status_of -n $((n + 1)) true)"
+is oversubscribing_lifts_it 0 "$(status_of -n $((n + 1)) --oversubscribe true)"
+is per_node_is_a_limit 125 "$(status_of -n 2 --oversubscribe --per-node 1 true)"
+is slots_are_a_limit 125 "$(status_of -n 2 --oversubscribe --nodes localhost:1 true)"
+is unknown_node 'pulcrun: no node named nowhere
+status 125' "$(said --nodes nowhere true)"
+
+is json "[0, 7] 7 2" "$(run -n 2 --keep-going -q --json=report sh -c 'exit $((PULC_RANK * 7))'; json '[t["status"] for t in j["tasks"]], j["status"], len({t["pid"] for t in j["tasks"]})' <report | tr -d '()' | sed 's/, \([0-9]*\), / \1 /; s/\], /] /; s/, 2$/ 2/')"
+is many_short_tasks 128 "$(run -n 128 --oversubscribe sh -c 'echo $PULC_RANK' | sort -n | uniq | wc -l)"
+allowed() { sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status; }
+is tasks_are_bound "$n" "$(run -n "$n" --cpus-per-task 1 sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status | sort -u | grep -cx '[0-9]*')"
+is cores_of_a_task "$(allowed)" "$(run --cpus-per-task "$n" sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)"
+is not_bound_unasked "$(allowed)" "$(run sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)"
+i=0
+while [ $i -lt 50 ] && [ "$(status_of -n 4 --oversubscribe true)" = 0 ]; do i=$((i + 1)); done
+is again_and_again 50 $i
+for ((i = 0; i < 20; i++)); do run -n 2 --oversubscribe sh -c 'echo $PULC_RANK' & done >together
+wait
+is many_at_once '20 0
+20 1' "$(sort together | uniq -c | awk '{print $1, $2}')"

@@ -1,0 +1,92 @@
+#!/bin/bash
+# Standard streams: complete, in order, whole lines, labels, files, input, slow readers.
+# shellcheck disable=SC2016
+# timeout: 300
+suite=jobs.streams
+# shellcheck source=tests/jobs/common.sh
+. "$(dirname "$0")/common.sh"
+
+lines='import os,sys
+r=os.environ["PULC_RANK"]
+for i in range(int(sys.argv[1])): print(f"{r} {i} " + "x" * (i % 97), flush=(i % 3 == 0))'
+
+# Each rank complete and in order, no line torn: prints the number of lines, or the first wrong one.
+check_lines='import sys
+seen, n = {}, 0
+for line in sys.stdin.buffer:
+    try:
+        r, i, x = line.rstrip(b"\n").split(b" ")
+        ok = int(i) == seen.get(r, 0) and x == b"x" * (int(i) % 97)
+    except ValueError:
+        ok = False
+    if not ok:
+        print("wrong:", line[:80]); break
+    seen[r] = int(i) + 1; n += 1
+else:
+    print(n)'
+
+is plain 100000 "$(run -n 4 --oversubscribe python3 -c "$lines" 25000 | python3 -c "$check_lines")"
+is labelled 40000 "$(run -n 4 --oversubscribe --label python3 -c "$lines" 10000 | sed 's/^\[[0-3]\] //' | python3 -c "$check_lines")"
+is tagged '[job,0]<stderr>e
+[job,0]<stdout>o' "$(run --tag-output sh -c 'echo o; echo e >&2' 2>&1 | sed 's/^\[[^,]*/[job/' | sort)"
+is label_of_a_line_without_end '[0] a
+[1] a' "$(run -n 2 --label printf a | sort)"
+is streams_stay_apart 'out
+err' "$(run sh -c 'echo out; echo err >&2' 2>err; cat err)"
+is bytes_pass_unchanged "$(head -c 3000000 /dev/zero | tr '\0' '\377' | md5sum)" "$(run sh -c 'head -c 3000000 /dev/zero | tr "\0" "\377"' | md5sum)"
+is long_lines_stay_whole '2 ok' "$(run -n 2 python3 -c 'import os; print(os.environ["PULC_RANK"] * 1000000)' |
+	python3 -c 'import sys; l = sys.stdin.read().split("\n"); print(len(l) - 1, "ok" if all(len(x) == 1000000 and len(set(x)) == 1 for x in l[:-1]) else "torn")')"
+is everything_is_drained 20000000 "$(run -n 2 sh -c 'head -c 10000000 /dev/zero' | wc -c)"
+is files '0:o0 1:o1' "$(run -n 2 --output 'd/{rank}' sh -c 'echo o$PULC_RANK'; echo "0:$(cat d/0) 1:$(cat d/1)")"
+is files_for_each_stream 'o1 e1' "$(run -n 2 --output 'e/{rank}.{stream}' sh -c 'echo o$PULC_RANK; echo e$PULC_RANK >&2'; echo "$(cat e/1.stdout) $(cat e/1.stderr)")"
+is full_disk_is_told 125 "$(run --output /dev/full sh -c 'echo x' >/dev/null 2>&1; echo $?)"
+
+is input_goes_to_rank_0 '[0] a
+[0] b' "$(printf 'a\nb\n' | run -n 2 --label cat)"
+is input_to_a_rank '[1] a' "$(echo a | run -n 2 --stdin 1 --label cat)"
+is input_to_all '[0] a
+[1] a' "$(echo a | run -n 2 --stdin all --label cat | sort)"
+is no_input '' "$(echo a | run --stdin none cat)"
+is much_input "$(seq 400000 | md5sum)" "$(seq 400000 | run cat | md5sum)"
+is much_input_to_all "800000" "$(seq 400000 | run -n 2 --stdin all cat | wc -l)"
+is input_of_a_file "$(md5sum <"$bin/psid")" "$(run md5sum <"$bin/psid")"
+is input_nobody_reads 0 "$(yes | status_of true)"
+is input_that_never_ends_is_no_obstacle 0 "$({ sleep 20 & } | status_of true)"
+is closed_streams_are_no_obstacle 0 "$(run true <&- >&- 2>&-; echo $?)"
+is our_input_stays_blocking ok "$(run cat <<<x >/dev/null; python3 -c 'import os; print("ok" if os.get_blocking(0) else "not")' </dev/null)"
+
+# A reader that takes nothing stops the tasks and fills no memory.
+mkfifo slow
+exec {hold}<>slow
+run -n 2 sh -c 'yes $PULC_RANK' >slow &
+runner=$!
+sleep 1.5
+keeper=$(pgrep -P "$(psid_pid)" | head -n 1)
+is slow_reader_costs_no_memory yes "$(awk '/VmHWM/ { print $2 < 60000 ? "yes" : $2 }' "/proc/$keeper/status")"
+is slow_reader_costs_pulcrun_no_memory yes "$(awk '/VmHWM/ { print $2 < 60000 ? "yes" : $2 }' "/proc/$(pgrep -P $runner)/status")"
+kill -TERM "$(pgrep -P $runner)"
+cat <slow >/dev/null &
+reader=$!
+wait $runner
+is signal_arrives_past_a_slow_reader 143 $?
+kill $reader
+exec {hold}>&-
+
+# A reader that never comes back can be given up.
+mkfifo stuck
+exec {hold}<>stuck
+run sh -c 'head -c 300000 /dev/zero; touch ended' >stuck &
+runner=$!
+await test -e ended
+sleep 0.3
+kill -INT "$(pgrep -P $runner)"
+wait $runner
+is interrupt_gives_up_what_nobody_reads 130 $?
+exec {hold}>&-
+
+# A grandchild that holds the streams does not keep the job alive.
+is grandchild_with_the_pipe 'x
+status 0' "$(said sh -c 'sleep 100 & echo x')"
+is terminal 'yes
+status 0' "$(script -qec "$bin/pulcrun --pty sh -c 'test -t 0 && test -t 1 && echo yes'; echo status \$?" /dev/null | tr -d '\r\0' | sed 's/\^[@D]//g')"
+is reader_that_leaves 'y' "$(run yes | head -n 1)"

@@ -1,0 +1,59 @@
+#!/bin/bash
+# The psid of the system: jobs of several users, each as who asked, and nobody as root.
+# shellcheck disable=SC2016
+suite=jobs.system
+# shellcheck source=tests/jobs/common.sh
+. "$(dirname "$0")/common.sh"
+trap - EXIT
+
+if [ "$(id -u)" != 0 ]; then
+	echo "skip $suite: needs root"
+	exit 0
+fi
+dir=$(mktemp -d /tmp/pulc-system.XXXXXX)
+chmod 755 "$dir"
+mkdir "$dir/bin" "$dir/libexec" "$dir/work"
+cp -r "$bin/psid" "$bin/pulcrun" "$bin/pulcctl" "$dir/bin" # where every user may look
+cp -r "$PULC_BUILD/libexec/pulc" "$dir/libexec/pulc"
+chmod -R go+rX "$dir"
+chmod 1777 "$dir/work"
+export PULC_RUNTIME_DIR=$dir/run
+cd "$dir/work" || exit 1
+
+"$dir/bin/psid" --system 2>"$dir/log" &
+psid=$!
+trap 'kill $psid; wait $psid; rm -rf "$dir"' EXIT
+await "$dir/bin/pulcctl" status || { echo "not ok $suite.psid_starts: $(tail -n 1 "$dir/log")"; exit 1; }
+
+as() { # UID COMMAND...
+	local uid=$1
+	shift
+	setpriv --reuid "$uid" --regid $((uid + 1)) --groups $((uid + 2)),$((uid + 3)) env HOME=/ "$@"
+}
+
+as_run() {
+	local uid=$1
+	shift
+	as "$uid" timeout 60 "$dir/bin/pulcrun" "$@"
+}
+
+is user_and_groups '6001 6002 6002 6003 6004' "$(as_run 6001 sh -c 'echo $(id -u) $(id -g) $(id -G)')"
+is another_user '7001 7002' "$(as_run 7001 sh -c 'echo $(id -u) $(id -g)')"
+is root_is_root 0 "$(run() { timeout 60 "$dir/bin/pulcrun" "$@"; }; run id -u)"
+is no_way_back 127 "$(as_run 6001 setpriv --reuid 0 true >/dev/null 2>&1; echo $?)"
+is keeper_is_the_users 6001 "$(as_run 6001 sh -c 'stat -c %u /proc/$PPID')"
+is hard_limit_is_the_callers 77 "$( (ulimit -n 77; as_run 6001 sh -c 'ulimit -H -n'))"
+is file_belongs_to_the_user 6001 "$(as_run 6001 --output "$dir/work/out" touch made; stat -c %u made)"
+is failure_ends_the_others 3 "$(as_run 6001 -q -n 2 sh -c '[ $PULC_RANK = 0 ] || exit 3; setsid sleep 1000 & sleep 1000'; echo $?)"
+
+PULC_TEST_MARK=$TMPDIR/mine as_run 6001 sh -c 'setsid sleep 1000 & echo ready; wait' >ready &
+runner=$!
+await grep -q ready ready
+job=$("$dir/bin/pulcctl" jobs --json | json 'j[0]["job"]')
+is others_do_not_see_it 0 "$(as 7001 "$dir/bin/pulcctl" jobs --json | json 'len(j)')"
+is others_may_not_end_it 'pulcctl: this job is another user'"'"'s' "$(as 7001 "$dir/bin/pulcctl" kill "$job" 2>&1)"
+is its_owner_sees_it 1 "$(as 6001 "$dir/bin/pulcctl" jobs --json | json 'len(j)')"
+as 6001 "$dir/bin/pulcctl" kill "$job"
+wait $runner
+is its_owner_may_end_it 137 $?
+gone ended_all mine

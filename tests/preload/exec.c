@@ -1,0 +1,277 @@
+/*
+ * A socket that goes through exec on a descriptor of its own: the new program is this one, as `catalogue
+ * --echo FD`, which sends back what it receives. It may be under the shim or not, be started by fork, vfork or
+ * posix_spawn, and find bytes waiting.
+ */
+#include "stage.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+#define PROGRAM "/proc/self/exe"
+
+int echo_until_end(int fd)
+{
+	char buf[4096];
+	ssize_t n, sent;
+
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+		for (ssize_t at = 0; at < n; at += sent) {
+			sent = send(fd, buf + at, (size_t)(n - at), MSG_NOSIGNAL);
+			if (sent < 0)
+				return 1;
+		}
+	return n < 0;
+}
+
+int count_until_end(int fd)
+{
+	char buf[100];
+	ssize_t n;
+	int total = 0;
+
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0) total += (int)n;
+	return n < 0 ? 100 : total;
+}
+
+enum start { FORK, VFORK, SPAWN };
+
+static void become_echo(int fd)
+{
+	char number[16];
+
+	(void)snprintf(number, sizeof(number), "%d", fd);
+	execl(PROGRAM, "catalogue", "--echo", number, NULL);
+	_exit(99);
+}
+
+static pid_t spawn_echo(int fd)
+{
+	char number[16];
+	char *const argv[] = { "catalogue", "--echo", number, NULL };
+	pid_t pid = -1;
+
+	(void)snprintf(number, sizeof(number), "%d", fd);
+	(void)posix_spawn(&pid, PROGRAM, NULL, NULL, argv, environ);
+	return pid;
+}
+
+static pid_t start_echo(int fd, enum start how)
+{
+	pid_t pid;
+
+	if (how == SPAWN)
+		return spawn_echo(fd);
+	pid = how == FORK ? fork() : vfork();
+	if (pid == 0)
+		become_echo(fd);
+	return pid;
+}
+
+/* A gives its end away; B talks to the echo, ends, and hears the end. */
+static void echo_serves(struct play *p, enum start how, bool preloaded)
+{
+	char *preload = getenv("LD_PRELOAD");
+
+	A {
+		if (!preloaded)
+			unsetenv("LD_PRELOAD");
+		*stage_word(p, 1) = start_echo(FD, how);
+		if (!preloaded && preload)
+			setenv("LD_PRELOAD", preload, 1);
+		close(FD);
+	}
+	B {
+		for (int i = 0; i < 5; i++) {
+			SEND("echo");
+			RECV_FLAGS(4, MSG_WAITALL);
+		}
+		shutdown(FD, SHUT_WR);
+		RECV(1);
+	}
+	A { reap(p, "echo", (pid_t)*stage_word(p, 1)); }
+}
+
+CASE(exec_echo_after_fork, PROCESS)
+{
+	echo_serves(p, FORK, true);
+}
+
+CASE(exec_echo_after_vfork, PROCESS)
+{
+	echo_serves(p, VFORK, true);
+}
+
+CASE(exec_echo_after_spawn, PROCESS)
+{
+	echo_serves(p, SPAWN, true);
+}
+
+CASE(exec_echo_outside_after_fork, PROCESS)
+{
+	echo_serves(p, FORK, false);
+}
+
+CASE(exec_echo_outside_after_vfork, PROCESS)
+{
+	echo_serves(p, VFORK, false);
+}
+
+CASE(exec_echo_outside_after_spawn, PROCESS)
+{
+	echo_serves(p, SPAWN, false);
+}
+
+/* Nobody is left to send again what lies in the rings: the new program must take them up. */
+CASE(exec_with_sender_already_done, PROCESS)
+{
+	B {
+		SEND("all that there is");
+		shutdown(FD, SHUT_WR);
+	}
+	A {
+		settle(p, FD, 17);
+		*stage_word(p, 1) = start_echo(FD, FORK);
+		close(FD);
+	}
+	B {
+		RECV_FLAGS(17, MSG_WAITALL);
+		RECV(1);
+	}
+	A { reap(p, "echo", (pid_t)*stage_word(p, 1)); }
+}
+
+CASE(exec_with_sender_already_gone, PROCESS)
+{
+	B {
+		SEND("all that there is");
+		close(FD);
+	}
+	A {
+		char number[16];
+		pid_t pid;
+
+		settle(p, FD, 17);
+		(void)snprintf(number, sizeof(number), "%d", FD);
+		pid = fork();
+		if (pid == 0) {
+			execl(PROGRAM, "catalogue", "--count", number, NULL);
+			_exit(99);
+		}
+		close(FD);
+		reap(p, "count", pid);
+	}
+}
+
+/* Both go on with it: what each sends and receives is theirs. */
+CASE(exec_parent_keeps_the_socket, PROCESS)
+{
+	A { *stage_word(p, 1) = start_echo(FD, FORK); }
+	B {
+		SEND("echo");
+		RECV_FLAGS(4, MSG_WAITALL);
+		shutdown(FD, SHUT_WR);
+	}
+	A {
+		reap(p, "echo", (pid_t)*stage_word(p, 1));
+		SEND("parent");
+		RECV(1);
+		close(FD);
+	}
+	B {
+		RECV_FLAGS(6, MSG_WAITALL);
+		RECV(1);
+	}
+}
+
+CASE(exec_by_a_shell_in_between, PROCESS)
+{
+	A {
+		char program[300] = "", number[16];
+		ssize_t n = readlink(PROGRAM, program, sizeof(program) - 1);
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			(void)snprintf(number, sizeof(number), "%d", FD);
+			execl("/bin/sh", "sh", "-c", "exec \"$0\" --echo \"$1\"",
+			      n > 0 ? program : "", number, NULL);
+			_exit(99);
+		}
+		*stage_word(p, 1) = pid;
+		close(FD);
+	}
+	B {
+		SEND("echo");
+		RECV_FLAGS(4, MSG_WAITALL);
+		shutdown(FD, SHUT_WR);
+		RECV(1);
+	}
+	A { reap(p, "echo", (pid_t)*stage_word(p, 1)); }
+}
+
+CASE(exec_that_fails_changes_nothing, ANY)
+{
+	char *const argv[] = { "nothing", NULL };
+
+	A {
+		SEND("before");
+		R(execv("/nonexistent/nothing", argv));
+		R(execve("/etc/passwd", argv, environ));
+		R(execvp("pulc-no-such-program", argv));
+		fcntl(FD, F_SETFD, FD_CLOEXEC);
+		R(execv("/etc", argv));
+		SEND("after");
+	}
+	B {
+		RECV_FLAGS(11, MSG_WAITALL);
+		SEND("reply");
+	}
+	A {
+		RECV_FLAGS(5, MSG_WAITALL);
+		close(FD);
+	}
+	B { RECV(1); }
+}
+
+CASE(exec_pipe_to_a_shell, ANY)
+{
+	A {
+		FILE *pipe = popen("exit 4", "r");
+
+		T(pipe != NULL);
+		R(pclose(pipe));
+		SEND("after");
+	}
+	B {
+		RECV_FLAGS(5, MSG_WAITALL);
+		SEND("reply");
+	}
+	A { RECV_FLAGS(5, MSG_WAITALL); }
+}
+
+CASE(exec_list_functions, PROCESS)
+{
+	A {
+		pid_t pid = fork();
+		char *const env[] = { "WORD=7", NULL };
+
+		if (pid == 0) {
+			execle("/bin/sh", "sh", "-c", "exit $WORD", NULL, env);
+			_exit(99);
+		}
+		reap(p, "execle", pid);
+		pid = fork();
+		if (pid == 0) {
+			execlp("sh", "sh", "-c", "exit 8", NULL);
+			_exit(99);
+		}
+		reap(p, "execlp", pid);
+		SEND("done");
+	}
+	B { RECV_FLAGS(4, MSG_WAITALL); }
+}

@@ -1,0 +1,33 @@
+/*
+ * What the kernel counts of a socket, read past any interposed call: a byte that passes through a
+ * ring leaves the count as it was. So a test sees from outside of PULC which way its bytes went.
+ */
+#ifndef PULC_TESTS_KERNEL_COUNT_H
+#define PULC_TESTS_KERNEL_COUNT_H
+
+#include "rawsys.h"
+
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+
+/* Bytes ever written to the kernel by this end: acknowledged plus queued, one more for the
+ * connecting end's SYN. */
+static inline uint64_t kernel_count_written(int fd)
+{
+	struct tcp_info info;
+	socklen_t size = sizeof(info);
+	uint64_t acked;
+	int queued = 0;
+
+	do {
+		raw_syscall(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, &info, &size, 0);
+		acked = info.tcpi_bytes_acked;
+		raw_syscall(SYS_ioctl, fd, SIOCOUTQ, &queued, 0, 0, 0);
+		raw_syscall(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, &info, &size, 0);
+	} while (info.tcpi_bytes_acked != acked);
+	return acked + (uint64_t)queued;
+}
+
+#endif

@@ -1,0 +1,281 @@
+/* shutdown: each direction by itself, from any holder of the socket. */
+#include "case.h"
+
+#include <sys/wait.h>
+
+CASE(shutdown_write, ANY)
+{
+	A {
+		SEND("last");
+		R(shutdown(FD, SHUT_WR));
+	}
+	B {
+		RECV_FLAGS(10, MSG_WAITALL);
+		RECV(1);
+		SEND("answer");
+	}
+	A {
+		RECV_FLAGS(6, MSG_WAITALL);
+		RECV_FLAGS(1, MSG_DONTWAIT);
+	}
+}
+
+CASE(shutdown_write_then_send, ANY)
+{
+	A {
+		count_signal(SIGPIPE, 0);
+		R(shutdown(FD, SHUT_WR));
+		SEND("x");
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		say(p, "%d signals", n_signals);
+	}
+}
+
+CASE(shutdown_read, ANY)
+{
+	A {
+		R(shutdown(FD, SHUT_RD));
+		RECV(1);
+		RECV_FLAGS(1, MSG_DONTWAIT);
+		SEND("still");
+	}
+	B {
+		RECV_FLAGS(5, MSG_WAITALL);
+		RECV_FLAGS(1, MSG_DONTWAIT);
+	}
+}
+
+CASE(shutdown_read_with_data_waiting, ANY)
+{
+	A { SEND("abc"); }
+	B {
+		settle(p, FD, 3);
+		R(shutdown(FD, SHUT_RD));
+		RECV(2);
+		RECV(2);
+		RECV(2);
+	}
+}
+
+CASE(shutdown_read_then_data_comes, ANY)
+{
+	B { R(shutdown(FD, SHUT_RD)); }
+	A { SEND("abc"); }
+	B {
+		settle(p, FD, 3);
+		RECV(2);
+		RECV(2);
+		RECV(2);
+	}
+	A { SEND("more"); }
+}
+
+CASE(shutdown_both, ANY)
+{
+	A {
+		R(shutdown(FD, SHUT_RDWR));
+		RECV(1);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+	B { RECV(1); }
+}
+
+CASE(shutdown_twice, ANY)
+{
+	A {
+		R(shutdown(FD, SHUT_WR));
+		R(shutdown(FD, SHUT_WR));
+		R(shutdown(FD, SHUT_RD));
+		R(shutdown(FD, SHUT_RDWR));
+	}
+}
+
+CASE(shutdown_of_dead_connection, ANY)
+{
+	A { shutdown(FD, SHUT_WR); }
+	B {
+		RECV(1);
+		shutdown(FD, SHUT_WR);
+	}
+	A {
+		settle_poll(p, FD, POLLHUP);
+		RECV(1);
+		R(shutdown(FD, SHUT_WR));
+		R(shutdown(FD, SHUT_RDWR));
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+}
+
+CASE(shutdown_wrong_direction, ANY)
+{
+	A {
+		R(shutdown(FD, 3));
+		R(shutdown(FD, -1));
+		R(shutdown(-1, SHUT_WR));
+		SEND("x");
+	}
+	B { RECV(1); }
+}
+
+CASE(shutdown_wakes_reader_in_other_thread, THREAD)
+{
+	A { *stage_word(p, 1) = FD; }
+	A {
+		RECV(1);
+		RECV(1);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(shutdown((int)*stage_word(p, 1), SHUT_RD));
+	}
+}
+
+CASE(shutdown_both_wakes_reader_in_other_thread, THREAD)
+{
+	A { *stage_word(p, 1) = FD; }
+	A {
+		RECV(1);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(shutdown((int)*stage_word(p, 1), SHUT_RDWR));
+	}
+}
+
+CASE(shutdown_wakes_writer_in_other_thread, THREAD)
+{
+	A {
+		*stage_word(p, 1) = FD;
+		(void)stuff(FD);
+	}
+	A {
+		(void)stuff(FD);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(shutdown((int)*stage_word(p, 1), SHUT_WR));
+	}
+}
+
+CASE(shutdown_write_wakes_no_reader, THREAD)
+{
+	A { *stage_word(p, 1) = FD; }
+	A { RECV(4); }
+	WITH_B {
+		until_other_sleeps(p);
+		R(shutdown((int)*stage_word(p, 1), SHUT_WR));
+		until_other_sleeps(p);
+		SEND("late");
+	}
+}
+
+CASE(shutdown_read_wakes_poll, THREAD)
+{
+	A { *stage_word(p, 1) = FD; }
+	A {
+		struct pollfd pfd = { .fd = FD, .events = POLLIN | POLLRDHUP };
+
+		R(poll(&pfd, 1, -1));
+		say_poll(p, "events", pfd.revents);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(shutdown((int)*stage_word(p, 1), SHUT_RD));
+	}
+}
+
+CASE(shutdown_in_child_shuts_for_all, ANY)
+{
+	A {
+		pid_t pid = fork_logged(p);
+
+		if (pid == 0) {
+			R(shutdown(FD, SHUT_WR));
+			_exit(0);
+		}
+		reap(p, "child", pid);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+	B {
+		RECV(1);
+		SEND("y");
+	}
+	A { RECV(1); }
+}
+
+CASE(shutdown_through_duplicate, ANY)
+{
+	A {
+		int copy = dup(FD);
+		SEND("ab");
+		R(shutdown(copy, SHUT_WR));
+		R(close(copy));
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+	B {
+		RECV_FLAGS(2, MSG_WAITALL);
+		RECV(1);
+	}
+}
+
+CASE(shutdown_large_data_still_arrives, DUO)
+{
+	enum { LEN = 3000000 };
+
+	A {
+		T(put_pattern(FD, LEN, 100000) == LEN);
+		R(shutdown(FD, SHUT_WR));
+		RECV(1);
+	}
+	WITH_B {
+		T(drain_exactly(FD, LEN));
+		RECV(1);
+		R(close(FD));
+	}
+}
+
+CASE(shutdown_data_in_flight_single_thread, SELF)
+{
+	size_t size = 0;
+
+	A {
+		size = stuff(FD);
+		T(size > 100000);
+		R(shutdown(FD, SHUT_WR));
+	}
+	B {
+		T(drain_exactly(FD, size));
+		RECV(1);
+	}
+}
+
+CASE(shutdown_request_answer, DUO)
+{
+	A {
+		T(put_pattern(FD, 500000, 4000) == 500000);
+		R(shutdown(FD, SHUT_WR));
+		T(drain_exactly(FD, 700000));
+		RECV(1);
+	}
+	WITH_B {
+		T(drain_exactly(FD, 500000));
+		RECV(1);
+		T(put_pattern(FD, 700000, 7000) == 700000);
+		R(shutdown(FD, SHUT_WR));
+	}
+}
+
+CASE(shutdown_poll_states, ANY)
+{
+	struct pollfd pfd;
+
+	EACH { shutdown(FD, p->side == SIDE_A ? SHUT_RD : SHUT_WR); }
+	EACH {
+		settle_poll(p, FD, p->side == SIDE_A ? POLLRDHUP : POLLOUT);
+		pfd = (struct pollfd){ .fd = FD, .events = POLLIN | POLLOUT | POLLRDHUP };
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "events", pfd.revents);
+	}
+}

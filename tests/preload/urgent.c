@@ -1,0 +1,302 @@
+/* Urgent data: where the mark is, who is told, and that the stream around it stays whole. */
+#include "case.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/uio.h>
+
+static void say_mark(struct play *p)
+{
+	say(p, "at mark: %d", sockatmark(FD));
+}
+
+/* Nobody has looked at the connection since it was upgraded, if it was: the peer must not have to. */
+CASE(urgent_to_a_peer_that_does_not_look, ANY)
+{
+	A {
+		SEND("before");
+		SEND_FLAGS("!", MSG_OOB);
+		SEND("after");
+	}
+	B {
+		settle_poll(p, FD, POLLPRI);
+		RECV_FLAGS(1, MSG_OOB);
+		RECV(100);
+		RECV_FLAGS(5, MSG_WAITALL);
+	}
+}
+
+CASE(urgent_wakes_poll, DUO)
+{
+	A {
+		struct pollfd pfd = { .fd = FD, .events = POLLPRI };
+
+		R(poll(&pfd, 1, 9000));
+		say_poll(p, "revents", pfd.revents);
+		RECV_FLAGS(1, MSG_OOB);
+		pfd.events = POLLPRI | POLLIN;
+		R(poll(&pfd, 1, 0));
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND_FLAGS("!", MSG_OOB);
+	}
+}
+
+CASE(urgent_wakes_poll_with_bytes_unread, DUO)
+{
+	B { SEND("unread"); }
+	A {
+		struct pollfd pfd = { .fd = FD, .events = POLLPRI };
+
+		settle(p, FD, 6);
+		R(poll(&pfd, 1, 9000));
+		say_poll(p, "revents", pfd.revents);
+		RECV_FLAGS(1, MSG_OOB);
+		RECV(100);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND_FLAGS("!", MSG_OOB);
+	}
+}
+
+CASE(urgent_wakes_select, DUO)
+{
+	A {
+		fd_set except;
+
+		FD_ZERO(&except);
+		FD_SET(FD, &except);
+		R(select(FD + 1, NULL, NULL, &except, &(struct timeval){ .tv_sec = 9 }));
+		T(FD_ISSET(FD, &except));
+		RECV_FLAGS(1, MSG_OOB);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND_FLAGS("!", MSG_OOB);
+	}
+}
+
+CASE(urgent_wakes_epoll, DUO)
+{
+	A {
+		struct epoll_event event = { .events = EPOLLPRI };
+		int ep = epoll_create1(0);
+
+		R(epoll_ctl(ep, EPOLL_CTL_ADD, FD, &event));
+		R(epoll_wait(ep, &event, 1, 9000));
+		say_poll(p, "events", (int)event.events);
+		RECV_FLAGS(1, MSG_OOB);
+		close(ep);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND_FLAGS("!", MSG_OOB);
+	}
+}
+
+CASE(urgent_signals_its_owner, DUO)
+{
+	A {
+		count_signal(SIGURG, 0);
+		R(fcntl(FD, F_SETOWN, getpid()));
+		T(fcntl(FD, F_GETOWN) == getpid());
+	}
+	A {
+		RECV(1);
+		say(p, "%d signals", n_signals);
+		RECV_FLAGS(1, MSG_OOB);
+		signal(SIGURG, SIG_IGN);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND_FLAGS("!", MSG_OOB);
+	}
+}
+
+/* A receive that waits for all of its bytes stops before the mark. */
+CASE(urgent_stops_waitall, DUO)
+{
+	A {
+		RECV_FLAGS(100, MSG_WAITALL);
+		say_mark(p);
+		RECV_FLAGS(5, MSG_WAITALL);
+		say_mark(p);
+	}
+	WITH_B {
+		SEND("before");
+		until_other_sleeps(p);
+		SEND_FLAGS("!", MSG_OOB);
+		SEND("after");
+	}
+}
+
+CASE(urgent_in_line, ANY)
+{
+	B { R(setsockopt(FD, SOL_SOCKET, SO_OOBINLINE, &(int){ 1 }, sizeof(int))); }
+	A {
+		SEND("before");
+		SEND_FLAGS("x!", MSG_OOB);
+		SEND("after");
+	}
+	B {
+		settle_poll(p, FD, POLLPRI);
+		settle(p, FD, 13);
+		RECV_FLAGS(1, MSG_OOB);
+		say_mark(p);
+		RECV_FLAGS(100, MSG_PEEK);
+		RECV(100);
+		say_mark(p);
+		RECV(100);
+		say_mark(p);
+	}
+}
+
+/* The later one is urgent, the earlier one is dropped where the program had got that far. */
+CASE(urgent_twice, ANY)
+{
+	A {
+		SEND("a");
+		SEND_FLAGS("1", MSG_OOB);
+	}
+	B {
+		settle_poll(p, FD, POLLPRI);
+		RECV(1);
+		say_mark(p);
+	}
+	A {
+		SEND("b");
+		SEND_FLAGS("2", MSG_OOB);
+		SEND("c");
+	}
+	B {
+		settle(p, FD, 1);
+		RECV_FLAGS(1, MSG_OOB | MSG_PEEK);
+		RECV_FLAGS(1, MSG_OOB);
+		RECV_FLAGS(1, MSG_OOB);
+		RECV(100);
+		say_mark(p);
+		RECV_FLAGS(1, MSG_WAITALL);
+	}
+}
+
+CASE(urgent_by_message, ANY)
+{
+	char buf[10];
+	struct iovec iov[2] = { { (void *)"ab", 2 }, { (void *)"c!", 2 } };
+	struct msghdr out = { .msg_iov = iov, .msg_iovlen = 2 };
+	struct iovec into = { buf, sizeof(buf) };
+	struct msghdr in = { .msg_iov = &into, .msg_iovlen = 1 };
+
+	A { R(sendmsg(FD, &out, MSG_OOB)); }
+	B {
+		settle_poll(p, FD, POLLPRI);
+		R(recvmsg(FD, &in, MSG_OOB));
+		say(p, "flags %x", (unsigned)in.msg_flags);
+		say_bytes(p, "urgent", buf, 1);
+		settle(p, FD, 3);
+		in.msg_flags = 0;
+		R(recvmsg(FD, &in, 0));
+		say(p, "flags %x", (unsigned)in.msg_flags);
+		say_bytes(p, "others", buf, 3);
+	}
+}
+
+CASE(urgent_both_ways, ANY)
+{
+	EACH {
+		SEND("one");
+		SEND_FLAGS("!", MSG_OOB);
+		SEND("two");
+	}
+	EACH {
+		settle_poll(p, FD, POLLPRI);
+		RECV_FLAGS(1, MSG_OOB);
+		settle(p, FD, 3);
+		RECV(100);
+		RECV_FLAGS(3, MSG_WAITALL);
+	}
+}
+
+CASE(urgent_then_the_end, ANY)
+{
+	A {
+		SEND("last");
+		SEND_FLAGS("!", MSG_OOB);
+		R(shutdown(FD, SHUT_WR));
+	}
+	B {
+		settle_poll(p, FD, POLLRDHUP);
+		RECV_FLAGS(1, MSG_OOB);
+		RECV(100);
+		RECV(100);
+		RECV(100);
+	}
+}
+
+/* Much data before and after, sent while the peer reads: no byte is lost or moved. */
+CASE(urgent_amid_much_data, DUO)
+{
+	enum { LEN = 3 << 20 };
+
+	A {
+		T(put_pattern(FD, LEN, 50000) == LEN);
+		SEND_FLAGS("!", MSG_OOB);
+		T(put_pattern(FD, LEN, 50000) == LEN);
+	}
+	WITH_B {
+		T(drain_exactly(FD, LEN));
+		T(drain_exactly(FD, LEN));
+		RECV_FLAGS(1, MSG_OOB);
+	}
+}
+
+/* The full connection takes no urgent byte either. */
+CASE_TRAITS(urgent_when_full, SELF | PROCESS, SETTLED)
+{
+	A { *stage_word(p, 1) = (long)stuff(FD); }
+	B {
+		ssize_t got = recv(FD, NULL, (size_t)*stage_word(p, 1), MSG_WAITALL | MSG_TRUNC);
+
+		T(got == *stage_word(p, 1));
+	}
+	A {
+		SEND_FLAGS("!", MSG_OOB);
+		SEND("z");
+	}
+	B {
+		RECV_FLAGS(1, MSG_WAITALL);
+		RECV_FLAGS(1, MSG_OOB);
+	}
+}
+
+CASE(urgent_mark_stays_until_read, ANY)
+{
+	int mark = -1;
+
+	A {
+		SEND("ab");
+		SEND_FLAGS("!", MSG_OOB);
+	}
+	B {
+		settle_poll(p, FD, POLLPRI);
+		settle(p, FD, 2);
+		say_mark(p);
+		RECV(1);
+		say_mark(p);
+		RECV(1);
+		say_mark(p);
+		R(ioctl(FD, SIOCATMARK, &mark));
+		RECV_FLAGS(1, MSG_DONTWAIT);
+		say_mark(p);
+	}
+	A { SEND("c"); }
+	B {
+		RECV_FLAGS(1, MSG_WAITALL);
+		say_mark(p);
+		R(sockatmark(-1));
+	}
+}

@@ -1,0 +1,63 @@
+# How tests are built and which ones `make check` runs.
+#
+# unit/ and hostile/: every .c is a program of its own, linked with tests/*.c (the harness) and
+# with archives of all folders but preload and the main functions. An object that one test needs
+# besides: `$(B)/tests/unit/NAME: OBJECT` in any rules.mk.
+# preload/, cluster/, stress/, apps/, house/: every *.sh is a test; TESTS_<folder> adds built programs that
+# are tests, TEST_PROGRAMS what must be built but is run by a script only.
+# `make build/tests/unit/NAME TEST_FOLDERS="base shm"` links only what is named.
+# stress/ is run by `make check` for a minute or two and by `make check-stress` for longer.
+TEST_SUITES := house unit hostile preload jobs cluster apps stress
+TEST_FOLDERS ?= base shm psid/wire keeper/common keeper hal protocols libpulc psid psid/cluster psid/jobs
+TEST_LIBS := -lcunit -lhwloc -luv -lsystemd -lprotobuf-c -lssl -lcrypto -luring -pthread
+TEST_SUPPORT = $(call objects,$(wildcard tests/*.c))
+TEST_ARCHIVES = $(foreach f,$(TEST_FOLDERS),$(B)/obj/$(f)/all.a)
+TEST_PROGRAMS := $(B)/bench/pingpong
+
+test_programs = $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/$(1)/*.c))
+TESTS_unit := $(call test_programs,unit)
+TESTS_hostile := $(call test_programs,hostile)
+TESTS_house := $(wildcard tests/house/*.sh)
+TESTS_preload := $(wildcard tests/preload/*.sh)
+TESTS_jobs := $(filter-out %/common.sh,$(wildcard tests/jobs/*.sh))
+TESTS_cluster := $(wildcard tests/cluster/*.sh)
+TESTS_apps := $(wildcard tests/apps/*.sh)
+TESTS_stress := $(wildcard tests/stress/*.sh)
+TESTS_linked := $(TESTS_unit) $(TESTS_hostile)
+TESTS_fuzz := $(patsubst tests/%.c,$(FUZZ_B)/tests/%,$(wildcard tests/fuzz/*.c))
+include $(wildcard tests/*/rules.mk)
+
+$(B)/obj/%/all.a: $$(call objects,$$(filter-out %/main.c,$$(wildcard $$*/*.c)))
+	@mkdir -p $(@D)
+	@rm -f $@
+	ar rcs $@ $(filter %.o,$^)
+$(B)/obj/psid/wire/all.a: $$(WIRE_OBJ) $$(PEER_OBJ)
+$(B)/obj/keeper/common/all.a: $$(JOB_OBJ)
+
+link_test = $(CC) $(LINK) $(SANFLAGS) $(1) -o $@ $(filter %.o,$^) \
+	-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(TEST_LIBS)
+
+$(TESTS_linked): $(B)/tests/%: $(B)/obj/tests/%.o $$(TEST_SUPPORT) $$(TEST_ARCHIVES)
+	@mkdir -p $(@D)
+	@echo '  LD  $@'
+	$(call link_test)
+
+$(TESTS_fuzz): $(FUZZ_B)/tests/%: $(FUZZ_B)/obj/tests/%.o $$(TEST_ARCHIVES)
+	@mkdir -p $(@D)
+	@echo '  LD  $@'
+	$(call link_test,-fsanitize=fuzzer)
+
+.PHONY: tests tests-san fuzz-programs
+tests: $(foreach s,$(TEST_SUITES),$(filter $(B)/%,$(TESTS_$(s)))) $(TEST_PROGRAMS)
+tests-san: $(ALL) $(TESTS_linked)
+fuzz-programs: $(TESTS_fuzz)
+
+CHECK_STRESS = stress: $(TESTS_stress)
+
+in_san = $(patsubst $(B)/%,$(if $(SAN),$(B),$(SAN_B))/%,$(1))
+CHECK_SAN_SUITES = san-unit: $(call in_san,$(TESTS_unit)) san-hostile: $(call in_san,$(TESTS_hostile))
+CHECK_FUZZ_SUITES = fuzz: $(TESTS_fuzz)
+CHECK_SUITES = $(foreach s,$(TEST_SUITES),$(s): $(TESTS_$(s))) $(CHECK_SAN_SUITES) $(CHECK_FUZZ_SUITES)
+
+# The commands' own units.
+$(filter $(B)/tests/unit/tools_%,$(TESTS_unit)): $(B)/obj/tools/pulcctl/all.a $(B)/obj/tools/pulc/all.a

@@ -1,0 +1,186 @@
+/*
+ * Fake slabs under a real connection. What psid does at an upgrade is done here by hand: a sealed
+ * memfd with a header and the first control words, mapped writable by its owner and read-only by
+ * the other end.
+ */
+#include "tcp_pair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+const uint32_t tcp_pair_small_rings[SHM_N_RINGS] = { 64, 256, 1024, 4096 };
+const uint32_t tcp_pair_usual_rings[SHM_N_RINGS] = { 4096, 65536, 1 << 20, 4 << 20 };
+
+enum tcp_credit tcp_pair_grant_everything(uint64_t size)
+{
+	(void)size;
+	return TCP_CREDIT_GRANTED;
+}
+
+int slab_make(const uint32_t size_ring[SHM_N_RINGS], uint32_t n_slots, uint64_t *ret_size)
+{
+	uint64_t size = SHM_PAGE + n_slots * shm_slot_size(size_ring);
+	int fd = memfd_create("pulc-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct shm_slab *slab;
+
+	REQUIRE(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
+	slab = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	REQUIRE(slab != MAP_FAILED);
+	slab->magic = SHM_MAGIC_SLAB;
+	slab->version = SHM_VERSION;
+	slab->n_slots = n_slots;
+	slab->size = size;
+	slab->size_slot = shm_slot_size(size_ring);
+	memcpy(slab->size_ring, size_ring, sizeof(slab->size_ring));
+	for (uint32_t i = 0; i < n_slots; i++) {
+		struct shm_side *side =
+			(struct shm_side *)((char *)slab + SHM_PAGE + i * slab->size_slot);
+
+		for (unsigned r = 1; r < SHM_N_RINGS; r++)
+			side->ring_at[r] = SHM_NOT_BEGUN;
+		side->n_holders = 1;
+		side->inline_at = SHM_NO_INLINE;
+		side->rcvlowat = 1;
+	}
+	(void)munmap(slab, size);
+	*ret_size = size;
+	return fd;
+}
+
+static void connect_pair(int fd[2])
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(addr);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	REQUIRE(listener >= 0 && bind(listener, (struct sockaddr *)&addr, len) == 0);
+	REQUIRE(listen(listener, 1) == 0);
+	REQUIRE(getsockname(listener, (struct sockaddr *)&addr, &len) == 0);
+	fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	REQUIRE(connect(fd[0], (struct sockaddr *)&addr, len) == 0);
+	fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	REQUIRE(fd[1] >= 0);
+	(void)close(listener);
+}
+
+void tcp_pair_init(struct tcp_pair *p, const uint32_t size_ring[SHM_N_RINGS])
+{
+	uint64_t size;
+
+	memset(p, 0, sizeof(*p));
+	connect_pair(p->fd);
+	for (int i = 0; i < 2; i++) {
+		p->slab_fd[i] = slab_make(size_ring, 1, &size);
+		REQUIRE_INT(shm_slab_map(p->slab_fd[i], size, true, &p->own[i]), ==, 0);
+		REQUIRE_INT(shm_slab_map(p->slab_fd[i], size, false, &p->seen[i]), ==, 0);
+	}
+	tcp_take_credit = tcp_pair_grant_everything;
+	for (int i = 0; i < 2; i++) {
+		REQUIRE_INT(shm_stream_bind(&p->tcp[i].ring, &p->own[i], 0, &p->seen[1 - i], 0), ==,
+			    0);
+		p->tcp[i].role = i == 0 ? PULC_CONNECTED : PULC_ACCEPTED;
+		tcp_attach(&p->tcp[i], p->fd[i]);
+	}
+}
+
+void tcp_pair_watch(struct tcp_pair *p)
+{
+	CHECK(tcp_watch(&p->tcp[0]));
+	CHECK(tcp_watch(&p->tcp[1]));
+}
+
+void tcp_pair_deinit(struct tcp_pair *p)
+{
+	for (int i = 0; i < 2; i++) {
+		if (p->fd[i] >= 0)
+			(void)close(p->fd[i]);
+		(void)close(p->slab_fd[i]);
+		shm_slab_unmap(&p->own[i]);
+		shm_slab_unmap(&p->seen[i]);
+	}
+}
+
+ssize_t pair_push(struct tcp_pair *p, int end, const void *buf, size_t len)
+{
+	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	unsigned did = 0;
+
+	return tcp_push(&p->tcp[end], p->fd[end], &iov, 1, 0, &did);
+}
+
+ssize_t pair_pull(struct tcp_pair *p, int end, void *buf, size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	unsigned did = 0;
+
+	return tcp_pull(&p->tcp[end], p->fd[end], &iov, 1, flags, true, &did);
+}
+
+/* ---- bytes ---- */
+
+#define SIZE_PIECE 4096
+#define N_TRIES 1000000
+
+static unsigned char byte_at(uint64_t i)
+{
+	return (unsigned char)(i * 2654435761u >> 13);
+}
+
+void bytes_fill(unsigned char *buf, uint64_t at, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		buf[i] = byte_at(at + i);
+}
+
+bool bytes_match(const unsigned char *buf, uint64_t at, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (buf[i] != byte_at(at + i))
+			return false;
+	return true;
+}
+
+void pair_send(struct tcp_pair *p, int end, uint64_t at, size_t len)
+{
+	unsigned char buf[SIZE_PIECE];
+
+	bytes_fill(buf, at, len);
+	REQUIRE_INT(pair_push(p, end, buf, len), ==, (ssize_t)len);
+}
+
+void pair_send_kernel(struct tcp_pair *p, int end, uint64_t at, size_t len)
+{
+	unsigned char buf[SIZE_PIECE];
+
+	bytes_fill(buf, at, len);
+	REQUIRE_INT(write(p->fd[end], buf, len), ==, (ssize_t)len);
+}
+
+void pair_expect(struct tcp_pair *p, int end, uint64_t at, size_t len)
+{
+	unsigned char buf[SIZE_PIECE];
+	size_t got = 0;
+
+	for (unsigned tries = 0; got < len && tries < N_TRIES; tries++) {
+		ssize_t n = pair_pull(p, end, buf + got, len - got, 0);
+
+		REQUIRE(n > 0 || n == -EAGAIN);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	REQUIRE_INT(got, ==, len);
+	CHECK(bytes_match(buf, at, len));
+}
+
+void pair_expect_kernel(struct tcp_pair *p, int end, uint64_t at, size_t len)
+{
+	unsigned char buf[SIZE_PIECE];
+
+	REQUIRE_INT(recv(p->fd[end], buf, len, MSG_WAITALL), ==, (ssize_t)len);
+	CHECK(bytes_match(buf, at, len));
+}

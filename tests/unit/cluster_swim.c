@@ -1,0 +1,398 @@
+/* Membership, in virtual time: joining, dying, leaving, losing, dividing, and lies. */
+#include <stdlib.h>
+
+#include "cluster/sim.h"
+#include "harness.h"
+#include "macros.h"
+#include "swim_inside.h"
+
+static struct sim sim;
+static const unsigned first = 0;
+
+static void set_up(unsigned n)
+{
+	sim_init(&sim, n, 1);
+	sim_start_acquainted(&sim);
+	sim_run(&sim, 2 * SIM_SEC);
+	REQUIRE(sim_agreed(&sim));
+}
+
+static void tear_down(void)
+{
+	sim_deinit(&sim);
+}
+
+static struct psid_node *view(unsigned i, unsigned j)
+{
+	return psid_members_find(&sim.nodes[i].swim.members, sim_id(&sim, j));
+}
+
+static void all_learn_of_all(void)
+{
+	sim_init(&sim, 40, 1);
+	sim_start(&sim, 0, NULL, 0);
+	for (unsigned i = 1; i < sim.n; i++) {
+		sim_start(&sim, i, &first, 1);
+		sim_run(&sim, 20 * SIM_MSEC);
+	}
+	CHECK_INT(sim_run_until_agreed(&sim, 20 * SIM_SEC), <, 20 * SIM_SEC);
+	CHECK_INT(sim.nodes[7].last_remark, ==, PSID_SWIM_JOINED);
+	CHECK_INT(sim.n_suspected_falsely, ==, 0);
+	tear_down();
+}
+
+/* The first node is started with the others as seeds, before any of them. */
+static void any_seed_will_do(void)
+{
+	static const unsigned seeds[] = { 0, 1, 2 };
+
+	sim_init(&sim, 6, 1);
+	sim_start(&sim, 0, seeds, 3);
+	sim_run(&sim, 20 * SIM_SEC);
+	CHECK_INT(sim.nodes[0].last_remark, ==, PSID_SWIM_ALONE);
+	for (unsigned i = 1; i < sim.n; i++)
+		sim_start(&sim, i, seeds, 3);
+	CHECK_INT(sim_run_until_agreed(&sim, 30 * SIM_SEC), <, 30 * SIM_SEC);
+	sim_kill(&sim, 0);
+	CHECK_INT(sim_run_until_all(&sim, 0, PSID_NODE_DEAD, 5 * SIM_SEC), <, 5 * SIM_SEC);
+	sim_start(&sim, 0, seeds + 1, 2);
+	CHECK_INT(sim_run_until_agreed(&sim, 30 * SIM_SEC), <, 30 * SIM_SEC);
+	tear_down();
+}
+
+static void death_is_noticed(void)
+{
+	uint64_t life;
+
+	set_up(64);
+	life = view(0, 5)->life;
+	for (unsigned i = 5; i < 55; i += 10) {
+		sim_kill(&sim, i);
+		CHECK_INT(sim_run_until_all(&sim, i, PSID_NODE_DEAD, 4 * SIM_SEC), <, 4 * SIM_SEC);
+	}
+	CHECK_INT(sim.n_buried_falsely, ==, 0);
+	sim_start(&sim, 5, &first, 1);
+	CHECK_INT(sim_run_until_all(&sim, 5, PSID_NODE_ALIVE, 5 * SIM_SEC), <, 5 * SIM_SEC);
+	CHECK(view(0, 5)->life > life);
+	CHECK_INT(sim.nodes[5].n_given_up, ==, 0);
+	tear_down();
+}
+
+static void small_clusters_work_too(void)
+{
+	for (unsigned n = 2; n <= 4; n++) {
+		set_up(n);
+		sim_kill(&sim, n - 1);
+		CHECK_INT(sim_run_until_all(&sim, n - 1, PSID_NODE_DEAD, 5 * SIM_SEC), <,
+			  5 * SIM_SEC);
+		CHECK_INT(sim.n_suspected_falsely, ==, 0);
+		tear_down();
+	}
+}
+
+/* Half the cluster at once. */
+static void catastrophes_are_survived(void)
+{
+	set_up(64);
+	for (unsigned i = 32; i < 64; i++)
+		sim_kill(&sim, i);
+	sim_run(&sim, 20 * SIM_SEC);
+	for (unsigned i = 32; i < 64; i++)
+		CHECK_INT(sim_count(&sim, i, PSID_NODE_DEAD), ==, 32);
+	CHECK_INT(sim.n_buried_falsely, ==, 0);
+	CHECK(sim_agreed(&sim));
+	tear_down();
+}
+
+static void good_byes_are_heard(void)
+{
+	set_up(64);
+	sim_leave(&sim, 9);
+	CHECK_INT(sim_run_until_all(&sim, 9, PSID_NODE_LEFT, 2 * SIM_SEC), <, 2 * SIM_SEC);
+	sim_run(&sim, 10 * SIM_SEC);
+	CHECK_INT(sim_count(&sim, 9, PSID_NODE_LEFT), ==, 63);
+	sim_start(&sim, 9, &first, 1);
+	CHECK_INT(sim_run_until_all(&sim, 9, PSID_NODE_ALIVE, 5 * SIM_SEC), <, 5 * SIM_SEC);
+	tear_down();
+}
+
+static void loss_is_no_death(void)
+{
+	sim_init(&sim, 64, 1);
+	sim.permille_loss = 100;
+	sim_start_acquainted(&sim);
+	sim_run(&sim, 600 * SIM_SEC);
+	CHECK_INT(sim.n_buried_falsely, ==, 0);
+	CHECK(sim_agreed(&sim));
+	sim_kill(&sim, 3);
+	CHECK_INT(sim_run_until_all(&sim, 3, PSID_NODE_DEAD, 5 * SIM_SEC), <, 5 * SIM_SEC);
+	tear_down();
+}
+
+/* Networks that are slow, and do not keep the order. */
+static void delay_is_no_death(void)
+{
+	sim_init(&sim, 32, 1);
+	sim.usec_delay_min = 1 * SIM_MSEC;
+	sim.usec_delay_max = 60 * SIM_MSEC;
+	sim_start_acquainted(&sim);
+	sim_run(&sim, 120 * SIM_SEC);
+	CHECK_INT(sim.n_buried_falsely, ==, 0);
+	tear_down();
+}
+
+/* A node that stops is dead to the others; when it goes on it kills nobody, and is taken back. */
+static void the_stopped_come_back(void)
+{
+	uint64_t life;
+
+	set_up(32);
+	life = view(0, 4)->life;
+	sim_stop(&sim, 4);
+	CHECK_INT(sim_run_until_all(&sim, 4, PSID_NODE_DEAD, 5 * SIM_SEC), <, 5 * SIM_SEC);
+	sim_continue(&sim, 4);
+	CHECK_INT(sim_run_until_agreed(&sim, 30 * SIM_SEC), <, 30 * SIM_SEC);
+	CHECK_INT(sim.nodes[4].n_given_up, >, 0);
+	CHECK(view(0, 4)->life == life);
+	CHECK_INT(view(0, 4)->incarnation, >, 0);
+	CHECK_INT(sim.n_buried_falsely, ==, 0);
+	tear_down();
+}
+
+/* Cut off, it believes that all others have died, and says so when it is back. */
+static void the_cut_off_do_no_harm(void)
+{
+	set_up(32);
+	sim_divide(&sim, 1);
+	sim_run(&sim, 60 * SIM_SEC);
+	CHECK_INT(sim_opinion(&sim, 0, 9), ==, PSID_NODE_DEAD);
+	CHECK_INT(sim_opinion(&sim, 9, 0), ==, PSID_NODE_DEAD);
+	sim.n_buried_falsely = 0;
+	sim_divide(&sim, 0);
+	CHECK_INT(sim_run_until_agreed(&sim, 60 * SIM_SEC), <, 60 * SIM_SEC);
+	CHECK_INT(sim.n_buried_falsely, ==, 0);
+	for (unsigned i = 1; i < sim.n; i++)
+		CHECK_INT(sim.nodes[i].n_given_up, <=, 1);
+	tear_down();
+}
+
+static void halves_find_each_other(void)
+{
+	set_up(48);
+	sim_divide(&sim, 20);
+	sim_run(&sim, 60 * SIM_SEC);
+	for (unsigned i = 0; i < 20; i++)
+		CHECK_INT(sim_opinion(&sim, i, 30), ==, PSID_NODE_DEAD);
+	CHECK_INT(sim_opinion(&sim, 30, 31), ==, PSID_NODE_ALIVE);
+	sim.n_buried_falsely = 0;
+	sim_divide(&sim, 0);
+	CHECK_INT(sim_run_until_agreed(&sim, 60 * SIM_SEC), <, 60 * SIM_SEC);
+	CHECK_INT(sim.n_buried_falsely, ==, 0);
+	tear_down();
+}
+
+/* Moments without a processor: suspected perhaps, buried never. */
+static void the_starved_live(void)
+{
+	set_up(32);
+	for (unsigned i = 0; i < 100; i++) {
+		sim_stop(&sim, 7);
+		sim_run(&sim, 200 * SIM_MSEC);
+		sim_continue(&sim, 7);
+		sim_run(&sim, 50 * SIM_MSEC);
+	}
+	CHECK_INT(sim_count(&sim, 7, PSID_NODE_DEAD), ==, 0);
+	CHECK_INT(sim.n_buried_falsely, ==, 0);
+	tear_down();
+}
+
+/* All of them at once, as when a whole machine of containers sleeps. */
+static void nobody_dies_of_a_common_sleep(void)
+{
+	set_up(16);
+	for (unsigned i = 0; i < sim.n; i++)
+		sim_stop(&sim, i);
+	sim_run(&sim, 60 * SIM_SEC);
+	for (unsigned i = 0; i < sim.n; i++)
+		sim_continue(&sim, i);
+	sim_run(&sim, 10 * SIM_SEC);
+	CHECK_INT(sim.n_buried_falsely, ==, 0);
+	CHECK(sim_agreed(&sim));
+	tear_down();
+}
+
+static void what_a_node_says_of_itself_spreads(void)
+{
+	set_up(32);
+	sim.nodes[3].swim.self->drained = true;
+	sim.nodes[3].swim.self->n_cores = 7;
+	psid_swim_touch(&sim.nodes[3].swim, sim.usec_now);
+	sim.nodes[3].swim.self->load.n_tasks = 5;
+	sim_run(&sim, 15 * SIM_SEC);
+	for (unsigned i = 0; i < sim.n; i++)
+		if (i != 3) {
+			CHECK(view(i, 3)->drained);
+			CHECK_INT(view(i, 3)->n_cores, ==, 7);
+			CHECK_INT(view(i, 3)->load.n_tasks, ==, 5);
+		}
+	tear_down();
+}
+
+/* Somebody has missed something, or makes it up; the digests differ. */
+static void tables_are_repaired(void)
+{
+	struct psid_swim *swim;
+
+	set_up(16);
+	swim = &sim.nodes[2].swim;
+	swim->digest -= view(2, 5)->digest;
+	psid_spread_forget(swim, view(2, 5));
+	psid_members_remove(&swim->members, view(2, 5));
+	view(3, 6)->n_cores = 1;
+	swim = &sim.nodes[3].swim;
+	view(3, 6)->incarnation = 0;
+	sim.nodes[6].swim.self->n_cores = 9;
+	psid_swim_touch(&sim.nodes[6].swim, sim.usec_now);
+	CHECK_INT(sim_run_until_agreed(&sim, 30 * SIM_SEC), <, 30 * SIM_SEC);
+	CHECK_INT(view(3, 6)->n_cores, ==, 9);
+	tear_down();
+}
+
+static double bytes_a_second(unsigned n)
+{
+	uint64_t before = 0, after = 0;
+
+	set_up(n);
+	for (unsigned i = 0; i < n; i++)
+		before += sim.nodes[i].size_sent;
+	sim_run(&sim, 20 * SIM_SEC);
+	for (unsigned i = 0; i < n; i++)
+		after += sim.nodes[i].size_sent;
+	tear_down();
+	return (double)(after - before) / n / 20;
+}
+
+static void cost_does_not_grow(void)
+{
+	double few = bytes_a_second(16), many = bytes_a_second(128);
+
+	CHECK_INT((int)few, <, 1000);
+	CHECK_INT((int)many, <, 1000);
+	CHECK_INT((int)(many * 100), <, (int)(few * 110));
+}
+
+static void names_belong_to_one_node(void)
+{
+	const unsigned seeds[] = { 0 };
+
+	set_up(8);
+	sim_kill(&sim, 7);
+	sim_run(&sim, 5 * SIM_SEC);
+	/* At 7's address, with 6's name. */
+	sim_start_as(&sim, 7, "n6", seeds, 1);
+	sim_run(&sim, 10 * SIM_SEC);
+	CHECK_INT(sim.nodes[7].last_remark, ==, PSID_SWIM_NAME_TAKEN);
+	CHECK_INT(sim.nodes[7].swim.members.n_up, ==, 1);
+	CHECK(psid_address_equal(&view(0, 6)->address, &sim.nodes[6].swim.self->address));
+	sim_kill(&sim, 6); /* its name is free then */
+	sim_run(&sim, 30 * SIM_SEC);
+	CHECK_INT(sim.nodes[7].swim.members.n_up, ==, 7);
+	tear_down();
+}
+
+static void strangers_stay_out(void)
+{
+	struct psid_address nowhere = { .ip = { [10] = 0xff, 0xff, 10, 9, 9, 9 }, .port = 1 };
+
+	sim_init(&sim, 3, 1);
+	sim_start(&sim, 0, NULL, 0);
+	sim.nodes[0].swim.params.closed = true;
+	REQUIRE_INT(psid_swim_expect(&sim.nodes[0].swim, "n1", &nowhere), ==, 0);
+	sim_start(&sim, 1, &first, 1);
+	sim_start(&sim, 2, &first, 1);
+	sim_run(&sim, 5 * SIM_SEC);
+	CHECK_INT(sim_opinion(&sim, 0, 1), ==, PSID_NODE_ALIVE);
+	CHECK_INT(sim_opinion(&sim, 0, 2), ==, PSID_NODE_UNKNOWN);
+	CHECK_INT(sim.nodes[2].last_remark, ==, PSID_SWIM_NOT_LISTED);
+	tear_down();
+}
+
+/* Its clock was set back before it restarted. */
+static void clocks_may_go_back(void)
+{
+	set_up(8);
+	sim_kill(&sim, 5);
+	sim_run(&sim, 100 * SIM_MSEC);
+	sim_start(&sim, 5, &first, 1);
+	sim.nodes[5].swim.self->life = 17;
+	CHECK_INT(sim_run_until_agreed(&sim, 20 * SIM_SEC), <, 20 * SIM_SEC);
+	tear_down();
+}
+
+/* Whoever knows the key may say anything: nothing breaks. */
+static void garbage_is_harmless(void)
+{
+	uint8_t body[PSID_SWIM_SIZE_MAX];
+	struct psid_address from = { .port = 1 };
+
+	set_up(8);
+	srand(1);
+	for (unsigned i = 0; i < 20000; i++) {
+		size_t len = (size_t)rand() % sizeof(body);
+
+		for (size_t j = 0; j < len; j++)
+			body[j] = (uint8_t)rand();
+		if (len > 0)
+			body[0] = (uint8_t)(1 + rand() % 10);
+		psid_swim_receive(&sim.nodes[i % 8].swim, sim.usec_now, (uint64_t)rand(), &from,
+				  body, len);
+	}
+	CHECK_INT(sim.nodes[1].n_remarks, >, 0);
+	sim_run(&sim, 30 * SIM_SEC);
+	for (unsigned i = 1; i < 8; i++)
+		CHECK_INT(sim_opinion(&sim, 0, i), ==, PSID_NODE_ALIVE);
+	tear_down();
+}
+
+static void loads_become_known(void)
+{
+	uint64_t oldest = 0;
+
+	set_up(32);
+	sim_run(&sim, 20 * SIM_SEC);
+	for (unsigned i = 0; i < sim.n; i++)
+		for (unsigned j = 0; j < sim.n; j++)
+			if (i != j && sim.usec_now - view(i, j)->usec_load > oldest)
+				oldest = sim.usec_now - view(i, j)->usec_load;
+	CHECK_INT(oldest, <, 15 * SIM_SEC);
+	tear_down();
+}
+
+static const struct test tests[] = {
+	TEST(all_learn_of_all),
+	TEST(any_seed_will_do),
+	TEST(death_is_noticed),
+	TEST(small_clusters_work_too),
+	TEST(catastrophes_are_survived),
+	TEST(good_byes_are_heard),
+	TEST(loss_is_no_death),
+	TEST(delay_is_no_death),
+	TEST(the_stopped_come_back),
+	TEST(the_cut_off_do_no_harm),
+	TEST(halves_find_each_other),
+	TEST(the_starved_live),
+	TEST(nobody_dies_of_a_common_sleep),
+	TEST(what_a_node_says_of_itself_spreads),
+	TEST(tables_are_repaired),
+	TEST(cost_does_not_grow),
+	TEST(names_belong_to_one_node),
+	TEST(strangers_stay_out),
+	TEST(clocks_may_go_back),
+	TEST(garbage_is_harmless),
+	TEST(loads_become_known),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,85 @@
+/* PULC's own descriptors: at high numbers, whatever the program does with its limit, and known as its own. */
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <pulc/fds.h>
+
+#include "harness.h"
+
+static void limit_to(rlim_t n)
+{
+	struct rlimit limit;
+
+	REQUIRE_INT(getrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+	limit.rlim_cur = n;
+	REQUIRE_INT(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+}
+
+static int adopted(int *home)
+{
+	*home = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return pulc_fd_adopt(home);
+}
+
+static void live_at_high_numbers(void)
+{
+	int home;
+
+	limit_to(1024);
+	REQUIRE_INT(adopted(&home), ==, 0);
+	CHECK_INT(home, >=, 1024 - 1024 / 8);
+	CHECK(pulc_fd_is_own(home));
+	CHECK_INT(pulc_fd_next_own(0), ==, home);
+	pulc_fd_release(&home);
+	CHECK_INT(home, ==, -1);
+	CHECK_INT(pulc_fd_next_own(0), ==, -1);
+}
+
+static void follow_a_limit_that_falls(void)
+{
+	int high, low, high_number;
+
+	limit_to(1024);
+	REQUIRE_INT(adopted(&high), ==, 0);
+	high_number = high;
+	limit_to(200);
+	REQUIRE_INT(adopted(&low), ==, 0);
+	CHECK_INT(low, >=, 200 - 200 / 8);
+	CHECK_INT(low, <, 200);
+	CHECK_INT(high, ==, high_number);
+	CHECK(pulc_fd_is_own(high) && pulc_fd_is_own(low));
+	CHECK_INT(pulc_fd_next_own(0), ==, low);
+	CHECK_INT(pulc_fd_next_own(low + 1), ==, high);
+	pulc_fd_release(&low);
+	CHECK_INT(pulc_fd_next_own(0), ==, high);
+	limit_to(1024);
+	pulc_fd_release(&high);
+}
+
+static void are_moved_for_the_program(void)
+{
+	int home, number;
+
+	limit_to(1024);
+	REQUIRE_INT(adopted(&home), ==, 0);
+	number = home;
+	limit_to(300);
+	CHECK_INT(pulc_fd_evict(number), ==, 0);
+	CHECK_INT(home, <, 300);
+	CHECK(fcntl(home, F_GETFD) >= 0 && fcntl(number, F_GETFD) < 0);
+	CHECK(pulc_fd_is_own(home) && !pulc_fd_is_own(number));
+	pulc_fd_release(&home);
+	limit_to(1024);
+}
+
+static const struct test tests[] = {
+	TEST(live_at_high_numbers),
+	TEST(follow_a_limit_that_falls),
+	TEST(are_moved_for_the_program),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,275 @@
+/* The shim's poll and select, on a fake libpulc. */
+#include <sys/select.h>
+#include <signal.h>
+
+#include "harness.h"
+#include "preload_fake.h"
+
+static void attached_pair(int fds[2])
+{
+	fake_pair(fds);
+	fake_attach(fake_of(fds[0]));
+}
+
+static void close_pair(const int fds[2])
+{
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void memory_answers(void)
+{
+	struct pollfd pfd = { .events = POLLIN };
+	int fds[2];
+
+	attached_pair(fds);
+	pfd.fd = fds[0];
+	CHECK_INT(poll(&pfd, 1, 0), ==, 0);
+	fake_arrive(fake_of(fds[0]), 1);
+	fake.n_exact_looks = 0;
+	CHECK_INT(poll(&pfd, 1, -1), ==, 1);
+	CHECK_INT(pfd.revents, ==, POLLIN);
+	CHECK_INT(fake.n_exact_looks, ==, 0);
+	close_pair(fds);
+}
+
+static void kernel_and_ring_together(void)
+{
+	int fds[2], pipes[2];
+	struct pollfd pfds[4] = { { .events = POLLIN },
+				  { .events = POLLIN },
+				  { .fd = -1, .revents = 9 },
+				  { .fd = 888, .events = POLLIN } };
+
+	attached_pair(fds);
+	REQUIRE_INT(pipe(pipes), ==, 0);
+	pfds[0].fd = fds[0];
+	pfds[1].fd = pipes[0];
+	CHECK_INT(poll(pfds, 3, 0), ==, 0);
+	CHECK_INT(pfds[2].revents, ==, 0);
+	CHECK_INT(write(pipes[1], "x", 1), ==, 1);
+	CHECK_INT(poll(pfds, 3, -1), ==, 1);
+	CHECK_INT(pfds[1].revents, ==, POLLIN);
+	fake_arrive(fake_of(fds[0]), 1);
+	CHECK_INT(poll(pfds, 4, -1), ==, 3);
+	CHECK_INT(pfds[0].revents, ==, POLLIN);
+	CHECK_INT(pfds[3].revents, ==, POLLNVAL);
+	close_pair(fds);
+	close_pair(pipes);
+}
+
+/* What the kernel says and the stream denies neither ends the wait nor makes it spin. */
+static void kernel_room_is_not_ring_room(void)
+{
+	struct pollfd pfd = { .events = POLLOUT };
+	int fds[2];
+
+	attached_pair(fds);
+	pfd.fd = fds[0];
+	fake.n_exact_looks = 0;
+	CHECK_INT(poll(&pfd, 1, 50), ==, 0);
+	CHECK_INT(fake.n_exact_looks, <, 5);
+	fake_room(fake_of(fds[0]), 1);
+	CHECK_INT(poll(&pfd, 1, 50), ==, 1);
+	CHECK_INT(pfd.revents, ==, POLLOUT);
+	close_pair(fds);
+}
+
+static void end_of_file_is_the_kernels_to_say(void)
+{
+	struct pollfd pfd = { .events = POLLIN | POLLRDHUP };
+	int fds[2];
+
+	attached_pair(fds);
+	pfd.fd = fds[0];
+	atomic_store(&fake_of(fds[0])->exact, POLLIN | POLLRDHUP);
+	shutdown(fds[1], SHUT_WR);
+	CHECK_INT(poll(&pfd, 1, 3000), ==, 1);
+	CHECK_INT(pfd.revents, ==, POLLIN | POLLRDHUP);
+	close_pair(fds);
+}
+
+static void long_lists(void)
+{
+	enum { N = 600 };
+	static struct pollfd pfds[N];
+	int fds[2];
+
+	attached_pair(fds);
+	for (int i = 0; i < N; i++)
+		pfds[i] = (struct pollfd){ .fd = i % 2 ? fds[0] : -1, .events = POLLIN };
+	CHECK_INT(poll(pfds, N, 1), ==, 0);
+	fake_arrive(fake_of(fds[0]), 1);
+	CHECK_INT(poll(pfds, N, -1), ==, N / 2);
+	close_pair(fds);
+}
+
+struct sleeper {
+	int fd;
+	int n;
+	int error;
+};
+
+#define SECONDS_HANGING 10
+
+/* An answer that came with the time-out alone is none. */
+static void *sleep_in_poll(void *arg)
+{
+	struct sleeper *s = arg;
+	struct pollfd pfd = { .fd = s->fd, .events = POLLIN };
+	time_t start = time(NULL);
+
+	s->n = poll(&pfd, 1, SECONDS_HANGING * 1000);
+	s->error = errno;
+	if (time(NULL) - start >= SECONDS_HANGING)
+		s->n = -2;
+	return NULL;
+}
+
+static void bell_wakes_the_sleeper(void)
+{
+	struct sleeper sleeper = { 0 };
+	pthread_t thread;
+	int fds[2];
+
+	attached_pair(fds);
+	sleeper.fd = fds[0];
+	pthread_create(&thread, NULL, sleep_in_poll, &sleeper);
+	usleep(20000);
+	fake_arrive(fake_of(fds[0]), 1);
+	pthread_join(thread, NULL);
+	CHECK_INT(sleeper.n, ==, 1);
+	for (int i = 0; i < 8; i++)
+		CHECK(fake_of(fds[0])->watches[i].set == NULL);
+	close_pair(fds);
+}
+
+/* The peer sends after the watch and before the sleeper is armed, too little for it, and tells: it will not tell again. */
+static void told_of_too_little_it_asks_again(void)
+{
+	struct sleeper sleeper = { 0 };
+	pthread_t thread;
+	int fds[2];
+
+	attached_pair(fds);
+	sleeper.fd = fds[0];
+	fake_of(fds[0])->tells_at_once = true;
+	pthread_create(&thread, NULL, sleep_in_poll, &sleeper);
+	usleep(20000);
+	fake_arrive(fake_of(fds[0]), 1);
+	pthread_join(thread, NULL);
+	CHECK_INT(sleeper.n, ==, 1);
+	close_pair(fds);
+}
+
+/* While another thread sleeps on the kernel socket the stream must not go over to rings. */
+static void sleeper_on_the_kernel_holds_the_stream(void)
+{
+	struct sleeper sleeper = { 0 };
+	pthread_t thread;
+	int fds[2];
+
+	fake_pair(fds);
+	sleeper.fd = fds[0];
+	pthread_create(&thread, NULL, sleep_in_poll, &sleeper);
+	usleep(20000);
+	CHECK_INT(fake_of(fds[0])->n_held, ==, 1);
+	CHECK_INT(write(fds[1], "x", 1), ==, 1);
+	pthread_join(thread, NULL);
+	CHECK_INT(sleeper.n, ==, 1);
+	CHECK_INT(fake_of(fds[0])->n_held, ==, 0);
+	close_pair(fds);
+}
+
+static void no_signal(int signal)
+{
+	(void)signal;
+}
+
+/* Also one that comes while the waiter spins with signals held back. */
+static void signal_ends_the_wait(void)
+{
+	struct sigaction action = { .sa_handler = no_signal };
+	struct sleeper sleeper = { 0 };
+	pthread_t thread;
+	int fds[2];
+
+	sigaction(SIGUSR1, &action, NULL);
+	attached_pair(fds);
+	sleeper.fd = fds[0];
+	fake.nsec_spin = 300000000;
+	pthread_create(&thread, NULL, sleep_in_poll, &sleeper);
+	usleep(20000);
+	pthread_kill(thread, SIGUSR1);
+	pthread_join(thread, NULL);
+	fake.nsec_spin = 0;
+	CHECK_INT(sleeper.n, ==, -1);
+	CHECK_INT(sleeper.error, ==, EINTR);
+	close_pair(fds);
+}
+
+static void select_translates(void)
+{
+	struct timeval timeout = { .tv_usec = 30000 };
+	fd_set in, out, except;
+	int fds[2], pipes[2], n;
+
+	attached_pair(fds);
+	REQUIRE_INT(pipe(pipes), ==, 0);
+	n = (pipes[1] > fds[0] ? pipes[1] : fds[0]) + 1;
+	FD_ZERO(&in);
+	FD_ZERO(&out);
+	FD_ZERO(&except);
+	FD_SET(fds[0], &in);
+	FD_SET(fds[0], &except);
+	CHECK_INT(select(n, &in, &out, &except, &timeout), ==, 0);
+	CHECK_INT(timeout.tv_usec, ==, 0);
+	CHECK(!FD_ISSET(fds[0], &in));
+	fake_arrive(fake_of(fds[0]), 1);
+	fake_room(fake_of(fds[0]), 1);
+	FD_SET(fds[0], &in);
+	FD_SET(fds[0], &out);
+	FD_SET(pipes[0], &in);
+	FD_SET(pipes[1], &out);
+	timeout.tv_sec = 5;
+	CHECK_INT(select(n, &in, &out, NULL, &timeout), ==, 3);
+	CHECK(FD_ISSET(fds[0], &in) && FD_ISSET(fds[0], &out) && FD_ISSET(pipes[1], &out));
+	CHECK(!FD_ISSET(pipes[0], &in));
+	CHECK_INT(timeout.tv_sec, <=, 5);
+	close_pair(fds);
+	close_pair(pipes);
+}
+
+static void select_of_a_closed_number_fails(void)
+{
+	struct timespec timeout = { .tv_sec = 1 };
+	fd_set in;
+	int fds[2];
+
+	attached_pair(fds);
+	FD_ZERO(&in);
+	FD_SET(fds[0], &in);
+	FD_SET(700, &in);
+	CHECK_INT(pselect(701, &in, NULL, NULL, &timeout, NULL), ==, -1);
+	CHECK_INT(errno, ==, EBADF);
+	close_pair(fds);
+}
+
+static const struct test tests[] = {
+	TEST(memory_answers),
+	TEST(kernel_and_ring_together),
+	TEST(kernel_room_is_not_ring_room),
+	TEST(end_of_file_is_the_kernels_to_say),
+	TEST(long_lists),
+	TEST(select_translates),
+	TEST(select_of_a_closed_number_fails),
+	TEST(bell_wakes_the_sleeper),
+	TEST(told_of_too_little_it_asks_again),
+	TEST(sleeper_on_the_kernel_holds_the_stream),
+	TEST(signal_ends_the_wait),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,334 @@
+/* The shim's table of descriptors, on a fake libpulc: who is tracked, what is shared, when a stream ends. */
+#include <limits.h>
+#include <linux/close_range.h>
+#include <stdio.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "harness.h"
+#include "preload_fake.h"
+
+static void sockets_become_streams(void)
+{
+	int fds[2], fd = socket(AF_INET, SOCK_STREAM, 0), datagram = socket(AF_INET, SOCK_DGRAM, 0);
+
+	REQUIRE(pre_file_at(fd) == &pre_file_tcp);
+	CHECK(pre_file_at(datagram) == NULL);
+	close(fd);
+	close(datagram);
+	CHECK(pre_file_at(fd) == NULL);
+	fake_pair(fds);
+	REQUIRE(fake_of(fds[0]) && fake_of(fds[1]));
+	CHECK_INT(fake_of(fds[0])->role, ==, PULC_CONNECTED);
+	CHECK_INT(fake_of(fds[1])->role, ==, PULC_ACCEPTED);
+	close(fds[0]);
+	close(fds[1]);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
+static void failed_connect_makes_no_stream(void)
+{
+	struct sockaddr_in nobody = { .sin_family = AF_INET,
+				      .sin_port = htons(1),
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	REQUIRE_INT(connect(fd, (struct sockaddr *)&nobody, sizeof(nobody)), ==, -1);
+	CHECK_INT(errno, ==, ECONNREFUSED);
+	CHECK(fake_of(fd) == NULL);
+	close(fd);
+}
+
+static void duplicates_share_one_stream(void)
+{
+	int fds[2], copies[4];
+	pulc_stream *s;
+
+	fake_pair(fds);
+	s = pulc_stream_ref(fake_of(fds[0]));
+	copies[0] = dup(fds[0]);
+	copies[1] = dup2(fds[0], 60);
+	copies[2] = dup3(fds[0], 61, O_CLOEXEC);
+	copies[3] = fcntl(fds[0], F_DUPFD, 62);
+	for (int i = 0; i < 4; i++)
+		CHECK(fake_of(copies[i]) == s);
+	close(fds[0]);
+	for (int i = 0; i < 3; i++)
+		close(copies[i]);
+	CHECK_INT(s->n_closings, ==, 0);
+	close(copies[3]);
+	CHECK_INT(s->n_closings, ==, 1);
+	CHECK_INT(s->n_refs, ==, 1);
+	pulc_stream_unref(s);
+	close(fds[1]);
+}
+
+static void dup2_over_a_stream_closes_it(void)
+{
+	int fds[2], other = open("/dev/null", O_RDONLY);
+	pulc_stream *s;
+
+	fake_pair(fds);
+	s = pulc_stream_ref(fake_of(fds[0]));
+	CHECK_INT(dup2(999, fds[0]), ==, -1);
+	CHECK_INT(errno, ==, EBADF);
+	CHECK(fake_of(fds[0]) == s);
+	CHECK_INT(dup2(other, fds[0]), ==, fds[0]);
+	CHECK(pre_file_at(fds[0]) == NULL);
+	CHECK_INT(s->n_closings, ==, 1);
+	CHECK_INT(s->n_refs, ==, 1);
+	pulc_stream_unref(s);
+	close(other);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void dup_of_an_unconnected_socket_follows_it(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(addr);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0),
+	    copy = dup(fd);
+
+	REQUIRE_INT(listen(listener, 1), ==, 0);
+	getsockname(listener, (struct sockaddr *)&addr, &len);
+	REQUIRE_INT(connect(fd, (struct sockaddr *)&addr, len), ==, 0);
+	CHECK(fake_of(fd) != NULL);
+	CHECK(fake_of(copy) == fake_of(fd));
+	close(fd);
+	close(copy);
+	close(listener);
+}
+
+static void descriptors_used_as_stdio_stay_on_the_kernel(void)
+{
+	int fds[2], saved = dup(0);
+
+	fake_pair(fds);
+	dup2(fds[0], 0);
+	CHECK_INT(fake_of(fds[0])->reason, ==, 17);
+	dup2(saved, 0);
+	close(saved);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void own_descriptors_are_not_there(void)
+{
+	int own = eventfd(0, EFD_CLOEXEC), file = open("/dev/null", O_RDONLY), number;
+
+	REQUIRE_INT(pulc_fd_adopt(&own), ==, 0);
+	number = own;
+	CHECK_INT(close(number), ==, -1);
+	CHECK_INT(errno, ==, EBADF);
+	CHECK_INT(dup2(number, 70), ==, -1);
+	CHECK_INT(close_range((unsigned)number, (unsigned)number + 3, 0), ==, 0);
+	CHECK_INT(fcntl(number, F_GETFD), >=, 0);
+	CHECK_INT(dup2(file, number), ==, number);
+	CHECK_INT(own, !=, number);
+	CHECK_INT(fcntl(own, F_GETFD), >=, 0);
+	close(number);
+	close(file);
+	pulc_fd_release(&own);
+}
+
+static void close_range_ends_streams(void)
+{
+	int fds[2], low, high;
+	pulc_stream *s[2];
+
+	fake_pair(fds);
+	low = fds[0] < fds[1] ? fds[0] : fds[1];
+	high = fds[0] < fds[1] ? fds[1] : fds[0];
+	for (int i = 0; i < 2; i++)
+		s[i] = pulc_stream_ref(fake_of(fds[i]));
+	CHECK_INT(close_range((unsigned)low, (unsigned)high, CLOSE_RANGE_CLOEXEC), ==, 0);
+	CHECK(fake_of(low) != NULL);
+	CHECK_INT(close_range((unsigned)low, UINT_MAX, 0), ==, 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK(pre_file_at(fds[i]) == NULL);
+		CHECK_INT(s[i]->n_closings, ==, 1);
+		CHECK_INT(s[i]->n_refs, ==, 1);
+		pulc_stream_unref(s[i]);
+	}
+}
+
+static void stdio_of_a_socket_moves_through_the_shim(void)
+{
+	int fds[2];
+	pulc_stream *s;
+	char line[8];
+	FILE *file;
+
+	fake_pair(fds);
+	s = fake_of(fds[0]);
+	atomic_store(&s->attached, true);
+	s->room = 100;
+	file = fdopen(fds[0], "r+");
+	REQUIRE(file != NULL);
+	CHECK_INT(fileno(file), ==, fds[0]);
+	CHECK_INT(fprintf(file, "hello\n"), ==, 6);
+	CHECK_INT(fflush(file), ==, 0);
+	CHECK_INT(s->n_sent, ==, 6);
+	fake_arrive(s, 3);
+	CHECK_INT(fread(line, 1, 3, file), ==, 3);
+	CHECK_MEM(line, "rrr", 3);
+	CHECK_INT(fseek(file, 0, SEEK_SET), ==, -1);
+	CHECK_INT(fprintf(file, "bye"), ==, 3);
+	fclose(file);
+	CHECK(pre_file_at(fds[0]) == NULL);
+	CHECK_INT(fcntl(fds[0], F_GETFD), ==, -1);
+	close(fds[1]);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
+static void raw_calls_are_routed(void)
+{
+	struct iovec iov = { .iov_base = (char[4]){ 0 }, .iov_len = 4 };
+	int fds[2];
+	pulc_stream *s;
+
+	fake_pair(fds);
+	s = fake_of(fds[0]);
+	atomic_store(&s->attached, true);
+	s->room = 5;
+	CHECK_INT(syscall(SYS_write, fds[0], "abc", 3L), ==, 3);
+	CHECK_INT(s->n_sent, ==, 3);
+	CHECK_INT(syscall(SYS_sendto, fds[0], "abc", 3L, MSG_DONTWAIT, NULL, 0L), ==, 2);
+	CHECK_INT(syscall(SYS_write, fds[0], "x", 1L), ==, -1);
+	CHECK_INT(errno, ==, EAGAIN);
+	atomic_store(&s->n_in, 3);
+	CHECK_INT(syscall(SYS_readv, fds[0], &iov, 1L), ==, 3);
+	CHECK_INT(syscall(SYS_getpid), ==, getpid());
+	CHECK_INT(syscall(SYS_close, fds[0]), ==, 0);
+	CHECK(pre_file_at(fds[0]) == NULL);
+	close(fds[1]);
+}
+
+static void kernel_calls_are_begun_and_ended(void)
+{
+	char buf[4] = "";
+	int fds[2];
+
+	fake_pair(fds);
+	CHECK_INT(send(fds[0], "abc", 3, 0), ==, 3);
+	CHECK_INT(recv(fds[1], buf, sizeof(buf), 0), ==, 3);
+	CHECK_STR(buf, "abc");
+	CHECK_INT(recv(fds[1], buf, sizeof(buf), MSG_DONTWAIT), ==, -1);
+	CHECK_INT(errno, ==, EAGAIN);
+	CHECK_INT(dprintf(fds[0], "%d", 42), ==, 2);
+	CHECK_INT(read(fds[1], buf, sizeof(buf)), ==, 2);
+	CHECK_INT(fake_of(fds[0])->n_begun, ==, 0);
+	CHECK_INT(fake_of(fds[1])->n_begun, ==, 0);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void sizes_asked_by_ioctl(void)
+{
+	int fds[2], n = -1;
+
+	fake_pair(fds);
+	atomic_store(&fake_of(fds[0])->attached, true);
+	atomic_store(&fake_of(fds[0])->n_in, 77);
+	CHECK_INT(ioctl(fds[0], FIONREAD, &n), ==, 0);
+	CHECK_INT(n, ==, 77);
+	CHECK_INT(ioctl(fds[0], FIONREAD, (int *)16), ==, -1);
+	CHECK_INT(errno, ==, EFAULT);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void passing_keeps_on_the_kernel(void)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.buf,
+			      .msg_controllen = sizeof(control.buf) };
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	int fds[2], via[2];
+
+	fake_pair(fds);
+	REQUIRE_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, via), ==, 0);
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &fds[0], sizeof(int));
+	CHECK_INT(sendmsg(via[0], &msg, 0), ==, 1);
+	CHECK_INT(fake_of(fds[0])->reason, ==, 16);
+	for (int i = 0; i < 2; i++) {
+		close(fds[i]);
+		close(via[i]);
+	}
+}
+
+struct racer {
+	int fd;
+	_Atomic bool inside;
+};
+
+/* A call in flight keeps its stream although the descriptor is closed meanwhile. */
+static void *receive(void *arg)
+{
+	struct racer *r = arg;
+	struct pre_use use;
+
+	if (pre_use_stream(&use, r->fd)) {
+		atomic_store(&r->inside, true);
+		while (atomic_load(&r->inside))
+			usleep(100);
+		(void)pulc_stream_ready(use.stream, r->fd, POLLIN);
+		pre_use_end(&use);
+	}
+	return NULL;
+}
+
+static void calls_in_flight_keep_the_stream(void)
+{
+	struct racer r = { 0 };
+	pthread_t thread;
+	int fds[2];
+
+	fake_pair(fds);
+	r.fd = fds[0];
+	pthread_create(&thread, NULL, receive, &r);
+	while (!atomic_load(&r.inside))
+		usleep(100);
+	close(fds[0]);
+	CHECK(pre_file_at(fds[0]) == NULL);
+	CHECK_INT(fake.n_streams, ==, 2);
+	atomic_store(&r.inside, false);
+	pthread_join(thread, NULL);
+	close(fds[1]);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
+static const struct test tests[] = {
+	TEST(sockets_become_streams),
+	TEST(failed_connect_makes_no_stream),
+	TEST(duplicates_share_one_stream),
+	TEST(dup2_over_a_stream_closes_it),
+	TEST(dup_of_an_unconnected_socket_follows_it),
+	TEST(descriptors_used_as_stdio_stay_on_the_kernel),
+	TEST(own_descriptors_are_not_there),
+	TEST(close_range_ends_streams),
+	TEST(stdio_of_a_socket_moves_through_the_shim),
+	TEST(raw_calls_are_routed),
+	TEST(kernel_calls_are_begun_and_ended),
+	TEST(sizes_asked_by_ioctl),
+	TEST(passing_keeps_on_the_kernel),
+	TEST(calls_in_flight_keep_the_stream),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,236 @@
+/* How clients end, and what is then true for the others; how psid ends. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "psid/fake_client.h"
+
+static struct daemon psid;
+static struct fake_client a, b;
+static int fds[2];
+static struct fake_upgrade u;
+
+static void begin(const char *const settings[])
+{
+	daemon_start(&psid, false, settings);
+	fake_attach(&a, &psid, (uid_t)-1);
+	fake_attach(&b, &psid, (uid_t)-1);
+	tcp_connect_pair(fds, AF_INET);
+	fake_upgrade(&a, &b, fds, 2, &u);
+}
+
+static void end(void)
+{
+	fake_upgrade_done(&u);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	fake_close(&a);
+	fake_close(&b);
+	fake_wait_counts(&psid, 0, 0);
+	CHECK_INT(daemon_stop(&psid), ==, 0);
+}
+
+static struct shm_side *side_of(unsigned k)
+{
+	return fake_side(u.side[k].own_fd, u.side[k].size, u.side[k].own_slot);
+}
+
+static void adopt(struct fake_client *c, uint32_t parent)
+{
+	Pulc__Wire__Adopt body = PULC__WIRE__ADOPT__INIT;
+	FROM_CLIENT(msg, ADOPT, adopt) = &body;
+
+	body.parent = parent;
+	body.conns = &u.conn;
+	body.n_conns = 1;
+	fake_send(c, &msg, NULL, 0);
+}
+
+/* ---- death --------------------------------------------------------------------------------- */
+
+static void the_dead_are_marked(void)
+{
+	struct shm_side *side;
+
+	begin(NULL);
+	side = side_of(0);
+	atomic_store(&side->notice, 7ull << 32 | SHM_RX_READY);
+	fake_close(&a);
+	CHECK_INT(EXPECT(&b, SLAB_GONE)->slab_gone->id, >, 0);
+	CHECK_INT(EXPECT(&b, SLAB_GONE)->slab_gone->id, >, 0);
+	CHECK_INT(EXPECT(&b, GONE)->gone->client, ==, a.id);
+	CHECK_INT(side->notice, ==, (7ull << 32 | SHM_RX_READY | SHM_DEAD));
+	fake_wait_counts(&psid, 1, 1);
+	fake_closed(&b, u.conn);
+	fake_wait_counts(&psid, 1, 0);
+	end();
+}
+
+static void the_closed_are_not(void)
+{
+	struct shm_side *side;
+
+	begin(NULL);
+	side = side_of(0);
+	atomic_store(&side->n_holders, 0);
+	fake_closed(&a, u.conn);
+	fake_close(&a);
+	(void)EXPECT(&b, SLAB_GONE);
+	(void)EXPECT(&b, SLAB_GONE);
+	(void)EXPECT(&b, GONE);
+	CHECK_INT(side->notice & SHM_DEAD, ==, 0);
+	end();
+}
+
+/* The process lives and has only lost its socket: its connections go on. */
+static void a_lost_socket_is_not_death(void)
+{
+	begin(NULL);
+	(void)close(a.fd);
+	a.fd = -1;
+	fake_wait_counts(&psid, 2, 1);
+	CHECK(fake_is_quiet(&b));
+	CHECK_INT(side_of(0)->notice & SHM_DEAD, ==, 0);
+	fake_kill(&a);
+	(void)EXPECT(&b, SLAB_GONE);
+	(void)EXPECT(&b, SLAB_GONE);
+	(void)EXPECT(&b, GONE);
+	CHECK_INT(side_of(0)->notice & SHM_DEAD, ==, SHM_DEAD);
+	end();
+}
+
+/* ---- children ------------------------------------------------------------------------------ */
+
+/*
+ * A child adopts before it lets go of its parent's socket; the parent's end then is not the
+ * connection's.
+ */
+static void children_inherit(void)
+{
+	struct fake_client child;
+
+	begin(NULL);
+	fake_kill(&a); /* its socket is still held, as by a child */
+	fake_attach(&child, &psid, (uid_t)-1);
+	adopt(&child, a.id);
+	(void)close(a.fd);
+	a.fd = -1;
+	(void)EXPECT(&b, SLAB_GONE);
+	(void)EXPECT(&b, SLAB_GONE);
+	CHECK_INT(EXPECT(&b, GONE)->gone->client, ==, a.id);
+	CHECK_INT(side_of(0)->notice & SHM_DEAD, ==, 0);
+	fake_close(&child);
+	CHECK_INT(EXPECT(&b, GONE)->gone->client, ==, child.id);
+	CHECK_INT(side_of(0)->notice & SHM_DEAD, ==, SHM_DEAD);
+	end();
+}
+
+/* The parent closes its copy before psid has heard of the child: the side's own count keeps it. */
+static void unclaimed_sides_wait_for_their_heir(void)
+{
+	struct fake_client child;
+
+	begin(NULL);
+	atomic_store(&side_of(0)->notice, SHM_RX_READY);
+	atomic_store(&side_of(0)->n_holders, 1); /* parent left, child remains */
+	fake_closed(&a, u.conn);
+	fake_closed(&b, u.conn);
+	fake_wait_counts(&psid, 2, 1);
+	fake_attach(&child, &psid, (uid_t)-1);
+	adopt(&child, 0);
+	CHECK(fake_is_quiet(&child));
+	atomic_store(&side_of(0)->n_holders, 0);
+	fake_closed(&child, u.conn);
+	fake_wait_counts(&psid, 3, 0);
+	fake_close(&child);
+	end();
+}
+
+/* ---- psid's own end ------------------------------------------------------------------------ */
+
+static void clients_are_told_of_the_end(void)
+{
+	begin(NULL);
+	(void)kill(psid.pid, SIGTERM);
+	CHECK_INT(EXPECT(&a, REFUSE)->refuse->reason, ==, PULC__WIRE__REASON__REASON_SHUTDOWN);
+	CHECK(fake_receive(&a) == NULL);
+	CHECK_INT(daemon_wait(&psid), ==, 0);
+	fake_close(&a);
+	fake_close(&b);
+	fake_upgrade_done(&u);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
+static void idle_psid_goes_away(void)
+{
+	static const char *const settings[] = { "PULC_IDLE_EXIT_SEC=1", NULL };
+
+	begin(settings);
+	fake_close(&a);
+	fake_close(&b);
+	CHECK_INT(daemon_wait(&psid), ==, 0);
+	fake_upgrade_done(&u);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
+static void one_psid_in_a_place(void)
+{
+	char command[512];
+	const char *build = getenv("PULC_BUILD");
+
+	daemon_start(&psid, false, NULL);
+	(void)snprintf(command, sizeof(command), "PULC_RUNTIME_DIR=%s %s/bin/psid 2>/dev/null",
+		       psid.dir, build ? build : "build");
+	CHECK_INT(WEXITSTATUS(system(command)), ==, 1);
+	/* To the background: what was wanted is there. */
+	(void)snprintf(command, sizeof(command),
+		       "PULC_RUNTIME_DIR=%s PULC_LOG_LEVEL=error %s/bin/psid --daemonize", psid.dir,
+		       build ? build : "build");
+	CHECK_INT(WEXITSTATUS(system(command)), ==, 0);
+	fake_wait_counts(&psid, 0, 0);
+	/* A dead one's socket is no obstacle. */
+	(void)kill(psid.pid, SIGKILL);
+	(void)waitpid(psid.pid, NULL, 0);
+	CHECK_INT(access(psid.socket, F_OK), ==, 0);
+	CHECK_INT(WEXITSTATUS(system(command)), ==, 0);
+	fake_wait_counts(&psid, 0, 0);
+	(void)snprintf(command, sizeof(command), "rm -r %s", psid.dir);
+	fake_open(&a, &psid, (uid_t)-1);
+	fake_hello(&a, PULC__WIRE__ROLE__ROLE_CONTROL);
+	(void)EXPECT(&a, WELCOME);
+	{
+		Pulc__Wire__StopRequest body = PULC__WIRE__STOP_REQUEST__INIT;
+		FROM_CLIENT(msg, STOP, stop) = &body;
+
+		fake_send(&a, &msg, NULL, 0);
+	}
+	(void)EXPECT(&a, STOP);
+	fake_expect_end(&a);
+	fake_close(&a);
+	CHECK_INT(WEXITSTATUS(system(command)), ==, 0);
+}
+
+static const struct test tests[] = {
+	TEST(the_dead_are_marked),
+	TEST(the_closed_are_not),
+	TEST(a_lost_socket_is_not_death),
+	TEST(children_inherit),
+	TEST(unclaimed_sides_wait_for_their_heir),
+	TEST(clients_are_told_of_the_end),
+	TEST(idle_psid_goes_away),
+	TEST(one_psid_in_a_place),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,197 @@
+/* The small parts of psid: map, tuple, outbox, memory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "channel.h"
+#include "harness.h"
+#include "macros.h"
+#include "map.h"
+#include "memory.h"
+#include "outbox.h"
+#include "tuple.h"
+
+static void maps_find_what_they_hold(void)
+{
+	enum { N = 5000 };
+	static struct psid_map_node nodes[N], twin;
+	struct psid_map map = { 0 };
+	struct psid_map_node *node = NULL;
+	size_t n = 0;
+
+	psid_map_seed();
+	CHECK(psid_map_find(&map, 1) == NULL);
+	CHECK(psid_map_next(&map, NULL) == NULL);
+	for (uint64_t i = 0; i < N; i++)
+		REQUIRE_INT(psid_map_insert(&map, &nodes[i], i << 32), ==, 0);
+	REQUIRE_INT(psid_map_insert(&map, &twin, 7ull << 32), ==, 0);
+	for (uint64_t i = 0; i < N; i += 2)
+		if (i != 8)
+			psid_map_remove(&map, &nodes[i]);
+	CHECK(psid_map_find(&map, 9ull << 32) == &nodes[9]);
+	CHECK(psid_map_find(&map, 10ull << 32) == NULL);
+	node = psid_map_find(&map, 7ull << 32);
+	REQUIRE(node != NULL && psid_map_find_next(node) != NULL);
+	CHECK(psid_map_find_next(psid_map_find_next(node)) == NULL);
+	for (node = NULL; (node = psid_map_next(&map, node));)
+		n++;
+	CHECK_INT(n, ==, map.n);
+	CHECK_INT(n, ==, N / 2 + 2);
+	psid_map_deinit(&map);
+}
+
+static void tuples_mirror(void)
+{
+	Pulc__Wire__Tuple wire = PULC__WIRE__TUPLE__INIT, back;
+	uint8_t local[16] = { [10] = 0xff, [11] = 0xff, 10, 0, 0, 1 };
+	uint8_t remote[16] = { [10] = 0xff, [11] = 0xff, 127, 0, 0, 1 };
+	struct psid_tuple tuple, mirror;
+
+	CHECK_INT(psid_tuple_read(NULL, &tuple), ==, -EBADMSG);
+	wire.local_addr = (ProtobufCBinaryData){ 16, local };
+	wire.remote_addr = (ProtobufCBinaryData){ 15, remote };
+	wire.local_port = 1;
+	wire.remote_port = 65535;
+	CHECK_INT(psid_tuple_read(&wire, &tuple), ==, -EBADMSG);
+	wire.remote_addr.len = 16;
+	REQUIRE_INT(psid_tuple_read(&wire, &tuple), ==, 0);
+	mirror = psid_tuple_mirror(&tuple);
+	CHECK(!psid_tuple_equal(&tuple, &mirror));
+	CHECK_INT(mirror.local_port, ==, 65535);
+	CHECK_MEM(mirror.local, remote, 16);
+	mirror = psid_tuple_mirror(&mirror);
+	CHECK(psid_tuple_equal(&tuple, &mirror));
+	CHECK(psid_tuple_hash(&tuple) == psid_tuple_hash(&mirror));
+	CHECK(psid_tuple_is_ipv4(&tuple));
+	CHECK(!psid_tuple_is_link_local(&tuple));
+	tuple.local[12] = 169;
+	tuple.local[13] = 254;
+	CHECK(psid_tuple_is_link_local(&tuple));
+	tuple = (struct psid_tuple){ .remote = { 0xfe, 0xbf } };
+	CHECK(psid_tuple_is_link_local(&tuple));
+	CHECK(!psid_tuple_is_ipv4(&tuple));
+	psid_tuple_write(&mirror, &back);
+	CHECK_INT(back.remote_port, ==, 65535);
+	CHECK_INT(back.local_addr.len, ==, 16);
+}
+
+/* Everything arrives, in order, with its descriptors, though nobody read for a while. */
+static void outboxes_keep_order(void)
+{
+	enum { N = 2000 };
+	struct psid_outbox box;
+	uint32_t number;
+	unsigned char buf[WIRE_SIZE_MAX];
+	int pair[2], fds[WIRE_FDS_MAX], devnull = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	size_t len, n_fds;
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	psid_outbox_init(&box);
+	for (number = 0; number < N; number++)
+		REQUIRE_INT(psid_outbox_send(&box, pair[0], &number, sizeof(number), &devnull,
+					     number % 5 == 0, 1 << 20),
+			    ==, 0);
+	CHECK(!psid_outbox_is_empty(&box));
+	for (uint32_t i = 0; i < N; i++) {
+		int r = wire_recv(pair[1], buf, &len, fds, &n_fds);
+
+		if (r == -EAGAIN) {
+			REQUIRE_INT(psid_outbox_flush(&box, pair[0]), ==, 0);
+			r = wire_recv(pair[1], buf, &len, fds, &n_fds);
+		}
+		REQUIRE_INT(r, ==, 0);
+		memcpy(&number, buf, sizeof(number));
+		CHECK_INT(number, ==, i);
+		CHECK_INT(n_fds, ==, (i % 5 == 0));
+		if (n_fds)
+			(void)close(fds[0]);
+	}
+	CHECK(psid_outbox_is_empty(&box));
+	CHECK_INT(box.size, ==, 0);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+	(void)close(devnull);
+}
+
+static void outboxes_are_bounded(void)
+{
+	static unsigned char large[8192];
+	struct psid_outbox box;
+	int pair[2], r = 0;
+	unsigned n = 0;
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	psid_outbox_init(&box);
+	while (r == 0 && n++ < 10000)
+		r = psid_outbox_send(&box, pair[0], large, sizeof(large), NULL, 0, 100000);
+	CHECK_INT(r, ==, -ENOBUFS);
+	CHECK_INT(box.size, <=, 100000);
+	(void)close(pair[1]);
+	CHECK_INT(psid_outbox_flush(&box, pair[0]), <, 0); /* gone, with messages unread */
+	psid_outbox_deinit(&box);
+	CHECK_INT(box.size, ==, 0);
+	(void)close(pair[0]);
+}
+
+static void messages_have_a_largest_size(void)
+{
+	static unsigned char buf[WIRE_SIZE_MAX + 1], got[WIRE_SIZE_MAX];
+	int pair[2], fds[WIRE_FDS_MAX], many[WIRE_FDS_MAX + 1] = { 0 };
+	size_t len, n_fds;
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	CHECK_INT(wire_send(pair[0], buf, WIRE_SIZE_MAX + 1, NULL, 0), ==, -EMSGSIZE);
+	CHECK_INT(wire_send(pair[0], buf, 1, many, WIRE_FDS_MAX + 1), ==, -EMSGSIZE);
+	CHECK_INT(wire_send(pair[0], buf, WIRE_SIZE_MAX, NULL, 0), ==, 0);
+	CHECK_INT(wire_recv(pair[1], got, &len, fds, &n_fds), ==, 0);
+	CHECK_INT(len, ==, WIRE_SIZE_MAX);
+	CHECK_INT(wire_recv(pair[1], got, &len, fds, &n_fds), ==, -EAGAIN);
+	REQUIRE(send(pair[0], buf, sizeof(buf), 0) == sizeof(buf));
+	CHECK_INT(wire_recv(pair[1], got, &len, fds, &n_fds), ==, -EBADMSG);
+	(void)close(pair[0]);
+	CHECK_INT(wire_recv(pair[1], got, &len, fds, &n_fds), ==, -EPIPE);
+	CHECK_INT(wire_send(pair[1], buf, 1, NULL, 0), ==, -EPIPE);
+	(void)close(pair[1]);
+}
+
+static void memory_is_sealed_and_given_back(void)
+{
+	struct stat st;
+	int fd, again;
+	char byte;
+
+	REQUIRE_INT(psid_memory_new("test", 1 << 20, "head", 4, &fd), ==, 0);
+	CHECK_INT(ftruncate(fd, 0), ==, -1);
+	CHECK_INT(ftruncate(fd, 2 << 20), ==, -1);
+	CHECK_INT(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), ==, -1);
+	REQUIRE_INT(psid_memory_readonly(fd, &again), ==, 0);
+	CHECK(write(again, "x", 1) < 0);
+	CHECK_INT(psid_memory_reserve(fd, 65536, 8192), ==, 0);
+	REQUIRE(fstat(fd, &st) == 0);
+	CHECK_INT(st.st_blocks * 512, ==, 3 * 4096);
+	CHECK_INT(psid_memory_write(fd, 65536, "y", 1), ==, 0);
+	psid_memory_release(fd, 65536, 8192);
+	CHECK_INT(psid_memory_read(fd, 65536, &byte, 1), ==, 0);
+	CHECK_INT(byte, ==, 0);
+	REQUIRE(fstat(fd, &st) == 0);
+	CHECK_INT(st.st_blocks * 512, ==, 4096);
+	CHECK_INT(psid_memory_read(fd, 1 << 20, &byte, 1), ==, -ENODATA);
+	(void)close(fd);
+	(void)close(again);
+}
+
+static const struct test tests[] = {
+	TEST(maps_find_what_they_hold),	    TEST(tuples_mirror),
+	TEST(outboxes_keep_order),	    TEST(outboxes_are_bounded),
+	TEST(messages_have_a_largest_size), TEST(memory_is_sealed_and_given_back),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,193 @@
+/* Several users of one node: who may use which psid, and what they get of each other. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "board.h"
+#include "psid/fake_client.h"
+
+#define UID_A 65533u
+#define UID_B 65534u
+#define SELF ((uid_t)-1)
+
+static struct daemon psid;
+static struct fake_client a, b, c;
+
+static bool is_root(void)
+{
+	if (geteuid() == 0)
+		return true;
+	test_skip("needs root to have clients of other users");
+	return false;
+}
+
+/* The client is told to go, for this reason and with a text, and is hung up on. */
+static void expect_refusal(struct fake_client *client, Pulc__Wire__Reason reason)
+{
+	CHECK_INT(EXPECT(client, REFUSE)->refuse->reason, ==, reason);
+	CHECK(strlen(client->msg->refuse->text) > 10);
+	CHECK(fake_receive(client) == NULL);
+	fake_close(client);
+}
+
+static void refused_attach(uid_t uid, Pulc__Wire__Reason reason)
+{
+	fake_open(&c, &psid, uid);
+	fake_hello(&c, PULC__WIRE__ROLE__ROLE_PROCESS);
+	expect_refusal(&c, reason);
+}
+
+static void end(void)
+{
+	fake_wait_counts(&psid, 0, 0);
+	CHECK_INT(daemon_stop(&psid), ==, 0);
+}
+
+static void end_two(void)
+{
+	fake_close(&a);
+	fake_close(&b);
+	end();
+}
+
+static void users_of_the_node(void)
+{
+	static const char *const settings[] = { "PULC_ALLOW_USERS=root, 65534", NULL };
+
+	if (!is_root())
+		return;
+	daemon_start(&psid, true, settings);
+	fake_attach(&a, &psid, SELF);
+	fake_attach(&b, &psid, UID_B);
+	fake_open(&c, &psid, UID_A);
+	expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
+	end_two();
+}
+
+/* A private psid is its owner's. */
+static void others_of_a_private_psid(void)
+{
+	char path[96];
+
+	if (!is_root())
+		return;
+	daemon_start(&psid, false, NULL);
+	(void)snprintf(path, sizeof(path), "%s", psid.dir);
+	REQUIRE(chmod(psid.dir, 0755) == 0 && chmod(psid.socket, 0666) == 0);
+	fake_open(&c, &psid, UID_A);
+	expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
+	end();
+}
+
+static void one_user_does_not_use_up_another(void)
+{
+	static const char *const settings[] = { "PULC_MAX_CLIENTS_PER_USER=1", NULL };
+
+	if (!is_root())
+		return;
+	daemon_start(&psid, true, settings);
+	fake_attach(&a, &psid, UID_A);
+	refused_attach(UID_A, PULC__WIRE__REASON__REASON_LIMIT_CLIENTS);
+	fake_attach(&b, &psid, UID_B);
+	end_two();
+}
+
+static void stop_is_the_owners(void)
+{
+	Pulc__Wire__StopRequest body = PULC__WIRE__STOP_REQUEST__INIT;
+	FROM_CLIENT(msg, STOP, stop) = &body;
+
+	if (!is_root())
+		return;
+	daemon_start(&psid, true, NULL);
+	fake_open(&c, &psid, UID_A);
+	fake_hello(&c, PULC__WIRE__ROLE__ROLE_CONTROL);
+	(void)EXPECT(&c, WELCOME);
+	fake_send(&c, &msg, NULL, 0);
+	expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
+	fake_wait_counts(&psid, 0, 0);
+	fake_open(&c, &psid, SELF);
+	fake_hello(&c, PULC__WIRE__ROLE__ROLE_CONTROL);
+	(void)EXPECT(&c, WELCOME);
+	fake_send(&c, &msg, NULL, 0);
+	(void)EXPECT(&c, STOP);
+	CHECK_INT(daemon_wait(&psid), ==, 0);
+	fake_close(&c);
+}
+
+static bool opens_for_writing_as(uid_t uid, int fd)
+{
+	char path[64];
+	int again, saved = -1;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	REQUIRE(seteuid(uid) == 0);
+	again = open(path, O_RDWR | O_CLOEXEC);
+	saved = errno;
+	REQUIRE(seteuid(0) == 0);
+	errno = saved;
+	if (again >= 0)
+		(void)close(again);
+	return again >= 0;
+}
+
+/*
+ * They are connected like others, but can't write each other's memory, and psid rings between
+ * them.
+ */
+static void two_users_connect(void)
+{
+	Pulc__Wire__Bell bell = PULC__WIRE__BELL__INIT;
+	Pulc__Wire__Announce announce = PULC__WIRE__ANNOUNCE__INIT;
+	Pulc__Wire__Ring ring = PULC__WIRE__RING__INIT;
+	FROM_CLIENT(bell_msg, BELL, bell) = &bell;
+	FROM_CLIENT(announce_msg, ANNOUNCE, announce) = &announce;
+	FROM_CLIENT(ring_msg, RING, ring) = &ring;
+	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), fds[2];
+	struct shm_boards *boards;
+	struct fake_upgrade u;
+	uint32_t bit;
+
+	if (!is_root())
+		return;
+	daemon_start(&psid, true, NULL);
+	fake_attach(&a, &psid, UID_A);
+	fake_attach(&b, &psid, UID_B);
+	REQUIRE(shm_boards_map(b.fds[0], &boards) == 0);
+	tcp_connect_pair(fds, AF_INET);
+	fake_upgrade(&a, &b, fds, 2, &u);
+	CHECK(!opens_for_writing_as(UID_B, u.side[1].peer_fd));
+	fake_send(&b, &bell_msg, &event, 1);
+	fake_send(&b, &announce_msg, NULL, 0);
+	CHECK(fake_is_quiet(&b));
+	ring.client = b.id;
+	ring.bit = 12;
+	fake_send(&a, &ring_msg, NULL, 0);
+	CHECK(fake_is_quiet(&a)); /* and no Introduce before */
+	REQUIRE(shm_board_take(shm_board_of(boards, 0), &bit));
+	CHECK_INT(bit, ==, 12);
+	shm_boards_unmap(boards);
+	fake_upgrade_done(&u);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	(void)close(event);
+	end_two();
+}
+
+static const struct test tests[] = {
+	TEST(users_of_the_node),
+	TEST(others_of_a_private_psid),
+	TEST(one_user_does_not_use_up_another),
+	TEST(stop_is_the_owners),
+	TEST(two_users_connect),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,66 @@
+/*
+ * Host lists: what they may say, and what they may not.
+ */
+#include "pulcrun/hosts.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "harness.h"
+
+/* The list written out: "n1:0 n2:3". */
+static const char *list(const char *text)
+{
+	static char buf[1024];
+	struct hosts hosts = { 0 };
+	size_t n = 0;
+	int r = hosts_parse(&hosts, text, strlen(text));
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < hosts.n; i++)
+		n += (size_t)snprintf(buf + n, sizeof(buf) - n, "%s%s:%u", i ? " " : "",
+				      hosts.items[i].name, hosts.items[i].slots);
+	hosts_deinit(&hosts);
+	return r == 0 ? buf : r == -EINVAL ? "invalid" : "error";
+}
+
+static void lists(void)
+{
+	CHECK_STR(list(""), "");
+	CHECK_STR(list("n1"), "n1:0");
+	CHECK_STR(list("n1,n2:3, n3"), "n1:0 n2:3 n3:0");
+	CHECK_STR(list("n1 slots=2\nn2"), "n1:2 n2:0");
+	CHECK_STR(list("n[1-3]"), "n1:0 n2:0 n3:0");
+	CHECK_STR(list("n[1-2,7]x:4"), "n1x:4 n2x:4 n7x:4");
+	CHECK_STR(list("n[08-11]"), "n08:0 n09:0 n10:0 n11:0");
+	CHECK_STR(list("a.b-c_d"), "a.b-c_d:0");
+}
+
+static void wrong_lists(void)
+{
+	static const char *const wrong[] = { "n1:",	"n1:0",	      "n1:x",	"n[",
+					     "n]",	"n[1",	      "n[]",	"n[2-1]",
+					     "n[1-]",	"n[-1]",      "n[1;2]", "n[1,]x:",
+					     "slots=2", "n/1",	      "n1:2:3", "n[a]",
+					     ":2",	"n1 slots=0", "n[1:2]", "n[99999999999]",
+					     "]n[" };
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		CHECK_STR(list(wrong[i]), "invalid");
+}
+
+static void there_is_a_limit(void)
+{
+	struct hosts hosts = { 0 };
+
+	CHECK_INT(hosts_parse(&hosts, "n[0-99999]", 10), ==, -E2BIG);
+	CHECK_INT(hosts.n, ==, HOSTS_N_MAX);
+	hosts_deinit(&hosts);
+}
+
+static const struct test tests[] = { TEST(lists), TEST(wrong_lists), TEST(there_is_a_limit) };
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

@@ -1,0 +1,207 @@
+/*
+ * Starting a private psid, once.
+ *
+ * Whoever finds none locks the run directory, looks again, and only then starts one: of many programs
+ * started together, one starts psid and the others wait for it. `psid --daemonize` returns when
+ * its socket answers, or with an error on its stderr, which is read through a pipe so that
+ * the daemon keeps none of our descriptors and a reader of our own stderr is not kept waiting for it.
+ *
+ * The lock is a flock of the directory itself: no lock file is left behind, and the death of its
+ * holder frees it.
+ */
+#include "daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "library.h"
+#include "paths.h"
+#include "program.h"
+
+#define SEC_PATIENCE 15
+#define USEC_RETRY 20000
+#define N_RETRIES_BUSY 50
+#define N_STARTS 100
+
+static int look_for_psid(void)
+{
+	int r = -EAGAIN;
+
+	for (int i = 0; i < N_RETRIES_BUSY && r == -EAGAIN; i++) {
+		CLEANUP_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+		if (fd < 0)
+			return -errno;
+		r = wire_connect(fd, NULL, 0);
+		if (r == -EAGAIN)
+			(void)usleep(USEC_RETRY);
+	}
+	return r == -EAGAIN ? 0 : r; /* busy is there */
+}
+
+/* The run directory, made if need be, locked; *ret_fd holds the lock. */
+static int lock_runtime_dir(const char *dir, int *ret_fd)
+{
+	uint64_t end = nsec_now() + SEC_PATIENCE * NSEC_PER_SEC;
+	CLEANUP_FD int fd = -EBADF;
+	int r;
+
+	r = wire_runtime_dir_make(dir, false);
+	if (r < 0)
+		return r;
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		if (nsec_now() > end)
+			return -ETIMEDOUT;
+		(void)usleep(USEC_RETRY);
+	}
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int find_psid_program(char *buf, size_t size)
+{
+	return run_beside("psid", buf, size) == 0 ? 0 : run_find_program("psid", buf, size);
+}
+
+/* In the child: nothing of ours goes with the daemon, neither descriptors nor signals nor the preload. */
+static _Noreturn void become_psid(const char *program, int errors)
+{
+	sigset_t none;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+	    dup2(errors, STDERR_FILENO) < 0)
+		_exit(EXIT_FAILURE);
+	(void)close_range(STDERR_FILENO + 1, ~0u, 0);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)unsetenv("LD_PRELOAD");
+	(void)execl(program, "psid", "--daemonize", (char *)NULL);
+	dprintf(STDERR_FILENO, "%s: %s\n", program, strerror(errno));
+	_exit(EXIT_FAILURE);
+}
+
+/* Waits for the child to end, at most SEC_PATIENCE. Returns 0, -ETIMEDOUT, -ECHILD: it failed. */
+static int await_child(pid_t child)
+{
+	uint64_t end = nsec_now() + SEC_PATIENCE * NSEC_PER_SEC;
+	int status;
+
+	for (;;) {
+		pid_t pid = waitpid(child, &status, WNOHANG);
+
+		if (pid == child)
+			return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
+		if (pid < 0 && errno != EINTR)
+			return -errno;
+		if (nsec_now() > end) {
+			(void)kill(child, SIGKILL);
+			(void)waitpid(child, &status, 0);
+			return -ETIMEDOUT;
+		}
+		(void)usleep(1000);
+	}
+}
+
+/* What psid wrote while it started; passed on only if it failed. */
+static void pass_on(int errors)
+{
+	char text[2048];
+	ssize_t n = read(errors, text, sizeof(text));
+
+	if (n > 0)
+		(void)!write(STDERR_FILENO, text, (size_t)n);
+}
+
+static int start_psid(const char *program)
+{
+	CLEANUP_FD int ours = -EBADF, theirs = -EBADF;
+	int ends[2], r;
+	pid_t child;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	ours = ends[0];
+	theirs = ends[1];
+	child = fork();
+	if (child < 0)
+		return -errno;
+	if (child == 0)
+		become_psid(program, theirs);
+	r = await_child(child);
+	if (r < 0)
+		pass_on(ours);
+	return r;
+}
+
+/*
+ * Starts one until one answers: the start of a psid succeeds without effect while another, which
+ * is just ending, still holds the place.
+ */
+static int start_and_look(const char *program)
+{
+	int r = 0;
+
+	for (int i = 0; i < N_STARTS; i++) {
+		r = start_psid(program);
+		if (look_for_psid() == 0)
+			return 0;
+		if (r < 0)
+			break;
+		(void)usleep(USEC_RETRY);
+	}
+	fprintf(stderr, "pulc: %s --daemonize %s\n", program,
+		r == -ECHILD ? "failed" : "did not get ready in time");
+	return r < 0 ? r : -ETIMEDOUT;
+}
+
+static int start_locked(const char *dir)
+{
+	CLEANUP_FD int lock = -EBADF;
+	char program[PATH_MAX];
+	int r;
+
+	r = lock_runtime_dir(dir, &lock);
+	if (r < 0) {
+		fprintf(stderr, "pulc: cannot use %s as run directory of a private psid: %s\n", dir,
+			strerror(-r));
+		return r;
+	}
+	if (look_for_psid() == 0)
+		return 0;
+	r = find_psid_program(program, sizeof(program));
+	if (r < 0) {
+		fputs("pulc: psid is neither beside this program nor in PATH\n", stderr);
+		return r;
+	}
+	return start_and_look(program);
+}
+
+int run_ensure_psid(void)
+{
+	char dir[PATH_MAX];
+	int r;
+
+	if (look_for_psid() == 0)
+		return 0;
+	r = wire_runtime_dir(false, dir, sizeof(dir));
+	if (r == 0)
+		r = start_locked(dir);
+	return r;
+}

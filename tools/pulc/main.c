@@ -1,0 +1,138 @@
+/*
+ * pulc: runs a program with its socket calls under PULC.
+ *
+ * Three steps: find the library to preload, make sure that a psid can be reached, become the program.
+ * Only the first and the last can fail the run. Without a psid the program runs as well, on
+ * the kernel, and the user is told. Exit statuses are env(1)'s: 125 pulc itself failed, 126 the
+ * program cannot be executed, 127 it was not found, otherwise the program's own.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "library.h"
+#include "program.h"
+
+enum exit_status { EXIT_PULC_FAILED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+static const char help[] =
+	"Usage: pulc [OPTION...] PROGRAM [ARGUMENT...]\n"
+	"\n"
+	"Runs PROGRAM so that its TCP connections to other programs run by pulc on this\n"
+	"node go through shared memory. Starts a private psid if none can be reached.\n"
+	"\n"
+	"  --log FILE   let the library log to FILE (stderr: to standard error)\n"
+	"  --no-psid    do not start a psid; without one, everything stays on the kernel\n"
+	"  --help       this text\n"
+	"  --version    the version of pulc\n"
+	"\n"
+	"Exit status: PROGRAM's, or 125 pulc failed, 126 PROGRAM cannot be executed,\n"
+	"127 PROGRAM was not found. See pulc(1).\n";
+
+struct settings {
+	bool no_psid;
+	const char *log;
+};
+
+enum { OPT_LOG = 256, OPT_NO_PSID, OPT_HELP, OPT_VERSION };
+
+static const struct option longs[] = {
+	{ "log", required_argument, NULL, OPT_LOG },
+	{ "no-psid", no_argument, NULL, OPT_NO_PSID },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ 0 },
+};
+
+/* Returns 0; 1: help was given; -EINVAL: stderr says what is wrong. optind is at PROGRAM. */
+static int parse(int argc, char **argv, struct settings *set)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "+", longs, NULL)) != -1) {
+		switch (c) {
+		case OPT_LOG:
+			set->log = optarg;
+			break;
+		case OPT_NO_PSID:
+			set->no_psid = true;
+			break;
+		case OPT_HELP:
+			fputs(help, stdout);
+			return 1;
+		case OPT_VERSION:
+			puts("pulc " PULC_VERSION);
+			return 1;
+		default:
+			return -EINVAL;
+		}
+	}
+	if (optind < argc)
+		return 0;
+	fputs("pulc: which program? (pulc --help)\n", stderr);
+	return -EINVAL;
+}
+
+/* The library gets an absolute path: the program may change its directory before it opens the log. */
+static int set_log(const char *log)
+{
+	char dir[PATH_MAX], path[2 * PATH_MAX];
+
+	if (strcmp(log, "stderr") == 0 || *log == '/') {
+		(void)snprintf(path, sizeof(path), "%s", log);
+	} else {
+		if (!getcwd(dir, sizeof(dir)))
+			return -errno;
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, log);
+	}
+	return setenv("PULC_LOG", path, 1) < 0 ? -errno : 0;
+}
+
+static int prepare(const struct settings *set, const char *program)
+{
+	char library[PATH_MAX];
+	const char *obstacle, *which;
+	int r;
+
+	r = run_find_library(library, sizeof(library));
+	if (r < 0)
+		return r;
+	obstacle = run_obstacle(program, &which);
+	if (obstacle)
+		fprintf(stderr, "pulc: warning: %s %s: PULC has no effect in it\n", which,
+			obstacle);
+	if (!set->no_psid && run_ensure_psid() < 0)
+		fputs("pulc: warning: no psid: all connections stay on the kernel\n", stderr);
+	if (set->log) {
+		r = set_log(set->log);
+		if (r < 0)
+			return r;
+	}
+	return run_preload(library);
+}
+
+int main(int argc, char **argv)
+{
+	struct settings set = { 0 };
+	char program[PATH_MAX];
+	int r;
+
+	r = parse(argc, argv, &set);
+	if (r != 0)
+		return r < 0 ? EXIT_PULC_FAILED : EXIT_SUCCESS;
+	r = run_find_program(argv[optind], program, sizeof(program));
+	if (r == 0) {
+		if (prepare(&set, program) < 0)
+			return EXIT_PULC_FAILED;
+		(void)execvp(program, argv + optind);
+		r = -errno;
+	}
+	fprintf(stderr, "pulc: %s: %s\n", argv[optind], strerror(-r));
+	return r == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}

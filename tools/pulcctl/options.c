@@ -1,0 +1,275 @@
+/*
+ * pulcctl's command line: one command, options before or after it.
+ *
+ * A filter that the command does not have is an error rather than ignored: a script that believes it has
+ * filtered would otherwise count the wrong things.
+ */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "macros.h"
+
+#define SEC_WATCH_DEFAULT "1"
+#define SEC_WATCH_MIN 0.05
+#define SEC_WATCH_MAX 86400.0
+
+static const char help[] =
+	"Usage: pulcctl [OPTION...] COMMAND\n"
+	"\n"
+	"Shows what the psid of this user (or of the system) does.\n"
+	"\n"
+	"Commands:\n"
+	"  status              psid itself: its counters and limits\n"
+	"  sockets             every connection it knows: path, reason, bytes, rings\n"
+	"  clients             every process attached to it\n"
+	"  jobs                every job that runs here or was started from here\n"
+	"  tasks [JOB]         every task on this node, or those of one job\n"
+	"  kill JOB            end a job and everything it has started, on every node\n"
+	"  nodes [NODE]        every node of the cluster: state, load, memory, tasks\n"
+	"  drain [NODE]        let no new tasks begin there; undrain: let them again\n"
+	"  keygen [FILE]       make a key for a new cluster\n"
+	"  stop                end psid; connections on rings and jobs keep running\n"
+	"  version             versions of pulcctl and of psid\n"
+	"\n"
+	"Options:\n"
+	"  --json              JSON instead of a table\n"
+	"  --watch[=SECONDS]   show it again every second, or every so many\n"
+	"  --no-headers        no line of column titles\n"
+	"  --pid PID           sockets, clients: only of this process\n"
+	"  --port PORT         sockets: only with this port at either end\n"
+	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
+	"  --signal NAME       kill: send this signal to the tasks instead\n"
+	"  --help              this text\n"
+	"  --version           the version of pulcctl\n"
+	"\n"
+	"Exit status: 0 done, 1 psid refused, 2 wrong usage, 3 no psid.\n"
+	"See pulcctl(1) for the columns, pulc-reasons(7) for the reasons.\n";
+
+static const char *const commands[] = {
+	[CTL_STATUS] = "status", [CTL_SOCKETS] = "sockets", [CTL_CLIENTS] = "clients",
+	[CTL_JOBS] = "jobs",	 [CTL_TASKS] = "tasks",	    [CTL_KILL] = "kill",
+	[CTL_NODES] = "nodes",	 [CTL_DRAIN] = "drain",	    [CTL_UNDRAIN] = "undrain",
+	[CTL_KEYGEN] = "keygen", [CTL_STOP] = "stop",	    [CTL_VERSION] = "version",
+};
+
+static const char *const paths[] = { "rings", "kernel", "switching", "mixed" };
+
+enum {
+	OPT_JSON = 256,
+	OPT_WATCH,
+	OPT_NO_HEADERS,
+	OPT_PID,
+	OPT_PORT,
+	OPT_PATH,
+	OPT_SIGNAL,
+	OPT_HELP,
+	OPT_VERSION
+};
+
+static const struct option longs[] = {
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "watch", optional_argument, NULL, OPT_WATCH },
+	{ "no-headers", no_argument, NULL, OPT_NO_HEADERS },
+	{ "pid", required_argument, NULL, OPT_PID },
+	{ "port", required_argument, NULL, OPT_PORT },
+	{ "path", required_argument, NULL, OPT_PATH },
+	{ "signal", required_argument, NULL, OPT_SIGNAL },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ 0 },
+};
+
+/* The position of name in the list, or -EINVAL after saying what there is. */
+static int choose(const char *what, const char *name, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i], name) == 0)
+			return (int)i;
+	fprintf(stderr, "pulcctl: no %s '%s'; there are:", what, name);
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, " %s", list[i]);
+	fputc('\n', stderr);
+	return -EINVAL;
+}
+
+static int parse_number(const char *option, const char *text, unsigned max, unsigned *ret)
+{
+	char *end;
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (errno || *end || end == text || *text == '-' || n == 0 || n > max) {
+		fprintf(stderr, "pulcctl: --%s wants a number from 1 to %u, not '%s'\n", option,
+			max, text);
+		return -EINVAL;
+	}
+	*ret = (unsigned)n;
+	return 0;
+}
+
+static int parse_watch(const char *text, uint64_t *ret_usec)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (*end || end == text || !(seconds >= SEC_WATCH_MIN && seconds <= SEC_WATCH_MAX)) {
+		fprintf(stderr, "pulcctl: --watch wants seconds from %.2f to %.0f, not '%s'\n",
+			SEC_WATCH_MIN, SEC_WATCH_MAX, text);
+		return -EINVAL;
+	}
+	*ret_usec = (uint64_t)(seconds * 1e6);
+	return 0;
+}
+
+/* "TERM", "SIGTERM" or "15". */
+static int parse_signal(const char *text, unsigned *ret)
+{
+	const char *name = strncmp(text, "SIG", 3) == 0 ? text + 3 : text;
+	const char *known;
+
+	for (int i = 1; i < NSIG; i++) {
+		known = sigabbrev_np(i);
+		if (known && strcmp(known, name) == 0) {
+			*ret = (unsigned)i;
+			return 0;
+		}
+	}
+	return parse_number("signal", text, NSIG - 1, ret);
+}
+
+/* Takes one option; 1: it has been served and there is nothing else to do. */
+static int take_option(int c, struct ctl_options *o)
+{
+	switch (c) {
+	case OPT_JSON:
+		o->json = true;
+		return 0;
+	case OPT_WATCH:
+		return parse_watch(optarg ? optarg : SEC_WATCH_DEFAULT, &o->usec_watch);
+	case OPT_NO_HEADERS:
+		o->no_headers = true;
+		return 0;
+	case OPT_PID:
+		return parse_number("pid", optarg, INT32_MAX, &o->pid);
+	case OPT_PORT:
+		return parse_number("port", optarg, UINT16_MAX, &o->port);
+	case OPT_PATH:
+		o->path = optarg;
+		return MIN(choose("path", optarg, paths, ARRAY_SIZE(paths)), 0);
+	case OPT_SIGNAL:
+		return parse_signal(optarg, &o->signal);
+	case OPT_HELP:
+		fputs(help, stdout);
+		return 1;
+	case OPT_VERSION:
+		puts("pulcctl " PULC_VERSION);
+		return 1;
+	default:
+		return -EINVAL;
+	}
+}
+
+/* Commands that do something once. */
+static bool is_picture(enum ctl_command command)
+{
+	switch (command) {
+	case CTL_STOP:
+	case CTL_VERSION:
+	case CTL_KILL:
+	case CTL_DRAIN:
+	case CTL_UNDRAIN:
+	case CTL_KEYGEN:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static int check_fit(const struct ctl_options *o)
+{
+	const char *option = NULL;
+
+	if (o->pid && o->command != CTL_SOCKETS && o->command != CTL_CLIENTS &&
+	    o->command != CTL_TASKS)
+		option = "pid";
+	else if (o->port && o->command != CTL_SOCKETS)
+		option = "port";
+	else if (o->path && o->command != CTL_SOCKETS)
+		option = "path";
+	else if (o->usec_watch && !is_picture(o->command))
+		option = "watch";
+	else if (o->signal && o->command != CTL_KILL)
+		option = "signal";
+	if (!option)
+		return 0;
+	fprintf(stderr, "pulcctl: --%s means nothing to '%s'\n", option, commands[o->command]);
+	return -EINVAL;
+}
+
+/* What may stand behind the command: NULL: nothing. */
+static const char **object_of(struct ctl_options *o)
+{
+	switch (o->command) {
+	case CTL_TASKS:
+	case CTL_KILL:
+		return &o->job;
+	case CTL_NODES:
+	case CTL_DRAIN:
+	case CTL_UNDRAIN:
+		return &o->node;
+	case CTL_KEYGEN:
+		return &o->file;
+	default:
+		return NULL;
+	}
+}
+
+static int take_object(int n, char **words, struct ctl_options *o)
+{
+	const char **object = object_of(o);
+
+	if (n == 0 && o->command == CTL_KILL) {
+		fputs("pulcctl: kill which job? (pulcctl jobs lists them)\n", stderr);
+		return -EINVAL;
+	}
+	if (n > (object ? 1 : 0)) {
+		fputs("pulcctl: one command only (pulcctl --help lists them)\n", stderr);
+		return -EINVAL;
+	}
+	if (n > 0)
+		*object = words[0];
+	return 0;
+}
+
+int ctl_options_parse(int argc, char **argv, struct ctl_options *ret_options)
+{
+	struct ctl_options o = { 0 };
+	int c, r;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		r = take_option(c, &o);
+		if (r != 0)
+			return r;
+	}
+	if (optind == argc) {
+		fputs("pulcctl: which command? (pulcctl --help lists them)\n", stderr);
+		return -EINVAL;
+	}
+	r = choose("command", argv[optind], commands, ARRAY_SIZE(commands));
+	if (r < 0)
+		return r;
+	o.command = (enum ctl_command)r;
+	r = take_object(argc - optind - 1, argv + optind + 1, &o);
+	if (r == 0)
+		r = check_fit(&o);
+	if (r == 0)
+		*ret_options = o;
+	return r;
+}

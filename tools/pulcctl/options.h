@@ -1,0 +1,40 @@
+/* pulcctl's command line. */
+#ifndef PULCCTL_OPTIONS_H
+#define PULCCTL_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ctl_command {
+	CTL_STATUS,
+	CTL_SOCKETS,
+	CTL_CLIENTS,
+	CTL_JOBS,
+	CTL_TASKS,
+	CTL_KILL,
+	CTL_NODES,
+	CTL_DRAIN,
+	CTL_UNDRAIN,
+	CTL_KEYGEN,
+	CTL_STOP,
+	CTL_VERSION
+};
+
+struct ctl_options {
+	enum ctl_command command;
+	bool json;
+	bool no_headers;
+	uint64_t usec_watch; /* 0: show once */
+	unsigned pid;	     /* 0: all */
+	unsigned port;	     /* 0: all */
+	const char *path;    /* NULL: all */
+	const char *job;     /* tasks: NULL: of all; kill: which */
+	const char *node;    /* nodes: NULL: all; drain, undrain: NULL: this one */
+	const char *file;    /* keygen: NULL: the usual one */
+	unsigned signal;     /* kill: 0: whatever it takes */
+};
+
+/* Returns 0; 1: help was asked for and given; -EINVAL: wrong, and stderr says how. */
+int ctl_options_parse(int argc, char **argv, struct ctl_options *ret_options);
+
+#endif

@@ -1,0 +1,17 @@
+/* Showing the same thing again and again. */
+#ifndef PULCCTL_WATCH_H
+#define PULCCTL_WATCH_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* Prints one picture into out. Returns 0 or the exit status that ends the watch. */
+typedef int ctl_picture(FILE *out, void *arg);
+
+/*
+ * Calls picture every usec microseconds and writes what it prints to stdout at once, on a
+ * terminal over the picture before. Returns picture's exit status, or 0 when nobody reads stdout any more.
+ */
+int ctl_watch(uint64_t usec, ctl_picture *picture, void *arg);
+
+#endif

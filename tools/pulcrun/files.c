@@ -1,0 +1,77 @@
+/*
+ * Output into files: a pattern with {rank} and {stream} in it. Without {stream} both streams of a rank
+ * share a file, in the order they come. Folders that are missing are made. A file is opened when its
+ * first byte comes, or its end, so that every task has one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "run.h"
+
+/* Replaces {rank} and {stream}. Returns 0, -ENAMETOOLONG. */
+static int expand(const char *pattern, uint32_t rank, enum frame_stream stream, char *buf,
+		  size_t size)
+{
+	size_t n = 0;
+
+	while (*pattern && n + 16 < size) {
+		if (strncmp(pattern, "{rank}", 6) == 0) {
+			n += (size_t)snprintf(buf + n, size - n, "%u", rank);
+			pattern += 6;
+		} else if (strncmp(pattern, "{stream}", 8) == 0) {
+			n += (size_t)snprintf(buf + n, size - n, "%s",
+					      stream == FRAME_STDERR ? "stderr" : "stdout");
+			pattern += 8;
+		} else {
+			buf[n++] = *pattern++;
+		}
+	}
+	buf[n] = '\0';
+	return *pattern ? -ENAMETOOLONG : 0;
+}
+
+static void make_folders(char *path)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		(void)mkdir(path, 0777);
+		*slash = '/';
+	}
+}
+
+static int open_file(struct run *run, uint32_t rank, enum frame_stream stream)
+{
+	char path[PATH_MAX];
+	int fd, r;
+
+	r = expand(run->options->output, rank, stream, path, sizeof(path));
+	if (r == 0) {
+		make_folders(path);
+		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		if (fd >= 0)
+			return fd;
+		r = -errno;
+	}
+	run->output_failed = true;
+	run_note(run, "%s: %s", path, strerror(-r));
+	return r;
+}
+
+struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream)
+{
+	bool apart = strstr(run->options->output, "{stream}") != NULL;
+	struct sink *sink = &run->files[2 * rank + (apart && stream == FRAME_STDERR ? 1 : 0)];
+	int fd;
+
+	if (sink->run)
+		return sink;
+	fd = open_file(run, rank, apart ? stream : FRAME_STDOUT);
+	(void)sink_open(sink, run, fd);
+	return sink;
+}

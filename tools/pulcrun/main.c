@@ -1,0 +1,229 @@
+/*
+ * pulcrun: owner of one job.
+ *
+ * It asks psid for the job and then talks with the head keeper only: what to run goes there with
+ * the input and the signals, from there come output, ends of tasks and, as last word, Done. pulcrun lives
+ * as long as its job, and the job no longer than pulcrun: when its end of the channel closes, however it
+ * went, the keeper kills everything.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "macros.h"
+#include "run.h"
+
+int run_poll_init(struct run *run, uv_poll_t *poll, int fd)
+{
+	int flags = fcntl(fd, F_GETFL), r;
+
+	r = uv_poll_init(&run->loop, poll, fd);
+	if (flags >= 0)
+		(void)fcntl(fd, F_SETFL, flags); /* libuv makes it non-blocking, for everybody */
+	return r;
+}
+
+/* ---- what the keeper says ------------------------------------------------------------------ */
+
+static void set_rank(struct run *run, uint32_t rank, const char *node)
+{
+	struct rank *r = &run->ranks[rank];
+
+	r->node = node;
+	if (run->options->output)
+		return;
+	r->streams[0].sink = &run->out;
+	r->streams[1].sink = &run->err;
+}
+
+/* Keeps the message: names point into it. */
+static void take_places(struct run *run, Pulc__Job__Message *msg)
+{
+	const Pulc__Job__Placed *placed = msg->placed;
+
+	run->placed_message = msg;
+	run->id = placed->id;
+	run->n_ranks = run->options->n_tasks;
+	run->ranks = calloc(run->n_ranks, sizeof(*run->ranks));
+	if (run->options->output)
+		run->files = calloc(2 * (size_t)run->n_ranks, sizeof(*run->files));
+	if (!run->ranks || (run->options->output && !run->files)) {
+		fputs("pulcrun: no memory\n", stderr);
+		exit(EXIT_OWN);
+	}
+	for (uint32_t i = 0; i < run->n_ranks; i++)
+		set_rank(run, i, "");
+	for (size_t i = 0; i < placed->n_places; i++)
+		for (size_t j = 0; j < placed->places[i]->n_ranks; j++)
+			if (placed->places[i]->ranks[j] < run->n_ranks)
+				set_rank(run, placed->places[i]->ranks[j], placed->places[i]->node);
+	for (size_t i = 0; run->options->verbose && i < placed->n_places; i++)
+		run_note(run, "job %s: %zu tasks on %s", run->id, placed->places[i]->n_ranks,
+			 placed->places[i]->node);
+}
+
+static void take_abort(struct run *run, const Pulc__Job__Abort *abort)
+{
+	if (run->status == 0)
+		run->status = abort->code & 0xff ? (int)(abort->code & 0xff) : 1;
+	if (!run->options->quiet)
+		run_note(run, "rank %u: %s (code %u)", abort->rank,
+			 abort->text[0] ? abort->text : "asked for the end of the job",
+			 abort->code);
+}
+
+static void take_message(struct run *run, const Pulc__Job__Message *msg)
+{
+	switch (msg->body_case) {
+	case PULC__JOB__MESSAGE__BODY_EXITED:
+		run_exited(run, msg->exited);
+		break;
+	case PULC__JOB__MESSAGE__BODY_NOTE:
+		run_note(run, "%s", msg->note->text);
+		break;
+	case PULC__JOB__MESSAGE__BODY_ABORT:
+		take_abort(run, msg->abort);
+		break;
+	case PULC__JOB__MESSAGE__BODY_DONE:
+		run->done = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_frame(struct channel *channel, const struct frame *frame)
+{
+	struct run *run = CONTAINER_OF(channel, struct run, keeper);
+	Pulc__Job__Message *msg;
+
+	if (frame->kind == FRAME_DATA) {
+		run_output(run, frame);
+	} else if (frame->kind == FRAME_CREDIT) {
+		run_input_credit(run, frame_credit(frame));
+	} else if ((msg = frame_unpack(frame))) {
+		if (msg->body_case == PULC__JOB__MESSAGE__BODY_PLACED && !run->ranks) {
+			take_places(run, msg);
+			return;
+		}
+		take_message(run, msg);
+		pulc__job__message__free_unpacked(msg, NULL);
+	}
+}
+
+static void on_end(struct channel *channel, int reason)
+{
+	struct run *run = CONTAINER_OF(channel, struct run, keeper);
+
+	(void)reason;
+	if (run->done)
+		return;
+	run->done = true;
+	run->status = EXIT_OWN;
+	if (run->refusal[0])
+		return; /* said at the end */
+	run_note(run,
+		 run->id ? "the keeper of job %s is gone, and with it the job"
+			 : "psid has gone before the job was started",
+		 run->id);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+	struct run *run = CONTAINER_OF(timer, struct run, timeout);
+
+	run->timed_out = true;
+	run_note(run, "time is up: the job is ended");
+	run_kill(run);
+}
+
+/* ---- from start to end --------------------------------------------------------------------- */
+
+static int start(struct run *run)
+{
+	int r;
+
+	r = uv_loop_init(&run->loop);
+	if (r == 0)
+		r = run_output_start(run);
+	if (r == 0) /* after the output's: what that gives credit for leaves in the same turn */
+		r = channels_start(&run->channels, &run->loop);
+	if (r < 0) {
+		fprintf(stderr, "pulcrun: cannot start: %s\n", strerror(-r));
+		return r;
+	}
+	r = run_submit(run);
+	if (r < 0)
+		return r;
+	run_send_spec(run);
+	r = run_signals_start(run);
+	if (r == 0)
+		r = run_input_start(run);
+	if (r == 0 && run->options->msec_timeout > 0) {
+		(void)uv_timer_init(&run->loop, &run->timeout);
+		r = uv_timer_start(&run->timeout, on_timeout, run->options->msec_timeout, 0);
+	}
+	return r;
+}
+
+/* psid's refusal may still be on its way when the channel has ended. */
+static void hear_psid(struct run *run)
+{
+	for (int i = 0; i < 2 && run->psid_fd >= 0 && !run->refusal[0]; i++)
+		(void)uv_run(&run->loop, UV_RUN_NOWAIT);
+	if (run->refusal[0])
+		run_note(run, "%s", run->refusal);
+}
+
+static int finish(struct run *run)
+{
+	if (run->status == EXIT_OWN && !run->id)
+		hear_psid(run);
+	run_output_finish(run);
+	do
+		sink_flush(&run->err);
+	while (!run_output_is_done(run) && !run->abandoned && uv_run(&run->loop, UV_RUN_ONCE));
+	if (run->abandoned)
+		run->status = 128 + run->abandoned;
+	run_terminal_restore(run);
+	if (run->timed_out)
+		run->status = EXIT_TIMEOUT;
+	if (run->options->json && run_report(run) < 0 && run->status == 0)
+		run->status = EXIT_OWN;
+	if (run->output_failed && run->status == 0)
+		run->status = EXIT_OWN;
+	return run->status;
+}
+
+/* Descriptors that we open must not take the numbers of standard streams that are closed. */
+static void fill_standard_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	(void)close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	static struct run_options options;
+	static struct run run = { .options = &options, .psid_fd = -EBADF };
+	int r;
+
+	fill_standard_streams();
+	r = run_options_parse(argc, argv, &options);
+	if (r != 0)
+		return r < 0 ? EXIT_OWN : EXIT_SUCCESS;
+	run.keeper.on_frame = on_frame;
+	run.keeper.on_end = on_end;
+	if (start(&run) < 0)
+		return EXIT_OWN;
+	while (!run.done && uv_run(&run.loop, UV_RUN_ONCE))
+		;
+	return finish(&run);
+}

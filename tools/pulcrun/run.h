@@ -1,0 +1,128 @@
+/* One job as its owner sees it. Each part belongs to the file named beside it. */
+#ifndef PULCRUN_RUN_H
+#define PULCRUN_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <termios.h>
+
+#include "frame_channel.h"
+#include "options.h"
+
+enum { EXIT_TIMEOUT = 124, EXIT_OWN = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+#define RUN_SIZE_CREDIT (1u << 18) /* bytes of one stream that may be under way, at most */
+
+struct run;
+struct sink;
+
+/* One stream of one rank. output.c */
+struct stream {
+	struct sink *sink;
+	char *rest; /* a line that has no end yet */
+	size_t n_rest, size_rest;
+	uint32_t owed; /* bytes that credit is due for */
+	bool ended;
+	bool in_line; /* a part of its line is out already */
+};
+
+/* Where streams end up: our own standard output and error, or files. sink.c */
+struct sink {
+	struct run *run;
+	int fd;
+	bool is_own, is_socket, can_wait, failed;
+	bool waiting; /* for room */
+	char *buf;
+	size_t n_buf, size_buf, start;
+	struct stream *holder; /* whose line is too long to wait for its end */
+	uint64_t nsec_held;
+	uv_poll_t poll;
+};
+
+struct rank {
+	const char *node;
+	struct stream streams[2];
+	Pulc__Job__Exited *exited;
+};
+
+/* input.c */
+struct input {
+	uint32_t credit;
+	bool reading, ended, polls;
+	uv_poll_t poll;
+};
+
+struct run {
+	const struct run_options *options;
+	uv_loop_t loop;
+	struct channels channels;
+	struct channel keeper;
+	int psid_fd; /* submit.c */
+	uv_poll_t psid_poll;
+	char refusal[256];
+
+	Pulc__Job__Message *placed_message;
+	const char *id; /* of the job; NULL: not there yet */
+	struct rank *ranks;
+	uint32_t n_ranks;
+	struct sink out, err;
+	struct sink *files; /* one or two for each rank, with --output */
+	uv_prepare_t prepare;
+	uv_timer_t release;
+	uint32_t credit;
+
+	struct input input;
+	uv_signal_t signals[9];
+	uint64_t nsec_interrupted;
+	uv_timer_t timeout;
+	struct termios terminal;
+	bool raw;
+
+	bool done, timed_out, output_failed;
+	int abandoned; /* the signal that ended the wait for a reader */
+	int status;    /* of pulcrun, once it is known */
+};
+
+/* main.c: as uv_poll_init, but leaves the flags of a descriptor that we share as they are. */
+int run_poll_init(struct run *run, uv_poll_t *poll, int fd);
+
+/* submit.c: asks psid for the job. Returns 0; negative errno after saying why. */
+int run_submit(struct run *run);
+/* spec.c: tells the keeper what to run. */
+void run_send_spec(struct run *run);
+
+/* output.c */
+int run_output_start(struct run *run);
+void run_output(struct run *run, const struct frame *frame);
+/* Everything has come: what has no end of line goes out as well. */
+void run_output_finish(struct run *run);
+/* The sink has room again, or none of its bytes count any more: pays credit. */
+void run_output_pay(struct run *run, struct sink *sink);
+/* Nothing is left to write. */
+bool run_output_is_done(const struct run *run);
+
+/* sink.c */
+int sink_open(struct sink *sink, struct run *run, int fd);
+void sink_write(struct sink *sink, const char *bytes, size_t len);
+void sink_flush(struct sink *sink);
+bool sink_is_full(const struct sink *sink);
+
+/* files.c: --output */
+struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream);
+
+/* input.c */
+int run_input_start(struct run *run);
+void run_input_credit(struct run *run, uint32_t n);
+void run_input_again(struct run *run);
+
+/* signals.c */
+int run_signals_start(struct run *run);
+void run_kill(struct run *run);
+void run_terminal_restore(struct run *run);
+
+/* report.c */
+void run_exited(struct run *run, const Pulc__Job__Exited *exited);
+void run_note(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int run_report(struct run *run);
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * Signals, and the terminal.
+ *
+ * What is sent to pulcrun is meant for the job: it is passed on to every task, with the processes that
+ * the task has in its group. pulcrun itself ends when the tasks have. A second interrupt within a
+ * second means it: the job is killed. A stop reaches the tasks as SIGSTOP, for they have no shell
+ * above them that could stop them otherwise, and then pulcrun stops itself.
+ */
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "run.h"
+
+static const int passed_on[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+				 SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH };
+
+static void send_signal(struct run *run, int number)
+{
+	Pulc__Job__Signal signal = PULC__JOB__SIGNAL__INIT;
+	JOB_MESSAGE(msg, SIGNAL, signal) = &signal;
+
+	signal.number = number;
+	channel_put(&run->keeper, &msg);
+}
+
+static void send_window(struct run *run)
+{
+	Pulc__Job__WindowSize window = PULC__JOB__WINDOW_SIZE__INIT;
+	JOB_MESSAGE(msg, WINDOW, window) = &window;
+	struct winsize size;
+
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) < 0)
+		return;
+	window.rows = size.ws_row;
+	window.columns = size.ws_col;
+	channel_put(&run->keeper, &msg);
+}
+
+void run_kill(struct run *run)
+{
+	Pulc__Job__Kill end = PULC__JOB__KILL__INIT;
+	JOB_MESSAGE(msg, KILL, kill) = &end;
+
+	channel_put(&run->keeper, &msg);
+}
+
+static void interrupt(struct run *run, int number)
+{
+	uint64_t now = nsec_now();
+
+	if (run->done) { /* only output is left, and nobody takes it */
+		run->abandoned = number;
+		return;
+	}
+	if (number == SIGINT && run->nsec_interrupted && now - run->nsec_interrupted < NSEC_PER_SEC)
+		run_kill(run);
+	else
+		send_signal(run, number);
+	run->nsec_interrupted = now;
+}
+
+static void stop(struct run *run)
+{
+	send_signal(run, SIGSTOP);
+	channel_flush(&run->keeper);
+	run_terminal_restore(run);
+	(void)raise(SIGSTOP);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+	struct run *run = signal->data;
+
+	switch (number) {
+	case SIGINT:
+	case SIGTERM:
+		interrupt(run, number);
+		break;
+	case SIGTSTP:
+		stop(run);
+		break;
+	case SIGWINCH:
+		send_window(run);
+		break;
+	case SIGCONT:
+		run_input_again(run);
+		send_signal(run, number);
+		break;
+	default:
+		send_signal(run, number);
+	}
+}
+
+void run_terminal_restore(struct run *run)
+{
+	if (run->raw)
+		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &run->terminal);
+	run->raw = false;
+}
+
+/* With --pty the terminal of rank 0 does all that ours would have done. */
+static void make_raw(struct run *run)
+{
+	struct termios raw;
+
+	if (!run->options->pty || tcgetattr(STDIN_FILENO, &run->terminal) < 0)
+		return;
+	raw = run->terminal;
+	cfmakeraw(&raw);
+	run->raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+}
+
+/* What pulcrun was told to ignore (nohup) it goes on ignoring. */
+static bool is_ignored(int number)
+{
+	struct sigaction action;
+
+	return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+int run_signals_start(struct run *run)
+{
+	int r = 0;
+
+	_Static_assert(ARRAY_SIZE(passed_on) == ARRAY_SIZE(((struct run *)0)->signals), "one each");
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(passed_on); i++) {
+		if (is_ignored(passed_on[i]))
+			continue;
+		r = uv_signal_init(&run->loop, &run->signals[i]);
+		run->signals[i].data = run;
+		if (r == 0)
+			r = uv_signal_start(&run->signals[i], on_signal, passed_on[i]);
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	make_raw(run);
+	return r;
+}

@@ -1,0 +1,170 @@
+/*
+ * A place that output goes to, without ever waiting for it.
+ *
+ * Bytes are gathered and written at the end of a turn of the loop, or when there are many. Pipes and
+ * terminals are opened once more, so that writing to them does not block and does not change how those
+ * who share them with us write; sockets are sent to without waiting. What does not go stays in the
+ * buffer until there is room. Files are simply written.
+ *
+ * A place that takes nothing any more (a full disk, a reader that left) is written off: what it should
+ * have got is dropped and counted as failure of pulcrun, once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "macros.h"
+#include "run.h"
+
+#define SIZE_GATHER 65536u
+#define SIZE_FULL (1u << 20)
+
+static void on_room(uv_poll_t *poll, int status, int events)
+{
+	struct sink *sink = CONTAINER_OF(poll, struct sink, poll);
+
+	(void)status;
+	(void)events;
+	sink_flush(sink);
+}
+
+/* Opens our own pipe or terminal again, to write without waiting. Returns a descriptor, or the old one. */
+static int open_again(int fd)
+{
+	char path[32];
+	int again;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return again < 0 ? fd : again;
+}
+
+int sink_open(struct sink *sink, struct run *run, int fd)
+{
+	struct stat st;
+
+	*sink = (struct sink){ .run = run,
+			       .fd = fd,
+			       .is_own = fd == STDOUT_FILENO || fd == STDERR_FILENO };
+	if (fstat(fd, &st) < 0) {
+		sink->failed = true;
+		return 0;
+	}
+	if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)) {
+		sink->fd = open_again(fd);
+		sink->can_wait = sink->fd != fd;
+	}
+	sink->is_socket = S_ISSOCK(st.st_mode);
+	if (sink->can_wait || sink->is_socket)
+		sink->can_wait = run_poll_init(run, &sink->poll, sink->fd) == 0;
+	return 0;
+}
+
+bool sink_is_full(const struct sink *sink)
+{
+	return sink->waiting && sink->n_buf - sink->start > SIZE_FULL / 2;
+}
+
+static void give_up(struct sink *sink, int error)
+{
+	sink->failed = true;
+	sink->n_buf = sink->start = 0;
+	if (sink->run->output_failed)
+		return;
+	sink->run->output_failed = true;
+	if (error != EPIPE)
+		run_note(sink->run, "cannot write output: %s", strerror(error));
+}
+
+static ssize_t write_some(const struct sink *sink, const char *bytes, size_t len)
+{
+	if (sink->is_socket) /* which may be blocking: others share it */
+		return send(sink->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return write(sink->fd, bytes, len);
+}
+
+/* Writes what it can. Returns how much. */
+static size_t push(struct sink *sink, const char *bytes, size_t len)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < len && !sink->failed) {
+		n = write_some(sink, bytes + done, len - done);
+		if (n >= 0) {
+			done += (size_t)n;
+		} else if (errno == EAGAIN) {
+			return done;
+		} else if (errno != EINTR) {
+			give_up(sink, errno);
+		}
+	}
+	return len;
+}
+
+static void set_waiting(struct sink *sink, bool waiting)
+{
+	if (waiting == sink->waiting)
+		return;
+	sink->waiting = waiting;
+	if (waiting && sink->can_wait)
+		(void)uv_poll_start(&sink->poll, UV_WRITABLE, on_room);
+	else if (sink->can_wait)
+		(void)uv_poll_stop(&sink->poll);
+}
+
+void sink_flush(struct sink *sink)
+{
+	sink->start += push(sink, sink->buf + sink->start, sink->n_buf - sink->start);
+	if (sink->start >= sink->n_buf)
+		sink->start = sink->n_buf = 0;
+	set_waiting(sink, sink->n_buf > 0);
+	run_output_pay(sink->run, sink);
+}
+
+/* Keeps bytes for later. */
+static void keep(struct sink *sink, const char *bytes, size_t len)
+{
+	if (sink->start > 0 && sink->n_buf + len > sink->size_buf) {
+		memmove(sink->buf, sink->buf + sink->start, sink->n_buf - sink->start);
+		sink->n_buf -= sink->start;
+		sink->start = 0;
+	}
+	if (sink->n_buf + len > sink->size_buf) {
+		size_t size = 2 * (sink->n_buf + len) + SIZE_GATHER;
+		char *buf = realloc(sink->buf, size);
+
+		if (!buf) {
+			give_up(sink, ENOMEM);
+			return;
+		}
+		sink->buf = buf;
+		sink->size_buf = size;
+	}
+	memcpy(sink->buf + sink->n_buf, bytes, len);
+	sink->n_buf += len;
+}
+
+void sink_write(struct sink *sink, const char *bytes, size_t len)
+{
+	if (sink->failed)
+		return;
+	if (len >= SIZE_GATHER / 4 && sink->n_buf == 0) { /* past the buffer */
+		size_t n = push(sink, bytes, len);
+
+		bytes += n;
+		len -= n;
+	}
+	if (len > 0)
+		keep(sink, bytes, len);
+	if (sink->waiting)
+		return;
+	if (sink->n_buf - sink->start >= SIZE_GATHER)
+		sink_flush(sink);
+}

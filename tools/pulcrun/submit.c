@@ -1,0 +1,176 @@
+/*
+ * Asking psid for a job.
+ *
+ * Hello, Submit with one end of a socket pair, and then the keeper at its other end speaks for itself.
+ * Nothing is waited for: what the keeper must be told goes into the pair at once. psid's answer matters
+ * only if it is no.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "channel.h"
+#include "cleanup.h"
+#include "macros.h"
+#include "paths.h"
+#include "pulc/daemon.h"
+#include "run.h"
+
+#define N_RETRIES_BUSY 250
+#define USEC_RETRY 20000
+
+static int connect_patiently(int *ret_fd)
+{
+	int r = -EAGAIN;
+
+	for (int i = 0; i < N_RETRIES_BUSY && r == -EAGAIN; i++) {
+		CLEANUP_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
+					   0);
+
+		if (fd < 0)
+			return -errno;
+		r = wire_connect(fd, NULL, 0);
+		if (r == 0)
+			*ret_fd = TAKE_FD(fd);
+		else if (r == -EAGAIN)
+			(void)usleep(USEC_RETRY);
+	}
+	return r;
+}
+
+static int connect_psid(struct run *run)
+{
+	int r = connect_patiently(&run->psid_fd);
+
+	if (r == -ENOENT) {
+		r = run_ensure_psid();
+		if (r < 0)
+			return r; /* which has said why */
+		r = connect_patiently(&run->psid_fd);
+	}
+	if (r < 0)
+		fprintf(stderr, "pulcrun: no psid: %s\n", strerror(-r));
+	return r;
+}
+
+static int say_hello(int fd)
+{
+	Pulc__Wire__Hello hello = PULC__WIRE__HELLO__INIT;
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+
+	hello.version = WIRE_VERSION;
+	hello.role = PULC__WIRE__ROLE__ROLE_OWNER;
+	hello.program = (char *)"pulcrun";
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_HELLO;
+	msg.hello = &hello;
+	return wire_send_from_client(fd, &msg, NULL, 0);
+}
+
+static Pulc__Wire__Host **make_hosts(const struct hosts *hosts)
+{
+	Pulc__Wire__Host **list = calloc(hosts->n + 1, sizeof(*list));
+	Pulc__Wire__Host *items = calloc(hosts->n + 1, sizeof(*items));
+
+	for (size_t i = 0; list && items && i < hosts->n; i++) {
+		list[i] = &items[i];
+		pulc__wire__host__init(list[i]);
+		list[i]->name = hosts->items[i].name;
+		list[i]->slots = hosts->items[i].slots;
+	}
+	return items ? list : NULL; /* lives as long as we do */
+}
+
+static int submit(struct run *run, int keeper_fd)
+{
+	const struct run_options *o = run->options;
+	Pulc__Wire__Submit submit = PULC__WIRE__SUBMIT__INIT;
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	const char *slash = strrchr(o->program[0], '/');
+	char name[65];
+
+	(void)snprintf(name, sizeof(name), "%s", slash ? slash + 1 : o->program[0]);
+	submit.program = name;
+	submit.n_tasks = o->n_tasks;
+	submit.strategy = o->strategy;
+	submit.hosts = make_hosts(&o->hosts);
+	submit.n_hosts = submit.hosts ? o->hosts.n : 0;
+	submit.per_node = o->per_node;
+	submit.cpus_per_task = o->cpus_per_task;
+	submit.oversubscribe = o->oversubscribe;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_SUBMIT;
+	msg.submit = &submit;
+	return wire_send_from_client(run->psid_fd, &msg, &keeper_fd, 1);
+}
+
+/* ---- the answer ---------------------------------------------------------------------------- */
+
+static void hang_up(struct run *run)
+{
+	uv_close((uv_handle_t *)&run->psid_poll, NULL);
+	run->psid_fd = close_own(run->psid_fd);
+}
+
+static void take(struct run *run, const Pulc__Wire__ToClient *msg)
+{
+	const char *why = NULL;
+
+	if (msg->body_case == PULC__WIRE__TO_CLIENT__BODY_REFUSE)
+		why = msg->refuse->text;
+	else if (msg->body_case == PULC__WIRE__TO_CLIENT__BODY_SUBMIT)
+		why = msg->submit->error;
+	if (why)
+		(void)snprintf(run->refusal, sizeof(run->refusal), "%s", why);
+}
+
+static void on_psid(uv_poll_t *poll, int status, int events)
+{
+	static uint8_t buf[WIRE_SIZE_MAX];
+	struct run *run = CONTAINER_OF(poll, struct run, psid_poll);
+	int fds[WIRE_FDS_MAX], r;
+	size_t len, n_fds;
+	bool answered = false;
+
+	(void)status;
+	(void)events;
+	while ((r = wire_recv(run->psid_fd, buf, &len, fds, &n_fds)) == 0) {
+		Pulc__Wire__ToClient *msg = pulc__wire__to_client__unpack(NULL, len, buf);
+
+		while (n_fds > 0)
+			(void)close_own(fds[--n_fds]);
+		if (!msg)
+			continue;
+		take(run, msg);
+		answered |= msg->body_case != PULC__WIRE__TO_CLIENT__BODY_WELCOME;
+		pulc__wire__to_client__free_unpacked(msg, NULL);
+	}
+	if (r != -EAGAIN || answered)
+		hang_up(run);
+}
+
+int run_submit(struct run *run)
+{
+	CLEANUP_FD int theirs = -EBADF;
+	int ends[2], r;
+
+	r = connect_psid(run);
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return -errno;
+	theirs = ends[1];
+	r = channel_open(&run->keeper, &run->channels, ends[0]);
+	if (r == 0)
+		r = say_hello(run->psid_fd);
+	if (r == 0)
+		r = submit(run, theirs);
+	if (r == 0)
+		r = uv_poll_init(&run->loop, &run->psid_poll, run->psid_fd);
+	if (r == 0)
+		r = uv_poll_start(&run->psid_poll, UV_READABLE, on_psid);
+	if (r < 0)
+		fprintf(stderr, "pulcrun: psid does not listen: %s\n", strerror(-r));
+	return r;
+}

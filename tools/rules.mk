@@ -1,0 +1,54 @@
+# The commands. Each is a folder of sources; both speak to psid through the wire schema only.
+PULC_OBJ = $(call objects,$(wildcard tools/pulc/*.c)) $(WIRE_OBJ)
+PULCCTL_OBJ = $(call objects,$(wildcard tools/pulcctl/*.c)) $(WIRE_OBJ)
+PULCRUN_OBJ = $(call objects,$(wildcard tools/pulcrun/*.c) $(filter-out %/main.c,$(wildcard tools/pulc/*.c))) $(JOB_OBJ) $(WIRE_OBJ)
+ALL += $(B)/bin/pulc $(B)/bin/pulcctl $(B)/bin/pulcrun
+
+$(B)/obj/tools/pulc/library.o: private CPPFLAGS += -DPULC_LIBDIR='"$(PREFIX)/lib"'
+
+$(B)/bin/pulc: $$(PULC_OBJ)
+$(B)/bin/pulcctl: $$(PULCCTL_OBJ)
+$(B)/bin/pulc $(B)/bin/pulcctl:
+	@mkdir -p $(@D)
+	@echo '  LD  $@'
+	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^) -lprotobuf-c
+
+$(B)/bin/pulcrun: $$(PULCRUN_OBJ)
+	@mkdir -p $(@D)
+	@echo '  LD  $@'
+	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^) $(JOB_LIBS)
+
+# What the demo runs besides programs of Debian's.
+.PHONY: demo-programs
+demo-programs: $(B)/bench/pingpong
+
+INSTALL += $(foreach p,psid pulc pulcctl pulcrun,$(B)/bin/$(p):bin/$(p):755)
+INSTALL += $(B)/lib/libpulc.so.0:lib/libpulc.so.0:755 libpulc.so.0:lib/libpulc.so:link
+INSTALL += $(B)/lib/libpulc-preload.so:lib/libpulc-preload.so:755
+INSTALL += $(foreach h,$(wildcard include/pulc/*.h),$(h):$(h):644)
+INSTALL += $(B)/pulc.pc:lib/pkgconfig/pulc.pc:644
+INSTALL += $(foreach f,$(wildcard psid/psid.conf),$(f):$(SYSCONFDIR)/pulc/psid.conf:config)
+INSTALL += $(foreach p,psid pulc pulcctl pulcrun,tools/completions/bash/$(p):share/bash-completion/completions/$(p):644 \
+	tools/completions/zsh/_$(p):share/zsh/site-functions/_$(p):644)
+
+# What names the folders of the installation is made again when they change.
+.PHONY: FORCE
+$(B)/prefix: FORCE
+	@mkdir -p $(@D)
+	@echo '$(PREFIX)' | cmp -s - $@ || echo '$(PREFIX)' > $@
+
+ALL += $(B)/pulc.pc
+fill_in = sed 's|@PREFIX@|$(PREFIX)|g; s|@VERSION@|$(VERSION)|g' $< > $@
+$(B)/%: tools/%.in $(B)/prefix
+	$(fill_in)
+$(B)/%: systemd/%.in $(B)/prefix
+	$(fill_in)
+$(B)/obj/tools/pulc/library.o: $(B)/prefix
+
+# For tools/lint.sh: the flags that each folder is compiled with, a line each.
+$(B)/flags: Makefile $(GENERATED)
+	@mkdir -p $(@D)
+	@printf '%s\n' $(foreach v,$(filter INC_%,$(.VARIABLES)),"$(v:INC_%=%): $(filter-out -DPULC_VERSION=%,$(STD)) $($(v))") > $@
+
+$(B)/tests/unit/tools_hosts: $(B)/obj/tools/pulcrun/hosts.o
+$(FUZZ_B)/tests/fuzz/hosts: $(FUZZ_B)/obj/tools/pulcrun/hosts.o
