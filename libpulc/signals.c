@@ -2,7 +2,7 @@
  * Signal handlers of the program: when they may run, and what they mean for a call that waits.
  *
  * A thread that holds one of our locks, or is about to take it, has n_held set (shm/lock.h). A signal that
- * comes then is noted, all others are blocked in the context that the handler returns to, and when the last lock is
+ * comes then is noted, all others (but faults and libc's own) are blocked in the context that the handler returns to, and when the last lock is
  * left the signal is sent once more, with all that it told, before the mask is put back. So the kernel
  * calls the program's handler, with its own stack, mask and context, at the first moment that is none of ours.
  *
@@ -30,12 +30,9 @@ static __thread struct {
 
 static __thread struct signal_counts counts __attribute__((tls_model("initial-exec")));
 
-#define BIT(signal) (1ull << ((signal)-1))
-#define FAULTS (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGFPE) | BIT(SIGTRAP) | BIT(SIGSYS))
-
 static bool is_fault(int signal, const siginfo_t *info)
 {
-	return signal < 64 && (BIT(signal) & FAULTS) && info->si_code > 0;
+	return signal < 64 && (PULC_SIGNAL_BIT(signal) & PULC_SIGNALS_FAULTS) && info->si_code > 0;
 }
 
 static void set_mask(kernel_sigset mask)
@@ -43,7 +40,7 @@ static void set_mask(kernel_sigset mask)
 	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask), 0, 0);
 }
 
-/* Every signal is blocked until the mask is set. */
+/* The program's signals are blocked until the mask is set. */
 static void send_again(void)
 {
 	int signal = later.info.si_signo;
@@ -57,11 +54,11 @@ static void send_again(void)
 
 static void put_off(const siginfo_t *info, ucontext_t *context)
 {
-	kernel_sigset all = ~FAULTS;
+	kernel_sigset held = PULC_SIGNALS_HELD;
 
 	later.info = *info;
 	memcpy(&later.mask, &context->uc_sigmask, sizeof(later.mask));
-	memcpy(&context->uc_sigmask, &all, sizeof(all));
+	memcpy(&context->uc_sigmask, &held, sizeof(held));
 	shm_on_free = send_again;
 	shm_self.called = 1;
 }

@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/rseq.h>
 
+#include <pulc/signals.h>
+
 #include "board.h"
 #include "clock.h"
 #include "macros.h"
@@ -51,9 +53,9 @@ PULC_EXPORT void pulc_sys_set(const struct pulc_sys *with)
 
 static void signals_hold(kernel_sigset *ret_before)
 {
-	kernel_sigset all = ~0ull;
+	kernel_sigset held = PULC_SIGNALS_HELD;
 
-	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, ret_before, sizeof(all), 0, 0);
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &held, ret_before, sizeof(held), 0, 0);
 }
 
 static void signals_release(kernel_sigset before)

@@ -95,19 +95,12 @@ const struct timespec *pre_time_left(uint64_t deadline, uint64_t nsec_most, stru
 	return buf;
 }
 
-static uint64_t bit(int signal)
-{
-	return 1ull << (signal - 1);
-}
-
 static void hold_back(struct pre_signals *signals)
 {
-	/* 32 to 34: libc's own, for cancellation and for setuid in all threads. */
-	uint64_t all = ~(bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) |
-			 bit(SIGSYS) | bit(SIGABRT) | bit(32) | bit(33) | bit(34));
+	uint64_t held = PULC_SIGNALS_HELD;
 
 	sigemptyset(&signals->old);
-	signals->blocked = pre_raw(SYS_rt_sigprocmask, SIG_BLOCK, &all, &signals->old, SIZE_MASK) ==
+	signals->blocked = pre_raw(SYS_rt_sigprocmask, SIG_BLOCK, &held, &signals->old, SIZE_MASK) ==
 			   0;
 }
 

@@ -19,6 +19,18 @@ extern "C" {
 
 #define PULC_SIGNAL_LATER UINT32_MAX
 
+#define PULC_SIGNAL_BIT(signal) (1ull << ((signal)-1))
+/* Those that a thread's own instruction raises. */
+#define PULC_SIGNALS_FAULTS                                                                        \
+	(PULC_SIGNAL_BIT(SIGSEGV) | PULC_SIGNAL_BIT(SIGBUS) | PULC_SIGNAL_BIT(SIGILL) |            \
+	 PULC_SIGNAL_BIT(SIGFPE) | PULC_SIGNAL_BIT(SIGTRAP) | PULC_SIGNAL_BIT(SIGSYS))
+/*
+ * What is held off around a sleep, as the kernel's mask (64 bits, bit 0 is signal 1): everything but faults and the two
+ * signals that glibc keeps to itself. 32 cancels a thread: one that leaves ppoll just then waits inside libc for that signal,
+ * for ever if it is blocked. 33 makes setuid reach all threads.
+ */
+#define PULC_SIGNALS_HELD (~(PULC_SIGNALS_FAULTS | PULC_SIGNAL_BIT(32) | PULC_SIGNAL_BIT(33)))
+
 /*
  * A signal has come, and its handler is about to run in this thread.
  *

@@ -238,7 +238,7 @@ static void *call(void *arg)
 	static char buf[1 << 20];
 	struct iovec iov = { buf, 1 };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	int ep = epoll_create1(0);
+	int ep = c->kind == IN_EPOLL ? epoll_create1(0) : -1;
 	fd_set in;
 
 	FD_ZERO(&in);
@@ -299,6 +299,32 @@ CASE(movers_cancelled_in_each_wait, DUO)
 	WITH_B {
 		RECV_FLAGS(2, MSG_WAITALL);
 		SEND("after");
+	}
+}
+
+/* At the very moment that a sleep ends: a thread that still had libc's signal blocked would stay there for ever. */
+CASE(movers_cancelled_as_it_wakes, DUO)
+{
+	enum { N = 300 };
+	struct caller caller = { .kind = IN_RECV };
+	unsigned seed = 1, n = 0;
+	pthread_t thread;
+	void *result;
+
+	A {
+		for (int i = 0; i < N; i++) {
+			caller.fd = FD;
+			pthread_create(&thread, NULL, call, &caller);
+			usleep((useconds_t)rand_r(&seed) % 3000);
+			pthread_cancel(thread);
+			pthread_join(thread, &result);
+			n += result == PTHREAD_CANCELED;
+		}
+		say(p, "cancelled %u of %d", n, N);
+		SEND("go");
+	}
+	WITH_B {
+		RECV_FLAGS(2, MSG_WAITALL);
 	}
 }
 

@@ -322,7 +322,8 @@ static void *receiver(void *arg)
 			return (void *)1;
 		at += n > 0 ? (uint64_t)n : 0;
 	}
-	all_received = all_received || end == 0;
+	if (end == 0)
+		all_received = true;
 	return NULL;
 }
 
@@ -342,7 +343,7 @@ static void rounds(void)
 	pthread_t threads[5];
 	void *failed;
 
-	for (unsigned round = 0; round < 8; round++) {
+	for (unsigned round = 0; round < 60; round++) {
 		begin(round % 2 ? tcp_pair_usual_rings : tcp_pair_small_rings);
 		left = all_received = false;
 		for (int i = 0; i < 5; i++)
