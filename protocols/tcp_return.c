@@ -217,10 +217,16 @@ void tcp_leave_for_good(struct tcp *t)
 	tcp_set_local(t, TCP_LOCAL_FOR_GOOD);
 }
 
+/* A ring that has ended without being returned ended while we were changing our mind (below): then it is ours to read. */
+static bool is_unreturned(const struct tcp *t)
+{
+	return shm_peer_tx_mode(&t->ring) != SHM_TX_RETURNED;
+}
+
 bool tcp_may_reclaim(struct tcp *t)
 {
-	return tcp_has_left(t) && shm_peer_tx_mode(&t->ring) == SHM_TX_RING &&
-	       shm_rx_maybe(&t->ring) && !(atomic_load(&t->ring.own->local) & TCP_LOCAL_FOR_GOOD);
+	return tcp_has_left(t) && is_unreturned(t) && shm_rx_maybe(&t->ring) &&
+	       !(atomic_load(&t->ring.own->local) & TCP_LOCAL_FOR_GOOD);
 }
 
 bool tcp_reclaim(struct tcp *t)
@@ -232,7 +238,7 @@ bool tcp_reclaim(struct tcp *t)
 		return false;
 	if (tcp_may_reclaim(t)) {
 		shm_rx_stay(&t->ring);
-		ours = wait_out(t) && shm_peer_tx_mode(&t->ring) == SHM_TX_RING;
+		ours = wait_out(t) && is_unreturned(t);
 		mode = shm_own_notice(&t->ring) & SHM_RX_RING ? TCP_RX_RING : TCP_RX_KERNEL;
 		if (ours)
 			atomic_store(&t->ring.own->rx_mode, mode);

@@ -257,6 +257,23 @@ static void returned_cannot_be_reclaimed(void)
 	tcp_pair_deinit(&p);
 }
 
+/* The sender ends its ring in the moment in which the reclaimer has taken its flag back. */
+static void ended_meanwhile_can_be_reclaimed(void)
+{
+	begin(tcp_pair_small_rings);
+	pair_send(&p, 1, 0, 30);
+	pair_expect(&p, 0, 0, 10);
+	leave(0);
+	shm_rx_stay(&p.tcp[0].ring);
+	tcp_keep_on_kernel(&p.tcp[1]);
+	pair_send(&p, 1, 30, 40);
+	REQUIRE_INT(shm_tx_mode(&p.tcp[1].ring), ==, SHM_TX_ENDED);
+	shm_notice_set(&p.tcp[0].ring, SHM_LEFT);
+	REQUIRE(tcp_reclaim(&p.tcp[0]));
+	pair_expect(&p, 0, 10, 60);
+	tcp_pair_deinit(&p);
+}
+
 static void left_for_good_is_not_reclaimed(void)
 {
 	begin(tcp_pair_small_rings);
@@ -386,6 +403,7 @@ static const struct test tests[] = {
 	TEST(left_behind_can_be_reclaimed),
 	TEST(kernel_part_can_be_reclaimed),
 	TEST(returned_cannot_be_reclaimed),
+	TEST(ended_meanwhile_can_be_reclaimed),
 	TEST(left_for_good_is_not_reclaimed),
 	TEST(leaves_in_mid_stream),
 	TEST(leaves_and_reclaims_in_mid_stream),
