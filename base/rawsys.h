@@ -52,8 +52,10 @@ static inline long raw_syscall6(long nr, long a, long b, long c, long d, long e,
 #error "PULC knows the system call conventions of x86-64 and aarch64 only"
 #endif
 
-#define raw_syscall(nr, a, b, c, d, e, f)                                                          \
+/* raw_syscall(SYS_close, fd): up to six arguments, the rest are 0. */
+#define RAW_SYSCALL_(nr, a, b, c, d, e, f, ...)                                                    \
 	raw_syscall6((nr), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define raw_syscall(nr, ...) RAW_SYSCALL_(nr, ##__VA_ARGS__, 0, 0, 0, 0, 0, 0)
 
 static inline int raw_close(int fd)
 {
