@@ -1,0 +1,232 @@
+/*
+ * The contract of a HAL: a transport that moves frames between two processes and knows no message.
+ *
+ * Model. A link joins this process to one other. What travels on it are frames: 16 bytes that the layers above
+ * fill in (struct hal_frame) and a payload of frame.len bytes. A HAL reads no more of a frame than `len`. What a HAL
+ * can do stands in its link's capabilities; what it lacks and a protocol needs, libpulc adds once, above the HALs:
+ * a HAL that is not HAL_ORDERED or not HAL_RELIABLE is never asked to become so itself.
+ *
+ * Receiving is by pull: next() shows the oldest frame that has arrived, copy() takes its payload from wherever the
+ * HAL has it, drop() gives that place back. A frame that is not dropped is shown again: so whoever cannot take it
+ * now leaves it there, and the sender feels it.
+ *
+ * Unless a slot says otherwise: the caller holds the lock of the link's owner, so a HAL needs none of its own; a slot never
+ * blocks, never waits for the peer, and neither sleeps nor wakes anybody but in tell(). Return values are 0 or a
+ * negative errno. -EBADMSG: the peer has written what makes no sense; the owner then closes the link. Buffers belong to the caller
+ * again when a slot returns, whatever it returns, but for those of reserve().
+ *
+ * Every slot is filled. hal_no_* are the stubs for what a HAL cannot do.
+ *
+ * Source: the HAL of pulc-1998, 4.4 (it moves fragments and knows no protocol); capabilities after
+ * madeleine-forwarding (static-buffer networks) and hamlyn-1996 (remote writes with notification).
+ */
+#ifndef PULC_HAL_HAL_H
+#define PULC_HAL_HAL_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define HAL_VERSION 1u
+
+/* A HAL that cannot carry this many bytes of payload in a frame is none. */
+#define HAL_FRAME_LEAST 64u
+
+/* What every frame carries besides its payload. */
+struct hal_frame {
+	uint64_t word;	   /* the protocol's, as the sender gave it */
+	uint32_t len;	   /* bytes of payload, at most frame_max */
+	uint16_t protocol; /* the protocol switch's */
+	uint16_t kind;	   /* the protocol's */
+};
+
+/* hal_caps.flags */
+#define HAL_ORDERED 0x01u  /* frames come in the order in which they were sent */
+#define HAL_RELIABLE 0x02u /* each comes exactly once, unless the link breaks */
+#define HAL_OWN_BUFFERS                                                                            \
+	0x04u /* reserve() and commit(): build the payload where it will be sent from */
+#define HAL_REMOTE_WRITE                                                                           \
+	0x08u /* expose() and write(): puts bytes straight into the peer's memory */
+#define HAL_REMOTE_NOTIFY 0x10u /* write() can end with a frame that arrives after the bytes */
+#define HAL_REMOTE_KEYS                                                                            \
+	0x20u /* exposed memory needs its key to be written; without it every mapping is open */
+#define HAL_IMMEDIATE 0x40u /* send() delivers before it returns: the peer is this process */
+
+struct hal_caps {
+	const char *name; /* "shm", "tcp": what pulcctl shows as the path */
+	uint32_t flags;
+	uint32_t frame_max;  /* bytes of payload of the largest frame */
+	uint32_t frame_good; /* the size that a long message is best cut into */
+	uint32_t
+		inline_max; /* payloads up to this travel with the frame itself, at no extra cost */
+	uint32_t
+		n_gather; /* entries of an iovec that send() takes; more are the caller's to join */
+	uint32_t alignment; /* of addresses and lengths that reserve() and write() want; 1: none */
+};
+
+struct hal_ops;
+
+/* The common head of a HAL's own link structure. */
+struct hal_link {
+	const struct hal_ops *ops;
+	struct hal_caps caps;
+	/*
+	 * HAL_IMMEDIATE only: a frame is there (next() shows it). Set by the owner before the first send(); called from within
+	 * send(), under the same lock. It may send on the same link.
+	 */
+	void (*arrived)(struct hal_link *link, void *arg);
+	void *arg;
+};
+
+/* Whom a watcher is told by: shm/layout.h's SHM_WATCH. */
+typedef uint64_t hal_watch;
+#define HAL_WATCH_DATA 1u  /* a frame has come, or the peer is gone */
+#define HAL_WATCH_SPACE 2u /* a send() that answered -EAGAIN may succeed now */
+
+/* What was done since the last tell(), for tell(). */
+#define HAL_DID_SEND 1u /* frames were sent */
+#define HAL_DID_TAKE 2u /* frames were dropped */
+
+struct hal_ops {
+	const char *name;
+	uint32_t version; /* HAL_VERSION that it was written for */
+
+	/* ---- sending ---- */
+
+	/*
+	 * Sends one frame, its payload of f->len bytes gathered from n pieces, n <= n_gather. All of it or nothing.
+	 * -EAGAIN: no room now. -EMSGSIZE: larger than frame_max. -EPIPE: the peer is gone, or has closed the link. -EBADMSG.
+	 */
+	int (*send)(struct hal_link *link, const struct hal_frame *f, const struct iovec *iov,
+		    unsigned n);
+	/*
+	 * Room for the payload of a frame of up to len bytes, aligned; the HAL's until commit() sends it (f->len
+	 * may be smaller) or cancel() gives it back. One at a time; send() may not come in between. Errors as send(), and -EOPNOTSUPP
+	 * without HAL_OWN_BUFFERS.
+	 */
+	int (*reserve)(struct hal_link *link, uint32_t len, void **ret_buf);
+	int (*commit)(struct hal_link *link, const struct hal_frame *f);
+	void (*cancel)(struct hal_link *link);
+
+	/* ---- receiving ---- */
+
+	/*
+	 * Shows the oldest frame that has arrived. Returns 1; 0: none; -EPIPE: none, and there will be none; -EBADMSG. The
+	 * answer is a copy that the peer cannot change, len is checked.
+	 */
+	int (*next)(struct hal_link *link, struct hal_frame *ret_f);
+	/* Copies the payload of the frame that next() has shown, from its beginning, as far as the pieces go. Returns the bytes copied. */
+	size_t (*copy)(struct hal_link *link, const struct iovec *iov, unsigned n);
+	/* That frame is done with. */
+	void (*drop)(struct hal_link *link);
+
+	/* ---- moving on ---- */
+
+	/* Does what needs processor time: submits what was sent, takes completions. Called often. 0, -EPIPE, -EBADMSG. */
+	int (*progress)(struct hal_link *link);
+	/*
+	 * Could next() answer something, or progress() do something? Asked in a tight loop, without the lock, while
+	 * others are inside; it must be cheap, touch no state, and may err towards true.
+	 */
+	bool (*pending)(const struct hal_link *link);
+
+	/* ---- waiting: docs/waiting.md has the recipe ---- */
+
+	/* Asks for `watch` to be told of `events` (HAL_WATCH_). -ENOSPC: too many wait already. Until unwatch(). */
+	int (*watch)(struct hal_link *link, hal_watch watch, unsigned events);
+	void (*unwatch)(struct hal_link *link, hal_watch watch);
+	/* Will the peer tell that watch by itself, for certain? Otherwise a sleeper looks again after a while. */
+	bool (*is_trusted)(const struct hal_link *link, hal_watch watch);
+	/* Tells the peer's sleepers of what was done (HAL_DID_). Without the lock, after a full fence. */
+	void (*tell)(struct hal_link *link, unsigned did);
+	/* A descriptor that becomes readable when pending() may have come true, for HALs whose news come from the kernel; -1: none. */
+	int (*fd)(const struct hal_link *link);
+	/* Says on which processor the caller waits; true if the peer last waited on the same one: spinning would only delay it. */
+	bool (*peer_here)(struct hal_link *link, uint32_t cpu);
+
+	/* ---- remote memory ---- */
+
+	/*
+	 * Lets the peer write into [addr, addr + len), aligned, until conceal(). The key is to be sent to it in
+	 * any frame. -EOPNOTSUPP without HAL_REMOTE_WRITE; -ENOMEM.
+	 */
+	int (*expose)(struct hal_link *link, void *addr, size_t len, uint64_t *ret_key);
+	void (*conceal)(struct hal_link *link, uint64_t key);
+	/*
+	 * Writes to offset bytes behind the beginning of what the peer has exposed under key. notify not NULL: then that
+	 * frame (len 0) arrives, after the bytes (HAL_REMOTE_NOTIFY). The buffers are the caller's again once *ret_done becomes true
+	 * in a progress(). -EAGAIN, -EPIPE, -EINVAL: alignment; -EOPNOTSUPP. A key or range that is wrong breaks the writer's link only.
+	 */
+	int (*write)(struct hal_link *link, uint64_t key, uint64_t offset, const struct iovec *iov,
+		     unsigned n, const struct hal_frame *notify, bool *ret_done);
+
+	/* ---- the end ---- */
+
+	/* Tells the peer, who still gets what was sent, and frees the link. */
+	void (*close)(struct hal_link *link);
+	/* The same in a forked child, whose parent goes on using the link: the peer is told nothing. */
+	void (*forget)(struct hal_link *link);
+};
+
+/* Stubs for what a HAL cannot do. */
+static inline int hal_no_reserve(struct hal_link *link, uint32_t len, void **ret_buf)
+{
+	(void)link, (void)len, (void)ret_buf;
+	return -EOPNOTSUPP;
+}
+
+static inline int hal_no_commit(struct hal_link *link, const struct hal_frame *f)
+{
+	(void)link, (void)f;
+	return -EOPNOTSUPP;
+}
+
+static inline void hal_no_cancel(struct hal_link *link)
+{
+	(void)link;
+}
+
+static inline int hal_no_progress(struct hal_link *link)
+{
+	(void)link;
+	return 0;
+}
+
+static inline int hal_no_fd(const struct hal_link *link)
+{
+	(void)link;
+	return -1;
+}
+
+static inline int hal_no_expose(struct hal_link *link, void *addr, size_t len, uint64_t *ret_key)
+{
+	(void)link, (void)addr, (void)len, (void)ret_key;
+	return -EOPNOTSUPP;
+}
+
+static inline void hal_no_conceal(struct hal_link *link, uint64_t key)
+{
+	(void)link, (void)key;
+}
+
+static inline int hal_no_write(struct hal_link *link, uint64_t key, uint64_t offset,
+			       const struct iovec *iov, unsigned n, const struct hal_frame *notify,
+			       bool *ret_done)
+{
+	(void)link, (void)key, (void)offset, (void)iov, (void)n, (void)notify, (void)ret_done;
+	return -EOPNOTSUPP;
+}
+
+/* Bytes in n pieces. */
+static inline size_t hal_iov_size(const struct iovec *iov, unsigned n)
+{
+	size_t size = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		size += iov[i].iov_len;
+	return size;
+}
+
+#endif

@@ -1,0 +1,282 @@
+/*
+ * Frames between two processes of a node.
+ *
+ * A link is a connection of psid's making without a socket: a slot that this process alone writes and one that it only reads
+ * (shm/layout.h). A frame is a record of shm/queue.c: its 16 bytes are the record's header, so a frame with up to 32
+ * bytes of payload comes in the very line that tells of it.
+ *
+ * One process on either side, and the caller's lock around everything: the side's own locks, which serve the
+ * families of sockets, are not taken. A forked child leaves its parent's links alone.
+ *
+ * A ring starts small and grows when it is full, on credit that psid has granted; a receiver that is slow
+ * fills it up to the largest, then the sender gets -EAGAIN. The peer's end is seen in its notice word: closed by itself, or dead,
+ * which psid writes for it. What it sent before is shown first.
+ *
+ * Left out: remote memory. Between two processes that don't trust each other nobody's memory is another one's to write.
+ *
+ * Source: one single-producer channel for each pair and direction, against queues whose enqueuer may die half-way
+ * (DESIGN: UCX, MPICH and Open MPI stall for good then); fragments of pulc-1998, 4.4.
+ */
+#include "shm.h"
+
+#include <stdlib.h>
+
+#include "macros.h"
+#include "queue.h"
+
+/* A long message is cut so that the receiver copies one piece while the sender writes the next. */
+#define SIZE_GOOD 16384u
+#define N_GATHER 16u
+
+struct hal_shm {
+	struct hal_link link;
+	struct shm_stream ring;
+	struct shm_slab_map peer;
+	struct shm_datagram at; /* what next() has shown */
+	uint64_t size_credit;
+	bool no_growth;
+};
+
+bool (*hal_shm_take_credit)(uint64_t size);
+void (*hal_shm_return_credit)(uint64_t size);
+void (*hal_shm_wake)(uint64_t watch);
+
+static inline struct hal_shm *of(const struct hal_link *link)
+{
+	return CONTAINER_OF(link, struct hal_shm, link);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+/* Goes on in a ring with room for such a record. */
+static bool grow(struct hal_shm *h, uint64_t size)
+{
+	uint32_t r = shm_tx_next_ring(&h->ring, size);
+
+	if (h->no_growth || r >= SHM_N_RINGS || h->ring.tx_size[r] < size)
+		return false;
+	if (!hal_shm_take_credit || !hal_shm_take_credit(h->ring.tx_size[r]))
+		return false;
+	h->size_credit += h->ring.tx_size[r];
+	h->no_growth = shm_tx_grow(&h->ring, r) < 0;
+	return !h->no_growth;
+}
+
+static int put_growing(struct hal_shm *h, const struct shm_datagram *d, const struct iovec *iov,
+		       unsigned n, size_t len)
+{
+	int e = -EAGAIN;
+
+	while ((e == -EAGAIN || e == -EMSGSIZE) && grow(h, shm_queue_size(len)))
+		e = shm_queue_put(&h->ring, d, iov, n, len);
+	/* Too large for the ring of the moment, and psid has no more memory: for want of room, then. */
+	return e == -EMSGSIZE ? -EAGAIN : e;
+}
+
+static int shm_send(struct hal_link *link, const struct hal_frame *f, const struct iovec *iov,
+		    unsigned n)
+{
+	struct hal_shm *h = of(link);
+	struct shm_datagram d = {
+		.stamp = f->word,
+		.flags = (uint32_t)f->protocol << 16 | f->kind,
+	};
+	int e;
+
+	if (UNLIKELY(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD)))
+		return -EPIPE;
+	if (UNLIKELY(f->len > link->caps.frame_max))
+		return -EMSGSIZE;
+	e = shm_queue_put(&h->ring, &d, iov, n, f->len);
+	if (UNLIKELY(e == -EAGAIN || e == -EMSGSIZE))
+		e = put_growing(h, &d, iov, n, f->len);
+	return e;
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------- */
+
+static int shm_next(struct hal_link *link, struct hal_frame *ret_f)
+{
+	struct hal_shm *h = of(link);
+	uint64_t notice;
+	int e;
+
+	if (LIKELY(!shm_rx_maybe(&h->ring))) {
+		notice = shm_peer_notice(&h->ring);
+		/* The end was announced after the last frame: look again. */
+		if (LIKELY(!(notice & (SHM_CLOSED | SHM_DEAD))))
+			return 0;
+		if (!shm_rx_maybe(&h->ring))
+			return -EPIPE;
+	}
+	e = shm_queue_next(&h->ring, &h->at);
+	if (e <= 0)
+		return e;
+	if (UNLIKELY(h->at.len > link->caps.frame_max))
+		return -EBADMSG;
+	*ret_f = (struct hal_frame){
+		.word = h->at.stamp,
+		.len = h->at.len,
+		.protocol = (uint16_t)(h->at.flags >> 16),
+		.kind = (uint16_t)h->at.flags,
+	};
+	return 1;
+}
+
+static size_t shm_copy(struct hal_link *link, const struct iovec *iov, unsigned n)
+{
+	struct hal_shm *h = of(link);
+
+	return shm_queue_copy(&h->ring, &h->at, iov, n);
+}
+
+static void shm_drop(struct hal_link *link)
+{
+	struct hal_shm *h = of(link);
+
+	(void)shm_queue_drop(&h->ring, &h->at);
+	shm_expect_to_send(&h->ring);
+}
+
+static bool shm_pending(const struct hal_link *link)
+{
+	const struct hal_shm *h = of(link);
+
+	return shm_rx_maybe(&h->ring) || (shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD));
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------ */
+
+static int shm_watch(struct hal_link *link, hal_watch watch, unsigned events)
+{
+	struct hal_shm *h = of(link);
+	int e = 0;
+
+	if (events & HAL_WATCH_DATA)
+		e = shm_watch_rx(&h->ring, watch);
+	if (e == 0 && (events & HAL_WATCH_SPACE))
+		e = shm_watch_tx(&h->ring, watch);
+	return e;
+}
+
+static void shm_stop_watch(struct hal_link *link, hal_watch watch)
+{
+	shm_unwatch(&of(link)->ring, watch);
+}
+
+static bool shm_is_trusted(const struct hal_link *link, hal_watch watch)
+{
+	return shm_slab_is_acquainted(&of(link)->peer, SHM_WATCH_CLIENT(watch),
+				      SHM_WATCH_BOARD(watch));
+}
+
+static void wake_all(const uint64_t *watches, size_t n)
+{
+	for (size_t i = 0; i < n && hal_shm_wake; i++)
+		hal_shm_wake(watches[i]);
+}
+
+static void shm_tell(struct hal_link *link, unsigned did)
+{
+	struct shm_stream *ring = &of(link)->ring;
+	uint64_t watches[SHM_N_WATCHES];
+
+	if ((did & HAL_DID_SEND) && UNLIKELY(shm_due_rx(ring, shm_peer_notice(ring))))
+		wake_all(watches, shm_collect_rx(ring, watches));
+	if ((did & HAL_DID_TAKE) && UNLIKELY(shm_due_tx(ring)))
+		wake_all(watches, shm_collect_tx(ring, watches));
+}
+
+static bool shm_peer_here(struct hal_link *link, uint32_t cpu)
+{
+	struct hal_shm *h = of(link);
+
+	shm_ran_on(&h->ring, cpu);
+	return shm_peer_ran_on(&h->ring, cpu);
+}
+
+/* ---- beginning and end -------------------------------------------------------------------------- */
+
+static void shm_forget(struct hal_link *link)
+{
+	free(of(link));
+}
+
+static void shm_close(struct hal_link *link)
+{
+	struct hal_shm *h = of(link);
+	uint64_t watches[SHM_N_WATCHES];
+
+	shm_notice_set(&h->ring, SHM_CLOSED);
+	wake_all(watches, shm_collect_rx(&h->ring, watches));
+	wake_all(watches, shm_collect_tx(&h->ring, watches));
+	if (hal_shm_return_credit)
+		hal_shm_return_credit(h->size_credit);
+	shm_forget(link);
+}
+
+static const struct hal_ops ops = {
+	.name = "shm",
+	.version = HAL_VERSION,
+	.send = shm_send,
+	.reserve = hal_no_reserve,
+	.commit = hal_no_commit,
+	.cancel = hal_no_cancel,
+	.next = shm_next,
+	.copy = shm_copy,
+	.drop = shm_drop,
+	.progress = hal_no_progress,
+	.pending = shm_pending,
+	.watch = shm_watch,
+	.unwatch = shm_stop_watch,
+	.is_trusted = shm_is_trusted,
+	.tell = shm_tell,
+	.fd = hal_no_fd,
+	.peer_here = shm_peer_here,
+	.expose = hal_no_expose,
+	.conceal = hal_no_conceal,
+	.write = hal_no_write,
+	.close = shm_close,
+	.forget = shm_forget,
+};
+
+/* Both directions must be able to carry a frame of this size. */
+static uint32_t frame_max(const struct shm_stream *ring)
+{
+	uint32_t largest = MIN(ring->tx_size[SHM_N_RINGS - 1], ring->rx_size[SHM_N_RINGS - 1]);
+
+	return MIN(largest / 4, 2 * SIZE_GOOD);
+}
+
+int hal_shm_open(const struct shm_slab_map *own, uint32_t own_slot, const struct shm_slab_map *peer,
+		 uint32_t peer_slot, struct hal_link **ret_link)
+{
+	struct hal_shm *h = calloc(1, sizeof(*h));
+	uint32_t max;
+	int e;
+
+	if (!h)
+		return -ENOMEM;
+	e = shm_stream_bind(&h->ring, own, own_slot, peer, peer_slot);
+	max = e == 0 ? frame_max(&h->ring) : 0;
+	if (max < HAL_FRAME_LEAST) {
+		free(h);
+		return -EBADMSG;
+	}
+	h->peer = *peer;
+	h->link.ops = &ops;
+	h->link.caps = (struct hal_caps){
+		.name = ops.name,
+		.flags = HAL_ORDERED | HAL_RELIABLE,
+		.frame_max = max,
+		.frame_good = MIN(max, SIZE_GOOD),
+		.inline_max = SHM_INLINE - sizeof(struct shm_record),
+		.n_gather = N_GATHER,
+		.alignment = 1,
+	};
+	if (shm_tx_mode(&h->ring) != SHM_TX_RING)
+		shm_tx_begin(&h->ring, 0);
+	shm_notice_set(&h->ring, SHM_RX_READY);
+	*ret_link = &h->link;
+	return 0;
+}

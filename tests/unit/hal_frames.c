@@ -1,0 +1,393 @@
+/*
+ * hal/shm.c and hal/self.c: frames arrive whole, in order and once; a full ring says so; what a lying peer writes is
+ * refused; and the end is announced behind the last frame.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "macros.h"
+#include "self.h"
+#include "shm.h"
+#include "tcp_pair.h"
+
+struct pair {
+	struct hal_link *link[2];
+	struct shm_slab_map own[2], seen[2];
+	int fd[2];
+};
+
+static uint64_t credit;
+static unsigned n_wakes;
+
+static bool take_credit(uint64_t size)
+{
+	if (credit < size)
+		return false;
+	credit -= size;
+	return true;
+}
+
+static void return_credit(uint64_t size)
+{
+	credit += size;
+}
+
+static void wake(uint64_t watch)
+{
+	n_wakes += watch != 0;
+}
+
+static void pair_init(struct pair *p, const uint32_t size_ring[SHM_N_RINGS])
+{
+	uint64_t size;
+
+	credit = 64u << 20;
+	n_wakes = 0;
+	hal_shm_take_credit = take_credit;
+	hal_shm_return_credit = return_credit;
+	hal_shm_wake = wake;
+	for (int i = 0; i < 2; i++) {
+		p->fd[i] = slab_make(size_ring, 1, &size);
+		REQUIRE_INT(shm_slab_map(p->fd[i], size, true, &p->own[i]), ==, 0);
+		REQUIRE_INT(shm_slab_map(p->fd[i], size, false, &p->seen[i]), ==, 0);
+	}
+	for (int i = 0; i < 2; i++)
+		REQUIRE_INT(hal_shm_open(&p->own[i], 0, &p->seen[1 - i], 0, &p->link[i]), ==, 0);
+}
+
+static void pair_deinit(struct pair *p)
+{
+	for (int i = 0; i < 2; i++)
+		if (p->link[i])
+			p->link[i]->ops->close(p->link[i]);
+	for (int i = 0; i < 2; i++) {
+		shm_slab_unmap(&p->own[i]);
+		shm_slab_unmap(&p->seen[i]);
+		(void)close(p->fd[i]);
+	}
+}
+
+/* The payload of frame number n. */
+static void fill(unsigned char *buf, uint64_t n, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		buf[i] = (unsigned char)(n * 31 + i * 7);
+}
+
+static int send_frame(struct hal_link *link, uint64_t n, size_t len)
+{
+	unsigned char *buf = malloc(len + 1);
+	struct hal_frame f = { .word = n, .len = (uint32_t)len, .protocol = 7, .kind = 9 };
+	struct iovec iov[2] = { { buf, len / 3 }, { buf + len / 3, len - len / 3 } };
+	int e;
+
+	REQUIRE(buf != NULL);
+	fill(buf, n, len);
+	e = link->ops->send(link, &f, iov, 2);
+	free(buf);
+	return e;
+}
+
+static void expect_frame(struct hal_link *link, uint64_t n, size_t len)
+{
+	static unsigned char buf[1 << 20], wanted[1 << 20];
+	struct iovec iov[2] = { { buf, len / 2 }, { buf + len / 2, sizeof(buf) - len / 2 } };
+	struct hal_frame f;
+
+	REQUIRE_INT(link->ops->next(link, &f), ==, 1);
+	CHECK_INT(f.word, ==, n);
+	CHECK_INT(f.protocol, ==, 7);
+	CHECK_INT(f.kind, ==, 9);
+	REQUIRE_INT(f.len, ==, len);
+	fill(wanted, n, len);
+	CHECK_INT(link->ops->copy(link, iov, 2), ==, len);
+	CHECK_MEM(buf, wanted, len);
+	link->ops->drop(link);
+}
+
+static void frames_arrive_whole_and_in_order(void)
+{
+	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	struct hal_frame f;
+	struct pair p;
+	size_t max;
+
+	pair_init(&p, rings);
+	max = p.link[0]->caps.frame_max;
+	REQUIRE(max >= p.link[0]->caps.frame_good && max <= 65535);
+	for (uint64_t n = 0; n < 3000; n++) {
+		size_t len = n < 100 ? n : (size_t)(n * 7919 % max);
+
+		REQUIRE_INT(send_frame(p.link[n & 1], n, len), ==, 0);
+		CHECK(p.link[~n & 1]->ops->pending(p.link[~n & 1]));
+		expect_frame(p.link[~n & 1], n, len);
+	}
+	CHECK_INT(p.link[0]->ops->next(p.link[0], &f), ==, 0);
+	CHECK(!p.link[0]->ops->pending(p.link[0]));
+	CHECK_INT(send_frame(p.link[0], 0, max + 1), ==, -EMSGSIZE);
+	pair_deinit(&p);
+	CHECK_INT(credit, ==, 64u << 20);
+}
+
+static uint64_t fill_up(struct hal_link *link, size_t len)
+{
+	uint64_t n = 0;
+	int e;
+
+	while ((e = send_frame(link, n, len)) == 0)
+		n++;
+	CHECK_INT(e, ==, -EAGAIN);
+	return n;
+}
+
+static void full_is_full_until_something_is_taken(void)
+{
+	struct pair p;
+	uint64_t n;
+
+	pair_init(&p, tcp_pair_small_rings);
+	n = fill_up(p.link[0], 100);
+	CHECK_INT(n, >, 4096 / 128);
+	for (uint64_t i = 0; i < n; i++)
+		expect_frame(p.link[1], i, 100);
+	/* Many times around the largest ring. */
+	for (uint64_t i = 0; i < 5000; i++) {
+		REQUIRE_INT(send_frame(p.link[0], i, i % 1000), ==, 0);
+		expect_frame(p.link[1], i, i % 1000);
+	}
+	pair_deinit(&p);
+}
+
+/* Without memory to grow the first ring has to do. */
+static void no_credit_is_no_failure(void)
+{
+	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	struct pair p;
+	uint64_t n;
+
+	pair_init(&p, rings);
+	credit = 0;
+	n = fill_up(p.link[0], 100);
+	CHECK_INT(n, ==, 4096 / 128);
+	CHECK_INT(send_frame(p.link[0], n, 20000), ==, -EAGAIN);
+	for (uint64_t i = 0; i < n; i++)
+		expect_frame(p.link[1], i, 100);
+	CHECK_INT(send_frame(p.link[0], n, 20000), ==, -EAGAIN);
+	credit = 1 << 20;
+	CHECK_INT(send_frame(p.link[0], n, 20000), ==, 0);
+	expect_frame(p.link[1], n, 20000);
+	pair_deinit(&p);
+}
+
+static void the_end_comes_behind_the_last_frame(void)
+{
+	struct hal_frame f;
+	struct pair p;
+
+	pair_init(&p, tcp_pair_small_rings);
+	CHECK_INT(p.link[1]->ops->watch(p.link[1], SHM_WATCH(5, 0, 0), HAL_WATCH_DATA), ==, 0);
+	REQUIRE_INT(send_frame(p.link[0], 1, 10), ==, 0);
+	p.link[0]->ops->tell(p.link[0], HAL_DID_SEND);
+	CHECK_INT(n_wakes, ==, 1);
+	p.link[0]->ops->close(p.link[0]);
+	p.link[0] = NULL;
+	CHECK_INT(n_wakes, ==, 2);
+	expect_frame(p.link[1], 1, 10);
+	CHECK(p.link[1]->ops->pending(p.link[1]));
+	CHECK_INT(p.link[1]->ops->next(p.link[1], &f), ==, -EPIPE);
+	CHECK_INT(send_frame(p.link[1], 2, 10), ==, -EPIPE);
+	pair_deinit(&p);
+}
+
+/* psid's word for a peer that was killed. */
+static void the_dead_are_noticed(void)
+{
+	struct hal_frame f;
+	struct pair p;
+
+	pair_init(&p, tcp_pair_small_rings);
+	REQUIRE_INT(send_frame(p.link[0], 1, 10), ==, 0);
+	atomic_fetch_or(&shm_slab_side(&p.own[0], 0)->notice, SHM_DEAD);
+	expect_frame(p.link[1], 1, 10);
+	CHECK_INT(p.link[1]->ops->next(p.link[1], &f), ==, -EPIPE);
+	pair_deinit(&p);
+}
+
+/* ---- a peer that lies ---------------------------------------------------------------------------- */
+
+static int next_after(struct pair *p, void (*spoil)(struct shm_side *side, unsigned char *ring))
+{
+	struct shm_side *side = shm_slab_side(&p->own[0], 0);
+	struct hal_frame f;
+
+	spoil(side, (unsigned char *)side + shm_slot_ring_offset(p->own[0].size_ring, 0));
+	return p->link[1]->ops->next(p->link[1], &f);
+}
+
+static void head_too_far(struct shm_side *side, unsigned char *ring)
+{
+	(void)ring;
+	atomic_store(&side->head, UINT64_MAX / 2);
+}
+
+static void head_back(struct shm_side *side, unsigned char *ring)
+{
+	(void)ring;
+	atomic_store(&side->head, UINT64_MAX - 64);
+}
+
+static void half_a_header(struct shm_side *side, unsigned char *ring)
+{
+	(void)ring;
+	atomic_store(&side->inline_at, SHM_NO_INLINE);
+	atomic_store(&side->head, 8);
+}
+
+static void len_beyond_head(struct shm_side *side, unsigned char *ring)
+{
+	atomic_store(&side->inline_at, SHM_NO_INLINE);
+	((struct shm_record *)ring)->len = 60000;
+}
+
+static void len_huge(struct shm_side *side, unsigned char *ring)
+{
+	atomic_store(&side->inline_at, SHM_NO_INLINE);
+	((struct shm_record *)ring)->len = UINT32_MAX;
+}
+
+static void inlined_len(struct shm_side *side, unsigned char *ring)
+{
+	struct shm_record record = { .len = 1u << 20 };
+
+	(void)ring;
+	memcpy(side->inlined, &record, sizeof(record));
+}
+
+static void ring_at_nonsense(struct shm_side *side, unsigned char *ring)
+{
+	(void)ring;
+	atomic_store(&side->inline_at, SHM_NO_INLINE);
+	atomic_store(&side->ring_at[1], 1);
+}
+
+static void lies_are_refused(void)
+{
+	static void (*const lies[])(struct shm_side *, unsigned char *) = {
+		head_too_far, head_back,   half_a_header,    len_beyond_head,
+		len_huge,     inlined_len, ring_at_nonsense,
+	};
+	struct pair p;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		pair_init(&p, tcp_pair_usual_rings);
+		REQUIRE_INT(send_frame(p.link[0], 1, 10), ==, 0);
+		CHECK_INT(next_after(&p, lies[i]), ==, -EBADMSG);
+		pair_deinit(&p);
+	}
+}
+
+static void a_tail_that_lies_ends_the_sending(void)
+{
+	struct pair p;
+
+	pair_init(&p, tcp_pair_small_rings);
+	(void)fill_up(p.link[0], 100);
+	atomic_store(&shm_slab_side(&p.own[1], 0)->tail, UINT64_MAX / 2);
+	CHECK_INT(send_frame(p.link[0], 1, 100), ==, -EBADMSG);
+	pair_deinit(&p);
+}
+
+/* Any word of a side's control page may change at any moment: no answer but these. */
+static void garbage_is_survived(void)
+{
+	struct hal_frame f;
+	struct pair p;
+	int e;
+
+	srandom(4711);
+	for (unsigned round = 0; round < 500; round++) {
+		uint64_t *words;
+
+		pair_init(&p, tcp_pair_small_rings);
+		words = (uint64_t *)shm_slab_side(&p.own[0], 0);
+		for (uint64_t n = 0; n < 5; n++)
+			REQUIRE_INT(send_frame(p.link[0], n, 30 * n), ==, 0);
+		for (unsigned i = 0; i < 4; i++)
+			words[(size_t)random() % (sizeof(struct shm_side) / 8)] =
+				(uint64_t)random() << (random() % 40);
+		for (unsigned i = 0; i < 10; i++) {
+			unsigned char buf[4096];
+			struct iovec iov = { buf, sizeof(buf) };
+
+			e = p.link[1]->ops->next(p.link[1], &f);
+			REQUIRE(e == 1 || e == 0 || e == -EPIPE || e == -EBADMSG);
+			if (e != 1)
+				break;
+			REQUIRE_INT(f.len, <=, p.link[1]->caps.frame_max);
+			CHECK_INT(p.link[1]->ops->copy(p.link[1], &iov, 1), ==,
+				  MIN(f.len, (uint32_t)sizeof(buf)));
+			p.link[1]->ops->drop(p.link[1]);
+		}
+		e = send_frame(p.link[1], 0, 100);
+		CHECK(e == 0 || e == -EPIPE || e == -EBADMSG || e == -EAGAIN);
+		pair_deinit(&p);
+	}
+}
+
+/* ---- to oneself ---------------------------------------------------------------------------------- */
+
+static struct hal_link *self;
+static uint64_t seen[8];
+static unsigned n_seen;
+
+static void on_arrival(struct hal_link *link, void *arg)
+{
+	bool *refuses = arg;
+	struct hal_frame f;
+
+	if (*refuses)
+		return;
+	REQUIRE_INT(link->ops->next(link, &f), ==, 1);
+	seen[n_seen++] = f.word;
+	/* The answer is taken before the question is. */
+	if (f.word < 3)
+		REQUIRE_INT(send_frame(link, f.word + 1, 5), ==, 0);
+	expect_frame(link, f.word, f.len);
+	CHECK_INT(link->ops->next(link, &f), ==, 0);
+}
+
+static void self_is_immediate(void)
+{
+	bool refuses = false;
+
+	REQUIRE_INT(hal_self_open(&self), ==, 0);
+	self->arrived = on_arrival;
+	self->arg = &refuses;
+	n_seen = 0;
+	CHECK_INT(send_frame(self, 0, 100000), ==, 0);
+	CHECK_INT(n_seen, ==, 4);
+	for (unsigned i = 0; i < 4; i++)
+		CHECK_INT(seen[i], ==, i);
+	refuses = true;
+	CHECK_INT(send_frame(self, 9, 10), ==, -EAGAIN);
+	self->ops->close(self);
+}
+
+static const struct test tests[] = {
+	TEST(frames_arrive_whole_and_in_order),
+	TEST(full_is_full_until_something_is_taken),
+	TEST(no_credit_is_no_failure),
+	TEST(the_end_comes_behind_the_last_frame),
+	TEST(the_dead_are_noticed),
+	TEST(lies_are_refused),
+	TEST(a_tail_that_lies_ends_the_sending),
+	TEST(garbage_is_survived),
+	TEST(self_is_immediate),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
