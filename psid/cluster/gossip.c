@@ -1,7 +1,8 @@
 /*
- * What drives the membership in psid: a UDP socket, a timer, and the seal. Datagrams that are
- * there are read before the time is looked at, so that an answer that came while psid had no
- * processor still counts.
+ * What drives the membership in psid: a UDP socket, a timer, and the seal. In each turn the time is
+ * taken first, then everything is read that has come, and only then is judged what has not come by
+ * that time. So an answer that came while psid had no processor still counts, wherever in a turn, or
+ * between two, it lost it; libuv by itself would run the timer before it looks at the socket.
  *
  * The socket never blocks. What the kernel does not take is lost, as it may be on the way; the
  * membership expects no better.
@@ -19,7 +20,7 @@
 #include "log.h"
 #include "macros.h"
 
-#define N_TURN 256u /* datagrams, then the others in the loop get a turn */
+#define N_TURN 4096u /* datagrams, more than the socket holds; then the others get a turn */
 #define SIZE_HEADERS 28u
 #define SIZE_BUFFER (1 << 20)
 
@@ -64,8 +65,8 @@ static void refuse(struct psid_cluster *cluster, const struct psid_address *from
 			 psid_address_text(from, text), cluster->config->name);
 }
 
-static void take(struct psid_cluster *cluster, const struct sockaddr *sa, const uint8_t *datagram,
-		 size_t len)
+static void take(struct psid_cluster *cluster, uint64_t usec_now, const struct sockaddr *sa,
+		 const uint8_t *datagram, size_t len)
 {
 	struct psid_gossip *gossip = &cluster->gossip;
 	uint8_t body[PSID_SWIM_SIZE_MAX + PSID_SEAL_SIZE];
@@ -81,11 +82,11 @@ static void take(struct psid_cluster *cluster, const struct sockaddr *sa, const 
 	if (n < 0)
 		refuse(cluster, &from, n);
 	else if (gossip->is_running)
-		psid_swim_receive(&gossip->swim, psid_usec_now(), id, &from, body, (size_t)n);
+		psid_swim_receive(&gossip->swim, usec_now, id, &from, body, (size_t)n);
 }
 
 /* Returns false when nothing more is there. */
-static bool receive(struct psid_cluster *cluster)
+static bool receive(struct psid_cluster *cluster, uint64_t usec_now)
 {
 	uint8_t datagram[PSID_SWIM_SIZE_MAX + PSID_SEAL_SIZE];
 	struct sockaddr_storage sa;
@@ -96,7 +97,7 @@ static bool receive(struct psid_cluster *cluster)
 	if (n < 0)
 		return errno != EAGAIN; /* ICMP errors of earlier datagrams are read, too */
 	if ((size_t)n <= sizeof(datagram))
-		take(cluster, (const struct sockaddr *)&sa, datagram, (size_t)n);
+		take(cluster, usec_now, (const struct sockaddr *)&sa, datagram, (size_t)n);
 	return true;
 }
 
@@ -105,13 +106,12 @@ static void on_timer(uv_timer_t *timer);
 static void turn(struct psid_cluster *cluster)
 {
 	struct psid_gossip *gossip = &cluster->gossip;
-	uint64_t usec_now, usec_next, msec;
+	uint64_t usec_now = psid_usec_now(), usec_next, msec;
 
-	for (unsigned i = 0; i < N_TURN && receive(cluster); i++)
+	for (unsigned i = 0; i < N_TURN && receive(cluster, usec_now); i++)
 		;
 	if (!gossip->is_running)
 		return;
-	usec_now = psid_usec_now();
 	usec_next = psid_swim_run(&gossip->swim, usec_now);
 	if (usec_next == UINT64_MAX)
 		return;

@@ -6,8 +6,9 @@
  * that is no member, is spoken to as if we wanted in. So the halves of a partitioned cluster find
  * each other, and a first node the seeds that start after it.
  *
- * A newcomer whose name belongs to a living node at another address is not let in. A node that has
- * restarted comes from the same address, and is.
+ * A newcomer whose name belongs to a living node at another address is not let in, not even if it says
+ * that it is in the same life: two that started within a millisecond are. A node that has restarted comes
+ * from the same address, and is let in.
  */
 #include "clock.h"
 #include "macros.h"
@@ -114,8 +115,7 @@ static bool admit(struct psid_swim *swim, const struct psid_news *news,
 {
 	struct psid_node *node = psid_members_find(&swim->members, news->id);
 
-	if (node && psid_node_is_up(node) && node->life != news->life &&
-	    !psid_address_equal(&node->address, &news->address)) {
+	if (node && psid_node_is_up(node) && !psid_address_equal(&node->address, &news->address)) {
 		say_no(swim, from, PSID_SWIM_NAME_TAKEN, &node->address);
 		psid_probe_now(swim, node); /* if it is dead that will be known soon */
 		return false;

@@ -72,6 +72,9 @@ static uint32_t digest_of(const struct psid_node *node)
 
 	if (!psid_node_is_up(node))
 		return 0;
+	/* Of two with one name and one life different nodes may believe in different ones. */
+	for (size_t i = 0; i < sizeof(node->address.ip); i++)
+		h = (h ^ node->address.ip[i]) * 0x100000001b3ull;
 	h = (h ^ h >> 29 ^ node->incarnation) * 0xbf58476d1ce4e5b9ull;
 	h = (h ^ h >> 32) * 0x94d049bb133111ebull;
 	return (uint32_t)(h >> 32);
@@ -119,6 +122,12 @@ static void begin_life_after(struct psid_swim *swim, uint64_t life)
 	psid_node_become(swim, swim->self, PSID_NODE_ALIVE, false);
 }
 
+/* Of two that have one name and one life: the one that takes a newer life, at which the other gives up. */
+static bool is_to_stay(const struct psid_node *self, const struct psid_address *other)
+{
+	return memcmp(self->address.ip, other->ip, sizeof(other->ip)) > 0;
+}
+
 static void take_about_self(struct psid_swim *swim, const struct psid_news *news,
 			    const struct psid_address *from)
 {
@@ -133,8 +142,9 @@ static void take_about_self(struct psid_swim *swim, const struct psid_news *news
 	} else if (news->life > self->life && says_up && is_elsewhere) {
 		swim->out = true;
 		psid_swim_remark(swim, PSID_SWIM_NAME_TAKEN, &news->address);
-	} else if (news->life > self->life || news->state == PSID_NODE_LEFT) {
-		/* Our clock went back between two starts, or somebody lies. */
+	} else if (news->life > self->life || news->state == PSID_NODE_LEFT ||
+		   (says_up && is_elsewhere && is_to_stay(self, &news->address))) {
+		/* Our clock went back between two starts, or somebody lies, or this is a twin. */
 		begin_life_after(swim, news->life);
 	} else if (news->incarnation > self->incarnation ||
 		   (news->incarnation == self->incarnation && news->state != PSID_NODE_ALIVE)) {

@@ -300,6 +300,41 @@ static void names_belong_to_one_node(void)
 	tear_down();
 }
 
+/* Two that started within the same millisecond are in the same life, by what they say. */
+static void twins_are_told_apart(void)
+{
+	static const unsigned seed_of_first[] = { 0 }, seed_of_second[] = { 1 };
+
+	sim_init(&sim, 6, 1);
+	sim_start(&sim, 0, NULL, 0);
+	for (unsigned i = 1; i < 4; i++)
+		sim_start(&sim, i, &first, 1);
+	REQUIRE_INT(sim_run_until_agreed(&sim, 30 * SIM_SEC), <, 30 * SIM_SEC);
+	/* Through the same seed: the first one it hears of is let in. */
+	sim_start_as(&sim, 4, "twin", seed_of_first, 1);
+	sim_start_as(&sim, 5, "twin", seed_of_first, 1);
+	sim_run(&sim, 10 * SIM_SEC);
+	CHECK_INT(sim.nodes[4].swim.joined + sim.nodes[5].swim.joined, ==, 1);
+	CHECK_INT(sim.nodes[4].swim.is_refused + sim.nodes[5].swim.is_refused, ==, 1);
+	sim_leave(&sim, 4);
+	sim_leave(&sim, 5);
+	sim_run(&sim, 10 * SIM_SEC);
+	/* Through two, which both let one in: one stays in the end. */
+	sim_start_as(&sim, 4, "twin", seed_of_first, 1);
+	sim_start_as(&sim, 5, "twin", seed_of_second, 1);
+	REQUIRE_INT(sim.nodes[4].swim.self->life, ==, sim.nodes[5].swim.self->life);
+	sim_run(&sim, 30 * SIM_SEC);
+	CHECK_INT(sim.nodes[4].swim.out + sim.nodes[5].swim.out, ==, 1);
+	for (unsigned i = 0; i < 4; i++) {
+		unsigned stays = sim.nodes[4].swim.out ? 5 : 4;
+
+		CHECK_INT(sim_opinion(&sim, i, stays), ==, PSID_NODE_ALIVE);
+		CHECK(psid_address_equal(&view(i, stays)->address,
+					 &sim.nodes[stays].swim.self->address));
+	}
+	tear_down();
+}
+
 static void strangers_stay_out(void)
 {
 	struct psid_address nowhere = { .ip = { [10] = 0xff, 0xff, 10, 9, 9, 9 }, .port = 1 };
@@ -386,6 +421,7 @@ static const struct test tests[] = {
 	TEST(tables_are_repaired),
 	TEST(cost_does_not_grow),
 	TEST(names_belong_to_one_node),
+	TEST(twins_are_told_apart),
 	TEST(strangers_stay_out),
 	TEST(clocks_may_go_back),
 	TEST(garbage_is_harmless),
