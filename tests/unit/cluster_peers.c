@@ -458,6 +458,22 @@ static void a_name_is_given_once(void)
 	tear_down();
 }
 
+/* This process gets no processor for several times as long as a death takes. */
+static void a_stall_is_nobodys_death(void)
+{
+	uint64_t n_sent;
+
+	set_up(3);
+	for (unsigned i = 0; i < 3; i++) {
+		(void)usleep(1500000);
+		n_sent = nodes[0]->gossip.n_sent;
+		RUN_UNTIL(nodes[0]->gossip.n_sent > n_sent + 30);
+	}
+	CHECK_INT(seen[0].n_lost + seen[1].n_lost + seen[2].n_lost, ==, 0);
+	CHECK(all_know_all(3));
+	tear_down();
+}
+
 static void lists_of_nodes_serve_for_seeds(void)
 {
 	set_up(0);
@@ -525,6 +541,7 @@ static const struct test tests[] = {
 	TEST(another_key_is_no_key),
 	TEST(another_cluster_is_none),
 	TEST(a_name_is_given_once),
+	TEST(a_stall_is_nobodys_death),
 	TEST(lists_of_nodes_serve_for_seeds),
 	TEST(strangers_are_shown_out),
 };
