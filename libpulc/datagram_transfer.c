@@ -187,6 +187,7 @@ static ssize_t wait_and_pull(pulc_stream *s, int fd, struct msghdr *msg, int fla
 			return 0;
 		datagram_step(s, fd);
 		e = datagram_wait(s, fd, &w);
+		fd = stream_fd(s, fd);
 		if (e < 0 && e != -ERESTART)
 			return e;
 		e = datagram_take_loss(s);

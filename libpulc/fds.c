@@ -82,23 +82,30 @@ static int *_Atomic *home_of(int fd)
 	return NULL;
 }
 
-PULC_EXPORT int pulc_fd_adopt(int *fd)
+PULC_EXPORT int pulc_fd_copy(int fd, int *home)
 {
-	int high = duplicate(*fd);
-	int *_Atomic *home;
+	int high = duplicate(fd);
+	int *_Atomic *slot;
 
-	(void)raw_close(*fd);
-	*fd = -1;
+	*home = -1;
 	if (high < 0)
 		return high == -EINVAL ? -EMFILE : high;
-	home = home_of(high);
-	if (!home) {
+	slot = home_of(high);
+	if (!slot) {
 		(void)raw_close(high);
 		return -EMFILE;
 	}
-	*fd = high;
-	atomic_store_explicit(home, fd, memory_order_release);
+	*home = high;
+	atomic_store_explicit(slot, home, memory_order_release);
 	return 0;
+}
+
+PULC_EXPORT int pulc_fd_adopt(int *fd)
+{
+	int given = *fd, e = pulc_fd_copy(given, fd);
+
+	(void)raw_close(given);
+	return e;
 }
 
 PULC_EXPORT void pulc_fd_rehome(int *from, int *to)

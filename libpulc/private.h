@@ -29,8 +29,9 @@ struct pulc_stream {
 	_Atomic int state;
 	_Atomic uint32_t n_refs;
 	uint32_t n_calls;
-	int fd;	 /* the descriptor that a call last used */
-	int pid; /* the process that attached it */
+	int fd;			 /* the descriptor that a call last used */
+	const int *_Atomic home; /* closed, but for calls under way: their descriptor */
+	int pid;		 /* the process that attached it */
 	enum pulc_role role;
 	uint64_t token;
 	uint64_t conn;
@@ -71,6 +72,14 @@ void stream_say_attached(struct pulc_stream *list);
 
 /* Is fd a descriptor of this stream's socket? The number may be another one's by now. */
 bool stream_owns(const struct pulc_stream *s, int fd);
+
+/* The descriptor for a call that was given fd, when it has waited: another thread may have closed that meanwhile. */
+static inline int stream_fd(const struct pulc_stream *s, int fd)
+{
+	const int *home = atomic_load_explicit(&s->home, memory_order_acquire);
+
+	return __builtin_expect(home != NULL, 0) ? *home : fd;
+}
 
 /* Counts the caller as inside the kernel. False: the stream is attached by now, go by tcp. */
 bool stream_native_begin(struct pulc_stream *s, int fd, _Atomic uint32_t *count);

@@ -107,6 +107,13 @@ bool stream_owns(const struct pulc_stream *s, int fd)
 	return raw_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0 && cookie == s->cookie;
 }
 
+PULC_EXPORT void pulc_stream_moved(pulc_stream *s, const int *home)
+{
+	if (home)
+		s->fd = *home;
+	atomic_store_explicit(&s->home, home, memory_order_release);
+}
+
 PULC_EXPORT bool pulc_any_stream(void)
 {
 	return first != NULL;

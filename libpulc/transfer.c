@@ -119,6 +119,7 @@ static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 			continue;
 		if (e < 0)
 			return done ? (ssize_t)done : e;
+		fd = stream_fd(s, fd);
 		n_rest = iov_rest(iov, n, done, rest, N_PIECES);
 		sent = push(s, fd, rest, n_rest, flags);
 		if (sent < 0 && sent != -EAGAIN) {
@@ -238,6 +239,7 @@ static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 		end = got > 0 && is_at_end(s, fd);
 		wait_for_more(s, fd, target, &w);
 		e = end ? 0 : stream_wait(s, fd, &w);
+		fd = stream_fd(s, fd);
 		if (e == -ERESTART && got <= 0)
 			continue;
 		got = pull(s, fd, iov, n, flags, true);
@@ -262,6 +264,7 @@ static ssize_t receive_rest(struct pulc_stream *s, int fd, const struct iovec *i
 
 	while (done < target) {
 		e = stream_wait(s, fd, &w);
+		fd = stream_fd(s, fd);
 		if (e == -ERESTART && !done)
 			continue;
 		if (e < 0)
@@ -292,6 +295,7 @@ static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 		if (dont_wait)
 			return -EAGAIN;
 		e = stream_wait(s, fd, &w);
+		fd = stream_fd(s, fd);
 		if (e == -ERESTART)
 			continue;
 		if (e < 0)

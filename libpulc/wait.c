@@ -129,7 +129,7 @@ static bool spin_for(struct pulc_stream *s, int fd, const struct wait *w, uint64
 		now = nsec_now();
 		if (now - looked >= NSEC_LOOK) {
 			looked = now;
-			if (w->way->kernel(s, fd, w))
+			if (w->way->kernel(s, stream_fd(s, fd), w))
 				return true;
 		}
 	}
@@ -149,18 +149,20 @@ static int sleep_for(struct pulc_stream *s, int fd, const struct wait *w, struct
 		     kernel_sigset signals)
 {
 	struct pollfd fds[2] = {
-		{ .fd = fd, .events = w->way->kernel_events(s, w) },
+		{ .events = w->way->kernel_events(s, w) },
 		{ .fd = set ? set->bell : -1, .events = POLLIN },
 	};
 	uint64_t limit = sleep_limit(s, set, w);
 	struct timespec ts = timespec_from_nsec(limit);
-	int n = sleep_on(fds, 2, limit == UINT64_MAX ? NULL : &ts, signals);
+	int n;
 
+	fds[0].fd = stream_fd(s, fd);
+	n = sleep_on(fds, 2, limit == UINT64_MAX ? NULL : &ts, signals);
 	/* Emptied before the next sleep: now somebody waits for us. */
 	if (set && n > 0 && fds[1].revents)
 		set->rung = true;
 	if (n > 0 && fds[0].revents)
-		w->way->kernel_said(s, fd, w);
+		w->way->kernel_said(s, stream_fd(s, fd), w);
 	return n < 0 ? n : 0;
 }
 

@@ -10,7 +10,7 @@ struct pre_set;
 /* f's last descriptor is about to be closed: its memberships and, of a set, its members end; f is retired. */
 void pre_epoll_closed(struct pre_file *f);
 /* One of f's descriptors, fd, is about to be closed; others remain. */
-void pre_members_moved(struct pre_file *f, int fd);
+void pre_members_moved(struct pre_file *f, int fd, int other);
 /* A send on f was cut short: room on it is news from now on. */
 void pre_members_full(struct pre_file *f);
 /* Makes the kernel's view of a set's readiness true from now on, for somebody who waits for the set itself. */

@@ -354,14 +354,14 @@ void pre_epoll_start(void)
 	pulc_stream_on_attached(attached, NULL);
 }
 
-/* One of several descriptors goes: what is registered under its number needs another to be asked by. */
-void pre_members_moved(struct pre_file *f, int fd)
+/* fd goes, `other` stays: what is registered under its number needs another to be asked by. */
+void pre_members_moved(struct pre_file *f, int fd, int other)
 {
 	pulc_stream *s = atomic_load(&f->stream);
 	struct pre_member *m;
 
 	if (f->set && f->set->epfd == fd)
-		f->set->epfd = pre_file_other_fd(f, fd);
+		f->set->epfd = other;
 	if (!f->members || pre_self()->n_locked)
 		return;
 	pre_lock(&f->lock);
@@ -370,7 +370,7 @@ void pre_members_moved(struct pre_file *f, int fd)
 		    s) /* it could not leave the kernel's set any more */
 			pulc_stream_keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
 		if (m->fd == fd)
-			m->fd = pre_file_other_fd(f, fd);
+			m->fd = other;
 	}
 	pre_file_unlock(f);
 }

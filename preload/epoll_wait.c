@@ -25,7 +25,8 @@
 
 struct wait {
 	struct pre_set *set;
-	int epfd;
+	struct pre_file *file;
+	int epfd; /* as the program said it */
 	struct epoll_event *events;
 	int max;
 	uint64_t deadline;
@@ -36,6 +37,12 @@ struct wait {
 	bool native; /* counted in set->n_native */
 	bool tagged; /* `inner` has something */
 };
+
+/* Another thread may have closed it meanwhile. */
+static int epfd_of(const struct wait *w)
+{
+	return __builtin_expect(atomic_load(&w->file->lingers), 0) ? w->file->home : w->epfd;
+}
 
 /* Takes tagged events out of the n that the kernel gave. */
 static int filter(struct wait *w, struct epoll_event *events, int n)
@@ -67,7 +74,8 @@ static void look_at_set(struct wait *w)
 	long n = 0;
 
 	if (w->n < w->max)
-		n = pre_raw(SYS_epoll_pwait, w->epfd, w->events + w->n, w->max - w->n, 0, NULL, 8);
+		n = pre_raw(SYS_epoll_pwait, epfd_of(w), w->events + w->n, w->max - w->n, 0, NULL,
+			    8);
 	if (n > 0)
 		w->n += filter(w, w->events + w->n, (int)n);
 	if (w->tagged && pre_set_inherited(w->set))
@@ -123,7 +131,7 @@ static bool look_at_kernel(void *arg)
 static int sleep_beside(struct wait *w, uint64_t nsec_most, const sigset_t *mask)
 {
 	struct pollfd fds[] = {
-		{ .fd = w->tagged ? -1 : w->epfd, .events = POLLIN },
+		{ .fd = w->tagged ? -1 : epfd_of(w), .events = POLLIN },
 		{ .fd = w->set->inner, .events = POLLIN },
 	};
 	struct timespec left;
@@ -151,7 +159,7 @@ static int sleep_on_set(struct wait *w, uint64_t nsec_most, const sigset_t *mask
 		msec = left.tv_sec >= INT_MAX / 1000
 			       ? INT_MAX
 			       : (int)(left.tv_sec * 1000 + (left.tv_nsec + 999999) / 1000000);
-	n = pre_sys(pre_real.epoll_pwait(w->epfd, w->events, w->max, msec, mask));
+	n = pre_sys(pre_real.epoll_pwait(epfd_of(w), w->events, w->max, msec, mask));
 	if (n < 0)
 		return (int)n;
 	w->n = filter(w, w->events, (int)n);
@@ -344,7 +352,9 @@ static bool begin(struct wait *w, struct pre_use *use, int fd, struct epoll_even
 	}
 	if (__builtin_expect(atomic_load_explicit(&pre_n_exposed, memory_order_relaxed) > 0, 0))
 		pre_sets_refresh(use->file->set);
-	*w = (struct wait){ .set = use->file->set, .epfd = fd, .events = events, .max = max };
+	*w = (struct wait){
+		.set = use->file->set, .file = use->file, .epfd = fd, .events = events, .max = max
+	};
 	return true;
 }
 

@@ -63,6 +63,8 @@ struct pre_file *pre_file_new(void)
 	atomic_store(&f->spawned, 0);
 	atomic_store(&f->waiting, false);
 	atomic_store(&f->ended, false);
+	atomic_store(&f->lingers, false);
+	f->home = -1;
 	atomic_store(&f->n_full, 0);
 	f->members = NULL;
 	f->next = f->next_later = NULL;
@@ -103,9 +105,9 @@ void pre_file_retire(struct pre_file *f)
 	pre_files_reclaim();
 }
 
-/* fd, still open, was one of f's descriptors. The stream may be upgraded while it closes, and whoever hears of that
+/* fd was one of f's descriptors, and still is if `open` (else it was closed behind our back). The stream may be upgraded while it closes, and whoever hears of that
  * sees a file without descriptors: only this use keeps it from being recycled under our hands. */
-static void drop(struct pre_file *f, int fd)
+static void drop(struct pre_file *f, int fd, bool open)
 {
 	struct pre_use use;
 	pulc_stream *s;
@@ -114,7 +116,11 @@ static void drop(struct pre_file *f, int fd)
 		return;
 	pre_use_known(&use, f);
 	if (atomic_fetch_sub(&f->n_fds, 1) > 1) {
-		pre_members_moved(f, fd);
+		pre_members_moved(f, fd, pre_file_other_fd(f, fd));
+		pre_use_end(&use);
+		return;
+	}
+	if (open && pre_linger(f, fd)) {
 		pre_use_end(&use);
 		return;
 	}
@@ -137,7 +143,7 @@ bool pre_file_install(int fd, struct pre_file *f)
 		(void)atomic_fetch_add(&f->n_fds, 1);
 	old = atomic_exchange(entry, f);
 	if (old) /* closed behind our back */
-		drop(old, fd);
+		drop(old, fd, false);
 	return true;
 }
 
@@ -149,7 +155,7 @@ void pre_file_forget(int fd)
 		return;
 	f = atomic_exchange(entry_of(fd), NULL);
 	if (f)
-		drop(f, fd);
+		drop(f, fd, true);
 }
 
 void pre_file_each(unsigned first, unsigned last, pre_visit *visit, void *arg)
@@ -243,6 +249,17 @@ void pre_files_forked(void)
 
 	for (uint32_t i = 0; (f = pre_pool_at(&files, i)) != NULL; i++)
 		pre_lock_reset(&f->lock);
+}
+
+/* A parent's other threads are not here, nor are their calls. */
+void pre_linger_forked(void)
+{
+	struct pre_file *f;
+
+	for (uint32_t i = 0; (f = pre_pool_at(&files, i)) != NULL; i++) {
+		if (atomic_load(&f->lingers))
+			pre_linger_end(f);
+	}
 }
 
 struct search {

@@ -28,6 +28,8 @@ struct pre_file {
 	_Atomic uint32_t n_full; /* sends that were cut short: only then is room news */
 	_Atomic bool ended;	 /* closed, and out of its epoll sets */
 	bool shared;		 /* another process may hold it, after a fork */
+	_Atomic bool lingers;	 /* closed, but for calls that are inside (linger.c) */
+	int home;		 /* the descriptor that these go on with */
 	bool kept;		 /* has options that only the kernel can serve */
 	bool stays;		 /* of exec: some descriptor of it stays open */
 	_Atomic int spawned;	 /* PRE_SPAWNED ...: named in a posix_spawn action */
@@ -153,10 +155,21 @@ static inline bool pre_use_file(struct pre_use *use, int fd)
 	return true;
 }
 
+/* f is being closed: calls of other threads that are inside go on with a descriptor of their own. False: there are none. */
+bool pre_linger(struct pre_file *f, int fd);
+/* A use of a file that lingers has ended: perhaps the last one. */
+void pre_linger_end(struct pre_file *f);
+/* In a forked child, where those calls are not. */
+void pre_linger_forked(void);
+
 static inline void pre_use_end(struct pre_use *use)
 {
+	struct pre_file *f = use->file;
+
 	atomic_store_explicit(&use->thread->using[use->slot], NULL, memory_order_release);
 	use->thread->n_using = use->slot;
+	if (__builtin_expect(atomic_load_explicit(&f->lingers, memory_order_relaxed), 0))
+		pre_linger_end(f);
 }
 
 /* The same for one that is still to be taken up (inherit.c); ends the use if that fails. */

@@ -54,6 +54,7 @@ static void forked_child(void)
 	pre_process_generation++;
 	pre_thread_forked();
 	pre_epoll_forked();
+	pre_linger_forked();
 	pre_file_each(0, UINT32_MAX, mark_shared, NULL);
 }
 

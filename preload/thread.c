@@ -8,6 +8,7 @@
  */
 #include <pthread.h>
 
+#include "file.h"
 #include "thread.h"
 
 struct pre_pool pre_threads = PRE_POOL(struct pre_thread);
@@ -41,11 +42,21 @@ struct pre_thread *pre_thread_new(void)
 	return t;
 }
 
+/* A thread that was cancelled has left its calls without an end. */
 static void end(void *arg)
 {
+	struct pre_file *used[PRE_N_USING];
+	struct pre_thread *t = arg;
+
+	for (int i = 0; i < PRE_N_USING; i++)
+		used[i] = atomic_load(&t->using[i]);
+	reset(t);
+	for (int i = 0; i < PRE_N_USING; i++) {
+		if (used[i] && atomic_load(&used[i]->lingers))
+			pre_linger_end(used[i]);
+	}
 	pre_thread_self = NULL;
-	reset(arg);
-	pre_pool_put(&pre_threads, arg);
+	pre_pool_put(&pre_threads, t);
 }
 
 int pre_thread_start(void)
@@ -53,17 +64,27 @@ int pre_thread_start(void)
 	return -pthread_key_create(&key, end);
 }
 
-bool pre_thread_uses(const struct pre_file *f)
+static bool uses(const struct pre_file *f, const struct pre_thread * not )
 {
 	struct pre_thread *t;
 
 	for (uint32_t i = 0; (t = pre_pool_at(&pre_threads, i)) != NULL; i++) {
-		for (int j = 0; j < PRE_N_USING; j++) {
+		for (int j = 0; t != not &&j < PRE_N_USING; j++) {
 			if (atomic_load(&t->using[j]) == f)
 				return true;
 		}
 	}
 	return false;
+}
+
+bool pre_thread_uses(const struct pre_file *f)
+{
+	return uses(f, NULL);
+}
+
+bool pre_thread_others_use(const struct pre_file *f)
+{
+	return uses(f, pre_self());
 }
 
 void pre_thread_forked(void)

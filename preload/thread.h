@@ -32,8 +32,9 @@ extern __thread struct pre_thread *pre_thread_self __attribute__((tls_model("ini
 struct pre_thread *pre_thread_new(void);
 /* In a forked child: the other threads do not exist here. */
 void pre_thread_forked(void);
-/* True if any thread is using f. */
+/* True if any thread is using f; any but the caller's. */
 bool pre_thread_uses(const struct pre_file *f);
+bool pre_thread_others_use(const struct pre_file *f);
 int pre_thread_start(void);
 
 static inline struct pre_thread *pre_self(void)

@@ -21,6 +21,9 @@ extern "C" {
  */
 int pulc_fd_adopt(int *fd);
 
+/* Puts a duplicate of fd, which stays open, into *home as pulc_fd_adopt does. Errors: as there, and *home is -1. */
+int pulc_fd_copy(int fd, int *home);
+
 /* The descriptor in *from lives in *to from now on; *from becomes -1. */
 void pulc_fd_rehome(int *from, int *to);
 

@@ -50,6 +50,10 @@ pulc_stream *pulc_stream_unref(pulc_stream *s);
  * does not drop the reference. */
 void pulc_stream_closing(pulc_stream *s, int fd);
 
+/* All descriptors of this process are closed or about to be, but calls of other threads are still under way, for which *home
+ * holds one more; NULL: none any more. pulc_stream_closing follows when they have ended. */
+void pulc_stream_moved(pulc_stream *s, const int *home);
+
 /* Why a stream is kept on the kernel; pulcctl shows it by the names of pulc-reasons(7). */
 enum pulc_reason {
 	PULC_REASON_SHARED = 16,      /* another process may hold the socket */

@@ -57,6 +57,7 @@ struct pulc_stream {
 	unsigned on_kernel;  /* directions that went back there */
 	bool tells_at_once; /* the next watch fires as soon as it stands, before anybody is armed */
 	int n_closings;
+	const int *home;
 	_Atomic int n_begun, n_held;
 	struct fake_watch watches[8];
 };
@@ -360,6 +361,11 @@ void pulc_stream_add_info(pulc_stream *s, void *info, size_t len)
 	(void)s;
 	(void)info;
 	(void)len;
+}
+
+void pulc_stream_moved(pulc_stream *s, const int *home)
+{
+	s->home = home;
 }
 
 int pulc_stream_take_error(pulc_stream *s)
