@@ -100,8 +100,8 @@ static void hold_back(struct pre_signals *signals)
 	uint64_t held = PULC_SIGNALS_HELD;
 
 	sigemptyset(&signals->old);
-	signals->blocked = pre_raw(SYS_rt_sigprocmask, SIG_BLOCK, &held, &signals->old, SIZE_MASK) ==
-			   0;
+	signals->blocked = pre_raw(SYS_rt_sigprocmask, SIG_BLOCK, &held, &signals->old,
+				   SIZE_MASK) == 0;
 }
 
 void pre_signals_restore(struct pre_signals *signals)

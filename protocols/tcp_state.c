@@ -24,8 +24,6 @@
 #include "tcp_count.h"
 #include "tcp_local.h"
 
-#define N_LOOKS_AT_ERROR 8
-
 static uint32_t own_local(const struct tcp *t)
 {
 	return atomic_load_explicit(&t->ring.own->local, memory_order_acquire);
@@ -175,16 +173,26 @@ static bool parts_are_enough(struct tcp *t, int fd)
 	       size >= atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
 }
 
-/* A reset that the kernel is just taking in shows its error before its end: then a few looks more. */
+/* A reset sets the error first, then the state, then what is shut down. */
+static bool is_half_reset(unsigned short kernel)
+{
+	return ((kernel & POLLERR) && !(kernel & POLLHUP)) ||
+	       ((kernel & POLLHUP) && !(kernel & POLLRDHUP));
+}
+
+/*
+ * The kernel's poll reads a socket's fields without its lock, so one who does not sleep may look into the midst of a
+ * reset. Whatever takes the lock waits for the end of it.
+ */
 static int look_at_socket(struct pollfd *p)
 {
 	struct timespec now = { 0, 0 };
-	int n, i = 0;
+	int queued, n = raw_ppoll(p, 1, &now);
 
-	do {
-		n = raw_ppoll(p, 1, &now);
-	} while (n > 0 && (p->revents & (POLLERR | POLLHUP)) == POLLERR && ++i < N_LOOKS_AT_ERROR);
-	return n;
+	if (LIKELY(n <= 0) || LIKELY(!is_half_reset((unsigned short)p->revents)))
+		return n;
+	(void)raw_ioctl(p->fd, SIOCINQ, &queued);
+	return raw_ppoll(p, 1, &now);
 }
 
 unsigned tcp_poll(struct tcp *t, int fd, unsigned events)

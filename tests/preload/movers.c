@@ -323,9 +323,7 @@ CASE(movers_cancelled_as_it_wakes, DUO)
 		say(p, "cancelled %u of %d", n, N);
 		SEND("go");
 	}
-	WITH_B {
-		RECV_FLAGS(2, MSG_WAITALL);
-	}
+	WITH_B { RECV_FLAGS(2, MSG_WAITALL); }
 }
 
 CASE(movers_cancelled_in_send, PROCESS)

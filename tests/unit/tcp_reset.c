@@ -1,0 +1,67 @@
+/*
+ * protocols/tcp_state.c: what a look at a connection says of a reset that comes at the same moment.
+ *
+ * The kernel takes a reset in field by field, and its poll reads them without a lock. One look in a thousand or so
+ * falls into the midst; the rounds here are few enough for a loaded machine, and none may show it.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "tcp_pair.h"
+
+#define N_ROUNDS 100
+
+static struct tcp_pair p;
+static pthread_barrier_t both;
+
+static void *resetter(void *arg)
+{
+	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+
+	(void)arg;
+	REQUIRE_INT(setsockopt(p.fd[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), ==, 0);
+	(void)pthread_barrier_wait(&both);
+	(void)close(p.fd[1]);
+	p.fd[1] = -1;
+	return NULL;
+}
+
+/* The first look that says anything, while the other end is being closed. */
+static unsigned first_look(unsigned events)
+{
+	unsigned ready;
+	pthread_t thread;
+
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	tcp_pair_watch(&p);
+	REQUIRE_INT(pthread_create(&thread, NULL, resetter, NULL), ==, 0);
+	(void)pthread_barrier_wait(&both);
+	while ((ready = tcp_poll(&p.tcp[0], p.fd[0], events)) == 0)
+		(void)sched_yield();
+	REQUIRE_INT(pthread_join(thread, NULL), ==, 0);
+	tcp_pair_deinit(&p);
+	return ready;
+}
+
+static void is_seen_whole_or_not_at_all(void)
+{
+	REQUIRE_INT(pthread_barrier_init(&both, NULL, 2), ==, 0);
+	for (int i = 0; i < N_ROUNDS; i++) {
+		CHECK_INT(first_look(POLLIN), ==, POLLIN | POLLERR | POLLHUP);
+		CHECK_INT(first_look(POLLRDHUP), ==, POLLRDHUP | POLLERR | POLLHUP);
+	}
+	(void)pthread_barrier_destroy(&both);
+}
+
+static const struct test tests[] = {
+	TEST(is_seen_whole_or_not_at_all),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
