@@ -111,7 +111,7 @@ SERVE(drain, psid_report_drain(client, msg->drain))
 SERVE(submit, psid_jobs_submit(client, msg->submit, fd))
 SERVE(keep, psid_jobs_keep(client, msg->keep))
 SERVE(task_report, psid_jobs_report(client, msg->task_report))
-SERVE(jobs, psid_jobs_list(client))
+SERVE(jobs, psid_jobs_list(client, msg->jobs))
 SERVE(tasks, psid_jobs_list_tasks(client, msg->tasks))
 SERVE(kill_job, psid_jobs_kill(client, msg->kill))
 

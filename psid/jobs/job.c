@@ -177,6 +177,8 @@ void psid_jobs_forget(struct psid_client *client)
 {
 	struct psid_map_node *node = NULL;
 
+	psid_survey_forget(client);
+	psid_kill_forget(client);
 	if (client->role != PULC__WIRE__ROLE__ROLE_KEEPER)
 		return;
 	while ((node = psid_map_next(&client->psid->jobs->by_id, node))) {
@@ -200,6 +202,13 @@ static void on_handle_closed(uv_handle_t *handle)
 	free(jobs);
 }
 
+static void close_handle(struct psid_jobs *jobs, uv_handle_t *handle)
+{
+	handle->data = jobs;
+	jobs->n_handles++;
+	uv_close(handle, on_handle_closed);
+}
+
 int psid_jobs_start(struct psid *psid)
 {
 	struct psid_jobs *jobs = calloc(1, sizeof(*jobs));
@@ -210,6 +219,9 @@ int psid_jobs_start(struct psid *psid)
 	jobs->psid = psid;
 	(void)snprintf(jobs->node, sizeof(jobs->node), "%s", psid_node_self(psid->cluster)->name);
 	psid_jobs_join(psid);
+	psid_lists_join(psid);
+	psid_surveys_start(psid);
+	psid_kills_start(psid);
 	psid_cgroups_start(psid);
 	jobs->number_fd = -EBADF;
 	return psid_orphans_start(psid);
@@ -227,9 +239,11 @@ void psid_jobs_close(struct psid *psid)
 	if (jobs->cgroup_root[0])
 		(void)rmdir(jobs->cgroup_root); /* stays if a job does */
 	psid_cluster_unwatch(&jobs->watch);
-	jobs->sigchld.data = jobs->sweep.data = jobs;
-	jobs->n_handles = 2;
-	uv_close((uv_handle_t *)&jobs->sigchld, on_handle_closed);
-	uv_close((uv_handle_t *)&jobs->sweep, on_handle_closed);
+	psid_surveys_close(psid);
+	psid_kills_close(psid);
+	close_handle(jobs, (uv_handle_t *)&jobs->sigchld);
+	close_handle(jobs, (uv_handle_t *)&jobs->sweep);
+	close_handle(jobs, (uv_handle_t *)&jobs->answers.timer);
+	close_handle(jobs, (uv_handle_t *)&jobs->kill_answers.timer);
 	psid->jobs = NULL;
 }

@@ -9,6 +9,7 @@
 #include "job.pb-c.h"
 #include "client.pb-c.h"
 #include "cluster.h"
+#include "deadline.h"
 #include "loop.h"
 #include "map.h"
 
@@ -16,6 +17,7 @@
 #define JOB_SIZE_NODE 64
 #define JOB_SIZE_PROGRAM 65
 #define JOB_N_TASKS_MAX 65536u
+#define JOB_MSEC_ANSWER 2000 /* of another node to a question */
 
 struct psid;
 struct psid_processors;
@@ -79,6 +81,17 @@ struct psid_jobs {
 	struct psid_cluster_watch watch;    /* launch.c */
 	struct psid_processors *processors; /* bind.c */
 
+	/* survey.c: questions that other nodes have not answered yet */
+	LIST_HEAD(, psid_survey) surveys;
+	struct psid_deadlines answers;
+	struct psid_cluster_watch survey_watch;
+	uint32_t last_survey;
+	/* end.c: the same of kills */
+	LIST_HEAD(, psid_kill) kills;
+	struct psid_deadlines kill_answers;
+	struct psid_cluster_watch kill_watch;
+	uint32_t last_kill;
+
 	/* cgroup.c */
 	char cgroup_root[512]; /* "": there is none */
 	uv_timer_t sweep;
@@ -135,8 +148,22 @@ void psid_job_launch(struct psid_job *job, const Pulc__Job__Start *start);
 void psid_job_tell_early(struct psid_job *job);
 void psid_jobs_join(struct psid *psid);
 
-/* list.c: a signal for its tasks, or (0) their end, through its keeper. */
+/* list.c: is this job meant by "17@n1", or by "17" on its own node? */
+bool psid_job_is_named(const struct psid_job *job, const char *name);
+/* The name of the node that a job was started from, out of its own. */
+const char *psid_job_origin(const char *id);
+void psid_lists_join(struct psid *psid);
+
+/* survey.c: lists of the whole cluster. */
+void psid_surveys_start(struct psid *psid);
+void psid_surveys_close(struct psid *psid);
+void psid_survey_forget(struct psid_client *client);
+
+/* end.c: a signal for its tasks, or (0) their end, through its keeper. */
 void psid_job_signal(const struct psid_job *job, uint32_t signal);
+void psid_kills_start(struct psid *psid);
+void psid_kills_close(struct psid *psid);
+void psid_kill_forget(struct psid_client *client);
 /* job.c: for tables and terminals: what is not printable becomes "?". */
 void psid_job_set_program(struct psid_job *job, const char *name);
 /* Tells the cluster how many tasks run here. */

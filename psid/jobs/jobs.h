@@ -11,14 +11,14 @@ struct psid_client;
 int psid_jobs_start(struct psid *psid);
 /* The loop ends; jobs go on without us. */
 void psid_jobs_close(struct psid *psid);
-/* A client is gone: perhaps it was a keeper's link. */
+/* A client is gone: perhaps it was a keeper's link, or waits for an answer. */
 void psid_jobs_forget(struct psid_client *client);
 
 /* Messages of clients; 0, or -EBADMSG. *fd is taken. */
 int psid_jobs_submit(struct psid_client *client, const Pulc__Wire__Submit *submit, int *fd);
 int psid_jobs_keep(struct psid_client *client, const Pulc__Wire__Keep *keep);
 int psid_jobs_report(struct psid_client *client, const Pulc__Wire__TaskReport *report);
-int psid_jobs_list(struct psid_client *client);
+int psid_jobs_list(struct psid_client *client, const Pulc__Wire__JobsRequest *request);
 int psid_jobs_list_tasks(struct psid_client *client, const Pulc__Wire__TasksRequest *request);
 int psid_jobs_kill(struct psid_client *client, const Pulc__Wire__KillRequest *request);
 

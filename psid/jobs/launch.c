@@ -415,19 +415,6 @@ static int on_not_launched(void *data, uint64_t from, uint64_t life, const Pulc_
 	return 0;
 }
 
-static int on_job_kill(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Message *msg)
-{
-	const Pulc__Peer__JobKill *m = msg->job_kill;
-	struct psid *psid = data;
-	struct psid_job *job = psid_job_find(psid, m->job);
-
-	(void)from;
-	(void)life;
-	if (job && (m->any || m->uid == job->user->uid))
-		psid_job_signal(job, m->signal);
-	return 0;
-}
-
 /* ---- nodes come and go --------------------------------------------------------------------- */
 
 /* A node that is dead or gone has taken its tasks with it: our head keepers hear it at once. */
@@ -451,7 +438,6 @@ void psid_jobs_join(struct psid *psid)
 {
 	psid_peer_on(psid->cluster, PULC__PEER__MESSAGE__BODY_LAUNCH, on_launch, psid);
 	psid_peer_on(psid->cluster, PULC__PEER__MESSAGE__BODY_NOT_LAUNCHED, on_not_launched, psid);
-	psid_peer_on(psid->cluster, PULC__PEER__MESSAGE__BODY_JOB_KILL, on_job_kill, psid);
 	psid->jobs->watch = (struct psid_cluster_watch){ .changed = on_changed, .data = psid };
 	psid_cluster_watch(psid->cluster, &psid->jobs->watch);
 }

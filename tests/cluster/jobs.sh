@@ -89,7 +89,7 @@ start() { # MARK ARGUMENTS...
 	: >"$mark.out"
 	PULC_TEST_MARK=$TMPDIR/$mark on 1 timeout 60 "$bin/pulcrun" "$@" >"$mark.out" 2>"$mark.err" &
 	runner=$!
-	await eval '[ "$(grep -c ready '"$mark"'.out)" -ge 6 ]'
+	await eval '[ "$(grep -c ready '"$mark"'.out)" -ge '"$2"' ]'
 }
 
 pulcrun_of() { # MARK
@@ -104,9 +104,16 @@ kill -KILL "$(pulcrun_of kill_run)"
 wait $runner 2>/dev/null
 gone death_of_pulcrun kill_run
 
-start ctl "${everywhere[@]}" "$TMPDIR/tree"
-job=$(on 2 "$bin/pulcctl" jobs --json | json 'j[0]["job"]')
-on 2 "$bin/pulcctl" kill "$job"
+start ctl -n 4 --oversubscribe --nodes n1:2,n2:2 --per-node 2 "$TMPDIR/tree"
+# Node 3 has no part of it, and sees and ends it all the same.
+await eval '[ "$(on 3 "$bin/pulcctl" jobs --no-headers | wc -l)" = 1 ] && [ "$(on 3 "$bin/pulcctl" tasks --no-headers | wc -l)" = 4 ]'
+job=$(on 3 "$bin/pulcctl" jobs --json | json 'j[0]["job"]')
+is jobs_of_all_nodes "n1 4 4 0" "$(on 3 "$bin/pulcctl" jobs --json | json '" ".join(str(j[0][k]) for k in ("node", "n_tasks", "n_running", "keeper"))')"
+is tasks_of_all_nodes "0 n1 1 n1 2 n2 3 n2" "$(on 3 "$bin/pulcctl" tasks "$job" --json | json '" ".join("%u %s" % (t["rank"], t["node"]) for t in j)')"
+is tasks_of_this_node "2 3 0" "$(on 2 "$bin/pulcctl" tasks --here --json | json '" ".join(str(t["rank"]) for t in j)') $(on 3 "$bin/pulcctl" tasks --here --no-headers | wc -l)"
+is kill_of_no_job "1 pulcctl: no such job" "$(on 3 "$bin/pulcctl" kill 77777@n1 2>err; echo "$? $(cat err)")"
+is kill_at_no_node "1 pulcctl: no such job, and no node of that name" "$(on 3 "$bin/pulcctl" kill 1@nowhere 2>err; echo "$? $(cat err)")"
+on 3 "$bin/pulcctl" kill "$job"
 wait $runner
 is kill_from_another_node 137 $?
 gone kill_from_another_node_leaves_nothing ctl

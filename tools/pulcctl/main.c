@@ -100,6 +100,27 @@ static int say_error(const struct ctl_psid *psid, int r)
 	}
 }
 
+/* Nodes whose part of the answer is missing. */
+static void say_silent(const struct ctl_replies *replies)
+{
+	for (size_t i = 0; i < replies->n; i++) {
+		const Pulc__Wire__ToClient *reply = replies->items[i];
+		char **names = NULL, text[80];
+		size_t n = 0;
+
+		if (reply->body_case == PULC__WIRE__TO_CLIENT__BODY_JOBS) {
+			names = reply->jobs->silent;
+			n = reply->jobs->n_silent;
+		} else if (reply->body_case == PULC__WIRE__TO_CLIENT__BODY_TASKS) {
+			names = reply->tasks->silent;
+			n = reply->tasks->n_silent;
+		}
+		for (size_t k = 0; k < n; k++)
+			fprintf(stderr, "pulcctl: node %s does not answer\n",
+				ctl_text_plain(names[k], text, sizeof(text)));
+	}
+}
+
 /* One picture: ask, show. */
 static int print_answer(FILE *out, void *arg)
 {
@@ -117,9 +138,11 @@ static int print_answer(FILE *out, void *arg)
 	r = ctl_psid_open(&psid);
 	if (r == 0)
 		r = ctl_ask_about(&psid, commands[options->command].question, options->job,
-				  options->signal, &replies);
+				  options->here, &replies);
 	if (r == 0)
 		r = commands[options->command].view(out, &replies, options, &room);
+	if (r == 0)
+		say_silent(&replies);
 	return r < 0 ? say_error(&psid, r) : EXIT_SUCCESS;
 }
 

@@ -28,8 +28,8 @@ static const char help[] =
 	"  status              psid itself: its counters and limits\n"
 	"  sockets             every connection it knows: path, reason, bytes, rings\n"
 	"  clients             every process attached to it\n"
-	"  jobs                every job that runs here or was started from here\n"
-	"  tasks [JOB]         every task on this node, or those of one job\n"
+	"  jobs                every job of the cluster\n"
+	"  tasks [JOB]         every task of the cluster, or those of one job\n"
 	"  kill JOB            end a job and everything it has started, on every node\n"
 	"  nodes [NODE]        every node of the cluster: state, load, memory, tasks\n"
 	"  drain [NODE]        let no new tasks begin there; undrain: let them again\n"
@@ -44,6 +44,7 @@ static const char help[] =
 	"  --pid PID           sockets, clients: only of this process\n"
 	"  --port PORT         sockets: only with this port at either end\n"
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
+	"  --here              jobs, tasks: only what is on this node\n"
 	"  --signal NAME       kill: send this signal to the tasks instead\n"
 	"  --help              this text\n"
 	"  --version           the version of pulcctl\n"
@@ -67,6 +68,7 @@ enum {
 	OPT_PID,
 	OPT_PORT,
 	OPT_PATH,
+	OPT_HERE,
 	OPT_SIGNAL,
 	OPT_HELP,
 	OPT_VERSION
@@ -79,6 +81,7 @@ static const struct option longs[] = {
 	{ "pid", required_argument, NULL, OPT_PID },
 	{ "port", required_argument, NULL, OPT_PORT },
 	{ "path", required_argument, NULL, OPT_PATH },
+	{ "here", no_argument, NULL, OPT_HERE },
 	{ "signal", required_argument, NULL, OPT_SIGNAL },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -163,6 +166,9 @@ static int take_option(int c, struct ctl_options *o)
 	case OPT_PATH:
 		o->path = optarg;
 		return MIN(choose("path", optarg, paths, ARRAY_SIZE(paths)), 0);
+	case OPT_HERE:
+		o->here = true;
+		return 0;
 	case OPT_SIGNAL:
 		return parse_signal(optarg, &o->signal);
 	case OPT_HELP:
@@ -205,6 +211,8 @@ static int check_fit(const struct ctl_options *o)
 		option = "path";
 	else if (o->usec_watch && !is_picture(o->command))
 		option = "watch";
+	else if (o->here && o->command != CTL_JOBS && o->command != CTL_TASKS)
+		option = "here";
 	else if (o->signal && o->command != CTL_KILL)
 		option = "signal";
 	if (!option)

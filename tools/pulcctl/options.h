@@ -24,6 +24,7 @@ struct ctl_options {
 	enum ctl_command command;
 	bool json;
 	bool no_headers;
+	bool here;	     /* jobs, tasks: of the node that is asked only */
 	uint64_t usec_watch; /* 0: show once */
 	unsigned pid;	     /* 0: all */
 	unsigned port;	     /* 0: all */

@@ -219,7 +219,7 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 
 	tasks.job = kill.job = drain.node = (char *)(name ? name : "");
 	kill.signal = number;
-	drain.drained = number != 0;
+	drain.drained = jobs.here = tasks.here = number != 0;
 	msg.body_case = body;
 	switch (body) {
 	case PULC__WIRE__FROM_CLIENT__BODY_STATUS:

@@ -34,8 +34,8 @@ const Pulc__Wire__Refuse *ctl_refusal(const struct ctl_psid *psid);
 /* Asks `body` (one of the requests without fields) and collects every reply. Returns as ctl_psid_open. */
 int ctl_ask(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, struct ctl_replies *ret);
 /*
- * The same about one job (NULL: all of them), number being a signal for it, or about one node (NULL: this
- * one), number being whether it is to be drained.
+ * The same about one job (NULL: all of them), number being a signal for it or whether only its tasks on this
+ * node count, or about one node (NULL: this one), number being whether it is to be drained.
  */
 int ctl_ask_about(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, const char *name,
 		  unsigned number, struct ctl_replies *ret);

@@ -16,7 +16,7 @@ static const struct ctl_column job_columns[] = {
 	{ .title = "USER", .shrinks = true },
 	{ .title = "PROGRAM", .shrinks = true },
 	{ .title = "TASKS", .right = true },
-	{ .title = "RUN HERE", .right = true },
+	{ .title = "RUN", .right = true },
 	{ .title = "KEEPER", .right = true },
 	{ .title = "SINCE", .right = true },
 };
@@ -52,7 +52,7 @@ static int add_job(struct ctl_table *table, const ProtobufCMessage *entry)
 	static_assert(ARRAY_SIZE(cells) == ARRAY_SIZE(job_columns), "a cell for each column");
 	(void)snprintf(tasks, sizeof(tasks), "%u", e->n_tasks);
 	(void)snprintf(running, sizeof(running), "%u", e->n_running);
-	(void)snprintf(keeper, sizeof(keeper), "%u", e->keeper);
+	(void)snprintf(keeper, sizeof(keeper), e->keeper ? "%u" : "-", e->keeper);
 	return ctl_table_add(table, cells);
 }
 

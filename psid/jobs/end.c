@@ -1,0 +1,243 @@
+/*
+ * Ending jobs, or sending them signals, from any node.
+ *
+ * A job is ended by its head keeper, which ends it on every node; a keeper that does not listen is
+ * ended with the job. So the node that a job was started from is told, and says what has come of
+ * it; its name is a part of the job's. Should that node be gone, what runs here is ended here.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "batch.h"
+#include "client.h"
+#include "job.h"
+#include "jobs.h"
+#include "macros.h"
+#include "peer.h"
+#include "psid.h"
+#include "user.h"
+
+/* A client that waits for what another node says. */
+struct psid_kill {
+	LIST_ENTRY(psid_kill) link;
+	struct psid_deadline deadline;
+	struct psid_client *client;
+	uint64_t node;
+	uint32_t number;
+};
+
+static void reply(struct psid_client *client, const char *error)
+{
+	Pulc__Wire__KillReply message = PULC__WIRE__KILL_REPLY__INIT;
+	PSID_MESSAGE(msg, KILL, kill) = &message;
+
+	message.error = (char *)error;
+	(void)psid_client_send(client, &msg, NULL, 0);
+}
+
+static void kill_free(struct psid_kill *kill)
+{
+	psid_deadline_clear(&kill->client->psid->jobs->kill_answers, &kill->deadline);
+	LIST_REMOVE(kill, link);
+	free(kill);
+}
+
+static void answer(struct psid_kill *kill, const char *error)
+{
+	reply(kill->client, error);
+	kill_free(kill);
+}
+
+void psid_kill_forget(struct psid_client *client)
+{
+	struct psid_kill *kill, *next;
+
+	for (kill = LIST_FIRST(&client->psid->jobs->kills); kill; kill = next) {
+		next = LIST_NEXT(kill, link);
+		if (kill->client == client)
+			kill_free(kill);
+	}
+}
+
+/* ---- here ---------------------------------------------------------------------------------- */
+
+void psid_job_signal(const struct psid_job *job, uint32_t signal)
+{
+	Pulc__Wire__KeeperKill keeper_kill = PULC__WIRE__KEEPER_KILL__INIT;
+	PSID_MESSAGE(msg, KEEPER_KILL, keeper_kill) = &keeper_kill;
+
+	keeper_kill.signal = signal;
+	if (!job->client || psid_client_send(job->client, &msg, NULL, 0) < 0)
+		(void)syscall(SYS_pidfd_send_signal, job->pidfd, signal ? (int)signal : SIGTERM,
+			      NULL, 0);
+}
+
+static struct psid_job *find_named(struct psid *psid, const char *name)
+{
+	struct psid_map_node *node = NULL;
+
+	while ((node = psid_map_next(&psid->jobs->by_id, node))) {
+		struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
+
+		if (psid_job_is_named(job, name))
+			return job;
+	}
+	return NULL;
+}
+
+static int on_job_kill(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Message *msg)
+{
+	const Pulc__Peer__JobKill *m = msg->job_kill;
+	struct psid *psid = data;
+	struct psid_job *job = psid_job_find(psid, m->job);
+	Pulc__Peer__JobKilled killed = PULC__PEER__JOB_KILLED__INIT;
+	Pulc__Peer__Message back = PULC__PEER__MESSAGE__INIT;
+
+	(void)life;
+	if (!job)
+		killed.error = (char *)"no such job";
+	else if (!m->any && m->uid != job->user->uid)
+		killed.error = (char *)"this job is another user's";
+	else
+		psid_job_signal(job, m->signal);
+	killed.number = m->number;
+	back.body_case = PULC__PEER__MESSAGE__BODY_JOB_KILLED;
+	back.job_killed = &killed;
+	if (m->number > 0)
+		(void)psid_peer_send(psid->cluster, from, &back);
+	return 0;
+}
+
+/* ---- elsewhere ----------------------------------------------------------------------------- */
+
+/* Has the node that the job was started from end it. Returns 0: it will be answered; negative errno. */
+static int tell_origin(struct psid_client *client, const char *id, uint32_t signal)
+{
+	struct psid_jobs *jobs = client->psid->jobs;
+	struct psid_cluster *cluster = client->psid->cluster;
+	const struct psid_node *node = psid_node_find_name(cluster, psid_job_origin(id));
+	Pulc__Peer__JobKill job_kill = PULC__PEER__JOB_KILL__INIT;
+	Pulc__Peer__Message msg = PULC__PEER__MESSAGE__INIT;
+	struct psid_kill *kill;
+	int r;
+
+	job_kill.job = (char *)id;
+	job_kill.signal = signal;
+	job_kill.uid = client->user->uid;
+	job_kill.any = client->user->uid == 0;
+	job_kill.number = ++jobs->last_kill;
+	msg.body_case = PULC__PEER__MESSAGE__BODY_JOB_KILL;
+	msg.job_kill = &job_kill;
+	if (!node)
+		return -ESRCH;
+	kill = calloc(1, sizeof(*kill));
+	if (!kill)
+		return -ENOMEM;
+	r = psid_peer_send(cluster, node->id, &msg);
+	if (r < 0) {
+		free(kill);
+		return r;
+	}
+	kill->client = client;
+	kill->node = node->id;
+	kill->number = job_kill.number;
+	LIST_INSERT_HEAD(&jobs->kills, kill, link);
+	psid_deadline_set(&jobs->kill_answers, &kill->deadline);
+	return 0;
+}
+
+static const char *why_not(int r)
+{
+	switch (r) {
+	case -ESRCH:
+		return "no such job, and no node of that name";
+	case -EHOSTUNREACH:
+		return "the node that it was started from is not there now";
+	default:
+		return strerror(-r);
+	}
+}
+
+int psid_jobs_kill(struct psid_client *client, const Pulc__Wire__KillRequest *request)
+{
+	const struct psid_job *job = find_named(client->psid, request->job);
+	int r;
+
+	if (request->signal >= NSIG || strlen(request->job) >= JOB_SIZE_ID)
+		return -EBADMSG;
+	if (!job && (!strchr(request->job, '@') ||
+		     strcmp(psid_job_origin(request->job), client->psid->jobs->node) == 0)) {
+		reply(client, "no such job on this node");
+		return 0;
+	}
+	if (job && !psid_may_see(client, job->user->uid)) {
+		reply(client, "this job is another user's");
+		return 0;
+	}
+	r = job && job->head ? -EHOSTUNREACH : tell_origin(client, request->job, request->signal);
+	if (r < 0 && job)
+		psid_job_signal(job, request->signal);
+	if (r < 0)
+		reply(client, job ? "" : why_not(r));
+	return 0;
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+static int on_killed(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Message *msg)
+{
+	struct psid *psid = data;
+	struct psid_kill *kill;
+
+	(void)life;
+	LIST_FOREACH(kill, &psid->jobs->kills, link)
+	if (kill->number == msg->job_killed->number && kill->node == from) {
+		answer(kill, msg->job_killed->error);
+		break;
+	}
+	return 0;
+}
+
+static void on_deadline(struct psid_deadline *deadline)
+{
+	answer(CONTAINER_OF(deadline, struct psid_kill, deadline),
+	       "the node that it was started from does not answer");
+}
+
+static void on_lost(void *data, uint64_t id)
+{
+	struct psid *psid = data;
+	struct psid_kill *kill, *next;
+
+	for (kill = LIST_FIRST(&psid->jobs->kills); kill; kill = next) {
+		next = LIST_NEXT(kill, link);
+		if (kill->node == id)
+			answer(kill, why_not(-EHOSTUNREACH));
+	}
+}
+
+void psid_kills_start(struct psid *psid)
+{
+	struct psid_jobs *jobs = psid->jobs;
+
+	LIST_INIT(&jobs->kills);
+	psid_deadlines_init(&jobs->kill_answers, &psid->loop, JOB_MSEC_ANSWER, on_deadline);
+	psid_peer_on(psid->cluster, PULC__PEER__MESSAGE__BODY_JOB_KILL, on_job_kill, psid);
+	psid_peer_on(psid->cluster, PULC__PEER__MESSAGE__BODY_JOB_KILLED, on_killed, psid);
+	jobs->kill_watch = (struct psid_cluster_watch){ .lost = on_lost, .data = psid };
+	psid_cluster_watch(psid->cluster, &jobs->kill_watch);
+}
+
+void psid_kills_close(struct psid *psid)
+{
+	struct psid_jobs *jobs = psid->jobs;
+
+	while (!LIST_EMPTY(&jobs->kills))
+		kill_free(LIST_FIRST(&jobs->kills));
+	psid_cluster_unwatch(&jobs->kill_watch);
+}
