@@ -233,3 +233,12 @@ void count_signal(int signal, int flags)
 	n_signals = 0;
 	sigaction(signal, &action, NULL);
 }
+
+void leave_to_other(int signal)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, signal);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}

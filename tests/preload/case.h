@@ -183,6 +183,8 @@ extern char *volatile bad_address;
 /* Signal handler that only counts, installed without SA_RESTART unless flags say so. */
 extern volatile sig_atomic_t n_signals;
 void count_signal(int signal, int flags);
+/* Blocks it in this thread: of two that are one process the other one gets it. */
+void leave_to_other(int signal);
 pid_t actor_tid(const struct play *p, int side);
 pid_t actor_pid(const struct play *p, int side);
 
