@@ -181,16 +181,19 @@ static uint32_t news(const struct pre_member *m, uint32_t ready, const struct pr
 	return 0;
 }
 
-/* By memory alone. *ret_moved: a direction has changed sides, look() must tell. */
+/* By memory alone. *ret_part: that is not all, look() must tell: a direction has changed sides, or the kernel knew more when
+ * it was asked last, as of room where we do not send through the ring yet. */
 static uint32_t news_by_memory(const struct pre_member *m, struct pre_marks *ret_marks,
-			       bool *ret_moved)
+			       bool *ret_part)
 {
 	unsigned seen;
+	uint32_t found;
 
 	*ret_marks = marks_of(m);
 	seen = pulc_stream_ready(m->stream, m->fd, wanted(m->events));
-	*ret_moved = (seen & SIDES) != m->sides;
-	return news(m, answer(seen, m->events), ret_marks);
+	found = news(m, answer(seen, m->events), ret_marks);
+	*ret_part = (seen & SIDES) != m->sides || (found && m->ask_kernel);
+	return found;
 }
 
 static uint32_t exact_news(struct pre_member *m, struct pre_marks *ret_marks)
@@ -202,9 +205,9 @@ static uint32_t exact_news(struct pre_member *m, struct pre_marks *ret_marks)
 bool pre_member_awake(struct pre_member *m)
 {
 	struct pre_marks marks;
-	bool moved;
+	bool part;
 
-	return news_by_memory(m, &marks, &moved) != 0 || moved;
+	return news_by_memory(m, &marks, &part) != 0 || part;
 }
 
 /* m is reported: its next state. */
@@ -316,17 +319,17 @@ static int collect_hot(struct pre_set *set, const struct pre_answer *to)
 	struct pre_member *m;
 	uint32_t ready;
 	unsigned i = 0;
-	bool moved;
+	bool part;
 	int n = 0;
 
 	while (i < set->n_hot) {
 		m = set->hot[i];
-		moved = false;
-		ready = m->answer != to->number ? news_by_memory(m, &marks, &moved) : 0;
-		if (ready && !moved && n < to->max) {
+		part = false;
+		ready = m->answer != to->number ? news_by_memory(m, &marks, &part) : 0;
+		if (ready && !part && n < to->max) {
 			to->events[n++] = (struct epoll_event){ .events = ready, .data = m->data };
 			reported(m, ready, &marks, to);
-		} else if (ready || moved) {
+		} else if (ready || part) {
 			pre_ready_list(m);
 		}
 		i += m->hot; /* a one-shot member has left its place to another */

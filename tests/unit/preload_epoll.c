@@ -95,6 +95,27 @@ static void edge_for_room_where_the_ring_has_ended(void)
 	end(&b);
 }
 
+/* An edge of data tells the whole state, also of a direction that has not left the kernel. */
+static void edge_tells_what_only_the_kernel_knows(void)
+{
+	struct bed b;
+	char c;
+
+	begin(&b, EPOLLIN | EPOLLOUT | EPOLLET);
+	atomic_store(&b.s->exact, POLLOUT);
+	b.s->on_kernel = POLLOUT;
+	(void)wait_now(&b);
+	CHECK_INT(wait_now(&b), ==, 0);
+	for (int i = 0; i < 3; i++) {
+		fake_arrive(b.s, 1);
+		REQUIRE_INT(wait_now(&b), ==, 1);
+		CHECK_INT(b.events[0].events, ==, EPOLLIN | EPOLLOUT);
+		CHECK_INT(wait_now(&b), ==, 0);
+		CHECK_INT(recv(b.fds[0], &c, 1, 0), ==, 1);
+	}
+	end(&b);
+}
+
 static void one_shot_is_disarmed_until_modified(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = 7 };
@@ -389,6 +410,7 @@ static const struct test tests[] = {
 	TEST(edge_for_room_only_after_a_short_send),
 	TEST(edge_for_room_outlives_an_answer_for_data),
 	TEST(edge_for_room_where_the_ring_has_ended),
+	TEST(edge_tells_what_only_the_kernel_knows),
 	TEST(one_shot_is_disarmed_until_modified),
 	TEST(one_shot_stays_disarmed_over_the_upgrade),
 	TEST(modified_edge_asks_again),
