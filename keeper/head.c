@@ -119,15 +119,16 @@ void keeper_head_end(struct keeper *k)
 	keeper_kill(k);
 }
 
-void keeper_head_signal(struct keeper *k, int number)
+void keeper_head_signal(struct keeper *k, int number, uint32_t only)
 {
 	Pulc__Job__Signal signal = PULC__JOB__SIGNAL__INIT;
 	JOB_MESSAGE(msg, SIGNAL, signal) = &signal;
 
 	signal.number = number;
+	signal.only = only;
 	if (k->is_head)
 		put_message_all(k, &msg);
-	keeper_signal(k, number);
+	keeper_signal(k, number, only);
 }
 
 void keeper_head_abandon(struct keeper *k)

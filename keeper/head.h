@@ -19,7 +19,7 @@ void keeper_head_abandon(struct keeper *k);
 /* The whole job is to end, on every node. Only the head may say so. */
 void keeper_head_end(struct keeper *k);
 /* A signal for every task of the job. */
-void keeper_head_signal(struct keeper *k, int number);
+void keeper_head_signal(struct keeper *k, int number, uint32_t only);
 /* This node has no task, process or byte left. */
 void keeper_head_done(struct keeper *k);
 

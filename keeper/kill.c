@@ -71,9 +71,10 @@ static void signal_task(const struct task *task, int number)
 		(void)syscall(SYS_pidfd_send_signal, task->pidfd, number, NULL, 0);
 }
 
-void keeper_signal(struct keeper *k, int number)
+void keeper_signal(struct keeper *k, int number, uint32_t only)
 {
 	for (uint32_t i = 0; i < k->n_tasks; i++)
-		if (k->tasks && k->tasks[i].state == TASK_RUNS)
+		if (k->tasks && k->tasks[i].state == TASK_RUNS &&
+		    (only == 0 || k->tasks[i].rank == only - 1))
 			signal_task(&k->tasks[i], number);
 }

@@ -205,7 +205,8 @@ static void take(struct psid_link *link, const Pulc__Wire__ToClient *msg)
 		break;
 	case PULC__WIRE__TO_CLIENT__BODY_KEEPER_KILL:
 		if (msg->keeper_kill->signal)
-			keeper_head_signal(k, (int)msg->keeper_kill->signal);
+			keeper_head_signal(k, (int)msg->keeper_kill->signal,
+					   msg->keeper_kill->only);
 		else
 			keeper_head_end(k);
 		break;

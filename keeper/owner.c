@@ -42,7 +42,7 @@ static void take_message(struct keeper *k, Pulc__Job__Message *msg)
 {
 	switch (msg->body_case) {
 	case PULC__JOB__MESSAGE__BODY_SIGNAL:
-		keeper_signal(k, msg->signal->number);
+		keeper_signal(k, msg->signal->number, msg->signal->only);
 		break;
 	case PULC__JOB__MESSAGE__BODY_KILL:
 		k->ending = true;

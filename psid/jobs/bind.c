@@ -1,71 +1,18 @@
 /*
  * Binding tasks to processors.
  *
- * hwloc puts the processors of the machine in the order of its topology: neighbours in that order share
- * cores, then caches, then memory. A task gets as many neighbours as it asked for, first of those that no
- * bound task has, then of those that the fewest have. The topology is read when the first job wants to
- * be bound, and kept.
+ * The processors of the machine are in the order of its topology (processors.c), read when the first job
+ * wants to be bound. A task gets as many neighbours as it asked for, first of those that no bound task has,
+ * then of those that the fewest have.
  */
 #include <errno.h>
-#include <hwloc.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "cleanup.h"
 #include "job.h"
 #include "macros.h"
+#include "processors.h"
 #include "psid.h"
-
-struct psid_processors {
-	uint32_t *cpus; /* their numbers, in order */
-	uint32_t n;
-};
-
-static int read_order(hwloc_topology_t topology, struct psid_processors *processors)
-{
-	int n = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
-	cpu_set_t ours;
-
-	if (n <= 0 || sched_getaffinity(0, sizeof(ours), &ours) < 0)
-		return -ENOENT;
-	processors->cpus = calloc((size_t)n, sizeof(*processors->cpus));
-	if (!processors->cpus)
-		return -ENOMEM;
-	for (int i = 0; i < n; i++) {
-		hwloc_obj_t pu = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PU, (unsigned)i);
-
-		if (pu && pu->os_index < CPU_SETSIZE && CPU_ISSET(pu->os_index, &ours))
-			processors->cpus[processors->n++] = pu->os_index;
-	}
-	return processors->n > 0 ? 0 : -ENOENT;
-}
-
-static int read_processors(struct psid_jobs *jobs)
-{
-	struct psid_processors *processors;
-	hwloc_topology_t topology;
-	int r = -ENOMEM;
-
-	if (jobs->processors)
-		return 0;
-	processors = calloc(1, sizeof(*processors));
-	if (processors && hwloc_topology_init(&topology) == 0) {
-		r = hwloc_topology_load(topology) == 0 ? read_order(topology, processors) : -EIO;
-		hwloc_topology_destroy(topology);
-	}
-	if (r == 0)
-		jobs->processors = processors;
-	else
-		psid_processors_free(processors);
-	return r;
-}
-
-void psid_processors_free(struct psid_processors *processors)
-{
-	if (processors)
-		free(processors->cpus);
-	free(processors);
-}
 
 /* How many bound tasks each processor has. */
 static void count_use(struct psid *psid, uint32_t *use)
@@ -131,7 +78,7 @@ int psid_job_bind(struct psid_job *job, Pulc__Job__Start *start)
 
 	if (job->n_cpus == 0 || job->n_tasks == 0)
 		return 0;
-	r = read_processors(jobs);
+	r = jobs->processors ? 0 : psid_processors_read(&jobs->processors);
 	if (r < 0)
 		return r;
 	n = MIN(job->n_cpus, jobs->processors->n);

@@ -1,8 +1,8 @@
 /*
  * Ending jobs, or sending them signals, from any node.
  *
- * A job is ended by its head keeper, which ends it on every node; a keeper that does not listen is
- * ended with the job. So the node that a job was started from is told, and says what has come of
+ * A job is ended by its head keeper, which ends it on every node; a keeper that does not listen, or has not called
+ * when its end is asked for again, is ended with the job. So the node that a job was started from is told, and says what has come of
  * it; its name is a part of the job's. Should that node be gone, what runs here is ended here.
  */
 #include <errno.h>
@@ -66,15 +66,39 @@ void psid_kill_forget(struct psid_client *client)
 
 /* ---- here ---------------------------------------------------------------------------------- */
 
-void psid_job_signal(const struct psid_job *job, uint32_t signal)
+static int tell_keeper(const struct psid_job *job, uint32_t signal, uint32_t only)
 {
 	Pulc__Wire__KeeperKill keeper_kill = PULC__WIRE__KEEPER_KILL__INIT;
 	PSID_MESSAGE(msg, KEEPER_KILL, keeper_kill) = &keeper_kill;
 
 	keeper_kill.signal = signal;
-	if (!job->client || psid_client_send(job->client, &msg, NULL, 0) < 0)
-		(void)syscall(SYS_pidfd_send_signal, job->pidfd, signal ? (int)signal : SIGTERM,
-			      NULL, 0);
+	keeper_kill.only = only;
+	return psid_client_send(job->client, &msg, NULL, 0);
+}
+
+void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only)
+{
+	bool is_end = signal == 0;
+
+	if (job->client && (tell_keeper(job, signal, only) == 0 || !is_end))
+		return;
+	if (!job->client &&
+	    !(is_end && job->end_waits)) { /* it has just been started, or we have */
+		job->end_waits |= is_end;
+		job->signal_waits = signal;
+		job->only_waits = only;
+		return;
+	}
+	(void)syscall(SYS_pidfd_send_signal, job->pidfd, SIGTERM, NULL, 0);
+}
+
+void psid_job_tell_signals(struct psid_job *job)
+{
+	if (job->end_waits)
+		psid_job_signal(job, 0, 0);
+	else if (job->signal_waits)
+		psid_job_signal(job, job->signal_waits, job->only_waits);
+	job->signal_waits = 0;
 }
 
 static struct psid_job *find_named(struct psid *psid, const char *name)
@@ -104,7 +128,7 @@ static int on_job_kill(void *data, uint64_t from, uint64_t life, const Pulc__Pee
 	else if (!m->any && m->uid != job->user->uid)
 		killed.error = (char *)"this job is another user's";
 	else
-		psid_job_signal(job, m->signal);
+		psid_job_signal(job, m->signal, m->only);
 	killed.number = m->number;
 	back.body_case = PULC__PEER__MESSAGE__BODY_JOB_KILLED;
 	back.job_killed = &killed;
@@ -115,9 +139,38 @@ static int on_job_kill(void *data, uint64_t from, uint64_t life, const Pulc__Pee
 
 /* ---- elsewhere ----------------------------------------------------------------------------- */
 
-/* Has the node that the job was started from end it. Returns 0: it will be answered; negative errno. */
-static int tell_origin(struct psid_client *client, const char *id, uint32_t signal)
+/* What is to be killed. */
+struct victim {
+	char job[JOB_SIZE_ID]; /* "17@n1", or "17" */
+	uint32_t signal, only;
+};
+
+/* "17.3@n1" is rank 3 of "17@n1"; its end is a signal, for the job goes on, or says itself that it does not. */
+static bool parse(const Pulc__Wire__KillRequest *request, struct victim *victim)
 {
+	const char *name = request->job, *at = strchrnul(name, '@');
+	const char *dot = memchr(name, '.', (size_t)(at - name));
+	char *end;
+	int n;
+
+	n = snprintf(victim->job, sizeof(victim->job), "%.*s%s", (int)((dot ? dot : at) - name),
+		     name, at);
+	if (n < 0 || n >= (int)sizeof(victim->job))
+		return false;
+	victim->signal = request->signal;
+	if (!dot)
+		return true;
+	if (victim->signal == 0)
+		victim->signal = SIGKILL;
+	victim->only = (uint32_t)strtoul(dot + 1, &end, 10) + 1;
+	return end == at && end > dot + 1 && victim->only > 0;
+}
+
+/* Has the node that the job was started from end it. Returns 0: it will be answered; negative errno. */
+static int tell_origin(struct psid_client *client, const struct psid_job *job,
+		       const struct victim *victim)
+{
+	const char *id = job ? job->id : victim->job;
 	struct psid_jobs *jobs = client->psid->jobs;
 	struct psid_cluster *cluster = client->psid->cluster;
 	const struct psid_node *node = psid_node_find_name(cluster, psid_job_origin(id));
@@ -127,7 +180,8 @@ static int tell_origin(struct psid_client *client, const char *id, uint32_t sign
 	int r;
 
 	job_kill.job = (char *)id;
-	job_kill.signal = signal;
+	job_kill.signal = victim->signal;
+	job_kill.only = victim->only;
 	job_kill.uid = client->user->uid;
 	job_kill.any = client->user->uid == 0;
 	job_kill.number = ++jobs->last_kill;
@@ -163,27 +217,38 @@ static const char *why_not(int r)
 	}
 }
 
-int psid_jobs_kill(struct psid_client *client, const Pulc__Wire__KillRequest *request)
+/* Returns why not; NULL: it is done, or will be answered. */
+static const char *end(struct psid_client *client, const struct victim *victim)
 {
-	const struct psid_job *job = find_named(client->psid, request->job);
+	struct psid_job *job = find_named(client->psid, victim->job);
+	const char *at = strchr(victim->job, '@');
 	int r;
 
-	if (request->signal >= NSIG || strlen(request->job) >= JOB_SIZE_ID)
+	if (!job && (!at || strcmp(at + 1, client->psid->jobs->node) == 0))
+		return "no such job on this node";
+	if (job && !psid_may_see(client, job->user->uid))
+		return "this job is another user's";
+	if (!job || !job->head) {
+		r = tell_origin(client, job, victim);
+		if (r == 0)
+			return NULL;
+		if (!job)
+			return why_not(r);
+	}
+	psid_job_signal(job, victim->signal, victim->only);
+	return "";
+}
+
+int psid_jobs_kill(struct psid_client *client, const Pulc__Wire__KillRequest *request)
+{
+	struct victim victim = { 0 };
+	const char *why;
+
+	if (request->signal >= NSIG)
 		return -EBADMSG;
-	if (!job && (!strchr(request->job, '@') ||
-		     strcmp(psid_job_origin(request->job), client->psid->jobs->node) == 0)) {
-		reply(client, "no such job on this node");
-		return 0;
-	}
-	if (job && !psid_may_see(client, job->user->uid)) {
-		reply(client, "this job is another user's");
-		return 0;
-	}
-	r = job && job->head ? -EHOSTUNREACH : tell_origin(client, request->job, request->signal);
-	if (r < 0 && job)
-		psid_job_signal(job, request->signal);
-	if (r < 0)
-		reply(client, job ? "" : why_not(r));
+	why = parse(request, &victim) ? end(client, &victim) : "no job or task has such a name";
+	if (why)
+		reply(client, why);
 	return 0;
 }
 

@@ -22,6 +22,7 @@
 #include "lifecycle.h"
 #include "macros.h"
 #include "paths.h"
+#include "processors.h"
 #include "psid.h"
 #include "user.h"
 

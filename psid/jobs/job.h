@@ -63,6 +63,8 @@ struct psid_job {
 	bool is_child, has_poll, released;
 	uv_poll_t poll;
 	struct psid_client *client; /* the keeper's; NULL: not there, or not yet */
+	bool end_waits;		    /* end.c: to be told to the keeper when it calls */
+	uint32_t signal_waits, only_waits;
 	bool has_cgroup;
 	uint32_t *
 		cpus; /* bind.c: what its tasks are bound to, positions in the order of processors */
@@ -131,7 +133,6 @@ void psid_identity_free(Pulc__Job__Identity *identity);
  */
 int psid_job_bind(struct psid_job *job, Pulc__Job__Start *start);
 void psid_bindings_free(Pulc__Job__Start *start);
-void psid_processors_free(struct psid_processors *processors);
 
 /* spawn.c: starts the keeper of a job. The descriptors stay the caller's. Returns 0, negative errno. */
 int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, int listen_fd);
@@ -159,8 +160,13 @@ void psid_surveys_start(struct psid *psid);
 void psid_surveys_close(struct psid *psid);
 void psid_survey_forget(struct psid_client *client);
 
-/* end.c: a signal for its tasks, or (0) their end, through its keeper. */
-void psid_job_signal(const struct psid_job *job, uint32_t signal);
+/*
+ * end.c: a signal for its tasks, or (0) their end, through its keeper. only: one more than the rank that it is
+ * for; 0: all of them.
+ */
+void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only);
+/* Its keeper is there: it hears what was sent before. */
+void psid_job_tell_signals(struct psid_job *job);
 void psid_kills_start(struct psid *psid);
 void psid_kills_close(struct psid *psid);
 void psid_kill_forget(struct psid_client *client);

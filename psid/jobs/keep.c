@@ -78,6 +78,7 @@ int psid_jobs_keep(struct psid_client *client, const Pulc__Wire__Keep *keep)
 	free(job->tasks);
 	job->tasks = calloc(job->n_tasks + 1, sizeof(*job->tasks));
 	psid_job_tell_early(job);
+	psid_job_tell_signals(job);
 	psid_jobs_count(client->psid);
 	return 0;
 }
