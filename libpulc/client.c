@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 
 #include <pulc/fds.h>
+#include <pulc/process.h>
 
 #include "board.h"
 #include "clock.h"
@@ -58,6 +59,7 @@ static struct {
 	uint32_t hint_after;
 	bool hint_after_fixed; /* by the environment */
 	bool refused;
+	bool confined; /* the channel stays open, so that psid takes us for alive, and is never used again */
 	bool read_environment;
 	bool remembered; /* where psids are found */
 	bool forked;	 /* since the last attachment: connections are inherited */
@@ -108,6 +110,16 @@ int client_pid(void)
 	return self.pid;
 }
 
+PULC_EXPORT void pulc_process_confined(void)
+{
+	self.confined = true;
+}
+
+bool client_is_confined(void)
+{
+	return self.confined;
+}
+
 uint32_t client_parent(void)
 {
 	return self.parent;
@@ -153,7 +165,7 @@ int client_send(const Pulc__Wire__FromClient *msg, const int *fds, size_t n_fds)
 {
 	int e;
 
-	if (self.fd < 0)
+	if (self.fd < 0 || self.confined)
 		return -ENOTCONN;
 	e = wire_send_from_client(self.fd, msg, fds, n_fds);
 	if (e == -EPIPE || e == -ECONNRESET || e == -ENOTCONN) {
@@ -212,10 +224,10 @@ int client_attach(void)
 	int e;
 
 	read_environment();
+	if (self.confined || (self.refused && self.fd < 0))
+		return -EPERM;
 	if (self.fd >= 0)
 		return 0;
-	if (self.refused)
-		return -EPERM;
 	if (nsec_now() < self.nsec_retry)
 		return -EAGAIN;
 	self.nsec_retry = nsec_now() + NSEC_RETRY;
@@ -288,7 +300,7 @@ void client_look(void)
 {
 	struct received r;
 
-	while (self.fd >= 0) {
+	while (self.fd >= 0 && !self.confined) {
 		int e = receive_message(self.fd, &r);
 
 		if (e == -EAGAIN)

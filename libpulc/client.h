@@ -33,6 +33,8 @@ int client_channel(void);
 bool client_is_itself(void);
 /* The process whose memory this is: another one than the caller's in a child that borrows it (vfork). */
 int client_pid(void);
+/* This process makes no system call for our sake any more. */
+bool client_is_confined(void);
 
 /* Our number, 0 before Welcome; the mapped boards. */
 uint32_t client_id(void);

@@ -35,7 +35,7 @@ static bool locked;
 
 static void before(void)
 {
-	locked = client_lock();
+	locked = !client_is_confined() && client_lock();
 	if (!locked)
 		return;
 	shm_forks++;
@@ -58,6 +58,8 @@ static void prepare(void)
 
 static void in_child(void)
 {
+	if (client_is_confined())
+		return;
 	shm_self_forget();
 	/* Now: a sandbox may come before the first lock, and forbid what this asks the kernel. */
 	shm_self_init();

@@ -104,7 +104,7 @@ static void pay(struct pulc_stream *s)
 
 PULC_EXPORT void pulc_process_ends(void)
 {
-	if (raw_getpid() != client_pid() || !client_lock())
+	if (client_is_confined() || raw_getpid() != client_pid() || !client_lock())
 		return;
 	stream_list_each(pay);
 	stream_list_each(leave);

@@ -130,6 +130,11 @@ PULC_EXPORT bool pulc_stream_attached(const pulc_stream *s)
 	return atomic_load_explicit(&s->state, memory_order_acquire) == STREAM_ATTACHED;
 }
 
+PULC_EXPORT bool pulc_stream_is_kernels(const pulc_stream *s)
+{
+	return s->handler->is_datagram || !pulc_stream_attached(s) || tcp_has_left(&s->tcp);
+}
+
 static void stream_closing(pulc_stream *s, int fd)
 {
 	if (!pulc_stream_attached(s) && (atomic_load(&s->state) != STREAM_NEVER || s->told))
@@ -308,6 +313,7 @@ static int stream_inq(pulc_stream *s, int fd, int *ret_size)
 
 	if (!pulc_stream_attached(s))
 		return raw_ioctl(fd, FIONREAD, ret_size);
+	(void)tcp_return(&s->tcp, fd);
 	e = tcp_inq(&s->tcp, fd, &size);
 	if (e == 0)
 		*ret_size = clamp_size(size);

@@ -205,6 +205,11 @@ struct pre_file *pre_file_own(int fd)
 	return f;
 }
 
+bool pre_file_untrack(int fd, struct pre_file *f)
+{
+	return atomic_compare_exchange_strong(entry_of(fd), &f, NULL);
+}
+
 bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f)
 {
 	(void)atomic_fetch_add(&f->n_fds, 1);

@@ -87,6 +87,8 @@ void pre_file_forget(int fd);
 void pre_file_forget_range(unsigned first, unsigned last);
 /* Replaces a stand-in at fd by a record of its own. NULL: no memory, or fd holds none any more. */
 struct pre_file *pre_file_own(int fd);
+/* fd is the kernel's alone from now on; f is not closed. False: fd was not f's any more. */
+bool pre_file_untrack(int fd, struct pre_file *f);
 /* Puts f in the place of a stand-in. False: it was not there any more. */
 bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f);
 /* `to` is a duplicate of `from`. */

@@ -50,6 +50,8 @@ static void forked_parent(void)
 
 static void forked_child(void)
 {
+	if (pre_confined)
+		return;
 	atomic_store(owner, (int)pre_raw(SYS_getpid));
 	pre_process_generation++;
 	pre_thread_forked();

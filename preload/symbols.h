@@ -75,6 +75,12 @@ extern struct pre_real pre_real;
 /* False in a program that asked for PULC_DISABLE=1: nothing is ever tracked. */
 extern bool pre_enabled;
 
+/* The program is behind a seccomp filter, or about to be: the shim does nothing any more (confine.c). */
+extern bool pre_confined;
+void pre_confine(void);
+/* syscall(SYS_seccomp, operation, flags, filter) is about to be made. */
+void pre_seccomp(unsigned operation, const void *filter);
+
 /* Looks libc's functions up, once. False while this very thread is in the middle of doing so. */
 bool pre_start(void);
 

@@ -58,6 +58,9 @@ static long pselect6(const long *a)
 static bool route_odd(long number, const long *a, long *ret_answer)
 {
 	switch (number) {
+	case SYS_seccomp:
+		pre_seccomp((unsigned)a[0], (const void *)a[2]);
+		return false;
 	case SYS_preadv2:
 		*ret_answer = pre_preadv2((int)a[0], (void *)a[1], (int)a[2], a[3], (int)a[5]);
 		return true;

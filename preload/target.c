@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #include "raw.h"
+#include "symbols.h"
 
 #define SIZE_HEAD 4096
 #define N_SCRIPTS 4
@@ -191,7 +192,7 @@ static enum pre_target judge_at(int dir, const char *name, char path[SIZE_HEAD])
 enum pre_target pre_target(int dir, const char *path, char *const env[])
 {
 	char next[SIZE_HEAD] = "", name[SIZE_HEAD];
-	enum pre_target target = judge_at(dir, path, next);
+	enum pre_target target = pre_enabled ? judge_at(dir, path, next) : PRE_TARGET_NONE;
 
 	for (unsigned i = 0; target == PRE_TARGET_OURS && next[0]; i++) {
 		strcpy(name, next);
@@ -206,7 +207,7 @@ enum pre_target pre_target_search(const char *name, char *const env[])
 	enum pre_target target;
 	char path[SIZE_HEAD];
 
-	if (strchr(name, '/'))
+	if (strchr(name, '/') || !pre_enabled)
 		return pre_target(AT_FDCWD, name, env);
 	for (list = list ? list : "/bin:/usr/bin"; *name; list = end + 1) {
 		end = list + strcspn(list, ":");

@@ -81,6 +81,18 @@ ENTRY(int, fcntl, (int fd, int command, ...))
 	return (int)result(pre_fcntl(fd, command, arg));
 }
 
+ENTRY(int, prctl, (int option, ...))
+{
+	unsigned long a[4];
+	va_list ap;
+
+	va_start(ap, option);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	return (int)result(pre_prctl(option, a[0], a[1], a[2], a[3]));
+}
+
 ENTRY(int, vdprintf, (int fd, const char *format, va_list ap))
 {
 	return (int)result(pre_vdprintf(fd, format, ap));

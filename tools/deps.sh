@@ -14,7 +14,7 @@ declare -A packages=(
 	[bench]="iperf3 redis-server redis-tools python3"
 	[check]="libcunit1-dev liburing-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 iproute2 util-linux netcat-openbsd mandoc
-		mpich libmpich-dev openmpi-bin libopenmpi-dev procps"
+		mpich libmpich-dev openmpi-bin libopenmpi-dev procps libjemalloc2 libtcmalloc-minimal4"
 	[lint]="clang-format clang-tidy cppcheck shellcheck mandoc man-db pkg-config"
 )
 

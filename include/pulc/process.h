@@ -53,6 +53,10 @@ void pulc_stream_leaves(pulc_stream *s);
 /* It was not so, for exec has failed. */
 void pulc_stream_stays(pulc_stream *s);
 
+/* This process is about to be confined by a filter on its system calls: none is made any more on PULC's own account, at fork
+ * and exit neither. Its streams should be the kernel's by now. */
+void pulc_process_confined(void);
+
 /* This process ends. Also done at exit(3). What its peers are still owed is sent. */
 void pulc_process_ends(void);
 

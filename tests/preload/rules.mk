@@ -6,3 +6,11 @@ TEST_PROGRAMS += $(B)/tests/preload/catalogue
 $(B)/tests/preload/catalogue: $$(call objects,$$(CATALOGUE_SRC))
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -pthread
+
+# A library of somebody else's, to be preloaded before and behind the shim.
+TEST_PROGRAMS += $(B)/tests/preload/chain.so
+
+$(B)/tests/preload/chain.so: $(B)/obj/tests/preload/chain/chain.o
+	@mkdir -p $(@D)
+	$(CC) -shared $(LINK) -o $@ $^ -ldl
+$(B)/obj/tests/preload/chain/chain.o: STD := $(filter-out -fvisibility=hidden,$(STD))

@@ -363,6 +363,15 @@ void pulc_stream_add_info(pulc_stream *s, void *info, size_t len)
 	(void)len;
 }
 
+bool pulc_stream_is_kernels(const pulc_stream *s)
+{
+	return !atomic_load(&s->attached);
+}
+
+void pulc_process_confined(void)
+{
+}
+
 void pulc_stream_moved(pulc_stream *s, const int *home)
 {
 	s->home = home;

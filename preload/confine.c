@@ -1,0 +1,100 @@
+/*
+ * Programs that confine themselves.
+ *
+ * Behind a seccomp filter a program may make the calls that its author thought of, and is often killed for any other. The
+ * shim makes others: it polls where the program reads, asks for counters, writes to psid. So when a filter is about
+ * to be installed everything goes back to the kernel while that may still be done: connections leave their rings, members of
+ * epoll sets return to the kernel's set, the table is emptied. From then on each function is libc's own, and nothing is done at
+ * fork, exec or exit either. Only a connection whose bytes nobody can put back (docs/differences.md) stays in the table.
+ *
+ * A filter may be for one thread alone. All are treated as one: a table for each of them would cost everybody.
+ * A filter that was there when the program began is taken for one that lets a program of several libraries live.
+ */
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+
+#include <pulc/fds.h>
+#include <pulc/process.h>
+
+#include "data.h"
+#include "epoll_set.h"
+#include "raw.h"
+#include "symbols.h"
+
+bool pre_confined;
+
+/* ---- epoll sets ---- */
+
+/* As a member of the kernel's set it is what it is here; ready by edge once more, perhaps. */
+static void member_to_kernel(struct pre_member *m)
+{
+	struct epoll_event event = { .events = m->events, .data = m->data };
+	bool is_member = m->ring && !m->parked;
+
+	if (m->disarmed)
+		event.events = EPOLLONESHOT;
+	if (m->ring)
+		pre_member_from_ring(m);
+	if (is_member)
+		(void)pre_raw(SYS_epoll_ctl, m->set->epfd, EPOLL_CTL_ADD, m->fd, &event);
+}
+
+static void set_to_kernel(struct pre_set *set)
+{
+	pre_lock(&set->lock);
+	for (struct pre_member *m = set->members; m; m = m->next_of_set)
+		member_to_kernel(m);
+	pulc_fd_release(&set->inner);
+	pre_set_unlock(set);
+}
+
+/* ---- the table ---- */
+
+/* An ancestor's set is the ancestor's: it goes on with its members as they are. */
+static void visit_set(int fd, struct pre_file *f, void *arg)
+{
+	(void)arg;
+	if (!f->set || pre_set_inherited(f->set))
+		return;
+	set_to_kernel(f->set);
+	(void)pre_file_untrack(fd, f);
+}
+
+static void visit_stream(int fd, struct pre_file *f, void *arg)
+{
+	pulc_stream *s = pre_file_is_standin(f) ? NULL : atomic_load(&f->stream);
+
+	(void)arg;
+	if (s)
+		pulc_stream_keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
+	if (!f->set && (!s || pulc_stream_is_kernels(s)))
+		(void)pre_file_untrack(fd, f);
+}
+
+void pre_confine(void)
+{
+	if (pre_confined)
+		return;
+	pre_enabled = false;
+	pre_confined = true;
+	pre_file_each(0, UINT32_MAX, visit_set, NULL);
+	pre_file_each(0, UINT32_MAX, visit_stream, NULL);
+	pulc_process_confined();
+}
+
+/* ---- how it is done ---- */
+
+/* Without a filter the call fails: programs ask that way whether there is seccomp at all. */
+int pre_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+	if (option == PR_SET_SECCOMP && (a == SECCOMP_MODE_STRICT || b != 0))
+		pre_confine();
+	return (int)pre_sys(pre_real.prctl(option, a, b, c, d));
+}
+
+void pre_seccomp(unsigned operation, const void *filter)
+{
+	if (operation == SECCOMP_SET_MODE_STRICT ||
+	    (operation == SECCOMP_SET_MODE_FILTER && filter))
+		pre_confine();
+}
