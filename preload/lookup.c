@@ -67,6 +67,17 @@ static void look(const char *name, void *slot)
 		memcpy(slot, &found, sizeof(found));
 }
 
+void pre_look_in(const char *library, const char *name, void *slot)
+{
+	void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+	void *found = handle ? dlsym(handle, name) : NULL;
+
+	if (found)
+		memcpy(slot, &found, sizeof(found));
+	else
+		look(name, slot);
+}
+
 static void look_all(void)
 {
 #define PRE_FD(served, ret, name, sys, n, ...) look(#name, &pre_real.name);

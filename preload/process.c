@@ -50,7 +50,7 @@ static void forked_parent(void)
 
 static void forked_child(void)
 {
-	if (pre_confined)
+	if (pre_aside)
 		return;
 	atomic_store(owner, (int)pre_raw(SYS_getpid));
 	pre_process_generation++;

@@ -91,9 +91,9 @@ static int install(int signal, const struct sigaction *action, struct sigaction 
 
 int pre_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
-	if (!(pre_enabled || pre_confined) || signal < 1 || signal >= N_SIGNALS)
+	if (!(pre_enabled || pre_aside) || signal < 1 || signal >= N_SIGNALS)
 		return (int)pre_sys(pre_real.sigaction(signal, action, old));
-	if (action && is_function(action) && (pre_confined || pre_process_owns_table()))
+	if (action && is_function(action) && (pre_aside || pre_process_owns_table()))
 		return install(signal, action, old);
 	if (pre_real.sigaction(signal, action, old) < 0)
 		return -errno;

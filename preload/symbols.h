@@ -25,6 +25,9 @@
 #define SYS_dup2 NONE
 #endif
 
+struct io_uring;
+struct io_uring_params;
+
 /* (type, name) pairs as declarations, as names, as casts of the words of an array a[]. */
 #define PRE_DECL_(type, name) type name
 #define PRE_NAME_(type, name) name
@@ -75,14 +78,16 @@ extern struct pre_real pre_real;
 /* False in a program that asked for PULC_DISABLE=1: nothing is ever tracked. */
 extern bool pre_enabled;
 
-/* The program is behind a seccomp filter, or about to be: the shim does nothing any more (confine.c). */
-extern bool pre_confined;
-void pre_confine(void);
+/* The program is behind a seccomp filter or has a ring of the kernel's, or is about to: the shim does nothing any more (aside.c). */
+extern bool pre_aside;
+void pre_step_aside(void);
 /* syscall(SYS_seccomp, operation, flags, filter) is about to be made. */
 void pre_seccomp(unsigned operation, const void *filter);
 
 /* Looks libc's functions up, once. False while this very thread is in the middle of doing so. */
 bool pre_start(void);
+/* The same for a function of a library that the program may have loaded later, by itself. */
+void pre_look_in(const char *library, const char *name, void *slot);
 
 /* syscall(number, a[0] ...): true if it is one of the table's calls; then its handler's answer. */
 bool pre_route(long number, const long *a, long *ret_answer);

@@ -58,6 +58,9 @@ static long pselect6(const long *a)
 static bool route_odd(long number, const long *a, long *ret_answer)
 {
 	switch (number) {
+	case SYS_io_uring_setup:
+		pre_step_aside();
+		return false;
 	case SYS_seccomp:
 		pre_seccomp((unsigned)a[0], (const void *)a[2]);
 		return false;

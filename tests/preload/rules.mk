@@ -5,7 +5,7 @@ TEST_PROGRAMS += $(B)/tests/preload/catalogue
 
 $(B)/tests/preload/catalogue: $$(call objects,$$(CATALOGUE_SRC))
 	@mkdir -p $(@D)
-	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -pthread
+	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -luring -pthread
 
 # A library of somebody else's, to be preloaded before and behind the shim.
 TEST_PROGRAMS += $(B)/tests/preload/chain.so

@@ -1,14 +1,17 @@
 /*
- * Programs that confine themselves.
+ * Programs that the shim leaves alone from some moment on.
  *
  * Behind a seccomp filter a program may make the calls that its author thought of, and is often killed for any other. The
- * shim makes others: it polls where the program reads, asks for counters, writes to psid. So when a filter is about
- * to be installed everything goes back to the kernel while that may still be done: connections leave their rings, members of
- * epoll sets return to the kernel's set, the table is emptied. From then on each function is libc's own, and nothing is done at
- * fork, exec or exit either. Only a connection whose bytes nobody can put back (docs/differences.md) stays in the table.
+ * shim makes others: it polls where the program reads, asks for counters, writes to psid. And a program with a ring of the
+ * kernel's own (io_uring) moves bytes, waits and closes by entries in memory that nobody else sees. So when a filter is about to be
+ * installed or such a ring to be made, everything goes back to the kernel while that may still be done: connections leave
+ * their rings, members of epoll sets return to the kernel's set, the table is emptied. From then on each function is
+ * libc's own, and nothing is done at fork, exec or exit either. Only a connection whose bytes nobody can put back
+ * (docs/differences.md) stays in the table.
  *
  * A filter may be for one thread alone. All are treated as one: a table for each of them would cost everybody.
- * A filter that was there when the program began is taken for one that lets a program of several libraries live.
+ * A filter that was there when the program began is taken for one that lets a program of several libraries live. A ring is
+ * noticed by liburing's functions or libc's syscall(), not if an instruction of the program's own makes it.
  */
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -18,10 +21,11 @@
 
 #include "data.h"
 #include "epoll_set.h"
+#include "inherit.h"
 #include "raw.h"
 #include "symbols.h"
 
-bool pre_confined;
+bool pre_aside;
 
 /* ---- epoll sets ---- */
 
@@ -62,21 +66,26 @@ static void visit_set(int fd, struct pre_file *f, void *arg)
 
 static void visit_stream(int fd, struct pre_file *f, void *arg)
 {
-	pulc_stream *s = pre_file_is_standin(f) ? NULL : atomic_load(&f->stream);
+	pulc_stream *s;
 
 	(void)arg;
+	if (f == &pre_file_inherited)
+		f = pre_inherit(fd);
+	if (!f)
+		return;
+	s = pre_file_is_standin(f) ? NULL : atomic_load(&f->stream);
 	if (s)
 		pulc_stream_keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
 	if (!f->set && (!s || pulc_stream_is_kernels(s)))
 		(void)pre_file_untrack(fd, f);
 }
 
-void pre_confine(void)
+void pre_step_aside(void)
 {
-	if (pre_confined)
+	if (pre_aside)
 		return;
 	pre_enabled = false;
-	pre_confined = true;
+	pre_aside = true;
 	pre_file_each(0, UINT32_MAX, visit_set, NULL);
 	pre_file_each(0, UINT32_MAX, visit_stream, NULL);
 	pulc_process_confined();
@@ -88,7 +97,7 @@ void pre_confine(void)
 int pre_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
 	if (option == PR_SET_SECCOMP && (a == SECCOMP_MODE_STRICT || b != 0))
-		pre_confine();
+		pre_step_aside();
 	return (int)pre_sys(pre_real.prctl(option, a, b, c, d));
 }
 
@@ -96,5 +105,29 @@ void pre_seccomp(unsigned operation, const void *filter)
 {
 	if (operation == SECCOMP_SET_MODE_STRICT ||
 	    (operation == SECCOMP_SET_MODE_FILTER && filter))
-		pre_confine();
+		pre_step_aside();
+}
+
+/* liburing makes its system calls by instructions of its own, but these make each of its rings. */
+int pre_io_uring_queue_init(unsigned n_entries, struct io_uring *ring, unsigned flags)
+{
+	pre_step_aside();
+	pre_look_in("liburing.so.2", "io_uring_queue_init", &pre_real.io_uring_queue_init);
+	return pre_real.io_uring_queue_init(n_entries, ring, flags);
+}
+
+int pre_io_uring_queue_init_params(unsigned n_entries, struct io_uring *ring,
+				   struct io_uring_params *params)
+{
+	pre_step_aside();
+	pre_look_in("liburing.so.2", "io_uring_queue_init_params",
+		    &pre_real.io_uring_queue_init_params);
+	return pre_real.io_uring_queue_init_params(n_entries, ring, params);
+}
+
+int pre_io_uring_setup(unsigned n_entries, struct io_uring_params *params)
+{
+	pre_step_aside();
+	pre_look_in("liburing.so.2", "io_uring_setup", &pre_real.io_uring_setup);
+	return pre_real.io_uring_setup(n_entries, params);
 }
