@@ -174,6 +174,9 @@ bool drain_exactly(int fd, size_t len);
 
 /* ---- small helpers ------------------------------------------------------------------------- */
 
+/* A descriptor by SCM_RIGHTS over a Unix socket; -1: none has come. */
+void pass_fd(int via, int fd);
+int take_fd(int via);
 uint64_t usec_clock(void);
 /* Runs the block in a forked child of this actor, logs how it ended. */
 pid_t fork_logged(struct play *p);

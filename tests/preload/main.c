@@ -297,6 +297,8 @@ int main(int argc, char **argv)
 		return list();
 	if (argc == 3 && strcmp(argv[1], "--echo") == 0)
 		return echo_until_end(atoi(argv[2]));
+	if (argc == 3 && strcmp(argv[1], "--echo-passed") == 0)
+		return echo_passed(atoi(argv[2]));
 	if (argc == 3 && strcmp(argv[1], "--count") == 0)
 		return count_until_end(atoi(argv[2]));
 	if (argc != 3 || !(p.tcase = find(argv[1]))) {

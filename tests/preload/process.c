@@ -155,7 +155,7 @@ CASE(process_cloexec_socket_ends_at_exec, PROCESS)
 	}
 }
 
-static void pass_fd(int via, int fd)
+void pass_fd(int via, int fd)
 {
 	union {
 		char buf[CMSG_SPACE(sizeof(int))];
@@ -173,7 +173,7 @@ static void pass_fd(int via, int fd)
 	(void)!sendmsg(via, &m, 0);
 }
 
-static int take_fd(int via)
+int take_fd(int via)
 {
 	union {
 		char buf[CMSG_SPACE(sizeof(int))];

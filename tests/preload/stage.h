@@ -44,5 +44,7 @@ void play_gate(struct play *p);
 /* exec.c: what this program is when a case executes it. Sends back all that comes on fd, or counts it; the exit status. */
 int echo_until_end(int fd);
 int count_until_end(int fd);
+/* downgrade.c: the same with a descriptor that is passed to it. */
+int echo_passed(int via);
 
 #endif

@@ -1,0 +1,200 @@
+/*
+ * What only the kernel can serve, asked for in mid-connection: kTLS, time stamps of what was sent, repair, and receivers that
+ * know nothing of rings.
+ */
+#include "stage.h"
+
+#include <linux/errqueue.h>
+#include <linux/net_tstamp.h>
+#include <linux/tcp.h>
+#include <linux/tls.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define NOBODY 65534
+#define LEN 60000
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/* One direction, with a key that everybody knows. Where there is no kTLS it is refused, and all goes on in clear. */
+static bool encrypt(struct play *p, int direction)
+{
+	struct tls12_crypto_info_aes_gcm_128 info = {
+		.info = { .version = TLS_1_2_VERSION, .cipher_type = TLS_CIPHER_AES_GCM_128 },
+		.key = "0123456789abcde",
+		.salt = "abc",
+	};
+
+	if (R(setsockopt(FD, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls"))) < 0)
+		return false;
+	R(setsockopt(FD, SOL_TLS, direction, &info, sizeof(info)));
+	return true;
+}
+
+CASE(downgrade_for_ktls, ANY)
+{
+	A {
+		SEND("clear");
+		(void)encrypt(p, TLS_TX);
+	}
+	B {
+		RECV_FLAGS(5, MSG_WAITALL);
+		(void)encrypt(p, TLS_RX);
+	}
+	A { SEND("secret"); }
+	B {
+		RECV_FLAGS(6, MSG_WAITALL);
+		SEND("answer");
+	}
+	A {
+		RECV_FLAGS(6, MSG_WAITALL);
+		SEND("more");
+	}
+	B { RECV_FLAGS(4, MSG_WAITALL); }
+}
+
+/* The stamp of a byte: which one, and what became of it. */
+static void take_stamp(struct play *p)
+{
+	struct pollfd pfd = { .fd = FD };
+	char control[512];
+	struct msghdr m = { .msg_control = control, .msg_controllen = sizeof(control) };
+	struct sock_extended_err error;
+
+	R(poll(&pfd, 1, 30000));
+	R(recvmsg(FD, &m, MSG_ERRQUEUE));
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_IP || c->cmsg_type != IP_RECVERR)
+			continue;
+		memcpy(&error, CMSG_DATA(c), sizeof(error));
+		say(p, "origin %d, kind %u, byte %u", error.ee_origin, error.ee_info,
+		    error.ee_data);
+	}
+}
+
+/* Bytes are counted from the next one to be sent. Without that flag it is from the last one that was acknowledged, which is
+ * anybody's guess. */
+#ifndef SOF_TIMESTAMPING_OPT_ID_TCP
+#define SOF_TIMESTAMPING_OPT_ID_TCP (1 << 16)
+#endif
+
+CASE(downgrade_for_stamps_of_what_was_sent, DUO)
+{
+	A { SEND("before"); }
+	B {
+		RECV_FLAGS(6, MSG_WAITALL);
+		SEND("yes");
+	}
+	A {
+		unsigned flags = SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE |
+				 SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_OPT_ID_TCP;
+		bool stamped;
+
+		RECV_FLAGS(3, MSG_WAITALL);
+		stamped = R(setsockopt(FD, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags))) ==
+			  0;
+		SEND("stamped");
+		if (stamped)
+			take_stamp(p);
+		SEND("again");
+		if (stamped)
+			take_stamp(p);
+	}
+	WITH_B {
+		RECV_FLAGS(12, MSG_WAITALL);
+		SEND("answer");
+	}
+	A { RECV_FLAGS(6, MSG_WAITALL); }
+}
+
+CASE(downgrade_for_repair, ANY)
+{
+	A { SEND("before"); }
+	B { RECV_FLAGS(6, MSG_WAITALL); }
+	A {
+		int sequence;
+		socklen_t size = sizeof(sequence);
+
+		R(setsockopt(FD, IPPROTO_TCP, TCP_REPAIR, &(int){ 1 }, sizeof(int)));
+		R(setsockopt(FD, IPPROTO_TCP, TCP_REPAIR_QUEUE, &(int){ 2 }, sizeof(int)));
+		R(getsockopt(FD, IPPROTO_TCP, TCP_QUEUE_SEQ, &sequence, &size));
+		R(setsockopt(FD, IPPROTO_TCP, TCP_REPAIR, &(int){ -1 }, sizeof(int)));
+		SEND("after");
+	}
+	B {
+		RECV_FLAGS(5, MSG_WAITALL);
+		SEND("answer");
+	}
+	A { RECV_FLAGS(6, MSG_WAITALL); }
+}
+
+/* ---- passing ------------------------------------------------------------------------------- */
+
+/* A's end goes to an echo that does not know it yet; B has bytes on the way and then talks. */
+static void passed(struct play *p, pid_t (*start)(struct play *p, int via))
+{
+	B { T(put_pattern(FD, LEN, 1000) == LEN); }
+	A {
+		int via[2];
+		pid_t pid;
+
+		settle(p, FD, LEN);
+		T(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+		pid = start(p, via[1]);
+		close(via[1]);
+		pass_fd(via[0], FD);
+		close(FD);
+		close(via[0]);
+		reap(p, "echo", pid);
+	}
+	WITH_B {
+		T(take_pattern(FD, LEN, 5000) == LEN);
+		for (int i = 0; i < 5; i++) {
+			SEND("echo");
+			RECV_FLAGS(4, MSG_WAITALL);
+		}
+		shutdown(FD, SHUT_WR);
+		RECV(1);
+	}
+}
+
+int echo_passed(int via)
+{
+	return echo_until_end(take_fd(via));
+}
+
+static pid_t start_as_another_user(struct play *p, int via)
+{
+	pid_t pid = fork_logged(p);
+
+	if (pid != 0)
+		return pid;
+	close(FD);
+	R(setgid(NOBODY));
+	R(setuid(NOBODY));
+	_exit(echo_passed(via));
+}
+
+CASE(downgrade_for_another_user, PROCESS)
+{
+	passed(p, start_as_another_user);
+}
+
+static pid_t start_outside(struct play *p, int via)
+{
+	pid_t pid = fork_logged(p);
+	char number[16];
+
+	if (pid != 0)
+		return pid;
+	close(FD);
+	unsetenv("LD_PRELOAD");
+	(void)snprintf(number, sizeof(number), "%d", via);
+	execl("/proc/self/exe", "catalogue", "--echo-passed", number, NULL);
+	_exit(99);
+}
+
+CASE(downgrade_for_a_program_outside, PROCESS)
+{
+	passed(p, start_outside);
+}
