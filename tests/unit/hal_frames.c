@@ -4,70 +4,12 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "harness.h"
 #include "macros.h"
 #include "self.h"
-#include "shm.h"
+#include "shm_links.h"
 #include "tcp_pair.h"
-
-struct pair {
-	struct hal_link *link[2];
-	struct shm_slab_map own[2], seen[2];
-	int fd[2];
-};
-
-static uint64_t credit;
-static unsigned n_wakes;
-
-static bool take_credit(uint64_t size)
-{
-	if (credit < size)
-		return false;
-	credit -= size;
-	return true;
-}
-
-static void return_credit(uint64_t size)
-{
-	credit += size;
-}
-
-static void wake(uint64_t watch)
-{
-	n_wakes += watch != 0;
-}
-
-static void pair_init(struct pair *p, const uint32_t size_ring[SHM_N_RINGS])
-{
-	uint64_t size;
-
-	credit = 64u << 20;
-	n_wakes = 0;
-	hal_shm_take_credit = take_credit;
-	hal_shm_return_credit = return_credit;
-	hal_shm_wake = wake;
-	for (int i = 0; i < 2; i++) {
-		p->fd[i] = slab_make(size_ring, 1, &size);
-		REQUIRE_INT(shm_slab_map(p->fd[i], size, true, &p->own[i]), ==, 0);
-		REQUIRE_INT(shm_slab_map(p->fd[i], size, false, &p->seen[i]), ==, 0);
-	}
-	for (int i = 0; i < 2; i++)
-		REQUIRE_INT(hal_shm_open(&p->own[i], 0, &p->seen[1 - i], 0, &p->link[i]), ==, 0);
-}
-
-static void pair_deinit(struct pair *p)
-{
-	for (int i = 0; i < 2; i++)
-		if (p->link[i])
-			p->link[i]->ops->close(p->link[i]);
-	for (int i = 0; i < 2; i++) {
-		shm_slab_unmap(&p->own[i]);
-		shm_slab_unmap(&p->seen[i]);
-		(void)close(p->fd[i]);
-	}
-}
 
 /* The payload of frame number n. */
 static void fill(unsigned char *buf, uint64_t n, size_t len)
@@ -111,10 +53,10 @@ static void frames_arrive_whole_and_in_order(void)
 {
 	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
 	struct hal_frame f;
-	struct pair p;
+	struct shm_links p;
 	size_t max;
 
-	pair_init(&p, rings);
+	shm_links_init(&p, rings);
 	max = p.link[0]->caps.frame_max;
 	REQUIRE(max >= p.link[0]->caps.frame_good && max <= 65535);
 	for (uint64_t n = 0; n < 3000; n++) {
@@ -127,8 +69,8 @@ static void frames_arrive_whole_and_in_order(void)
 	CHECK_INT(p.link[0]->ops->next(p.link[0], &f), ==, 0);
 	CHECK(!p.link[0]->ops->pending(p.link[0]));
 	CHECK_INT(send_frame(p.link[0], 0, max + 1), ==, -EMSGSIZE);
-	pair_deinit(&p);
-	CHECK_INT(credit, ==, 64u << 20);
+	shm_links_deinit(&p);
+	CHECK_INT(shm_links_credit, ==, 64u << 20);
 }
 
 static uint64_t fill_up(struct hal_link *link, size_t len)
@@ -144,10 +86,10 @@ static uint64_t fill_up(struct hal_link *link, size_t len)
 
 static void full_is_full_until_something_is_taken(void)
 {
-	struct pair p;
+	struct shm_links p;
 	uint64_t n;
 
-	pair_init(&p, tcp_pair_small_rings);
+	shm_links_init(&p, tcp_pair_small_rings);
 	n = fill_up(p.link[0], 100);
 	CHECK_INT(n, >, 4096 / 128);
 	for (uint64_t i = 0; i < n; i++)
@@ -157,67 +99,68 @@ static void full_is_full_until_something_is_taken(void)
 		REQUIRE_INT(send_frame(p.link[0], i, i % 1000), ==, 0);
 		expect_frame(p.link[1], i, i % 1000);
 	}
-	pair_deinit(&p);
+	shm_links_deinit(&p);
 }
 
 /* Without memory to grow the first ring has to do. */
 static void no_credit_is_no_failure(void)
 {
 	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
-	struct pair p;
+	struct shm_links p;
 	uint64_t n;
 
-	pair_init(&p, rings);
-	credit = 0;
+	shm_links_init(&p, rings);
+	shm_links_credit = 0;
 	n = fill_up(p.link[0], 100);
 	CHECK_INT(n, ==, 4096 / 128);
 	CHECK_INT(send_frame(p.link[0], n, 20000), ==, -EAGAIN);
 	for (uint64_t i = 0; i < n; i++)
 		expect_frame(p.link[1], i, 100);
 	CHECK_INT(send_frame(p.link[0], n, 20000), ==, -EAGAIN);
-	credit = 1 << 20;
+	shm_links_credit = 1 << 20;
 	CHECK_INT(send_frame(p.link[0], n, 20000), ==, 0);
 	expect_frame(p.link[1], n, 20000);
-	pair_deinit(&p);
+	shm_links_deinit(&p);
 }
 
 static void the_end_comes_behind_the_last_frame(void)
 {
 	struct hal_frame f;
-	struct pair p;
+	struct shm_links p;
 
-	pair_init(&p, tcp_pair_small_rings);
+	shm_links_init(&p, tcp_pair_small_rings);
 	CHECK_INT(p.link[1]->ops->watch(p.link[1], SHM_WATCH(5, 0, 0), HAL_WATCH_DATA), ==, 0);
 	REQUIRE_INT(send_frame(p.link[0], 1, 10), ==, 0);
 	p.link[0]->ops->tell(p.link[0], HAL_DID_SEND);
-	CHECK_INT(n_wakes, ==, 1);
+	CHECK_INT(shm_links_n_wakes, ==, 1);
 	p.link[0]->ops->close(p.link[0]);
 	p.link[0] = NULL;
-	CHECK_INT(n_wakes, ==, 2);
+	CHECK_INT(shm_links_n_wakes, ==, 2);
 	expect_frame(p.link[1], 1, 10);
 	CHECK(p.link[1]->ops->pending(p.link[1]));
 	CHECK_INT(p.link[1]->ops->next(p.link[1], &f), ==, -EPIPE);
 	CHECK_INT(send_frame(p.link[1], 2, 10), ==, -EPIPE);
-	pair_deinit(&p);
+	shm_links_deinit(&p);
 }
 
 /* psid's word for a peer that was killed. */
 static void the_dead_are_noticed(void)
 {
 	struct hal_frame f;
-	struct pair p;
+	struct shm_links p;
 
-	pair_init(&p, tcp_pair_small_rings);
+	shm_links_init(&p, tcp_pair_small_rings);
 	REQUIRE_INT(send_frame(p.link[0], 1, 10), ==, 0);
 	atomic_fetch_or(&shm_slab_side(&p.own[0], 0)->notice, SHM_DEAD);
 	expect_frame(p.link[1], 1, 10);
 	CHECK_INT(p.link[1]->ops->next(p.link[1], &f), ==, -EPIPE);
-	pair_deinit(&p);
+	shm_links_deinit(&p);
 }
 
 /* ---- a peer that lies ---------------------------------------------------------------------------- */
 
-static int next_after(struct pair *p, void (*spoil)(struct shm_side *side, unsigned char *ring))
+static int next_after(struct shm_links *p,
+		      void (*spoil)(struct shm_side *side, unsigned char *ring))
 {
 	struct shm_side *side = shm_slab_side(&p->own[0], 0);
 	struct hal_frame f;
@@ -278,39 +221,39 @@ static void lies_are_refused(void)
 		head_too_far, head_back,   half_a_header,    len_beyond_head,
 		len_huge,     inlined_len, ring_at_nonsense,
 	};
-	struct pair p;
+	struct shm_links p;
 
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
-		pair_init(&p, tcp_pair_usual_rings);
+		shm_links_init(&p, tcp_pair_usual_rings);
 		REQUIRE_INT(send_frame(p.link[0], 1, 10), ==, 0);
 		CHECK_INT(next_after(&p, lies[i]), ==, -EBADMSG);
-		pair_deinit(&p);
+		shm_links_deinit(&p);
 	}
 }
 
 static void a_tail_that_lies_ends_the_sending(void)
 {
-	struct pair p;
+	struct shm_links p;
 
-	pair_init(&p, tcp_pair_small_rings);
+	shm_links_init(&p, tcp_pair_small_rings);
 	(void)fill_up(p.link[0], 100);
 	atomic_store(&shm_slab_side(&p.own[1], 0)->tail, UINT64_MAX / 2);
 	CHECK_INT(send_frame(p.link[0], 1, 100), ==, -EBADMSG);
-	pair_deinit(&p);
+	shm_links_deinit(&p);
 }
 
 /* Any word of a side's control page may change at any moment: no answer but these. */
 static void garbage_is_survived(void)
 {
 	struct hal_frame f;
-	struct pair p;
+	struct shm_links p;
 	int e;
 
 	srandom(4711);
 	for (unsigned round = 0; round < 500; round++) {
 		uint64_t *words;
 
-		pair_init(&p, tcp_pair_small_rings);
+		shm_links_init(&p, tcp_pair_small_rings);
 		words = (uint64_t *)shm_slab_side(&p.own[0], 0);
 		for (uint64_t n = 0; n < 5; n++)
 			REQUIRE_INT(send_frame(p.link[0], n, 30 * n), ==, 0);
@@ -332,7 +275,7 @@ static void garbage_is_survived(void)
 		}
 		e = send_frame(p.link[1], 0, 100);
 		CHECK(e == 0 || e == -EPIPE || e == -EBADMSG || e == -EAGAIN);
-		pair_deinit(&p);
+		shm_links_deinit(&p);
 	}
 }
 
