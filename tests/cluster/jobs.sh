@@ -104,7 +104,7 @@ kill -KILL "$(pulcrun_of kill_run)"
 wait $runner 2>/dev/null
 gone death_of_pulcrun kill_run
 
-start ctl -n 4 --oversubscribe --nodes n1:2,n2:2 --per-node 2 "$TMPDIR/tree"
+start ctl -n 4 --oversubscribe --strategy node --nodes n1:2,n2:2 --per-node 2 "$TMPDIR/tree"
 # Node 3 has no part of it, and sees and ends it all the same.
 await eval '[ "$(on 3 "$bin/pulcctl" jobs --no-headers | wc -l)" = 1 ] && [ "$(on 3 "$bin/pulcctl" tasks --no-headers | wc -l)" = 4 ]'
 job=$(on 3 "$bin/pulcctl" jobs --json | json 'j[0]["job"]')
@@ -145,6 +145,29 @@ wait $runner
 is silent_node "125 1" "$? $(grep -c 'is lost' silent.err)"
 gone silent_node_kills_its_own silent
 ip -n "pj$$.sw" link set v3 up
+await all_nodes_are_there
+
+# A node stops with all that runs on it: it is given up. When it goes on, what it had is not wanted any more.
+start stopped "${everywhere[@]}" "$TMPDIR/tree"
+stopped=$(ip netns pids "pj$$.3")
+# shellcheck disable=SC2086 # a list of numbers
+kill -STOP $stopped
+wait $runner
+is stopped_node "125 1" "$? $(grep -c 'is lost' stopped.err)"
+# shellcheck disable=SC2086
+kill -CONT $stopped
+gone stopped_node_goes_on_without_it stopped
+await all_nodes_are_there
+
+# The network falls apart under a job that wants to go on: what is on the wrong side is lost, the rest is complete.
+start parted "${everywhere[@]}" --keep-going sh -c 'echo ready; until [ -e "$0" ]; do sleep 0.05; done; echo end' "$TMPDIR/go_on"
+ip -n "pj$$.sw" link set v3 down
+await grep -q 'is lost' parted.err
+touch go_on
+wait $runner
+is parted_network "125 4" "$? $(grep -c end parted.out)"
+ip -n "pj$$.sw" link set v3 up
+gone parted_network_leaves_nothing parted
 await all_nodes_are_there
 
 for kind in mpich openmpi; do
