@@ -22,8 +22,10 @@ struct psid_uid_range {
 
 struct psid_config {
 	bool system;
+	const char *file; /* that was named; NULL: the usual one, which need not exist */
 	char runtime_dir[PSID_SIZE_PATH];
 	char socket[PSID_SIZE_PATH];
+	char starter[PSID_SIZE_PATH]; /* "": psid starts keepers itself */
 	uint32_t log_level;
 	uint32_t sec_idle_exit; /* 0: never */
 	uint32_t msec_hand_over;
@@ -64,6 +66,12 @@ int psid_config_environment(struct psid_config *config, struct psid_config_error
  * cluster's fit together. Returns 0; -ENAMETOOLONG, -EINVAL with ret_error.
  */
 int psid_config_finish(struct psid_config *config, struct psid_config_error *ret_error);
+/*
+ * All of it: defaults, config->file, environment, for a psid of the kind that config says. Returns 0;
+ * negative errno with ret_error.
+ */
+int psid_config_load(bool system, const char *file, struct psid_config *ret_config,
+		     struct psid_config_error *ret_error);
 bool psid_config_allows(const struct psid_config *config, uid_t uid);
 
 #endif

@@ -25,7 +25,9 @@
 #include "macros.h"
 #include "psid.h"
 #include "reaper.h"
+#include "reload.h"
 #include "report.h"
+#include "report_areas.h"
 #include "report_nodes.h"
 #include "return.h"
 
@@ -108,6 +110,9 @@ SERVE(clients, psid_report_clients(client))
 SERVE(stop, psid_report_stop(client))
 SERVE(nodes, psid_report_nodes(client))
 SERVE(drain, psid_report_drain(client, msg->drain))
+SERVE(areas, psid_report_areas(client))
+SERVE(reload, psid_reload_asked(client))
+SERVE(log_level, psid_log_level_asked(client, msg->log_level))
 SERVE(submit, psid_jobs_submit(client, msg->submit, fd))
 SERVE(keep, psid_jobs_keep(client, msg->keep))
 SERVE(task_report, psid_jobs_report(client, msg->task_report))
@@ -145,6 +150,9 @@ static const struct rule {
 	[BODY(STOP)] = { stop, "StopRequest", ANYBODY, 0 },
 	[BODY(NODES)] = { nodes, "NodesRequest", ANYBODY, 0 },
 	[BODY(DRAIN)] = { drain, "DrainRequest", ANYBODY, 0 },
+	[BODY(AREAS)] = { areas, "AreasRequest", ANYBODY, 0 },
+	[BODY(RELOAD)] = { reload, "ReloadRequest", ANYBODY, 0 },
+	[BODY(LOG_LEVEL)] = { log_level, "LogLevelRequest", ANYBODY, 0 },
 	[BODY(SUBMIT)] = { submit, "Submit", ANYBODY, 1 },
 	[BODY(KEEP)] = { keep, "Keep", KEEPER, 0 },
 	[BODY(TASK_REPORT)] = { task_report, "TaskReport", KEEPER, 0 },

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "macros.h"
 #include "psid.h"
+#include "reload.h"
 
 #define MSEC_PER_SEC 1000ull
 
@@ -24,8 +25,10 @@ static void on_idle_exit(uv_timer_t *timer)
 
 static void on_signal(uv_signal_t *signal, int number)
 {
-	(void)number;
-	psid_stop(signal->data);
+	if (number == SIGHUP)
+		psid_reload(signal->data, NULL);
+	else
+		psid_stop(signal->data);
 }
 
 static int catch_signal(struct psid *psid, uv_signal_t *signal, int number)
@@ -47,6 +50,8 @@ int psid_lifecycle_start(struct psid *psid)
 	if (r == 0)
 		r = catch_signal(psid, &psid->sigterm, SIGTERM);
 	if (r == 0)
+		r = catch_signal(psid, &psid->sighup, SIGHUP);
+	if (r == 0)
 		r = uv_timer_init(&psid->loop, &psid->idle_exit);
 	if (r == 0)
 		psid_lifecycle_idle(psid);
@@ -57,6 +62,7 @@ void psid_lifecycle_close(struct psid *psid)
 {
 	uv_close((uv_handle_t *)&psid->sigint, NULL);
 	uv_close((uv_handle_t *)&psid->sigterm, NULL);
+	uv_close((uv_handle_t *)&psid->sighup, NULL);
 	uv_close((uv_handle_t *)&psid->idle_exit, NULL);
 }
 

@@ -1,7 +1,7 @@
 /*
  * One psid at one socket: a lock file beside it, held as long as psid lives and released by the
  * kernel however it ends, says whose it is; so a socket file found under the lock is a dead one's
- * and is replaced.
+ * and is replaced. A socket that the service manager gives us stays its own.
  *
  * When accept fails for want of descriptors or memory the backlog would be reported as ready for
  * ever; psid then does not look at it for a while. Clients don't notice: they go on with the
@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -118,6 +119,26 @@ static int take_lock(struct psid *psid)
 	return r;
 }
 
+/*
+ * The socket that systemd has made and keeps, psid.socket's: clients that knock while no psid is there wait
+ * in it. Returns 1; 0: we have been given none; negative errno.
+ */
+static int adopt(const struct psid_config *config, int *ret_fd)
+{
+	const char *path = config->socket;
+	int r = sd_listen_fds(1);
+
+	if (r <= 0)
+		return r;
+	if (r > 1 || sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_SEQPACKET, 1, path, 0) <= 0)
+		return -EPROTOTYPE;
+	if (fcntl(SD_LISTEN_FDS_START, F_SETFD, FD_CLOEXEC) < 0 ||
+	    fcntl(SD_LISTEN_FDS_START, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	*ret_fd = SD_LISTEN_FDS_START;
+	return 1;
+}
+
 static int bind_to(const struct psid_config *config, int *ret_fd)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -150,10 +171,15 @@ int psid_listener_open(struct psid *psid)
 	r = take_lock(psid);
 	if (r < 0)
 		return r;
-	r = bind_to(config, &psid->listen_fd);
+	r = adopt(config, &psid->listen_fd);
+	psid->listen_given = r > 0;
+	if (r == 0)
+		r = bind_to(config, &psid->listen_fd);
 	if (r < 0)
-		psid_log(PSID_ERROR, "%s: %s", config->socket, strerror(-r));
-	return r;
+		psid_log(PSID_ERROR, "%s: %s", config->socket,
+			 r == -EPROTOTYPE ? "the service manager has given us another socket"
+					  : strerror(-r));
+	return MIN(r, 0);
 }
 
 int psid_listener_start(struct psid *psid)
@@ -173,7 +199,7 @@ void psid_listener_drop(struct psid *psid)
 
 	if (psid->lock_fd < 0)
 		return;
-	if (psid->listen_fd >= 0)
+	if (psid->listen_fd >= 0 && !psid->listen_given)
 		(void)unlink(psid->config->socket);
 	psid->listen_fd = close_own(psid->listen_fd);
 	lock_path(psid->config, path);

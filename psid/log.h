@@ -1,4 +1,4 @@
-/* psid's log: lines on stderr, with the journal's levels when stderr is the journal. */
+/* psid's log: lines on stderr; where stderr is the journal, entries with fields. */
 #ifndef PULC_PSID_LOG_H
 #define PULC_PSID_LOG_H
 
@@ -10,9 +10,26 @@ enum psid_level {
 	PSID_DEBUG = 7,
 };
 
+/* What administrators look for: each has a message id, and a text in systemd/pulc.catalog. */
+enum psid_occasion {
+	PSID_LOG_READY,
+	PSID_LOG_ENDS,
+	PSID_LOG_RELOADED,
+	PSID_LOG_NOT_RELOADED,
+	PSID_LOG_NODE_HERE,
+	PSID_LOG_NODE_DEAD,
+	PSID_LOG_NODE_LEFT,
+	PSID_LOG_GIVEN_UP,
+	PSID_LOG_JOB_KEPT,
+	PSID_LOG_NONSENSE,
+};
+
 /* Shows lines up to this level from now on. */
 void psid_log_init(enum psid_level level);
 void psid_log(enum psid_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same with a message id. subject: whom it is about (a node, a job, a user), as the catalog says; or NULL. */
+void psid_log_of(enum psid_occasion occasion, enum psid_level level, const char *subject,
+		 const char *format, ...) __attribute__((format(printf, 4, 5)));
 const char *psid_level_name(enum psid_level level);
 
 #endif

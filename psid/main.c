@@ -100,57 +100,17 @@ static int parse_options(int argc, char **argv, struct options *options)
 	return -EINVAL;
 }
 
-/* Where settings are if nobody says: a missing file is no error there. */
-static void default_file(bool system, char *buf, size_t size)
-{
-	const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-
-	if (system)
-		(void)snprintf(buf, size, "/etc/pulc/psid.conf");
-	else if (dir && dir[0] == '/')
-		(void)snprintf(buf, size, "%s/pulc/psid.conf", dir);
-	else
-		(void)snprintf(buf, size, "%s/.config/pulc/psid.conf", home ? home : "");
-}
-
-/* The file that was named must be there; the usual one need not, or be for us to read. */
-static int load_file(const struct options *options, struct psid_config *config,
-		     struct psid_config_error *ret_error)
-{
-	char path[512];
-	int r;
-
-	if (options->config) {
-		r = psid_config_read(config, options->config, ret_error);
-		if (r == -ENOENT)
-			(void)snprintf(ret_error->text, sizeof(ret_error->text),
-				       "%.120s: no such file", options->config);
-		return r;
-	}
-	default_file(options->system, path, sizeof(path));
-	r = psid_config_read(config, path, ret_error);
-	if (r == -EACCES)
-		psid_log(PSID_WARNING, "%s", ret_error->text);
-	return r == -EACCES || r == -ENOENT || r == -ENOTDIR ? 0 : r;
-}
-
 static int load(const struct options *options, struct psid_config *config)
 {
 	struct psid_config_error error;
-	int r;
+	int r = psid_config_load(options->system, options->config, config, &error);
 
-	psid_config_init(config, options->system);
-	r = load_file(options, config, &error);
-	if (r == 0)
-		r = psid_config_environment(config, &error);
-	if (r == 0)
-		r = psid_config_finish(config, &error);
 	if (r < 0)
 		psid_log(PSID_ERROR, "%s", error.text);
 	return r;
 }
 
-static int serve(const struct psid_config *config)
+static int serve(struct psid_config *config)
 {
 	static struct psid psid;
 	int r = psid_start(&psid, config);

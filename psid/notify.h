@@ -4,7 +4,12 @@
 
 struct psid;
 
+/* Signs of life and of what we do, from now on. Returns 0, negative errno. */
+int psid_notify_start(struct psid *psid);
+void psid_notify_close(struct psid *psid);
 void psid_notify_ready(const struct psid *psid);
+/* Followed by ready. */
+void psid_notify_reloading(void);
 void psid_notify_stopping(void);
 
 #endif

@@ -29,6 +29,7 @@
 #include "notify.h"
 #include "proof.h"
 #include "reaper.h"
+#include "reload.h"
 #include "witness.h"
 
 #define MSEC_HELLO 5000
@@ -106,11 +107,13 @@ static int start_loop(struct psid *psid)
 	if (r == 0)
 		r = psid_jobs_start(psid);
 	if (r == 0)
+		r = psid_notify_start(psid);
+	if (r == 0)
 		r = psid_listener_start(psid);
 	return r;
 }
 
-int psid_start(struct psid *psid, const struct psid_config *config)
+int psid_start(struct psid *psid, struct psid_config *config)
 {
 	int r;
 
@@ -137,8 +140,8 @@ int psid_start(struct psid *psid, const struct psid_config *config)
 		fail("can't start", r);
 		goto fail;
 	}
-	psid_log(PSID_INFO, "psid " PULC_VERSION " serves %s at %s",
-		 config->system ? "this node" : "its user", config->socket);
+	psid_log_of(PSID_LOG_READY, PSID_INFO, NULL, "psid " PULC_VERSION " serves %s at %s",
+		    config->system ? "this node" : "its user", config->socket);
 	psid_notify_ready(psid);
 	return 0;
 fail:
@@ -155,7 +158,7 @@ void psid_stop(struct psid *psid)
 	if (psid->stopping)
 		return;
 	psid->stopping = true;
-	psid_log(PSID_INFO, "psid ends");
+	psid_log_of(PSID_LOG_ENDS, PSID_INFO, NULL, "psid ends");
 	psid_notify_stopping();
 	psid_listener_stop(psid);
 	while ((node = psid_map_next(&psid->clients, node))) {
@@ -188,9 +191,10 @@ void psid_run(struct psid *psid)
 	finish_closes(psid);
 	psid_proof_stop(psid);
 	psid_bell_stop(psid);
-	if (!psid_closer_stop(&psid->closer))
+	if (!psid_closer_stop(&psid->closer) || psid_is_reloading(psid))
 		return; /* a helper hangs and still refers to us */
 	psid_lifecycle_close(psid);
+	psid_notify_close(psid);
 	psid_doubt_close(psid);
 	psid_jobs_close(psid);
 	psid_reaper_close(psid);

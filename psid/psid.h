@@ -18,6 +18,7 @@ struct psid_client;
 struct psid_conn;
 struct psid_cluster;
 struct psid_jobs;
+struct psid_reload;
 struct psid_slab;
 
 struct psid_counts {
@@ -29,7 +30,7 @@ struct psid_counts {
 
 struct psid {
 	uv_loop_t loop;
-	const struct psid_config *config;
+	struct psid_config *config;
 	struct psid_closer closer; /* closer.c */
 	struct psid_counts counts; /* report.c shows them */
 	uint64_t usec_started;
@@ -41,6 +42,7 @@ struct psid {
 
 	/* listener.c */
 	int listen_fd, lock_fd;
+	bool listen_given; /* the socket is somebody else's, who keeps it */
 	uv_poll_t listen_poll;
 	uv_timer_t listen_pause;
 
@@ -52,7 +54,7 @@ struct psid {
 	TAILQ_HEAD(, psid_client) doomed;
 	uv_idle_t reaper;
 	uv_timer_t idle_exit; /* lifecycle.c, as the signals */
-	uv_signal_t sigint, sigterm;
+	uv_signal_t sigint, sigterm, sighup;
 	bool stopping;
 
 	/* user.c */
@@ -83,10 +85,14 @@ struct psid {
 	uv_timer_t doubt_timer;
 
 	struct psid_jobs *jobs; /* jobs/ */
+
+	struct psid_reload *reload; /* reload.c: the one that is under way */
+	uv_timer_t beat;	    /* notify.c */
+	char status_told[128];
 };
 
 /* Prepares all parts, listens. Returns 0; negative errno, with a line in the log. */
-int psid_start(struct psid *psid, const struct psid_config *config);
+int psid_start(struct psid *psid, struct psid_config *config);
 /* Runs until somebody stops it, then takes everything down. */
 void psid_run(struct psid *psid);
 /* Ends psid_run: clients are told, the socket goes away. Harmless when repeated. */

@@ -8,6 +8,16 @@ $(B)/bin/psid: $$(PSID_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) $(PSID_LIBS)
 
+# What starts keepers for a psid that is itself confined.
+STARTER_OBJ = $(call objects,$(wildcard psid/starter/*.c) $(foreach f,clone cgroup_own starter_talk,psid/jobs/$(f).c))
+ALL += $(B)/libexec/pulc/psid-starter
+INSTALL += $(B)/libexec/pulc/psid-starter:libexec/pulc/psid-starter:755
+
+$(B)/libexec/pulc/psid-starter: $$(STARTER_OBJ)
+	@mkdir -p $(@D)
+	@echo '  LD  $@'
+	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^) -lsystemd
+
 # Its tests talk to a real psid through fake clients.
 PSID_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/psid_*.c \
 	tests/hostile/psid_*.c tests/hostile/client_*.c tests/unit/stream_*.c))

@@ -2,7 +2,7 @@
  * The table of settings, and the few kinds of values they have: numbers, sizes (512K, 64M, 2G, or
  * 50% of this machine's memory), paths, levels, ring sizes and lists of users.
  *
- * User names are looked up here, while psid starts, and never again: a name service may block.
+ * User names are looked up here, never in the loop: a name service may block.
  */
 #include "setting.h"
 
@@ -153,7 +153,8 @@ static int rings(const struct psid_setting *s, struct psid_config *config, const
 /* "*", "1000", "1000-1999" or a name. */
 static int parse_user(const char *word, struct psid_uid_range *ret_range)
 {
-	const struct passwd *entry;
+	struct passwd entry, *found = NULL;
+	char buf[4096];
 	uint64_t first, last;
 	const char *rest;
 
@@ -170,10 +171,10 @@ static int parse_user(const char *word, struct psid_uid_range *ret_range)
 		*ret_range = (struct psid_uid_range){ (uid_t)first, (uid_t)last };
 		return 0;
 	}
-	entry = getpwnam(word);
-	if (!entry)
+	(void)getpwnam_r(word, &entry, buf, sizeof(buf), &found);
+	if (!found)
 		return -EINVAL;
-	*ret_range = (struct psid_uid_range){ entry->pw_uid, entry->pw_uid };
+	*ret_range = (struct psid_uid_range){ entry.pw_uid, entry.pw_uid };
 	return 0;
 }
 
@@ -207,6 +208,7 @@ static int users(const struct psid_setting *s, struct psid_config *config, const
 const struct psid_setting psid_settings[] = {
 	SETTING("RuntimeDir", path, runtime_dir, 0, 0),
 	SETTING("Socket", path, socket, 0, 0),
+	SETTING("Starter", path, starter, 0, 0),
 	SETTING("LogLevel", level, log_level, 0, 0),
 	SETTING("IdleExitSec", number, sec_idle_exit, 0, 1000000),
 	SETTING("HandOverMsec", number, msec_hand_over, 10, 60000),

@@ -96,9 +96,13 @@ void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, c
 
 void psid_client_malformed(struct psid_client *client, const char *what)
 {
+	char uid[16];
+
 	client->psid->counts.n_malformed++;
-	psid_log(PSID_WARNING, "client %u (%s, uid %u, pid %d) sent nonsense (%s); dropped",
-		 client->id, client->program, client->user->uid, client->pid, what);
+	(void)snprintf(uid, sizeof(uid), "%u", client->user->uid);
+	psid_log_of(PSID_LOG_NONSENSE, PSID_WARNING, uid,
+		    "client %u (%s, uid %u, pid %d) sent nonsense (%s); dropped", client->id,
+		    client->program, client->user->uid, client->pid, what);
 	psid_doom(client);
 }
 

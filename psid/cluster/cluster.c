@@ -165,6 +165,7 @@ static void log_change(struct psid_cluster *cluster, const struct psid_node *nod
 		       enum psid_node_state before, bool is_new)
 {
 	char text[PSID_SIZE_ADDRESS_TEXT];
+	enum psid_occasion occasion = PSID_LOG_NODE_HERE;
 	const char *what = NULL;
 
 	if (node->state == PSID_NODE_ALIVE && (is_new || before == PSID_NODE_LEFT))
@@ -175,9 +176,13 @@ static void log_change(struct psid_cluster *cluster, const struct psid_node *nod
 		what = "is dead";
 	else if (node->state == PSID_NODE_LEFT && before != PSID_NODE_UNKNOWN)
 		what = "has left";
+	if (node->state == PSID_NODE_DEAD)
+		occasion = PSID_LOG_NODE_DEAD;
+	else if (node->state == PSID_NODE_LEFT)
+		occasion = PSID_LOG_NODE_LEFT;
 	if (what)
-		psid_log(PSID_INFO, "node %s at %s %s", node->name,
-			 psid_address_text(&node->address, text), what);
+		psid_log_of(occasion, PSID_INFO, node->name, "node %s at %s %s", node->name,
+			    psid_address_text(&node->address, text), what);
 	else
 		psid_log(PSID_DEBUG, "node %s is %s", node->name,
 			 psid_node_state_name(node->state));
@@ -207,7 +212,8 @@ static void on_given_up(void *data)
 {
 	struct psid_cluster *cluster = data;
 
-	psid_log(PSID_WARNING, "the other nodes had given this one up: it did not answer them");
+	psid_log_of(PSID_LOG_GIVEN_UP, PSID_WARNING, NULL,
+		    "the other nodes had given this one up: it did not answer them");
 	psid_event(cluster, PSID_EVENT_GIVEN_UP, cluster->self->id);
 }
 

@@ -1,7 +1,7 @@
 /*
  * The cgroup of a job: <root>/<job> for its keeper, and in it `tasks` for all that the job starts.
  *
- * The root is a folder below our own cgroup (version 2, also where it is mounted beside version 1). No
+ * The root is a folder below our own cgroup, or our starter's (version 2, also where it is mounted beside version 1). No
  * controller is switched on: the cgroup is there so that one write kills all that is in it. Where we may
  * not make one there is none, and the process tree serves instead.
  *
@@ -18,12 +18,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgroup_own.h"
 #include "cleanup.h"
 #include "client.h"
 #include "job.h"
 #include "log.h"
 #include "macros.h"
 #include "psid.h"
+#include "starter.h"
 #include "user.h"
 
 #define MSEC_CLAIM 10000
@@ -49,25 +51,6 @@ static int find_mount(char *buf, size_t size)
 	return r;
 }
 
-/* Our own cgroup of version 2: the line "0::/path". */
-static int find_own(char *buf, size_t size)
-{
-	FILE *file = fopen("/proc/self/cgroup", "re");
-	char line[512];
-	int r = -ENOENT;
-
-	if (!file)
-		return -errno;
-	while (r < 0 && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		if (strncmp(line, "0::/", 4) == 0 &&
-		    (size_t)snprintf(buf, size, "%s", line[4] ? line + 3 : "") < size)
-			r = 0;
-	}
-	(void)fclose(file);
-	return r;
-}
-
 /* One root for each run directory: psids of several users, or of tests, don't sweep each other's. */
 static unsigned hash(const char *text)
 {
@@ -85,7 +68,9 @@ static int make_root(struct psid *psid, char *root, size_t size)
 
 	r = find_mount(mount, sizeof(mount));
 	if (r == 0)
-		r = find_own(own, sizeof(own));
+		r = psid->config->starter[0]
+			    ? psid_starter_cgroup(psid->config->starter, own, sizeof(own))
+			    : psid_cgroup_own(own, sizeof(own));
 	if (r < 0)
 		return r;
 	(void)snprintf(root, size, "%s%s/pulc.%08x", mount, own, hash(psid->config->socket));

@@ -57,7 +57,8 @@ static struct psid_job *take_back(struct psid_client *client, const Pulc__Wire__
 		psid_job_end(job);
 		return NULL;
 	}
-	psid_log(PSID_INFO, "job %s (%s, uid %u) goes on", job->id, job->program, job->user->uid);
+	psid_log_of(PSID_LOG_JOB_KEPT, PSID_INFO, job->id, "job %s (%s, uid %u) goes on", job->id,
+		    job->program, job->user->uid);
 	return job;
 }
 

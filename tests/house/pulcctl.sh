@@ -68,6 +68,13 @@ is sockets.columns_are_aligned 1 "$(ctl sockets | awk '{ print index($0, "pingpo
 is sockets.cut_on_a_terminal 1 "$(COLUMNS=60 script -qec "$bin/pulcctl sockets" /dev/null | tr -d '\r' | awk '{ print length($0) < 140 }' | sort -u | wc -l)"
 is clients.json True "$(ctl clients --json | json "len(j) >= 1 and all(c['program'] == 'pingpong' and c['pid'] > 0 for c in j)")"
 is clients.by_pid True "$(ctl clients --json --pid "$pid" | json "[c['pid'] for c in j] == [$pid]")"
+is areas.json True "$(ctl areas --json | json "len(j) >= 2 and sum(a['n_used'] for a in j) == 2 and {a['pid'] for a in j} == {a['peer_pid'] for a in j}")"
+is areas.by_pid 0 "$(ctl areas --json --pid 1 | json 'len(j)')"
+is areas.table 2 "$(ctl areas --no-headers --pid "$pid" | wc -l)"
+is top.json "True True 1" "$(ctl top --json | json "j['status']['n_connections'] == 1, j['nodes'][0]['self'], len(j['nodes'])" | tr -d "(),'")"
+is top.once 1 "$(ctl top | grep -c ' connections on rings, ')"
+is loglevel.tells info "$(ctl loglevel)"
+is loglevel.sets '{"error":"","level":"warning"}' "$(ctl --json loglevel warning)"
 # A node on its own is a cluster of one.
 is nodes.json "1 True alive local True" "$(ctl nodes --json | json "len(j), j[0]['self'], j[0]['state'], j[0]['path'], j[0]['cores'] > 0 and j[0]['mib_memory'] > 0" | tr -d "(),'")"
 is nodes.table 1 "$(ctl nodes --no-headers | grep -c " alive .* local ")"
@@ -87,7 +94,7 @@ is watch.repeats 3 "$(ctl --watch=0.1 --json status | head -n 3 | wc -l)"
 ctl --watch=0.1 sockets >"$TMPDIR/watch" 2>&1 &
 watch=$!
 await grep -q rings "$TMPDIR/watch"
-is stop 0 "$(ctl stop >/dev/null; echo $?)"
+is stop '{"error":""} 0' "$(echo "$(ctl --json stop)" $?)"
 wait "$watch"
 is watch.ends_with_psid 3 $?
 wait "$psid"

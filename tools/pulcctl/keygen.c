@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "json.h"
 #include "key.h"
 
 static int usual_path(char *buf, size_t size)
@@ -41,7 +42,7 @@ static void make_folder(const char *path)
 	}
 }
 
-int ctl_keygen(const char *path)
+int ctl_keygen(const char *path, bool json)
 {
 	char usual[512];
 	int r = 0;
@@ -59,6 +60,12 @@ int ctl_keygen(const char *path)
 			r == -EEXIST ? "there is one already, and it stays as it is"
 				     : strerror(-r));
 		return r;
+	}
+	if (json) {
+		fputs("{\"file\":", stdout);
+		ctl_json_string(stdout, path);
+		puts("}");
+		return 0;
 	}
 	printf("A new key is in %s. Every node of the cluster needs a copy, that only psid's user\n"
 	       "can read, and in its psid.conf the lines\n"

@@ -32,8 +32,12 @@ static const char help[] =
 	"  tasks [JOB]         every task of the cluster, or those of one job\n"
 	"  kill JOB            end a job and everything it has started, on every node\n"
 	"  nodes [NODE]        every node of the cluster: state, load, memory, tasks\n"
+	"  areas               every area of memory that connections share\n"
+	"  top                 load, traffic and jobs of the cluster, on the whole terminal\n"
 	"  drain [NODE]        let no new tasks begin there; undrain: let them again\n"
 	"  keygen [FILE]       make a key for a new cluster\n"
+	"  reload              have psid read its settings again\n"
+	"  loglevel [LEVEL]    what psid logs: error, warning, info or debug\n"
 	"  stop                end psid; connections on rings and jobs keep running\n"
 	"  version             versions of pulcctl and of psid\n"
 	"\n"
@@ -41,7 +45,7 @@ static const char help[] =
 	"  --json              JSON instead of a table\n"
 	"  --watch[=SECONDS]   show it again every second, or every so many\n"
 	"  --no-headers        no line of column titles\n"
-	"  --pid PID           sockets, clients: only of this process\n"
+	"  --pid PID           sockets, clients, areas: only of this process\n"
 	"  --port PORT         sockets: only with this port at either end\n"
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
 	"  --here              jobs, tasks: only what is on this node\n"
@@ -53,10 +57,12 @@ static const char help[] =
 	"See pulcctl(1) for the columns, pulc-reasons(7) for the reasons.\n";
 
 static const char *const commands[] = {
-	[CTL_STATUS] = "status", [CTL_SOCKETS] = "sockets", [CTL_CLIENTS] = "clients",
-	[CTL_JOBS] = "jobs",	 [CTL_TASKS] = "tasks",	    [CTL_KILL] = "kill",
-	[CTL_NODES] = "nodes",	 [CTL_DRAIN] = "drain",	    [CTL_UNDRAIN] = "undrain",
-	[CTL_KEYGEN] = "keygen", [CTL_STOP] = "stop",	    [CTL_VERSION] = "version",
+	[CTL_STATUS] = "status",     [CTL_SOCKETS] = "sockets", [CTL_CLIENTS] = "clients",
+	[CTL_JOBS] = "jobs",	     [CTL_TASKS] = "tasks",	[CTL_KILL] = "kill",
+	[CTL_NODES] = "nodes",	     [CTL_DRAIN] = "drain",	[CTL_UNDRAIN] = "undrain",
+	[CTL_KEYGEN] = "keygen",     [CTL_STOP] = "stop",	[CTL_VERSION] = "version",
+	[CTL_AREAS] = "areas",	     [CTL_TOP] = "top",		[CTL_RELOAD] = "reload",
+	[CTL_LOGLEVEL] = "loglevel",
 };
 
 static const char *const paths[] = { "rings", "kernel", "switching", "mixed" };
@@ -192,6 +198,8 @@ static bool is_picture(enum ctl_command command)
 	case CTL_DRAIN:
 	case CTL_UNDRAIN:
 	case CTL_KEYGEN:
+	case CTL_RELOAD:
+	case CTL_LOGLEVEL:
 		return false;
 	default:
 		return true;
@@ -203,7 +211,7 @@ static int check_fit(const struct ctl_options *o)
 	const char *option = NULL;
 
 	if (o->pid && o->command != CTL_SOCKETS && o->command != CTL_CLIENTS &&
-	    o->command != CTL_TASKS)
+	    o->command != CTL_TASKS && o->command != CTL_AREAS)
 		option = "pid";
 	else if (o->port && o->command != CTL_SOCKETS)
 		option = "port";
@@ -232,6 +240,8 @@ static const char **object_of(struct ctl_options *o)
 	case CTL_DRAIN:
 	case CTL_UNDRAIN:
 		return &o->node;
+	case CTL_LOGLEVEL:
+		return &o->level;
 	case CTL_KEYGEN:
 		return &o->file;
 	default:

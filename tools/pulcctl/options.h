@@ -13,9 +13,13 @@ enum ctl_command {
 	CTL_TASKS,
 	CTL_KILL,
 	CTL_NODES,
+	CTL_AREAS,
+	CTL_TOP,
 	CTL_DRAIN,
 	CTL_UNDRAIN,
 	CTL_KEYGEN,
+	CTL_RELOAD,
+	CTL_LOGLEVEL,
 	CTL_STOP,
 	CTL_VERSION
 };
@@ -31,6 +35,7 @@ struct ctl_options {
 	const char *path;    /* NULL: all */
 	const char *job;     /* tasks: NULL: of all; kill: which */
 	const char *node;    /* nodes: NULL: all; drain, undrain: NULL: this one */
+	const char *level;   /* loglevel: NULL: only asks */
 	const char *file;    /* keygen: NULL: the usual one */
 	unsigned signal;     /* kill: 0: whatever it takes */
 };

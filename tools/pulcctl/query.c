@@ -159,6 +159,8 @@ static bool has_more(const Pulc__Wire__ToClient *reply)
 		return reply->tasks->more;
 	case PULC__WIRE__TO_CLIENT__BODY_NODES:
 		return reply->nodes->more;
+	case PULC__WIRE__TO_CLIENT__BODY_AREAS:
+		return reply->areas->more;
 	default:
 		return false;
 	}
@@ -215,9 +217,12 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 	Pulc__Wire__KillRequest kill = PULC__WIRE__KILL_REQUEST__INIT;
 	Pulc__Wire__NodesRequest nodes = PULC__WIRE__NODES_REQUEST__INIT;
 	Pulc__Wire__DrainRequest drain = PULC__WIRE__DRAIN_REQUEST__INIT;
+	Pulc__Wire__AreasRequest areas = PULC__WIRE__AREAS_REQUEST__INIT;
+	Pulc__Wire__ReloadRequest reload = PULC__WIRE__RELOAD_REQUEST__INIT;
+	Pulc__Wire__LogLevelRequest log_level = PULC__WIRE__LOG_LEVEL_REQUEST__INIT;
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 
-	tasks.job = kill.job = drain.node = (char *)(name ? name : "");
+	tasks.job = kill.job = drain.node = log_level.level = (char *)(name ? name : "");
 	kill.signal = number;
 	drain.drained = jobs.here = tasks.here = number != 0;
 	msg.body_case = body;
@@ -248,6 +253,15 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 		break;
 	case PULC__WIRE__FROM_CLIENT__BODY_DRAIN:
 		msg.drain = &drain;
+		break;
+	case PULC__WIRE__FROM_CLIENT__BODY_AREAS:
+		msg.areas = &areas;
+		break;
+	case PULC__WIRE__FROM_CLIENT__BODY_RELOAD:
+		msg.reload = &reload;
+		break;
+	case PULC__WIRE__FROM_CLIENT__BODY_LOG_LEVEL:
+		msg.log_level = &log_level;
 		break;
 	default:
 		return -EINVAL;

@@ -18,6 +18,7 @@ typedef int ctl_view(FILE *out, const struct ctl_replies *replies,
 ctl_view ctl_view_status;
 ctl_view ctl_view_sockets;
 ctl_view ctl_view_clients;
+ctl_view ctl_view_areas;
 ctl_view ctl_view_nodes;
 ctl_view ctl_view_jobs;
 ctl_view ctl_view_tasks;

@@ -1,0 +1,216 @@
+/*
+ * Settings read once more (SIGHUP, `pulcctl reload`): as a whole or, when one is wrong, not at all.
+ *
+ * Limits, users, sizes and the level of the log are looked up whenever they are needed, so they hold for what
+ * begins from now on; what was given out under the old ones stays. Names, places and the cluster are
+ * what others know us by: they keep their old values, and those that differ are named.
+ *
+ * Files and names of users are read by a helper thread, for a file system or a name service may hang; then a
+ * reload hangs, and nothing else.
+ */
+#include "reload.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "config.h"
+#include "lifecycle.h"
+#include "log.h"
+#include "macros.h"
+#include "notify.h"
+#include "psid.h"
+#include "user.h"
+
+/* Takes the values that may change in a running psid. */
+static void take_live(struct psid_config *config, const struct psid_config *next)
+{
+	config->log_level = next->log_level;
+	config->sec_idle_exit = next->sec_idle_exit;
+	config->msec_hand_over = next->msec_hand_over;
+	memcpy(config->users, next->users, sizeof(config->users));
+	config->n_users = next->n_users;
+	config->max_processes = next->max_processes;
+	config->max_clients_user = next->max_clients_user;
+	config->max_areas_user = next->max_areas_user;
+	config->max_bytes_user = next->max_bytes_user;
+	config->max_bytes = next->max_bytes;
+	config->max_hints_client = next->max_hints_client;
+	config->hint_after = next->hint_after;
+	config->size_credit = next->size_credit;
+	memcpy(config->size_ring, next->size_ring, sizeof(config->size_ring));
+	config->n_slots = next->n_slots;
+}
+
+#define FIXED(name, member)                                                                        \
+	{                                                                                          \
+		name, offsetof(struct psid_config, member),                                        \
+			sizeof(((struct psid_config *)0)->member)                                  \
+	}
+
+static const struct {
+	const char *name;
+	size_t offset, size;
+} fixed[] = {
+	FIXED("RuntimeDir", runtime_dir),
+	FIXED("Socket", socket),
+	FIXED("Starter", starter),
+	FIXED("the cluster's", cluster),
+};
+
+/* The list of those that differ, or "". */
+static void name_fixed(const struct psid_config *config, const struct psid_config *next, char *buf,
+		       size_t size)
+{
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(fixed) && n < size; i++)
+		if (memcmp((const char *)config + fixed[i].offset,
+			   (const char *)next + fixed[i].offset, fixed[i].size) != 0)
+			n += (size_t)snprintf(buf + n, size - n, "%s%s", n > 0 ? ", " : "",
+					      fixed[i].name);
+}
+
+/* ---- reading, aside ------------------------------------------------------------------------ */
+
+struct psid_reload {
+	uv_work_t work;
+	struct psid *psid;
+	uint32_t client; /* who asked; 0: a signal */
+	bool again;	 /* somebody wanted one more meanwhile */
+	int r;
+	struct psid_config_error error;
+	struct psid_config next;
+};
+
+static void on_work(uv_work_t *work)
+{
+	struct psid_reload *reload = CONTAINER_OF(work, struct psid_reload, work);
+	const struct psid_config *config = reload->psid->config; /* these two never change */
+
+	reload->r = psid_config_load(config->system, config->file, &reload->next, &reload->error);
+}
+
+static void answer(struct psid_client *client, const char *error, const char *waiting)
+{
+	Pulc__Wire__ReloadReply reply = PULC__WIRE__RELOAD_REPLY__INIT;
+	PSID_MESSAGE(msg, RELOAD, reload) = &reply;
+
+	reply.error = (char *)error;
+	reply.waiting = (char *)waiting;
+	(void)psid_client_send(client, &msg, NULL, 0);
+}
+
+static void apply(struct psid *psid, const struct psid_config *next)
+{
+	take_live(psid->config, next);
+	psid_log_init(psid->config->log_level);
+	psid->handovers.msec = psid->config->msec_hand_over;
+	psid_lifecycle_busy(psid);
+	psid_lifecycle_idle(psid);
+}
+
+static void on_read(uv_work_t *work, int status)
+{
+	struct psid_reload *reload = CONTAINER_OF(work, struct psid_reload, work);
+	struct psid *psid = reload->psid;
+	struct psid_client *client = psid_client_find(psid, reload->client);
+	char waiting[128] = "";
+
+	(void)status;
+	if (reload->r == 0) {
+		name_fixed(psid->config, &reload->next, waiting, sizeof(waiting));
+		apply(psid, &reload->next);
+		psid_log_of(PSID_LOG_RELOADED, PSID_INFO, NULL, "settings read%s%s",
+			    waiting[0] ? "; these wait for a restart: " : "", waiting);
+	} else {
+		psid_log_of(PSID_LOG_NOT_RELOADED, PSID_ERROR, NULL,
+			    "the settings stay as they were: %s", reload->error.text);
+	}
+	if (client && client->state == PSID_CLIENT_ATTACHED)
+		answer(client, reload->r == 0 ? "" : reload->error.text, waiting);
+	psid->reload = NULL;
+	if (reload->again && !psid->stopping)
+		psid_reload(psid, NULL);
+	else if (!psid->stopping)
+		psid_notify_ready(psid);
+	free(reload);
+}
+
+void psid_reload(struct psid *psid, const struct psid_client *client)
+{
+	if (psid->reload) {
+		psid->reload->again = true;
+		return;
+	}
+	psid->reload = calloc(1, sizeof(*psid->reload));
+	if (!psid->reload)
+		return;
+	psid_notify_reloading();
+	psid->reload->psid = psid;
+	psid->reload->client = client ? client->id : 0;
+	if (uv_queue_work(&psid->loop, &psid->reload->work, on_work, on_read) < 0) {
+		free(psid->reload);
+		psid->reload = NULL;
+	}
+}
+
+bool psid_is_reloading(const struct psid *psid)
+{
+	return psid->reload != NULL;
+}
+
+/* ---- asked by a client --------------------------------------------------------------------- */
+
+static bool is_owner(struct psid_client *client)
+{
+	if (client->user->uid == 0 || client->user->uid == geteuid())
+		return true;
+	psid_client_refuse(client, PULC__WIRE__REASON__REASON_USER,
+			   "this is for the owner of this psid and for root");
+	return false;
+}
+
+int psid_reload_asked(struct psid_client *client)
+{
+	if (!is_owner(client))
+		return 0;
+	if (client->psid->reload)
+		answer(client, "the settings are just being read; try again", "");
+	else
+		psid_reload(client->psid, client);
+	return 0;
+}
+
+/* The number of a level, or -EINVAL. */
+static int level_of(const char *name)
+{
+	for (int level = PSID_ERROR; level <= PSID_DEBUG; level++)
+		if (strcmp(psid_level_name((enum psid_level)level), name) == 0)
+			return level;
+	return -EINVAL;
+}
+
+int psid_log_level_asked(struct psid_client *client, const Pulc__Wire__LogLevelRequest *request)
+{
+	Pulc__Wire__LogLevelReply reply = PULC__WIRE__LOG_LEVEL_REPLY__INIT;
+	PSID_MESSAGE(msg, LOG_LEVEL, log_level) = &reply;
+	struct psid_config *config = client->psid->config;
+	int level = level_of(request->level);
+
+	if (request->level[0] && !is_owner(client))
+		return 0;
+	if (request->level[0] && level < 0)
+		reply.error = (char *)"no such level; there are: error warning info debug";
+	if (level >= 0) {
+		config->log_level = (uint32_t)level;
+		psid_log_init(config->log_level);
+	}
+	reply.level = (char *)psid_level_name((enum psid_level)config->log_level);
+	(void)psid_client_send(client, &msg, NULL, 0);
+	return 0;
+}

@@ -1,0 +1,130 @@
+/*
+ * Commands that do something once. psid's answer has a line of what was wrong, or none; it goes to stderr,
+ * and the exit status says the same. With --json the answer is printed as it came, for scripts that want
+ * one thing to parse in either case.
+ */
+#include "act.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cleanup.h"
+#include "json.h"
+#include "say.h"
+#include "text.h"
+
+/* The process of psid, to wait for: its end is worth nothing if it still holds memory afterwards. */
+static int find_process(struct ctl_psid *psid, int *ret_fd)
+{
+	CLEANUP(ctl_replies_deinit) struct ctl_replies replies = { 0 };
+	int r;
+
+	r = ctl_ask(psid, PULC__WIRE__FROM_CLIENT__BODY_STATUS, &replies);
+	if (r == 0)
+		r = ctl_pidfd(psid, replies.items[0]->status->pid, ret_fd);
+	return r == -ESRCH ? 0 : r;
+}
+
+static int stop(const struct ctl_options *options)
+{
+	CLEANUP(ctl_psid_close) struct ctl_psid psid = CTL_PSID_NONE;
+	CLEANUP(ctl_replies_deinit) struct ctl_replies replies = { 0 };
+	CLEANUP_FD int process = -EBADF;
+	int r;
+
+	r = ctl_psid_open(&psid);
+	if (r == 0)
+		r = find_process(&psid, &process);
+	if (r == 0)
+		r = ctl_ask(&psid, PULC__WIRE__FROM_CLIENT__BODY_STOP, &replies);
+	if (r == 0)
+		r = ctl_await_end(&psid, process);
+	if (r < 0)
+		return ctl_say_error(&psid, r);
+	if (options->json)
+		puts("{\"error\":\"\"}");
+	return EXIT_SUCCESS;
+}
+
+/* What the command asks, about whom, and the number that goes with it. */
+static int ask(struct ctl_psid *psid, const struct ctl_options *o, struct ctl_replies *ret)
+{
+	switch (o->command) {
+	case CTL_KILL:
+		return ctl_ask_about(psid, PULC__WIRE__FROM_CLIENT__BODY_KILL, o->job, o->signal,
+				     ret);
+	case CTL_DRAIN:
+	case CTL_UNDRAIN:
+		return ctl_ask_about(psid, PULC__WIRE__FROM_CLIENT__BODY_DRAIN, o->node,
+				     o->command == CTL_DRAIN, ret);
+	case CTL_RELOAD:
+		return ctl_ask(psid, PULC__WIRE__FROM_CLIENT__BODY_RELOAD, ret);
+	default:
+		return ctl_ask_about(psid, PULC__WIRE__FROM_CLIENT__BODY_LOG_LEVEL, o->level, 0,
+				     ret);
+	}
+}
+
+static const ProtobufCMessage *body_of(const Pulc__Wire__ToClient *reply, const char **ret_error)
+{
+	switch (reply->body_case) {
+	case PULC__WIRE__TO_CLIENT__BODY_KILL:
+		*ret_error = reply->kill->error;
+		return &reply->kill->base;
+	case PULC__WIRE__TO_CLIENT__BODY_DRAIN:
+		*ret_error = reply->drain->error;
+		return &reply->drain->base;
+	case PULC__WIRE__TO_CLIENT__BODY_RELOAD:
+		*ret_error = reply->reload->error;
+		return &reply->reload->base;
+	default:
+		*ret_error = reply->log_level->error;
+		return &reply->log_level->base;
+	}
+}
+
+/* What people want to know of an answer that is no error. */
+static void print_result(const Pulc__Wire__ToClient *reply)
+{
+	char text[256];
+
+	if (reply->body_case == PULC__WIRE__TO_CLIENT__BODY_LOG_LEVEL)
+		puts(ctl_text_plain(reply->log_level->level, text, sizeof(text)));
+	else if (reply->body_case == PULC__WIRE__TO_CLIENT__BODY_RELOAD &&
+		 reply->reload->waiting[0])
+		printf("new, but waiting for a restart: %s\n",
+		       ctl_text_plain(reply->reload->waiting, text, sizeof(text)));
+}
+
+static int show(const struct ctl_options *options, const Pulc__Wire__ToClient *reply)
+{
+	const char *error;
+	const ProtobufCMessage *body = body_of(reply, &error);
+	char text[512];
+
+	if (options->json) {
+		ctl_json_message(stdout, body);
+		putchar('\n');
+	} else if (!error[0]) {
+		print_result(reply);
+	}
+	if (!error[0])
+		return EXIT_SUCCESS;
+	fprintf(stderr, "pulcctl: %s\n", ctl_text_plain(error, text, sizeof(text)));
+	return EXIT_REFUSED;
+}
+
+int ctl_act(const struct ctl_options *options)
+{
+	CLEANUP(ctl_psid_close) struct ctl_psid psid = CTL_PSID_NONE;
+	CLEANUP(ctl_replies_deinit) struct ctl_replies replies = { 0 };
+	int r;
+
+	if (options->command == CTL_STOP)
+		return stop(options);
+	r = ctl_psid_open(&psid);
+	if (r == 0)
+		r = ask(&psid, options, &replies);
+	return r < 0 ? ctl_say_error(&psid, r) : show(options, replies.items[0]);
+}

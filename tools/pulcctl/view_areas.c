@@ -1,0 +1,68 @@
+/*
+ * `pulcctl areas`: one line for each area of memory that connections share.
+ */
+#include "view.h"
+
+#include <assert.h>
+
+#include "macros.h"
+#include "text.h"
+
+static const struct ctl_column columns[] = {
+	{ .title = "AREA", .right = true },	   { .title = "PID", .right = true },
+	{ .title = "PEER", .right = true },	   { .title = "USER", .shrinks = true },
+	{ .title = "PROGRAM", .shrinks = true },   { .title = "SIZE", .right = true },
+	{ .title = "CONNECTIONS", .right = true }, { .title = "MAX", .right = true },
+};
+
+static size_t entries_of(const Pulc__Wire__ToClient *reply, ProtobufCMessage *const **ret_entries)
+{
+	*ret_entries = (ProtobufCMessage *const *)reply->areas->areas;
+	return reply->areas->n_areas;
+}
+
+static bool is_chosen(const ProtobufCMessage *entry, const struct ctl_options *o)
+{
+	const Pulc__Wire__AreaEntry *e = (const Pulc__Wire__AreaEntry *)entry;
+
+	return !o->pid || e->pid == o->pid || e->peer_pid == o->pid;
+}
+
+static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
+{
+	const Pulc__Wire__AreaEntry *e = (const Pulc__Wire__AreaEntry *)entry;
+	char area[24], pid[16], peer[16], user[CTL_SIZE_USER], program[256], size[8], used[16],
+		slots[16];
+	const char *cells[] = {
+		area,
+		e->pid ? pid : NULL,
+		e->peer_pid ? peer : NULL,
+		ctl_user_name(e->uid, user),
+		e->program[0] ? ctl_text_plain(e->program, program, sizeof(program)) : NULL,
+		ctl_text_bytes(e->size_bytes, size, sizeof(size)),
+		used,
+		slots,
+	};
+
+	static_assert(ARRAY_SIZE(cells) == ARRAY_SIZE(columns), "a cell for each column");
+	(void)snprintf(area, sizeof(area), "%llu", (unsigned long long)e->id);
+	(void)snprintf(pid, sizeof(pid), "%u", e->pid);
+	(void)snprintf(peer, sizeof(peer), "%u", e->peer_pid);
+	(void)snprintf(used, sizeof(used), "%u", e->n_used);
+	(void)snprintf(slots, sizeof(slots), "%u", e->n_slots);
+	return ctl_table_add(table, cells);
+}
+
+int ctl_view_areas(FILE *out, const struct ctl_replies *replies, const struct ctl_options *options,
+		   const struct ctl_room *room)
+{
+	static const struct ctl_list list = {
+		.columns = columns,
+		.n_columns = ARRAY_SIZE(columns),
+		.entries = entries_of,
+		.is_chosen = is_chosen,
+		.add_row = add_row,
+	};
+
+	return ctl_list_print(out, &list, replies, options, room);
+}
