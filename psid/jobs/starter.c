@@ -46,7 +46,7 @@ static int say_hello(const char *socket_path, struct starter_hello *ret_hello, i
 int psid_starter_cgroup(const char *socket, char *buf, size_t size)
 {
 	CLEANUP_FD int fd = -EBADF;
-	struct starter_hello hello;
+	struct starter_hello hello = { 0 };
 	int r = say_hello(socket, &hello, &fd);
 
 	if (r < 0)
@@ -79,7 +79,7 @@ pid_t psid_starter_clone(const char *socket, const char *id, const struct psid_g
 			 int cgroup_fd, int *ret_pidfd)
 {
 	CLEANUP_FD int fd = -EBADF, pidfd = -EBADF;
-	struct starter_hello hello;
+	struct starter_hello hello = { 0 };
 	struct starter_answer answer;
 	int fds[STARTER_N_FDS];
 	int r = say_hello(socket, &hello, &fd);

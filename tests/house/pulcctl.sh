@@ -94,7 +94,8 @@ is watch.repeats 3 "$(ctl --watch=0.1 --json status | head -n 3 | wc -l)"
 ctl --watch=0.1 sockets >"$TMPDIR/watch" 2>&1 &
 watch=$!
 await grep -q rings "$TMPDIR/watch"
-is stop '{"error":""} 0' "$(echo "$(ctl --json stop)" $?)"
+ctl --json stop >"$TMPDIR/stop"
+is stop '0 {"error":""}' "$? $(cat "$TMPDIR/stop")"
 wait "$watch"
 is watch.ends_with_psid 3 $?
 wait "$psid"

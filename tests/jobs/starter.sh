@@ -28,7 +28,7 @@ children() { # PID
 }
 
 is no_children_yet 0 "$(children "$starter")"
-is runs "hello" "$(run echo hello)"
+is runs hello "$(run sh -c 'echo hello')"
 is environment "here 2 $PWD" "$(MINE=here run -n 2 --oversubscribe sh -c '[ $PULC_RANK != 1 ] || echo $MINE $PULC_SIZE $PWD')"
 is status 7 "$(status_of sh -c 'exit 7')"
 is output_of_many 16 "$(run -n 16 --oversubscribe echo x | wc -l)"

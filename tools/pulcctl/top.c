@@ -7,6 +7,7 @@
  */
 #include "top.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,7 @@ static void print_array(FILE *out, const char *name, const struct ctl_replies *r
 	(void)view(out, replies, options, &room);
 }
 
-static int print_json(FILE *out, struct answers *a, uint64_t bytes,
+static int print_json(FILE *out, const struct answers *a, uint64_t bytes,
 		      const struct ctl_options *options)
 {
 	fputs("{\"status\":", out);
@@ -93,7 +94,7 @@ static int print_json(FILE *out, struct answers *a, uint64_t bytes,
 	return 0;
 }
 
-static int print_tables(FILE *out, struct answers *a, uint64_t bytes,
+static int print_tables(FILE *out, const struct answers *a, uint64_t bytes,
 			const struct ctl_options *options)
 {
 	const Pulc__Wire__StatusReply *s = a->of[STATUS].items[0]->status;
@@ -123,8 +124,11 @@ static int print_picture(FILE *out, void *arg)
 	uint64_t bytes;
 	int r = ctl_psid_open(&psid);
 
-	for (size_t i = 0; r == 0 && i < N_QUESTIONS; i++)
+	for (size_t i = 0; r == 0 && i < N_QUESTIONS; i++) {
 		r = ctl_ask(&psid, questions[i], &answers.of[i]);
+		if (r == 0 && answers.of[i].n == 0)
+			r = -EBADMSG;
+	}
 	if (r < 0)
 		return ctl_say_error(&psid, r);
 	bytes = rate(top, size_sent(&answers.of[SOCKETS]));
