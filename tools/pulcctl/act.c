@@ -126,7 +126,5 @@ int ctl_act(const struct ctl_options *options)
 	r = ctl_psid_open(&psid);
 	if (r == 0)
 		r = ask(&psid, options, &replies);
-	if (r == 0 && replies.n == 0)
-		r = -EBADMSG;
-	return r < 0 ? ctl_say_error(&psid, r) : show(options, replies.items[0]);
+	return r != 0 ? ctl_say_error(&psid, r) : show(options, replies.items[0]);
 }

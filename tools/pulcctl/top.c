@@ -7,7 +7,6 @@
  */
 #include "top.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,12 +123,9 @@ static int print_picture(FILE *out, void *arg)
 	uint64_t bytes;
 	int r = ctl_psid_open(&psid);
 
-	for (size_t i = 0; r == 0 && i < N_QUESTIONS; i++) {
+	for (size_t i = 0; r == 0 && i < N_QUESTIONS; i++)
 		r = ctl_ask(&psid, questions[i], &answers.of[i]);
-		if (r == 0 && answers.of[i].n == 0)
-			r = -EBADMSG;
-	}
-	if (r < 0)
+	if (r != 0)
 		return ctl_say_error(&psid, r);
 	bytes = rate(top, size_sent(&answers.of[SOCKETS]));
 	r = (top->options->json ? print_json : print_tables)(out, &answers, bytes, top->options);
