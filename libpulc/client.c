@@ -41,8 +41,8 @@
 #define SIZE_CREDIT_FORKED (8ll << 20)
 /* A psid that has not answered after this is as good as none. */
 #define NSEC_CREDIT (20 * 1000 * NSEC_PER_USEC)
-/* How long a send that may not block waits for psid's answer. */
-#define NSEC_MOMENT (5 * 1000 * NSEC_PER_USEC)
+/* Somebody else may take the answer that a send waits for: then it sees so after this. */
+#define NSEC_MOMENT (1 * 1000 * NSEC_PER_USEC)
 /* A psid that gave nothing is not asked again before this. */
 #define NSEC_DENIED (100 * 1000 * NSEC_PER_USEC)
 
@@ -334,12 +334,12 @@ static void ask_for_credit(uint64_t size)
 		atomic_store(&self.nsec_denied, nsec_now());
 }
 
-void client_credit_ask(void)
+bool client_credit_ask(void)
 {
 	uint64_t size;
 
 	if (LIKELY(!atomic_load(&self.size_wanted)) || !client_lock())
-		return;
+		return false;
 	client_look();
 	size = atomic_exchange(&self.size_wanted, 0);
 	if (size && atomic_load(&self.credit) < (int64_t)SIZE_CREDIT / 2 &&
@@ -347,18 +347,24 @@ void client_credit_ask(void)
 	    nsec_now() - atomic_load(&self.nsec_denied) > NSEC_DENIED)
 		ask_for_credit(size);
 	client_unlock();
+	return size != 0;
 }
 
-bool client_credit_await(void)
+void client_credit_await(void)
 {
-	struct pollfd p = { .fd = self.fd, .events = POLLIN };
-	struct timespec moment = { .tv_nsec = NSEC_MOMENT };
+	struct timespec moment;
+	struct pollfd p;
+	uint64_t asked;
 
-	if (!atomic_load(&self.nsec_asked) || raw_ppoll(&p, 1, &moment) <= 0 || !client_lock())
-		return false;
-	client_look();
-	client_unlock();
-	return !atomic_load(&self.nsec_asked);
+	while ((asked = atomic_load(&self.nsec_asked)) != 0 && nsec_now() - asked <= NSEC_CREDIT) {
+		p = (struct pollfd){ .fd = self.fd, .events = POLLIN };
+		moment = (struct timespec){ .tv_nsec = NSEC_MOMENT };
+		(void)raw_ppoll(&p, 1, &moment);
+		if (!client_lock())
+			return;
+		client_look();
+		client_unlock();
+	}
 }
 
 static bool take(uint64_t size, int64_t *ret_left)

@@ -46,10 +46,12 @@ uint32_t client_hint_after(void);
 
 /* Takes `size` bytes of credit to grow a ring with. Never asks, never blocks. */
 enum tcp_credit client_credit_take(uint64_t size);
-/* Asks psid for more if somebody found it short; takes up what psid has given. Not to be called with a lock held. */
-void client_credit_ask(void);
-/* Gives psid a moment (milliseconds) to answer; takes up what it gave. False: nothing was asked or nothing came. */
-bool client_credit_await(void);
+/* Asks psid for more if somebody found it short, or will soon (true); takes up what psid has given. Not to be called with a lock
+ * held. */
+bool client_credit_ask(void);
+/* Waits (milliseconds) until psid has answered, and takes up what it gave, or until it is as good as none: from then on credit is
+ * granted or denied. */
+void client_credit_await(void);
 void client_credit_return(uint64_t size);
 
 /* At start, and in a forked child: makes what is better made while there is one thread. */

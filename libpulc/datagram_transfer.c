@@ -99,7 +99,7 @@ ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int f
 		datagram_reap(s);
 	}
 	if (f)
-		client_credit_ask(); /* the queue may have found no room to grow */
+		(void)client_credit_ask(); /* the queue may have found no room to grow */
 	return PULC_USE_KERNEL;
 }
 

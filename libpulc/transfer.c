@@ -55,8 +55,8 @@ static size_t iov_total(const struct iovec *iov, size_t n)
 #define NSEC_HANDOVER_PAUSE (200 * 1000)
 
 /*
- * A send found no room and psid is about to grant more: worth a moment, even to a call that may not block, for
- * programs take "no room" for a receiver that does not read.
+ * A send found no room and psid is about to grant more, or to say no: then the kernel has room. A call that may not block waits
+ * for that too, for programs take "no room" for a receiver that does not read.
  */
 static ssize_t push_again(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
 			  int flags)
@@ -64,8 +64,7 @@ static ssize_t push_again(struct pulc_stream *s, int fd, const struct iovec *iov
 	unsigned did = 0;
 	ssize_t sent;
 
-	if (!client_credit_await())
-		return -EAGAIN;
+	client_credit_await();
 	sent = tcp_push(&s->tcp, fd, iov, n, flags, &did);
 	if (did)
 		stream_tell(s, did);
@@ -79,11 +78,8 @@ static ssize_t push(struct pulc_stream *s, int fd, const struct iovec *iov, size
 
 	if (LIKELY(did))
 		stream_tell(s, did);
-	if (UNLIKELY(did & TCP_WANTED)) {
-		client_credit_ask();
-		if (sent == -EAGAIN)
-			sent = push_again(s, fd, iov, n, flags);
-	}
+	if (UNLIKELY(did & TCP_WANTED) && client_credit_ask() && sent == -EAGAIN)
+		sent = push_again(s, fd, iov, n, flags);
 	if (UNLIKELY(tcp_owes(&s->tcp)))
 		(void)tcp_return(&s->tcp, fd);
 	/* A handler inside our own critical section can't go on, and must not wait for it. */

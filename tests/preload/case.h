@@ -167,7 +167,7 @@ bool is_pattern(const void *buf, size_t len, uint64_t at);
 size_t put_pattern(int fd, size_t len, size_t chunk);
 size_t take_pattern(int fd, size_t len, size_t chunk);
 
-/* Fills fd without blocking until it refuses; returns the bytes taken. */
+/* Fills fd without blocking until it refuses, and would for ever; returns the bytes taken. */
 size_t stuff(int fd);
 /* Reads exactly len bytes (blocking), checks the pattern, false on a difference or early end. */
 bool drain_exactly(int fd, size_t len);

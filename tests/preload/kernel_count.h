@@ -10,6 +10,7 @@
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <sys/ioctl.h>
 
 /* Bytes ever written to the kernel by this end: acknowledged plus queued, one more for the
@@ -28,6 +29,17 @@ static inline uint64_t kernel_count_written(int fd)
 		raw_syscall(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, &info, &size, 0);
 	} while (info.tcpi_bytes_acked != acked);
 	return acked + (uint64_t)queued;
+}
+
+/* False while the kernel's socket may find room although nobody reads: acknowledgements are on their way, or its peer's
+ * window is open by less than it likes to send, until a timer makes it. */
+static inline bool kernel_is_at_rest(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+
+	raw_syscall(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, &info, &size, 0);
+	return info.tcpi_unacked == 0 && (info.tcpi_notsent_bytes == 0 || info.tcpi_snd_wnd == 0);
 }
 
 #endif

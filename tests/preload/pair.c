@@ -7,6 +7,7 @@
 #include "stage.h"
 
 #include <arpa/inet.h>
+#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -241,7 +242,8 @@ void warm(struct play *p, int fds[2])
 
 /* ---- waiting for what TCP gives no time for ---------------------------------------------------- */
 
-#define USEC_SETTLE_MAX 3000000
+#define USEC_SETTLE_MAX 30000000
+#define USEC_REST_MAX 2000000
 
 void settle(struct play *p, int fd, int n)
 {
@@ -367,9 +369,19 @@ size_t take_pattern(int fd, size_t len, size_t chunk)
 	return done;
 }
 
+/* Busy, for an actor that sleeps is one that has blocked. */
+static void await_rest(int fd)
+{
+	uint64_t usec_start = usec_clock();
+
+	while (!kernel_is_at_rest(fd) && usec_clock() - usec_start < USEC_REST_MAX)
+		(void)sched_yield();
+}
+
 size_t stuff(int fd)
 {
 	static __thread char buf[16384];
+	bool at_rest = false;
 	size_t done = 0;
 
 	for (;;) {
@@ -377,9 +389,12 @@ size_t stuff(int fd)
 
 		fill_pattern(buf, sizeof(buf), done);
 		sent = send(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (sent <= 0)
+		if (sent <= 0 && at_rest)
 			return done;
-		done += (size_t)sent;
+		if (sent <= 0)
+			await_rest(fd);
+		at_rest = sent <= 0;
+		done += sent > 0 ? (size_t)sent : 0;
 	}
 }
 
