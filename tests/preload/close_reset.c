@@ -317,11 +317,16 @@ CASE(close_in_thread_does_not_stop_writer, THREAD)
 {
 	enum { LEN = 16 << 20 };
 
-	A { *stage_word(p, 1) = FD; }
 	A {
 		char *buf = malloc(LEN);
 
 		fill_pattern(buf, LEN, 0);
+		*stage_word(p, 1) = FD;
+		*stage_word(p, 2) = (long)buf;
+	}
+	A {
+		char *buf = (char *)*stage_word(p, 2);
+
 		R(send(FD, buf, LEN, 0));
 		free(buf);
 	}

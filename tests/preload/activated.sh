@@ -1,0 +1,3 @@
+#!/bin/sh
+# Servers that are given their sockets by systemd or inetd.
+exec "$(dirname "$0")/run-activated"
