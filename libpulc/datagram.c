@@ -2,8 +2,9 @@
  * UDP sockets: their life, their options, and the handler.
  *
  * A UDP socket stays a kernel socket; flows are added to it where both ends prove to the kernel and to psid that nothing would be
- * different (datagram_flow.c). A sender's flow changes nothing but the way of its datagrams. The first flow that a
- * socket receives from makes it an attached stream: from then on what it receives is merged by the udp protocol.
+ * different (datagram_flow.c). A sender's flow changes nothing but the way of its datagrams, and who tells a connected
+ * socket that its peer is gone. The first such flow, or the first that a socket receives from, makes it an attached stream:
+ * from then on what it receives is merged by the udp protocol.
  *
  * Options decide what the kernel does with a datagram. Those that are known to make no difference to one from this
  * node are listed; after any other the socket stays with the kernel. The same goes for what is not understood in a call.
@@ -135,7 +136,7 @@ static void forking(pulc_stream *s)
 	struct datagram *d = s->datagram;
 
 	for (struct flow *f = d ? d->flows : NULL; f; f = f->next)
-		if (atomic_load(&f->state) == FLOW_ATTACHED)
+		if (atomic_load(&f->state) == FLOW_ATTACHED && !f->left)
 			shm_add_holder(&f->queue.ring);
 	if (!d)
 		return;
@@ -154,6 +155,28 @@ static void forked(pulc_stream *s)
 	atomic_store(&d->n_native_receives, 0);
 	atomic_store(&d->meeting, false);
 	datagram_flows_begin_anew(s);
+}
+
+void datagram_leave_flows(pulc_stream *s, bool for_good)
+{
+	for (struct flow *f = s->datagram->flows; f; f = f->next) {
+		if (atomic_load(&f->state) != FLOW_ATTACHED || f->left)
+			continue;
+		f->left = shm_drop_holder(&f->queue.ring);
+		if (f->left || !for_good)
+			continue;
+		datagram_close_queue(f);
+		f->left = true;
+	}
+}
+
+void datagram_stay_flows(pulc_stream *s)
+{
+	for (struct flow *f = s->datagram->flows; f; f = f->next) {
+		if (f->left)
+			shm_add_holder(&f->queue.ring);
+		f->left = false;
+	}
 }
 
 static void psid_lost(pulc_stream *s)
@@ -183,7 +206,8 @@ static void keep_on_kernel(pulc_stream *s, int fd, enum pulc_reason reason)
 	while (state < STREAM_ATTACHED &&
 	       !atomic_compare_exchange_weak(&s->state, &state, STREAM_NEVER))
 		;
-	datagram_stop_all(s);
+	/* Who else gets the socket shall find all that was sent to it. */
+	datagram_stop_all(s, reason == PULC_REASON_SHARED || reason == PULC_REASON_STDIO);
 }
 
 static void send_end(pulc_stream *s, int fd, ssize_t n)
@@ -192,10 +216,13 @@ static void send_end(pulc_stream *s, int fd, ssize_t n)
 
 	if (n < 0)
 		return;
+	datagram_kernel_entered(&d->entry);
 	atomic_store_explicit(&d->writable, false, memory_order_relaxed);
 	if (!d->connected)
 		return;
 	udp_note_kernel_send(d->peer.port);
+	/* Its error, if it is refused, comes before what waits in queues. */
+	atomic_store(&d->rx.first_in_kernel, UDP_UNKNOWN);
 	datagram_met(s, fd, true, &d->peer);
 }
 
@@ -240,12 +267,13 @@ static void kernel_leave(pulc_stream *s, unsigned events)
 static void met(pulc_stream *s, int fd, unsigned event, const struct sockaddr *addr, socklen_t len)
 {
 	struct datagram_address peer;
-	bool sends = event == POLLOUT;
+	bool sends = event == POLLOUT, single = datagram_read_address(addr, len, &peer);
 
-	if (!datagram_read_address(addr, len, &peer))
-		return;
-	if (sends)
+	/* A group's port may be a flow's as well. */
+	if (sends && peer.port)
 		udp_note_kernel_send(peer.port);
+	if (!single)
+		return;
 	/* A connected socket's own peer was counted by the end of the call. */
 	if (!s->datagram->connected || !datagram_same(&peer, &s->datagram->peer))
 		datagram_met(s, fd, sends, &peer);
@@ -257,7 +285,7 @@ static void connected(pulc_stream *s, int fd)
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
 
-	datagram_stop_all(s);
+	datagram_stop_all(s, false);
 	d->connected = raw_syscall(SYS_getpeername, fd, &ss, &len, 0, 0, 0) >= 0;
 	if (d->connected && !datagram_read_address((struct sockaddr *)&ss, len, &d->peer))
 		keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
@@ -328,7 +356,7 @@ static void option_changed(pulc_stream *s, int fd, int level, int option)
 	else if (level == SOL_SOCKET && option == SO_RCVTIMEO)
 		read_timeout(s->datagram, fd);
 	else if (level == SOL_SOCKET && (option == SO_REUSEADDR || option == SO_REUSEPORT))
-		datagram_stop_all(s);
+		datagram_stop_all(s, false);
 }
 
 static void nonblock_changed(pulc_stream *s, bool nonblock)

@@ -48,6 +48,7 @@ struct flow {
 	bool told;    /* psid has an entry under this token */
 	bool waiting; /* ... and is to answer */
 	bool opened;  /* a receiver's: the sender may use it */
+	bool left;    /* no holder of it any more, though not closed */
 	_Atomic int state;
 	int pid; /* the process that attached it */
 	unsigned n_denied;
@@ -67,6 +68,7 @@ struct acquaintance {
 
 struct datagram {
 	struct udp rx;
+	struct udp_entry entry;
 	_Atomic uint32_t n_inside; /* calls that may be using a flow */
 	_Atomic uint32_t n_native_receives;
 	_Atomic uint32_t
@@ -95,7 +97,6 @@ struct datagram {
 	/* under the client lock */
 	struct flow *flows;
 	uint32_t n_waiting;
-	uint64_t cookie;
 	bool over_for_good; /* no new flows */
 	bool reason_told;
 	enum pulc_reason reason;
@@ -123,6 +124,13 @@ static inline void datagram_leave(struct datagram *d)
 	else
 		(void)atomic_fetch_sub(&d->n_inside, 1);
 }
+/* The flow to whom an answer is likely to be waited for from; NULL: unknown. Between enter and leave. */
+static inline struct flow *datagram_awaited(struct datagram *d)
+{
+	struct flow *to_peer = atomic_load_explicit(&d->to_peer, memory_order_acquire);
+
+	return to_peer ? to_peer : atomic_load_explicit(&d->last_sent, memory_order_acquire);
+}
 static inline struct flow *flow_of(struct udp_flow *queue)
 {
 	return CONTAINER_OF(queue, struct flow, queue);
@@ -149,19 +157,30 @@ struct flow *datagram_flow_to(struct datagram *d, const struct datagram_address 
 void datagram_flow_over(pulc_stream *s, struct flow *f);
 /* Frees flows that have ended. Not inside. */
 void datagram_reap(pulc_stream *s);
-/* No datagram goes through flows from now on until new ones are made; what is in queues remains. */
-void datagram_stop_all(pulc_stream *s);
-/* Is a connected socket's peer still there, with datagrams of ours unread? Asks the kernel only if they are so for long.
- * Sets d->lost. Returns how long the answer may be trusted, ns. */
-uint64_t datagram_check_peer(pulc_stream *s);
-/* Then, once, -ECONNREFUSED: what the kernel would say after a datagram to a closed port. Else 0. */
-int datagram_take_loss(pulc_stream *s);
+/* No datagram goes through flows from now on until new ones are made; what is in queues remains, or goes back to the senders. */
+void datagram_stop_all(pulc_stream *s, bool give_back);
+/* This process gives up holding its flows, where another one holds them or if it is for good; and takes them up again. */
+void datagram_leave_flows(pulc_stream *s, bool for_good);
+void datagram_stay_flows(pulc_stream *s);
+/* A holder less, unless we have left. The peer is told. */
+void datagram_close_queue(struct flow *f);
 /* For the handler's life. */
 void datagram_flows_closing(pulc_stream *s);
 void datagram_flows_release(pulc_stream *s);
 void datagram_flows_begin_anew(pulc_stream *s);
 /* Messages for flows; false: not for one. Under the client lock. */
 bool datagram_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
+
+/* ---- datagram_loss.c ---- */
+/* If the receiver of f has given datagrams back: sends them by fd once more. */
+void datagram_send_unread(struct flow *f, int fd);
+/* And ends f. Between enter and leave. */
+bool datagram_send_again(pulc_stream *s, struct flow *f, int fd);
+/* Is a connected socket's peer still there, with datagrams of ours unread? Asks the kernel only if they are so for long.
+ * Sets d->lost. Returns how long the answer may be trusted, ns. */
+uint64_t datagram_check_peer(pulc_stream *s);
+/* Then, once, -ECONNREFUSED: what the kernel would say after a datagram to a closed port. Else 0. */
+int datagram_take_loss(pulc_stream *s);
 
 /* ---- datagram_transfer.c ---- */
 ssize_t datagram_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags);
@@ -195,7 +214,10 @@ uint32_t datagram_kernel_mtu(const struct datagram_address *to);
 bool datagram_kernel_has_receiver(const struct datagram_address *from,
 				  const struct datagram_address *to);
 /* As udp_settle_kernel. Takes the client lock. */
-bool datagram_kernel_settle(void);
+bool datagram_kernel_settle(const struct udp_entry *entry);
+/* Around each call of this thread that sends through the kernel; no lock. */
+void datagram_kernel_enters(void);
+void datagram_kernel_entered(struct udp_entry *entry);
 /* Does the kernel note arrivals by now? */
 bool datagram_kernel_notes(void);
 

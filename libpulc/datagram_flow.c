@@ -32,8 +32,6 @@
 #define NSEC_LOOK (50 * NSEC_PER_USEC)
 #define NSEC_RENEW NSEC_PER_SEC
 #define N_DENIED_MAX 6u
-/* A peer that leaves a datagram unread for so long may be gone. */
-#define NSEC_CHECK (100 * 1000 * NSEC_PER_USEC)
 #define N_HINTED_MAX 64u
 /* Somebody of another node may become one of ours, but hardly. */
 #define NSEC_REMOTE (60 * NSEC_PER_SEC)
@@ -92,8 +90,11 @@ static void drop_hint(struct flow *f)
 /* Out of its socket's list, and gone. Nobody can be using it. */
 static void flow_free(struct flow *f)
 {
-	struct flow **p = &f->stream->datagram->flows;
+	struct datagram *d = f->stream->datagram;
+	struct flow **p = &d->flows, *last = f;
 
+	/* Whoever was sending by it when it ended may have noted it afterwards. */
+	(void)atomic_compare_exchange_strong(&d->last_sent, &last, NULL);
 	while (*p != f)
 		p = &(*p)->next;
 	*p = f->next;
@@ -177,7 +178,7 @@ static Pulc__Wire__Reason hint(struct flow *f, int fd)
 	f->nsec_renew = nsec_now() + (NSEC_RENEW << f->n_denied);
 	if (client_attach() < 0)
 		return PULC__WIRE__REASON__REASON_NONE;
-	f->stream->datagram->cookie = flow_cookie(fd, SO_COOKIE);
+	f->stream->cookie = flow_cookie(fd, SO_COOKIE);
 	if (flow_local(f, fd, &local))
 		reason = flow_obstacle(f, fd, &local);
 	if (reason == PULC__WIRE__REASON__REASON_NONE && !f->sends)
@@ -299,7 +300,7 @@ static void set_name(struct flow *f)
 	f->queue.len_name = sizeof(f->queue.name.in6);
 }
 
-/* The first flow that the socket receives from: it is a stream with a life in memory now. */
+/* The first flow that the socket receives from, or sends to its peer: it is a stream with a life in memory now. */
 static void attach(pulc_stream *s)
 {
 	if (pulc_stream_attached(s))
@@ -325,7 +326,11 @@ void datagram_open(pulc_stream *s)
 
 static void begin_sending(struct flow *f)
 {
+	/* What the kernel would tell of datagrams that nobody takes is told by us. */
+	if (f->stream->datagram->connected)
+		attach(f->stream);
 	f->queue.port = f->peer.port;
+	f->queue.entry = &f->stream->datagram->entry;
 	f->queue.size_max = datagram_kernel_size_max(f);
 	f->queue.kernel_seen = udp_kernel_sends(f->peer.port) - 1; /* something may be under way */
 	/* Says to psid that this side has begun to work. */
@@ -410,6 +415,15 @@ bool datagram_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 
 /* ---- the end ------------------------------------------------------------------------------------ */
 
+void datagram_close_queue(struct flow *f)
+{
+	if (!f->left)
+		udp_close(&f->queue);
+	if (f->sends)
+		datagram_send_unread(f, f->stream->fd);
+	datagram_tell(&f->queue, UDP_SENT | UDP_TAKEN);
+}
+
 /* Under the client lock. */
 static void end_flow(struct flow *f)
 {
@@ -425,8 +439,7 @@ static void end_flow(struct flow *f)
 		list_destinations(d);
 	else
 		udp_remove(&d->rx, &f->queue);
-	udp_close(&f->queue);
-	datagram_tell(&f->queue, UDP_SENT | UDP_TAKEN);
+	datagram_close_queue(f);
 }
 
 void datagram_flow_over(pulc_stream *s, struct flow *f)
@@ -436,52 +449,6 @@ void datagram_flow_over(pulc_stream *s, struct flow *f)
 	end_flow(f);
 	client_unlock();
 	(void)s;
-}
-
-/* Nobody reads what was sent to the peer, and the kernel knows why. Between enter and leave. */
-static bool is_deserted(pulc_stream *s, struct flow *f)
-{
-	struct datagram *d = s->datagram;
-	struct datagram_address own;
-	uint64_t head, now = nsec_now();
-	bool stands;
-
-	if (shm_peer_notice(&f->queue.ring) & SHM_DEAD)
-		return true;
-	if (now - d->nsec_checked < NSEC_CHECK)
-		return false;
-	d->nsec_checked = now;
-	head = shm_sent(&f->queue.ring);
-	stands = shm_tx_unread(&f->queue.ring) > head - d->head_checked;
-	d->head_checked = head;
-	return stands && flow_local(f, s->fd, &own) && flow_cookie(s->fd, SO_COOKIE) == d->cookie &&
-	       !datagram_kernel_has_receiver(&own, &f->peer);
-}
-
-uint64_t datagram_check_peer(pulc_stream *s)
-{
-	struct datagram *d = s->datagram;
-	struct flow *f = atomic_load_explicit(&d->to_peer, memory_order_acquire);
-
-	if (!f || shm_tx_unread(&f->queue.ring) == 0 || atomic_load(&d->lost))
-		return UINT64_MAX;
-	if (is_deserted(s, f))
-		atomic_store(&d->lost, true);
-	return NSEC_CHECK;
-}
-
-int datagram_take_loss(pulc_stream *s)
-{
-	struct datagram *d = s->datagram;
-	struct flow *f;
-
-	if (LIKELY(!atomic_load_explicit(&d->lost, memory_order_relaxed)) || !client_lock())
-		return 0;
-	f = atomic_load(&d->to_peer);
-	if (f)
-		end_flow(f);
-	client_unlock();
-	return atomic_exchange(&d->lost, false) ? -ECONNREFUSED : 0;
 }
 
 static bool is_done(struct flow *f)
@@ -533,7 +500,17 @@ void datagram_reap(pulc_stream *s)
 	client_unlock();
 }
 
-void datagram_stop_all(pulc_stream *s)
+static void stop_receiving(struct flow *f, bool give_back)
+{
+	if (!give_back) {
+		udp_stop(&f->queue);
+		return;
+	}
+	udp_leave(&f->queue);
+	datagram_tell(&f->queue, UDP_SENT | UDP_TAKEN);
+}
+
+void datagram_stop_all(pulc_stream *s, bool give_back)
 {
 	struct datagram *d = s->datagram;
 	struct flow *f, *next;
@@ -547,7 +524,7 @@ void datagram_stop_all(pulc_stream *s)
 		else if (f->sends)
 			end_flow(f);
 		else if (atomic_load(&f->state) == FLOW_ATTACHED)
-			udp_stop(&f->queue);
+			stop_receiving(f, give_back);
 	}
 	memset(d->met, 0, sizeof(d->met));
 	free_over(d);
@@ -565,8 +542,7 @@ void datagram_flows_closing(pulc_stream *s)
 		if (atomic_load(&f->state) == FLOW_HINTED) {
 			flow_free(f);
 		} else if (atomic_load(&f->state) == FLOW_ATTACHED) {
-			udp_close(&f->queue);
-			datagram_tell(&f->queue, UDP_SENT | UDP_TAKEN);
+			datagram_close_queue(f);
 		}
 	}
 	s->datagram->over_for_good = true;

@@ -141,6 +141,15 @@ int flow_hint(struct flow *f, int fd, const struct datagram_address *local,
 
 /* ---- proof -------------------------------------------------------------------------------------- */
 
+/* Then a send of ours would be told it instead of the program. */
+static bool has_error(int fd)
+{
+	struct pollfd p = { .fd = fd };
+	struct timespec now = { 0, 0 };
+
+	return raw_ppoll(&p, 1, &now) != 0;
+}
+
 void flow_prove(struct flow *f, const Pulc__Wire__Prove *m)
 {
 	union {
@@ -152,8 +161,8 @@ void flow_prove(struct flow *f, const Pulc__Wire__Prove *m)
 	int fd = f->stream->fd;
 
 	if (atomic_load(&f->state) != FLOW_HINTED || f->stream->datagram->over_for_good ||
-	    !nursery_alone(f->stream->nursery) ||
-	    flow_cookie(fd, SO_COOKIE) != f->stream->datagram->cookie)
+	    !nursery_alone(f->stream->nursery) || flow_cookie(fd, SO_COOKIE) != f->stream->cookie ||
+	    has_error(fd))
 		return;
 	if (f->stream->datagram->family == AF_INET) {
 		to.in4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

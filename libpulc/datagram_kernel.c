@@ -31,6 +31,8 @@
 
 /* Longer than the kernel leaves anything lying in a backlog unless the machine is overloaded. */
 #define NSEC_SETTLE_MAX (2 * 1000 * NSEC_PER_USEC)
+/* And a backlog is not older than this. */
+#define NSEC_BACKLOG (5 * 1000 * NSEC_PER_USEC)
 
 static struct {
 	int fd;
@@ -118,13 +120,38 @@ static bool echo(bool take)
 	}
 }
 
-bool datagram_kernel_settle(void)
+/* This thread's processor before the call, plus 1. */
+static __thread uint32_t entering __attribute__((tls_model("initial-exec")));
+
+void datagram_kernel_enters(void)
+{
+	entering = this_cpu() + 1;
+}
+
+void datagram_kernel_entered(struct udp_entry *entry)
+{
+	uint32_t cpu = this_cpu() + 1, last = atomic_exchange(&entry->cpu, cpu);
+
+	if (UNLIKELY(cpu != entering) || UNLIKELY(last && last != cpu))
+		atomic_store(&entry->nsec_moved, nsec_now());
+}
+
+/* Is what the socket has sent in this processor's backlog, or in none any more? */
+static bool has_entered_here(const struct udp_entry *entry)
+{
+	uint32_t cpu = entry ? atomic_load(&entry->cpu) : 0;
+
+	return cpu == 0 || (cpu == this_cpu() + 1 &&
+			    nsec_now() - atomic_load(&entry->nsec_moved) >= NSEC_BACKLOG);
+}
+
+bool datagram_kernel_settle(const struct udp_entry *entry)
 {
 	bool settled;
 
 	if (!client_lock())
 		return false;
-	settled = echo(true);
+	settled = has_entered_here(entry) && echo(true) && has_entered_here(entry);
 	client_unlock();
 	return settled;
 }

@@ -47,7 +47,7 @@ static ssize_t length_of(const struct iovec *iov, size_t n)
 	return len > SHM_DATAGRAM_MAX ? -1 : (ssize_t)len;
 }
 
-static ssize_t send_by(pulc_stream *s, struct flow *f, const struct iovec *iov, size_t n)
+static ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const struct iovec *iov, size_t n)
 {
 	ssize_t len = length_of(iov, n), sent;
 	unsigned did = 0;
@@ -59,6 +59,8 @@ static ssize_t send_by(pulc_stream *s, struct flow *f, const struct iovec *iov, 
 		datagram_tell(&f->queue, did);
 	if (UNLIKELY(atomic_load_explicit(&s->datagram->last_sent, memory_order_relaxed) != f))
 		atomic_store_explicit(&s->datagram->last_sent, f, memory_order_relaxed);
+	if (LIKELY(did) || sent == -ESHUTDOWN)
+		(void)datagram_send_again(s, f, fd);
 	return sent;
 }
 
@@ -75,7 +77,7 @@ static struct flow *destination(struct datagram *d, const struct msghdr *msg)
 	return datagram_flow_to(d, &to);
 }
 
-ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+static ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
 {
 	struct datagram *d = s->datagram;
 	struct flow *f;
@@ -90,7 +92,7 @@ ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int f
 	datagram_enter(d);
 	f = destination(d, msg);
 	if (LIKELY(f != NULL))
-		n = send_by(s, f, msg->msg_iov, msg->msg_iovlen);
+		n = send_by(s, f, fd, msg->msg_iov, msg->msg_iovlen);
 	datagram_leave(d);
 	if (LIKELY(n >= 0))
 		return n;
@@ -101,6 +103,15 @@ ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int f
 	if (f)
 		(void)client_credit_ask(); /* the queue may have found no room to grow */
 	return PULC_USE_KERNEL;
+}
+
+ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t n = send_message(s, fd, msg, flags);
+
+	if (n == PULC_USE_KERNEL)
+		datagram_kernel_enters();
+	return n;
 }
 
 ssize_t datagram_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags)

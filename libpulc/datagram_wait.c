@@ -3,8 +3,9 @@
  *
  * A watch is placed in every flow's area. A flow that is made while somebody sleeps has none: whoever makes it rouses
  * all sleepers of the socket by the watches that they have placed elsewhere, and they place them anew. Without any flow left
- * a sleeper trusts nobody for long (patience). The flow to the peer of a connected socket is watched as well: its receiver's
- * death is to be heard, for then there is an error to tell; and while the peer leaves something unread it is looked after.
+ * a sleeper trusts nobody for long (patience). The flow to the peer of a connected socket, or to whom the last datagram was sent,
+ * is watched as well: its receiver's death is to be heard, for then there is an error to tell, and datagrams that it gives
+ * back; and while the peer leaves something unread it is looked after.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,15 +25,15 @@ static struct udp_flow *watched_flow(struct datagram *d, uint32_t *i)
 {
 	uint32_t n = atomic_load(&d->rx.n_flows);
 	struct udp_flow *queue;
-	struct flow *to_peer;
+	struct flow *awaited;
 
 	for (; *i < n; ++*i) {
 		queue = atomic_load(&d->rx.flows[*i]);
 		if (queue)
 			return queue;
 	}
-	to_peer = *i == n ? atomic_load(&d->to_peer) : NULL;
-	return to_peer ? &to_peer->queue : NULL;
+	awaited = *i == n ? datagram_awaited(d) : NULL;
+	return awaited ? &awaited->queue : NULL;
 }
 
 #define EACH_WATCHED(d, queue)                                                                     \

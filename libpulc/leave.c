@@ -6,12 +6,15 @@
  * stays too high does no harm but that of a shared side: locks are taken in full, and a sleeping peer looks now and then. A
  * count that reaches 0 means closed, which only closing says: the last holder leaves it at 1.
  *
+ * Flows of datagrams are not taken along by anybody but a forked child: a socket that another program gets as well has none
+ * until that one has ended.
+ *
  * A process that ends also pays what its peers are owed: bytes in its rings that they left behind.
  */
 #include <pulc/process.h>
 
+#include "datagram.h"
 #include "macros.h"
-#include "private.h"
 #include "rawsys.h"
 #include "upgrade.h"
 
@@ -24,6 +27,8 @@ PULC_EXPORT void pulc_stream_passes(pulc_stream *s)
 {
 	if (is_shared_tcp(s))
 		shm_add_holder(&s->tcp.ring);
+	else if (s->datagram)
+		datagram_stop_all(s, true);
 }
 
 PULC_EXPORT void pulc_stream_shared_with(pulc_stream *s, int pid)
@@ -60,12 +65,17 @@ PULC_EXPORT void pulc_spawn_done(void)
 
 /* ---- leaving ------------------------------------------------------------------------------------ */
 
+/* The sockets that nobody else has are closed at once. */
+static bool process_ends;
+
 /* Under the client lock. */
 static void leave(struct pulc_stream *s)
 {
-	if (s->left || (pulc_stream_attached(s) && !is_shared_tcp(s)))
+	if (s->left)
 		return;
-	if (!pulc_stream_attached(s)) {
+	if (s->datagram)
+		datagram_leave_flows(s, process_ends);
+	if (s->datagram || !pulc_stream_attached(s)) {
 		nursery_leave(s->nursery);
 		s->left = true;
 	} else if (shm_drop_holder(&s->tcp.ring)) {
@@ -86,11 +96,13 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 {
 	if (!client_lock())
 		return;
-	if (s->left && pulc_stream_attached(s)) {
+	if (s->left && is_shared_tcp(s)) {
 		shm_add_holder(&s->tcp.ring);
 		upgrade_adopt();
 	} else if (s->left) {
 		nursery_share(s->nursery, raw_getpid());
+		if (s->datagram)
+			datagram_stay_flows(s);
 	}
 	s->left = false;
 	client_unlock();
@@ -106,6 +118,7 @@ PULC_EXPORT void pulc_process_ends(void)
 {
 	if (client_is_confined() || raw_getpid() != client_pid() || !client_lock())
 		return;
+	process_ends = true;
 	stream_list_each(pay);
 	stream_list_each(leave);
 	client_unlock();

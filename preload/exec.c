@@ -3,7 +3,8 @@
  *
  * The new program gets the sockets whose descriptors stay open. If it loads the shim it takes upgraded connections
  * up by itself (inherit.c); if not, or if the socket becomes one of its descriptors 0 to 2, the connection goes
- * back to the kernel before. Connections that are not upgraded yet have one holder more, which libpulc is told.
+ * back to the kernel before. Connections that are not upgraded yet, and UDP sockets, have one holder more, which libpulc is
+ * told.
  *
  * Whoever calls exec may be a forked child, this very process, or a child in its parent's memory (vfork): that one has
  * descriptors of its own, so the kernel is asked what is open, and sockets are known by their identity. If exec
@@ -43,13 +44,13 @@ struct start {
 
 /* ---- what goes along ---------------------------------------------------------------------------- */
 
-static bool is_tcp(int fd)
+static bool is_ours(int fd)
 {
 	int protocol = 0;
 	socklen_t len = sizeof(protocol);
 
 	return pre_raw(SYS_getsockopt, fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
-	       protocol == IPPROTO_TCP;
+	       (protocol == IPPROTO_TCP || protocol == IPPROTO_UDP);
 }
 
 static bool stays_open(int fd)
@@ -59,7 +60,7 @@ static bool stays_open(int fd)
 	return flags >= 0 && !(flags & FD_CLOEXEC);
 }
 
-/* The stream of an open TCP socket, a reference; NULL: none that we know. */
+/* The stream of an open TCP or UDP socket, a reference; NULL: none that we know. */
 static pulc_stream *stream_at(const struct start *start, int fd)
 {
 	struct pre_use use;
@@ -70,8 +71,9 @@ static pulc_stream *stream_at(const struct start *start, int fd)
 		if (s || !start->owner || !start->foreign || !pre_inherit(fd))
 			return s;
 	}
+	/* A child in its parent's memory may have given it another number. */
 	if (!pre_use_file(&use, fd))
-		return NULL;
+		return start->owner ? NULL : pulc_stream_of(fd);
 	s = use.stream ? pulc_stream_ref(use.stream) : NULL;
 	pre_use_end(&use);
 	return s;
@@ -81,8 +83,11 @@ static pulc_stream *stream_at(const struct start *start, int fd)
 static void take_along(const struct start *start, pulc_stream *s, int fd, int as)
 {
 	bool other = !start->owner || start->pid != start->caller;
+	bool is_datagram = pulc_stream_is_datagram(s);
 
-	if (!pulc_stream_attached(s)) {
+	if (is_datagram) /* nobody takes its flows up */
+		pulc_stream_passes(s);
+	if (is_datagram || !pulc_stream_attached(s)) {
 		if (start->pid == SOMEBODY)
 			pulc_stream_keep_on_kernel(s, fd, PULC_REASON_SHARED);
 		else if (start->pid && other)
@@ -99,7 +104,7 @@ static void visit_open(int fd, void *arg)
 	struct start *start = arg;
 	pulc_stream *s;
 
-	if (!stays_open(fd) || !is_tcp(fd))
+	if (!stays_open(fd) || !is_ours(fd))
 		return;
 	s = stream_at(start, fd);
 	if (s)

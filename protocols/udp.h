@@ -24,6 +24,12 @@
 /* Flows that one socket receives from; others stay on the kernel. */
 #define UDP_N_FLOWS 64
 
+/* Where a socket's datagrams enter the kernel. Each processor has a backlog of its own. */
+struct udp_entry {
+	_Atomic uint32_t cpu;	     /* the last one's processor plus 1; 0: there was none */
+	_Atomic uint64_t nsec_moved; /* when one before may have entered on another processor */
+};
+
 /* A flow, as one of its ends sees it. */
 struct udp_flow {
 	struct shm_stream ring;
@@ -35,10 +41,11 @@ struct udp_flow {
 	socklen_t len_name;
 
 	/* sender */
-	uint16_t port;	       /* the receiver's */
-	uint32_t size_max;     /* bytes; the kernel has more to say about larger ones */
-	uint64_t kernel_seen;  /* udp_kernel_sends when the last record was put */
-	uint64_t nsec_settled; /* when the kernel was last waited for */
+	uint16_t port;		       /* the receiver's */
+	uint32_t size_max;	       /* bytes; the kernel has more to say about larger ones */
+	const struct udp_entry *entry; /* of the sending socket; NULL: not known */
+	uint64_t kernel_seen;	       /* udp_kernel_sends when the last record was put */
+	uint64_t nsec_settled;	       /* when the kernel was last waited for */
 	uint64_t size_credit; /* spent on rings, returned at the end by the process that spent it */
 	bool no_growth;
 	bool stalled;	       /* what was unread at the last look but one still is */
@@ -69,7 +76,8 @@ struct udp {
 /* Grants bytes to grow a ring with. Waits until what this thread has sent through the kernel's loopback device is
  * where it goes to; false: cannot tell. Both set once by libpulc. */
 extern bool (*udp_take_credit)(uint64_t size) __attribute__((visibility("hidden")));
-extern bool (*udp_settle_kernel)(void) __attribute__((visibility("hidden")));
+extern bool (*udp_settle_kernel)(const struct udp_entry *entry)
+	__attribute__((visibility("hidden")));
 
 /* A datagram was sent to this port of some address through the kernel. After the call. */
 void udp_note_kernel_send(uint16_t port);
@@ -113,6 +121,15 @@ void udp_remove(struct udp *u, struct udp_flow *f);
 bool udp_is_drained(struct udp_flow *f);
 /* Asks the sender of a flow that is received from to use the kernel. What is in the queue remains. */
 void udp_stop(struct udp_flow *f);
+/* Also gives back what is in its queue: it is the sender's to send through the kernel, and nobody's to take. */
+void udp_leave(struct udp_flow *f);
+/* Has the receiver done so? */
+static inline bool udp_is_left(const struct udp_flow *f)
+{
+	return shm_peer_notice(&f->ring) & SHM_LEFT;
+}
+/* Then, by the socket fd. Returns 0; -ECONNREFUSED: the socket had this error pending, which nobody has been told. */
+int udp_send_again(struct udp_flow *f, int fd);
 /* Before the last descriptor of this process is closed. */
 void udp_close(struct udp_flow *f);
 

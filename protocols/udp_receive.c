@@ -54,12 +54,22 @@ static inline struct udp_flow *flow_at(struct udp *u, uint32_t i)
 	return atomic_load_explicit(&u->flows[i], memory_order_acquire);
 }
 
+static inline bool is_left(const struct udp_flow *f)
+{
+	return shm_own_notice(&f->ring) & SHM_LEFT;
+}
+
+static inline bool has_record(struct udp_flow *f)
+{
+	return shm_rx_maybe(&f->ring) && LIKELY(!LOAD(f->broken)) && LIKELY(!is_left(f));
+}
+
 /* The next record of one flow, with a time that it may claim. */
 static inline bool next_of(struct udp_flow *f, struct shm_datagram *d)
 {
 	int e;
 
-	if (!shm_rx_maybe(&f->ring) || UNLIKELY(LOAD(f->broken)))
+	if (!has_record(f))
 		return false;
 	e = shm_queue_next(&f->ring, d);
 	if (UNLIKELY(e > 0 && d->ring && f->ring.rx_size[d->ring] > UDP_RING_MAX))
@@ -102,7 +112,7 @@ bool udp_has_datagram(struct udp *u)
 
 	for (uint32_t i = 0; i < n; i++) {
 		f = flow_at(u, i);
-		if (f && shm_rx_maybe(&f->ring) && !LOAD(f->broken))
+		if (f && has_record(f))
 			return true;
 	}
 	return false;
@@ -159,7 +169,7 @@ static ssize_t take(struct udp_flow *f, const struct shm_datagram *d, struct msg
 
 	if (UNLIKELY(way == SHM_BUSY))
 		return -EDEADLK;
-	if (UNLIKELY(!shm_queue_holds(&f->ring, d))) {
+	if (UNLIKELY(!shm_queue_holds(&f->ring, d)) || UNLIKELY(is_left(f))) {
 		shm_leave(lock, way);
 		return -ESTALE;
 	}

@@ -9,7 +9,8 @@
  *    receiver ask the kernel before it takes it;
  *  - what was sent through the kernel before must have arrived. Usually it has when the call returns; but a busy
  *    machine may leave it in a processor's backlog. Before the first record after that we wait until a datagram
- *    of our own has come back by the same backlog, which the kernel works off in order. That costs several sends, so it is
+ *    of our own has come back by the same backlog, which the kernel works off in order; a thread that has changed processors
+ *    meanwhile goes on with the kernel for a while. That costs several sends, so it is
  *    done once in a millisecond at most; in between the kernel is used.
  *
  * A receiver that does not take what is waiting for it may be gone without anybody knowing: then the kernel is used, which does.
@@ -34,7 +35,7 @@
 #define N_TURNS 16
 
 bool (*udp_take_credit)(uint64_t size);
-bool (*udp_settle_kernel)(void);
+bool (*udp_settle_kernel)(const struct udp_entry *entry);
 
 static _Atomic uint64_t kernel_sends[N_PORTS];
 
@@ -64,7 +65,7 @@ static bool settle(struct udp_flow *f)
 	if (now - f->nsec_settled < NSEC_SETTLE)
 		return false;
 	f->nsec_settled = now;
-	return udp_settle_kernel && udp_settle_kernel();
+	return udp_settle_kernel && udp_settle_kernel(f->entry);
 }
 
 /* Looks at the receiver's progress now and then. */

@@ -70,7 +70,8 @@ bool udp_is_drained(struct udp_flow *f)
 {
 	uint64_t peer = shm_peer_notice(&f->ring);
 
-	if (atomic_load_explicit(&f->broken, memory_order_relaxed))
+	if (atomic_load_explicit(&f->broken, memory_order_relaxed) ||
+	    (shm_own_notice(&f->ring) & SHM_LEFT))
 		return true;
 	return (peer & (SHM_CLOSED | SHM_DEAD)) && !shm_rx_maybe(&f->ring);
 }

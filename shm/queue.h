@@ -45,6 +45,9 @@ static inline bool shm_queue_holds(const struct shm_stream *s, const struct shm_
 /* Copies as much of it as fits. Returns the bytes copied. */
 size_t shm_queue_copy(const struct shm_stream *s, const struct shm_datagram *d,
 		      const struct iovec *iov, size_t n);
+/* A queue whose receiver has left it (shm_tx_return, shm_tx_returned): the payload of the datagram to be sent some other way next.
+ * Returns the bytes that it takes in the ring; 0: there is none. Under tx_lock. */
+size_t shm_queue_returning(const struct shm_stream *s, struct iovec payload[2]);
 /* Takes it out. True: the space was published, serve shm_due_tx. */
 bool shm_queue_drop(struct shm_stream *s, const struct shm_datagram *d);
 

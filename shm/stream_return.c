@@ -8,7 +8,7 @@
  *
  * `returned` is at least the tail that was found at the beginning: later values of the peer's tail mean nothing.
  */
-#include "stream.h"
+#include "queue.h"
 
 #include <errno.h>
 
@@ -62,6 +62,27 @@ size_t shm_tx_returning(const struct shm_stream *s, const void **ret_piece)
 void shm_tx_returned(struct shm_stream *s, size_t len)
 {
 	(void)atomic_fetch_add_explicit(&s->own->returned, len, memory_order_relaxed);
+}
+
+size_t shm_queue_returning(const struct shm_stream *s, struct iovec payload[2])
+{
+	uint64_t at = ring_load(&s->own->returned), end, pos;
+	uint32_t r = ring_of(s, at, &end);
+	struct shm_record header;
+	size_t first;
+
+	/* A tail that lies: no record begins there. */
+	if (end - at < sizeof(header) || at % sizeof(header) != 0)
+		return 0;
+	pos = at & (s->tx_size[r] - 1);
+	memcpy(&header, s->tx_ring[r] + pos, sizeof(header));
+	if (header.len > SHM_DATAGRAM_MAX || shm_queue_size(header.len) > end - at)
+		return 0;
+	pos += sizeof(header);
+	first = MIN((size_t)header.len, (size_t)(s->tx_size[r] - pos));
+	payload[0] = (struct iovec){ s->tx_ring[r] + pos, first };
+	payload[1] = (struct iovec){ s->tx_ring[r], header.len - first };
+	return shm_queue_size(header.len);
 }
 
 void shm_rx_leave(struct shm_stream *s)

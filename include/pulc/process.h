@@ -38,11 +38,12 @@ bool pulc_can_be_inherited(void);
 
 /* Has this process any stream at all? */
 bool pulc_any_stream(void);
-/* One more process is about to hold s, which is attached: one that is being started with its socket. */
+/* One more process is about to hold s, which is attached: one that is being started with its socket. The flows of a datagram
+ * stream end. */
 void pulc_stream_passes(pulc_stream *s);
 /* Somebody who will never be known to be gone. */
 #define PULC_ANYBODY 1
-/* Process pid holds the socket of s, which is not attached, as well, and knows of no stream. All of them. */
+/* Process pid holds the socket of s, which is not attached or of datagrams, as well, and knows of no stream. All of them. */
 void pulc_stream_shared_with(pulc_stream *s, int pid);
 void pulc_streams_shared_with(int pid);
 /* Between these two a program is being started of which it is not known yet what it holds. */

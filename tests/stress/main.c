@@ -18,6 +18,7 @@ static const struct {
 } programs[] = {
 	{ "traffic", run_traffic }, { "turns", run_turns },   { "melee", run_melee },
 	{ "crowd", run_crowd },	    { "killed", run_killed }, { "stopped", run_stopped },
+	{ "datagrams", run_datagrams },
 };
 
 static void parse(int argc, char **argv, struct options *options)
@@ -63,6 +64,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; optind < argc && i < sizeof(programs) / sizeof(programs[0]); i++)
 		if (strcmp(argv[optind], programs[i].name) == 0)
 			return programs[i].run(&options);
-	fprintf(stderr, "usage: stress traffic|turns|melee|crowd|killed|stopped [options]\n");
+	fprintf(stderr, "usage: stress traffic|turns|melee|crowd|killed|stopped|datagrams [options]\n");
 	return 2;
 }

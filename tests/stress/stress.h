@@ -70,5 +70,6 @@ int run_melee(const struct options *options);
 int run_crowd(const struct options *options);
 int run_killed(const struct options *options);
 int run_stopped(const struct options *options);
+int run_datagrams(const struct options *options);
 
 #endif

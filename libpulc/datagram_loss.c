@@ -1,0 +1,90 @@
+/*
+ * Datagrams that were sent by a flow and will not be taken from it.
+ *
+ * A peer that is gone leaves them unread. On the kernel a connected socket hears of it (ECONNREFUSED) by the answer to its next
+ * datagram; here by psid's word that the peer is dead, or from the kernel, which is asked now and then while
+ * something stays unread.
+ *
+ * A peer whose socket goes to another program gives them back: they are sent once more, through the kernel. Whoever waits
+ * for an answer does that before it sleeps; therefore it watches the flow as well (datagram_wait.c).
+ */
+#include <errno.h>
+
+#include "clock.h"
+#include "datagram.h"
+#include "datagram_hint.h"
+#include "macros.h"
+
+/* A peer that leaves a datagram unread for so long may be gone. */
+#define NSEC_CHECK (100 * 1000 * NSEC_PER_USEC)
+
+static bool is_own_socket(const pulc_stream *s, int fd)
+{
+	return flow_cookie(fd, SO_COOKIE) == s->cookie;
+}
+
+/* Nobody reads what was sent to the peer, and the kernel knows why. Between enter and leave. */
+static bool is_deserted(pulc_stream *s, struct flow *f)
+{
+	struct datagram *d = s->datagram;
+	struct datagram_address own;
+	uint64_t head, now = nsec_now();
+	bool stands;
+
+	if (shm_peer_notice(&f->queue.ring) & SHM_DEAD)
+		return true;
+	if (now - d->nsec_checked < NSEC_CHECK)
+		return false;
+	d->nsec_checked = now;
+	head = shm_sent(&f->queue.ring);
+	stands = shm_tx_unread(&f->queue.ring) > head - d->head_checked;
+	d->head_checked = head;
+	return stands && flow_local(f, s->fd, &own) && is_own_socket(s, s->fd) &&
+	       !datagram_kernel_has_receiver(&own, &f->peer);
+}
+
+void datagram_send_unread(struct flow *f, int fd)
+{
+	if (udp_is_left(&f->queue) && is_own_socket(f->stream, fd) &&
+	    udp_send_again(&f->queue, fd) < 0)
+		atomic_store(&f->stream->datagram->lost, true);
+}
+
+bool datagram_send_again(pulc_stream *s, struct flow *f, int fd)
+{
+	if (LIKELY(!udp_is_left(&f->queue)))
+		return false;
+	datagram_send_unread(f, fd);
+	datagram_flow_over(s, f);
+	return true;
+}
+
+uint64_t datagram_check_peer(pulc_stream *s)
+{
+	struct datagram *d = s->datagram;
+	struct flow *f = datagram_awaited(d);
+
+	if (!f || shm_tx_unread(&f->queue.ring) == 0 || atomic_load(&d->lost) ||
+	    datagram_send_again(s, f, s->fd))
+		return UINT64_MAX;
+	if (f != atomic_load_explicit(&d->to_peer, memory_order_acquire))
+		return UINT64_MAX;
+	if (is_deserted(s, f))
+		atomic_store(&d->lost, true);
+	return NSEC_CHECK;
+}
+
+int datagram_take_loss(pulc_stream *s)
+{
+	struct datagram *d = s->datagram;
+	struct flow *f;
+
+	if (LIKELY(!atomic_load_explicit(&d->lost, memory_order_relaxed)))
+		return 0;
+	datagram_enter(d);
+	f = atomic_load(&d->to_peer);
+	if (f)
+		datagram_flow_over(s, f);
+	datagram_leave(d);
+	return atomic_exchange(&d->lost, false) ? -ECONNREFUSED : 0;
+}

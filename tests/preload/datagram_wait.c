@@ -1,0 +1,333 @@
+/* poll, select and epoll on UDP sockets: what is ready, what wakes, what makes an event. */
+#include "epoll_case.h"
+
+#include <fcntl.h>
+#include <sys/select.h>
+
+#define ALL (POLLIN | POLLOUT | POLLPRI | POLLRDHUP | POLLRDNORM | POLLWRNORM)
+#define IN_EDGE (EPOLLIN | EPOLLET)
+
+static int poll_one(struct play *p, int fd, short events, int msec)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+	int n = poll(&pfd, 1, msec);
+
+	say(p, "poll = %d", n);
+	say_poll(p, "events", pfd.revents);
+	return n;
+}
+
+/* ---- poll and select ------------------------------------------------------------------------- */
+
+CASE_TRAITS(datagram_poll_level, ANY, DATAGRAMS)
+{
+	B {
+		poll_one(p, FD, ALL, 0);
+		poll_one(p, FD, POLLIN, 0);
+	}
+	A {
+		SEND("one");
+		SEND("");
+	}
+	B {
+		poll_one(p, FD, ALL, 3000);
+		RECV(8);
+		poll_one(p, FD, ALL, 0);
+		RECV(8);
+		poll_one(p, FD, ALL, 0);
+	}
+}
+
+CASE_TRAITS(datagram_poll_wakes, DUO, DATAGRAMS)
+{
+	for (int i = 0; i < 4; i++) {
+		B {
+			poll_one(p, FD, POLLIN, i % 2 ? 20000 : -1);
+			RECV_FLAGS(8, MSG_DONTWAIT);
+		}
+		WITH_A {
+			until_other_sleeps(p);
+			SEND(i % 2 ? "" : "wake");
+		}
+	}
+}
+
+CASE_TRAITS(datagram_poll_times_out, ANY, DATAGRAMS)
+{
+	uint64_t start;
+
+	B {
+		start = usec_clock();
+		poll_one(p, FD, POLLIN, 40);
+		T(usec_clock() - start >= 39000);
+	}
+	A { SEND("late"); }
+	B { RECV(8); }
+}
+
+CASE_TRAITS(datagram_select, ANY, DATAGRAMS)
+{
+	struct timeval tv = { .tv_sec = 3 };
+	fd_set readable, writable;
+
+	A { SEND("x"); }
+	for (int i = 0; i < 2; i++) {
+		B {
+			FD_ZERO(&readable);
+			FD_ZERO(&writable);
+			FD_SET(FD, &readable);
+			FD_SET(FD, &writable);
+			tv.tv_sec = i ? 0 : 3;
+			R(select(FD + 1, &readable, i ? NULL : &writable, NULL, &tv));
+			T(FD_ISSET(FD, &readable));
+			T(FD_ISSET(FD, &writable));
+			RECV_FLAGS(8, MSG_DONTWAIT);
+		}
+	}
+}
+
+CASE_TRAITS(datagram_select_wakes, DUO, DATAGRAMS)
+{
+	struct timeval tv = { .tv_sec = 20 };
+	fd_set readable;
+
+	for (int i = 0; i < 2; i++) {
+		B {
+			FD_ZERO(&readable);
+			FD_SET(FD, &readable);
+			R(select(FD + 1, &readable, NULL, NULL, i ? &tv : NULL));
+			RECV_FLAGS(8, MSG_DONTWAIT);
+		}
+		WITH_A {
+			until_other_sleeps(p);
+			SEND("wake");
+		}
+	}
+}
+
+/* ---- epoll ------------------------------------------------------------------------------------ */
+
+CASE_TRAITS(datagram_epoll_level, ANY, DATAGRAMS)
+{
+	int ep = -1;
+
+	B {
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLIN | EPOLLRDHUP, 1);
+		EXPECT_NONE(ep);
+	}
+	A {
+		SEND("one");
+		SEND("two");
+	}
+	B {
+		for (int i = 0; i < 2; i++) {
+			EXPECT(ep);
+			EXPECT(ep);
+			RECV(8);
+		}
+		EXPECT_NONE(ep);
+		MOD(ep, FD, EPOLLIN | EPOLLOUT, 2);
+		EXPECT(ep);
+		close(ep);
+	}
+}
+
+/* Every arrival is an event, taken or not. */
+CASE_TRAITS(datagram_epoll_edge, ANY, DATAGRAMS)
+{
+	int ep = -1;
+
+	B {
+		ep = epoll_create1(0);
+		ADD(ep, FD, IN_EDGE, 1);
+		EXPECT_NONE(ep);
+	}
+	for (int i = 0; i < 5; i++) {
+		A { SEND("abc"); }
+		B {
+			EXPECT(ep);
+			EXPECT_NONE(ep);
+		}
+	}
+	B {
+		for (int i = 0; i < 4; i++) RECV(8);
+		EXPECT_NONE(ep);
+		MOD(ep, FD, IN_EDGE, 2);
+		EXPECT(ep);
+		EXPECT_NONE(ep);
+		RECV(8);
+		RECV_FLAGS(8, MSG_DONTWAIT);
+	}
+	A { SEND("again"); }
+	B {
+		EXPECT(ep);
+		EXPECT_NONE(ep);
+		close(ep);
+	}
+}
+
+CASE_TRAITS(datagram_epoll_one_shot, ANY, DATAGRAMS)
+{
+	int ep = -1;
+
+	B {
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLIN | EPOLLONESHOT, 1);
+	}
+	for (int i = 0; i < 3; i++) {
+		A { SEND("abc"); }
+		B {
+			if (i != 1)
+				EXPECT(ep);
+			EXPECT_NONE(ep);
+			RECV(8);
+			if (i == 1)
+				MOD(ep, FD, EPOLLIN | EPOLLONESHOT, 2);
+		}
+	}
+	B {
+		EXPECT_NONE(ep);
+		MOD(ep, FD, EPOLLIN | EPOLLONESHOT, 3);
+	}
+	A { SEND("for the third time"); }
+	B {
+		EXPECT(ep);
+		MOD(ep, FD, EPOLLIN | EPOLLONESHOT | EPOLLET, 4);
+		EXPECT(ep);
+		EXPECT_NONE(ep);
+		close(ep);
+	}
+}
+
+CASE_TRAITS(datagram_epoll_added_with_data, ANY, DATAGRAMS)
+{
+	A { SEND("x"); }
+	B {
+		int ep = epoll_create1(0);
+
+		ADD(ep, FD, IN_EDGE, 1);
+		EXPECT(ep);
+		EXPECT_NONE(ep);
+		DEL(ep, FD);
+		ADD(ep, FD, EPOLLIN, 2);
+		EXPECT(ep);
+		EXPECT(ep);
+		RECV(1);
+		EXPECT_NONE(ep);
+		close(ep);
+	}
+}
+
+CASE_TRAITS(datagram_epoll_wakes, DUO, DATAGRAMS)
+{
+	static const unsigned ways[] = { EPOLLIN, EPOLLIN | EPOLLET, EPOLLIN | EPOLLONESHOT,
+					 EPOLLIN | EPOLLEXCLUSIVE };
+	int ep = -1;
+
+	for (unsigned i = 0; i < 4; i++) {
+		B {
+			ep = epoll_create1(0);
+			ADD(ep, FD, ways[i], i);
+		}
+		B {
+			WAIT(ep, i ? 20000 : -1);
+			RECV_FLAGS(8, MSG_DONTWAIT);
+			close(ep);
+		}
+		WITH_A {
+			until_other_sleeps(p);
+			SEND("wake");
+		}
+	}
+}
+
+CASE_TRAITS(datagram_epoll_in_two_sets, ANY, DATAGRAMS)
+{
+	int ep[2] = { -1, -1 };
+
+	B {
+		for (unsigned i = 0; i < 2; i++) {
+			ep[i] = epoll_create1(0);
+			ADD(ep[i], FD, i ? IN_EDGE : EPOLLIN, i);
+		}
+	}
+	A { SEND("both"); }
+	B {
+		EXPECT(ep[0]);
+		EXPECT(ep[1]);
+		EXPECT_NONE(ep[1]);
+		RECV(8);
+		EXPECT_NONE(ep[0]);
+		EXPECT_NONE(ep[1]);
+		close(ep[0]);
+		close(ep[1]);
+	}
+}
+
+/* A set inside a set, and one of several members. */
+CASE_TRAITS(datagram_epoll_nested, DUO, DATAGRAMS)
+{
+	int ep = -1, outer = -1;
+
+	B {
+		ep = epoll_create1(0);
+		outer = epoll_create1(0);
+		ADD(ep, FD, EPOLLIN, 1);
+		ADD(outer, ep, EPOLLIN, 2);
+		EXPECT_NONE(outer);
+	}
+	for (int i = 0; i < 2; i++) {
+		B { WAIT(outer, 20000); }
+		WITH_A {
+			until_other_sleeps(p);
+			SEND("deep");
+		}
+		B {
+			EXPECT(ep);
+			RECV(8);
+			EXPECT_NONE(outer);
+		}
+	}
+	B {
+		close(outer);
+		close(ep);
+	}
+}
+
+CASE_TRAITS(datagram_epoll_hears_of_refusal, ANY, DATAGRAMS)
+{
+	int ep = -1;
+
+	B { close(FD); }
+	A {
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLIN, 1);
+		R(send(FD, "x", 1, 0));
+		EXPECT(ep);
+		R(recv(FD, NULL, 0, MSG_DONTWAIT));
+		EXPECT_NONE(ep);
+		close(ep);
+	}
+}
+
+/* Several members, some of them strangers to every flow. */
+CASE_TRAITS(datagram_epoll_of_several, SELF, OWN_PAIR)
+{
+	A {
+		struct address addresses[4];
+		int fds[4], ep = epoll_create1(0);
+
+		pair_datagrams("127.0.0.1", fds, addresses);
+		warm_datagrams(p, fds, addresses);
+		pair_datagrams("127.0.0.1", fds + 2, addresses + 2);
+		for (unsigned i = 0; i < 4; i++) ADD(ep, fds[i], EPOLLIN, i);
+		EXPECT_NONE(ep);
+		for (int i = 0; i < 4; i++) R(send(fds[i], "x", 1, 0));
+		gather_events(p, ep, 4);
+		for (int i = 0; i < 4; i++) say_recv(p, fds[i], 4, MSG_DONTWAIT);
+		EXPECT_NONE(ep);
+		for (int i = 0; i < 4; i++) close(fds[i]);
+		close(ep);
+	}
+}
