@@ -87,6 +87,12 @@ static void seat_init(struct seat *seat, const struct psid_cluster *cluster, str
 	};
 }
 
+bool psid_place_is_open(const struct psid_node *node, const struct psid_placement *wanted)
+{
+	return !node->drained && (node->state == PSID_NODE_ALIVE ||
+				  (wanted->even_suspected && psid_node_is_up(node)));
+}
+
 static int take_named(const struct psid_cluster *cluster, const struct psid_placement *wanted,
 		      struct table *table)
 {
@@ -107,7 +113,7 @@ static void take_all(const struct psid_cluster *cluster, const struct psid_place
 	for (size_t i = 0; i < cluster->gossip.swim.members.n; i++) {
 		struct psid_node *node = cluster->gossip.swim.members.nodes[i];
 
-		if (node->state == PSID_NODE_ALIVE && !node->drained)
+		if (psid_place_is_open(node, wanted))
 			seat_init(&table->seats[table->n++], cluster, node, wanted, 0);
 	}
 }

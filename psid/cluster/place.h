@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct psid_cluster;
+struct psid_node;
 
 enum psid_strategy {
 	PSID_PLACE_LEAST_LOADED, /* one task after the other to the node with most room left */
@@ -25,6 +26,7 @@ struct psid_placement {
 	uint32_t n_cpus;     /* each task's; 0 counts as 1 */
 	uint32_t n_per_node; /* tasks on each node used: exactly so many but on the last; 0: any */
 	bool oversubscribe;  /* more tasks than cores, if need be */
+	bool even_suspected; /* nodes that do not answer just now are chosen from, too */
 	const struct psid_candidate
 		*candidates; /* each node once; NULL: all alive and not drained */
 	size_t n_candidates;
@@ -32,12 +34,14 @@ struct psid_placement {
 
 /*
  * Chooses a node for each task, n_tasks ids, and counts them as placed there until the nodes' own
- * news shows them. Suspected and drained nodes are taken only when they are named as candidates;
- * dead ones never. Returns 0; -ENOSPC: not so many tasks fit; -EHOSTUNREACH: a named candidate is
+ * news shows them. Drained nodes are taken only when they are named as candidates, suspected ones also
+ * with even_suspected; dead ones never. Returns 0; -ENOSPC: not so many tasks fit; -EHOSTUNREACH: a named candidate is
  * not there; -EINVAL.
  */
 int psid_place(struct psid_cluster *cluster, const struct psid_placement *wanted,
 	       uint64_t *ret_nodes);
+/* May tasks be placed on it without its being named? */
+bool psid_place_is_open(const struct psid_node *node, const struct psid_placement *wanted);
 /* A task that was placed there has not started after all. */
 void psid_unplace(struct psid_cluster *cluster, uint64_t node, uint32_t n_cpus);
 

@@ -54,7 +54,7 @@ static void take_all(struct psid *psid, struct psid_placement *wanted, struct ps
 
 	while ((node = psid_node_next(psid->cluster, node ? node->id : 0)) &&
 	       wanted->n_candidates < n_max)
-		if (node->state == PSID_NODE_ALIVE && !node->drained && room_of(node, wanted) > 0)
+		if (psid_place_is_open(node, wanted) && room_of(node, wanted) > 0)
 			add_candidate(wanted, list, node->id, room_of(node, wanted));
 	wanted->candidates = list;
 }
@@ -167,6 +167,16 @@ static size_t count_nodes(struct psid *psid)
 	return n;
 }
 
+/* Returns as psid_place. */
+static int choose(struct psid *psid, const Pulc__Wire__Submit *submit,
+		  struct psid_placement *wanted, struct psid_candidate *list, size_t n_max,
+		  uint64_t *ret_nodes)
+{
+	if (submit->n_hosts == 0 && !submit->oversubscribe)
+		take_all(psid, wanted, list, n_max);
+	return psid_place(psid->cluster, wanted, ret_nodes);
+}
+
 int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,
 		   struct job_why *why)
 {
@@ -185,9 +195,13 @@ int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Jo
 	r = find_candidates(psid, submit, &wanted, list, why);
 	if (r < 0)
 		return r;
-	if (submit->n_hosts == 0 && !submit->oversubscribe)
-		take_all(psid, &wanted, list, n_max);
-	r = psid_place(psid->cluster, &wanted, nodes);
+	r = choose(psid, submit, &wanted, list, n_max, nodes);
+	if (r == -ENOSPC &&
+	    submit->n_hosts == 0) { /* most that are suspected are alive, and busy */
+		wanted.even_suspected = true;
+		wanted.n_candidates = 0;
+		r = choose(psid, submit, &wanted, list, n_max, nodes);
+	}
 	if (r == -ENOSPC)
 		return job_why(
 			why, r,

@@ -132,6 +132,14 @@ gone pulcctl_kill_leaves_nothing control
 is jobs_end_in_the_table 0 "$(await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 0 ]'; "$bin/pulcctl" jobs --json | json 'len(j)')"
 is unknown_job "pulcctl: no such job on this node" "$("$bin/pulcctl" kill 99999 2>&1)"
 
+# 600 processes, a third of them in sessions of their own.
+start forest sh -c 'i=0; while [ $i -lt 200 ]; do sleep 1000 & sleep 1000 & setsid sleep 1000 & i=$((i + 1)); done; echo ready; wait'
+ready forest 1
+is forest_stands yes "$([ "$(marked forest | wc -l)" -ge 600 ] && echo yes)"
+kill -KILL "$(pgrep -P $runner)"
+wait $runner 2>/dev/null
+gone forest_falls forest
+
 # Where no cgroup is to be had the process tree serves.
 "$bin/pulcctl" stop
 no_cgroup='for m in $(awk "/cgroup/ { print \$2 }" /proc/mounts | sort -r); do umount -l "$m"; done; exec "$0" --daemonize'

@@ -49,6 +49,8 @@ is not_bound_unasked "$(allowed)" "$(run sed -n 's/^Cpus_allowed_list:[[:space:]
 i=0
 while [ $i -lt 50 ] && [ "$(status_of -n 4 --oversubscribe true)" = 0 ]; do i=$((i + 1)); done
 is again_and_again 50 $i
+for ((i = 0; i < 20; i++)); do run -n 100 --oversubscribe sh -c 'echo $PULC_RANK'; done >thousands
+is thousands 2000 "$(wc -l <thousands)"
 for ((i = 0; i < 20; i++)); do run -n 2 --oversubscribe sh -c 'echo $PULC_RANK' & done >together
 wait
 is many_at_once '20 0

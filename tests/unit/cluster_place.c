@@ -135,6 +135,16 @@ static void the_drained_and_suspected_get_nothing(void)
 	psid_members_set_state(&cluster.gossip.swim.members, node(2), PSID_NODE_SUSPECT);
 	psid_members_set_state(&cluster.gossip.swim.members, node(3), PSID_NODE_DEAD);
 	CHECK_INT(place(PSID_PLACE_LEAST_LOADED, 5, 0, false), ==, -ENOSPC);
+	/* Where there is no room otherwise, and the caller wants it: the suspected too. */
+	wanted.strategy = PSID_PLACE_LEAST_LOADED;
+	wanted.n_tasks = 5;
+	wanted.even_suspected = true;
+	CHECK_INT(psid_place(&cluster, &wanted, chosen), ==, 0);
+	CHECK_INT(n_on(1, 5) + n_on(3, 5), ==, 0);
+	CHECK_INT(n_on(2, 5), >, 0);
+	for (unsigned i = 0; i < 5; i++)
+		psid_unplace(&cluster, chosen[i], 1);
+	wanted = (struct psid_placement){ .strategy = PSID_PLACE_NODES, .n_tasks = 2 };
 	candidates[0] = (struct psid_candidate){ node(1)->id, 1 };
 	candidates[1] = (struct psid_candidate){ node(2)->id, 0 };
 	wanted.candidates = candidates;
