@@ -1,6 +1,6 @@
 #!/bin/bash
 # pulc/job.h: jobs spawned by a program, found and ended by their names.
-suite=jobs
+suite="jobs"
 # shellcheck source=tests/jobs/common.sh
 . "$(dirname "$0")/common.sh"
 
