@@ -459,7 +459,7 @@ void fake_inject(struct fake_pair *p, int to, const struct hal_frame *f, const v
 	enqueue(&p->end[to], f, data, p->nsec_now);
 }
 
-void fake_kill(struct fake_pair *p, int end)
+void fake_kill_end(struct fake_pair *p, int end)
 {
 	p->end[end].closed = true;
 }

@@ -79,6 +79,6 @@ uint64_t fake_now(void *pair);
 /* A frame from nowhere, due at once. */
 void fake_inject(struct fake_pair *p, int to, const struct hal_frame *f, const void *data);
 /* The other end's process is dead: what is on its way still comes. */
-void fake_kill(struct fake_pair *p, int end);
+void fake_kill_end(struct fake_pair *p, int end);
 
 #endif

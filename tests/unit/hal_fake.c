@@ -63,7 +63,7 @@ static void time_is_the_tests(void)
 	CHECK(p.link[1]->ops->pending(p.link[1]));
 	expect_hello(p.link[1]);
 	p.link[1]->ops->unwatch(p.link[1], 5);
-	fake_kill(&p, 0);
+	fake_kill_end(&p, 0);
 	expect_hello(p.link[1]);
 	CHECK_INT(p.link[1]->ops->next(p.link[1], &f), ==, -EPIPE);
 	CHECK_INT(send_hello(p.link[1]), ==, -EPIPE);

@@ -416,7 +416,7 @@ static void the_end_comes_behind_the_last_frame(void)
 	REQUIRE_INT(send_bytes(b.link[0], 1, 3000), ==, 0);
 	REQUIRE_INT(send_bytes(b.link[0], 2, 10), ==, 0);
 	bed_step(&b);
-	fake_kill(&b.fake, 0);
+	fake_kill_end(&b.fake, 0);
 	for (unsigned i = 0; i < 10; i++)
 		bed_step(&b);
 	expect_bytes(b.link[1], 1, 3000);
