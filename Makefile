@@ -62,7 +62,7 @@ INSTALL :=
 all: # the default goal; what it builds comes from the rules.mk files
 include $(wildcard base/rules.mk shm/rules.mk psid/wire/rules.mk keeper/rules.mk hal/rules.mk protocols/rules.mk \
 	libpulc/rules.mk preload/rules.mk psid/rules.mk tools/rules.mk tests/rules.mk bench/rules.mk \
-	docs/rules.mk systemd/rules.mk)
+	docs/rules.mk systemd/rules.mk examples/rules.mk)
 all: $(ALL) ## build everything under build/
 
 objects = $(patsubst %.c,$(B)/obj/%.o,$(1))

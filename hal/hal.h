@@ -132,6 +132,9 @@ struct hal_ops {
 	 */
 	bool (*pending)(const struct hal_link *link);
 
+	/* Has room been made since a send() answered -EAGAIN? As pending(). */
+	bool (*room)(const struct hal_link *link);
+
 	/* ---- waiting: docs/waiting.md has the recipe ---- */
 
 	/* Asks for `watch` to be told of `events` (HAL_WATCH_). -ENOSPC: too many wait already. Until unwatch(). */

@@ -149,6 +149,7 @@ static const struct hal_ops ops = {
 	.drop = self_drop,
 	.progress = hal_no_progress,
 	.pending = self_pending,
+	.room = self_pending,
 	.watch = self_watch,
 	.unwatch = self_unwatch,
 	.is_trusted = self_is_trusted,

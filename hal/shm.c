@@ -145,6 +145,14 @@ static bool shm_pending(const struct hal_link *link)
 	return shm_rx_maybe(&h->ring) || (shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD));
 }
 
+/* The peer has taken something since the last look at its tail. */
+static bool shm_room(const struct hal_link *link)
+{
+	const struct hal_shm *h = of(link);
+
+	return atomic_load_explicit(&h->ring.peer->tail, memory_order_acquire) != h->ring.tail_seen;
+}
+
 /* ---- waiting ------------------------------------------------------------------------------------ */
 
 static int shm_watch(struct hal_link *link, hal_watch watch, unsigned events)
@@ -227,6 +235,7 @@ static const struct hal_ops ops = {
 	.drop = shm_drop,
 	.progress = hal_no_progress,
 	.pending = shm_pending,
+	.room = shm_room,
 	.watch = shm_watch,
 	.unwatch = shm_stop_watch,
 	.is_trusted = shm_is_trusted,

@@ -17,6 +17,7 @@
 #include "datagram.h"
 #include "lock.h"
 #include "log.h"
+#include "native.h"
 #include "private.h"
 #include "rawsys.h"
 #include "upgrade.h"
@@ -35,6 +36,7 @@ static bool locked;
 
 static void before(void)
 {
+	native_forking();
 	locked = !client_is_confined() && client_lock();
 	if (!locked)
 		return;
@@ -47,6 +49,7 @@ static void in_parent(void)
 {
 	if (locked)
 		client_unlock();
+	native_fork_done();
 }
 
 /* Descriptors that we shall need pass through the lowest number now, while nobody looks. */
@@ -68,6 +71,7 @@ static void in_child(void)
 	waitset_forked();
 	datagram_kernel_forked();
 	stream_list_each(enter_child);
+	native_forked();
 	nursery_fork_done();
 	prepare();
 }

@@ -29,6 +29,7 @@
 #include "label.h"
 #include "log.h"
 #include "macros.h"
+#include "native.h"
 #include "peers.h"
 #include "rawsys.h"
 #include "token.h"
@@ -262,7 +263,7 @@ void upgrade_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 {
 	struct pulc_stream *s;
 
-	if (datagram_dispatch(msg, r))
+	if (datagram_dispatch(msg, r) || native_dispatch(msg, r))
 		return;
 	switch (msg->body_case) {
 	case PULC__WIRE__TO_CLIENT__BODY_WANT:

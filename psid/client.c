@@ -29,6 +29,7 @@
 #include "log.h"
 #include "macros.h"
 #include "pair.h"
+#include "ports.h"
 #include "psid.h"
 #include "reaper.h"
 #include "user.h"
@@ -87,6 +88,7 @@ static struct psid_client *client_make(struct psid *psid, struct psid_user *user
 	psid_outbox_init(&client->outbox);
 	psid_hints_init(client);
 	LIST_INIT(&client->holdings);
+	LIST_INIT(&client->ports);
 	(void)snprintf(client->program, sizeof(client->program), "?");
 	user->n_sockets++;
 	do
@@ -166,6 +168,7 @@ void psid_client_detach(struct psid_client *client)
 		return;
 	clear_deadline(client);
 	psid_hints_deinit(client);
+	psid_ports_forget(client);
 	client->user->size_kept -= client->outbox.size;
 	psid_outbox_deinit(&client->outbox);
 	close_handle(client, (uv_handle_t *)&client->poll);

@@ -19,6 +19,7 @@ struct psid;
 struct psid_hint;
 struct psid_holder;
 struct psid_pair;
+struct psid_port;
 struct psid_user;
 
 enum psid_client_state {
@@ -65,6 +66,10 @@ struct psid_client {
 	LIST_HEAD(, psid_holder) holdings;
 	uint32_t n_holdings;
 	struct psid_map pairs; /* what this client has towards others, by their id */
+
+	/* ports.c */
+	LIST_HEAD(, psid_port) ports;
+	uint32_t n_ports;
 
 	/* bells.c, credit.c */
 	int boards_fd;

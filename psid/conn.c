@@ -123,6 +123,9 @@ static bool has_left(const struct psid_side *side)
 
 bool psid_side_is_held(const struct psid_side *side)
 {
+	/* A link is held by processes with a channel, whom we know. */
+	if (side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK)
+		return false;
 	/* The kernel finds a UDP socket by what it receives: it can't be asked about a sender. */
 	if (side->transport != PULC__WIRE__TRANSPORT__TRANSPORT_TCP)
 		return side->slab->pair != NULL;

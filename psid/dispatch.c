@@ -21,8 +21,10 @@
 #include "handover.h"
 #include "hint.h"
 #include "jobs.h"
+#include "links.h"
 #include "log.h"
 #include "macros.h"
+#include "ports.h"
 #include "psid.h"
 #include "reaper.h"
 #include "reload.h"
@@ -109,6 +111,11 @@ SERVE(sockets, psid_report_sockets(client))
 SERVE(clients, psid_report_clients(client))
 SERVE(stop, psid_report_stop(client))
 SERVE(nodes, psid_report_nodes(client))
+SERVE(port_open, psid_port_open(client, msg->port_open))
+SERVE(port_close, psid_port_close(client, msg->port_close->port))
+SERVE(port_find, psid_port_find(client, msg->port_find))
+SERVE(port_link, psid_link(client, msg->port_link))
+SERVE(ports, psid_report_ports(client))
 SERVE(drain, psid_report_drain(client, msg->drain))
 SERVE(areas, psid_report_areas(client))
 SERVE(reload, psid_reload_asked(client))
@@ -153,6 +160,11 @@ static const struct rule {
 	[BODY(AREAS)] = { areas, "AreasRequest", ANYBODY, 0 },
 	[BODY(RELOAD)] = { reload, "ReloadRequest", ANYBODY, 0 },
 	[BODY(LOG_LEVEL)] = { log_level, "LogLevelRequest", ANYBODY, 0 },
+	[BODY(PORT_OPEN)] = { port_open, "PortOpen", PROCESS, 0 },
+	[BODY(PORT_CLOSE)] = { port_close, "PortClose", PROCESS, 0 },
+	[BODY(PORT_FIND)] = { port_find, "PortFind", PROCESS, 0 },
+	[BODY(PORT_LINK)] = { port_link, "PortLink", PROCESS, 0 },
+	[BODY(PORTS)] = { ports, "PortsRequest", ANYBODY, 0 },
 	[BODY(SUBMIT)] = { submit, "Submit", ANYBODY, 1 },
 	[BODY(KEEP)] = { keep, "Keep", KEEPER, 0 },
 	[BODY(TASK_REPORT)] = { task_report, "TaskReport", KEEPER, 0 },

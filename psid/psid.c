@@ -46,17 +46,18 @@ static void raise_descriptor_limit(void)
 }
 
 /*
- * Processes outlive psids. Their numbers for clients, connections and slabs of the psid before us
+ * Processes outlive psids. Their numbers for clients, connections, slabs and ports of the psid before us
  * must not be taken for ours, so ours begin somewhere else.
  */
 static void draw_numbers(struct psid *psid)
 {
-	uint32_t drawn[3] = { 0 };
+	uint32_t drawn[4] = { 0 };
 
 	(void)getrandom(drawn, sizeof(drawn), GRND_NONBLOCK);
 	psid->last_client = drawn[0] & 0x3fffffffu;
 	psid->last_conn = (uint64_t)drawn[1] << 20; /* below 2^53: JSON's numbers hold it */
 	psid->last_slab = (uint64_t)drawn[2] << 20;
+	psid->last_port = drawn[3];
 }
 
 static void on_deadline(struct psid_deadline *deadline)
@@ -213,4 +214,6 @@ void psid_run(struct psid *psid)
 	psid_map_deinit(&psid->conns);
 	psid_map_deinit(&psid->cookies);
 	psid_map_deinit(&psid->slabs);
+	psid_map_deinit(&psid->ports);
+	psid_map_deinit(&psid->port_names);
 }

@@ -84,6 +84,9 @@ struct psid {
 	size_t n_doubts;
 	uv_timer_t doubt_timer;
 
+	struct psid_map ports, port_names; /* ports.c */
+	uint32_t last_port;
+
 	struct psid_jobs *jobs; /* jobs/ */
 
 	struct psid_reload *reload; /* reload.c: the one that is under way */

@@ -13,6 +13,7 @@
 
 #include "batch.h"
 #include "conn.h"
+#include "links.h"
 #include "macros.h"
 #include "psid.h"
 #include "report.h"
@@ -165,6 +166,8 @@ static void add_hints(struct psid_batch *batch, const struct psid_client *of)
 
 static void add_conn(struct psid_batch *batch, struct psid_conn *conn)
 {
+	if (psid_is_link(conn)) /* no socket's: report_ports.c */
+		return;
 	for (unsigned i = 0; i < 2; i++)
 		if (conn->sides[i].slab && psid_may_see(batch->client, conn->sides[i].user->uid))
 			add_side(batch, &conn->sides[i]);

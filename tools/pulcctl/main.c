@@ -31,6 +31,7 @@ static const struct {
 	[CTL_STATUS] = { PULC__WIRE__FROM_CLIENT__BODY_STATUS, ctl_view_status },
 	[CTL_SOCKETS] = { PULC__WIRE__FROM_CLIENT__BODY_SOCKETS, ctl_view_sockets },
 	[CTL_CLIENTS] = { PULC__WIRE__FROM_CLIENT__BODY_CLIENTS, ctl_view_clients },
+	[CTL_PORTS] = { PULC__WIRE__FROM_CLIENT__BODY_PORTS, ctl_view_ports },
 	[CTL_JOBS] = { PULC__WIRE__FROM_CLIENT__BODY_JOBS, ctl_view_jobs },
 	[CTL_TASKS] = { PULC__WIRE__FROM_CLIENT__BODY_TASKS, ctl_view_tasks },
 	[CTL_NODES] = { PULC__WIRE__FROM_CLIENT__BODY_NODES, ctl_view_nodes },

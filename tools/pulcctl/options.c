@@ -28,6 +28,7 @@ static const char help[] =
 	"  status              psid itself: its counters and limits\n"
 	"  sockets             every connection it knows: path, reason, bytes, rings\n"
 	"  clients             every process attached to it\n"
+	"  ports               every port of this node: kind, name, owner, bytes\n"
 	"  jobs                every job of the cluster\n"
 	"  tasks [JOB]         every task of the cluster, or those of one job\n"
 	"  kill JOB            end a job and everything it has started, on every node\n"
@@ -45,7 +46,7 @@ static const char help[] =
 	"  --json              JSON instead of a table\n"
 	"  --watch[=SECONDS]   show it again every second, or every so many\n"
 	"  --no-headers        no line of column titles\n"
-	"  --pid PID           sockets, clients, areas: only of this process\n"
+	"  --pid PID           sockets, clients, ports, areas: only of this process\n"
 	"  --port PORT         sockets: only with this port at either end\n"
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
 	"  --here              jobs, tasks: only what is on this node\n"
@@ -62,7 +63,7 @@ static const char *const commands[] = {
 	[CTL_NODES] = "nodes",	     [CTL_DRAIN] = "drain",	[CTL_UNDRAIN] = "undrain",
 	[CTL_KEYGEN] = "keygen",     [CTL_STOP] = "stop",	[CTL_VERSION] = "version",
 	[CTL_AREAS] = "areas",	     [CTL_TOP] = "top",		[CTL_RELOAD] = "reload",
-	[CTL_LOGLEVEL] = "loglevel",
+	[CTL_LOGLEVEL] = "loglevel", [CTL_PORTS] = "ports",
 };
 
 static const char *const paths[] = { "rings", "kernel", "switching", "mixed" };
@@ -211,7 +212,7 @@ static int check_fit(const struct ctl_options *o)
 	const char *option = NULL;
 
 	if (o->pid && o->command != CTL_SOCKETS && o->command != CTL_CLIENTS &&
-	    o->command != CTL_TASKS && o->command != CTL_AREAS)
+	    o->command != CTL_PORTS && o->command != CTL_TASKS && o->command != CTL_AREAS)
 		option = "pid";
 	else if (o->port && o->command != CTL_SOCKETS)
 		option = "port";

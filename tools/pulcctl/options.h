@@ -9,6 +9,7 @@ enum ctl_command {
 	CTL_STATUS,
 	CTL_SOCKETS,
 	CTL_CLIENTS,
+	CTL_PORTS,
 	CTL_JOBS,
 	CTL_TASKS,
 	CTL_KILL,

@@ -153,6 +153,8 @@ static bool has_more(const Pulc__Wire__ToClient *reply)
 		return reply->sockets->more;
 	case PULC__WIRE__TO_CLIENT__BODY_CLIENTS:
 		return reply->clients->more;
+	case PULC__WIRE__TO_CLIENT__BODY_PORTS:
+		return reply->ports->more;
 	case PULC__WIRE__TO_CLIENT__BODY_JOBS:
 		return reply->jobs->more;
 	case PULC__WIRE__TO_CLIENT__BODY_TASKS:
@@ -211,6 +213,7 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 	Pulc__Wire__StatusRequest status = PULC__WIRE__STATUS_REQUEST__INIT;
 	Pulc__Wire__SocketsRequest sockets = PULC__WIRE__SOCKETS_REQUEST__INIT;
 	Pulc__Wire__ClientsRequest clients = PULC__WIRE__CLIENTS_REQUEST__INIT;
+	Pulc__Wire__PortsRequest ports = PULC__WIRE__PORTS_REQUEST__INIT;
 	Pulc__Wire__StopRequest stop = PULC__WIRE__STOP_REQUEST__INIT;
 	Pulc__Wire__JobsRequest jobs = PULC__WIRE__JOBS_REQUEST__INIT;
 	Pulc__Wire__TasksRequest tasks = PULC__WIRE__TASKS_REQUEST__INIT;
@@ -235,6 +238,9 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 		break;
 	case PULC__WIRE__FROM_CLIENT__BODY_CLIENTS:
 		msg.clients = &clients;
+		break;
+	case PULC__WIRE__FROM_CLIENT__BODY_PORTS:
+		msg.ports = &ports;
 		break;
 	case PULC__WIRE__FROM_CLIENT__BODY_STOP:
 		msg.stop = &stop;

@@ -19,6 +19,7 @@ ctl_view ctl_view_status;
 ctl_view ctl_view_sockets;
 ctl_view ctl_view_clients;
 ctl_view ctl_view_areas;
+ctl_view ctl_view_ports;
 ctl_view ctl_view_nodes;
 ctl_view ctl_view_jobs;
 ctl_view ctl_view_tasks;

@@ -1,0 +1,173 @@
+/*
+ * pulc/pulc.h: ports, for programs written to them.
+ *
+ * A process opens ports; any process of the node sends to them by address. What arrives is delivered once, in order
+ * for each pair of ports, and never dropped: a receiver that does not read makes its senders wait, and nobody else. A port has one of three
+ * kinds, which says how what arrives is kept:
+ *
+ *   PULC_D  datagrams: each message by itself, up to PULC_MESSAGE_MAX bytes
+ *   PULC_M  a byte stream for each source
+ *   PULC_S  one byte stream, of all sources together
+ *
+ * Functions return 0 or a count, or a negative errno, and never touch errno. All may be called from any thread, none
+ * from a signal handler (-EDEADLK when it has interrupted one of them). A forked child attaches anew and opens ports of its own; those of its
+ * parent stay the parent's (-ECHILD). docs/native.md says what happens underneath; pulc(3) is the manual page.
+ */
+#ifndef PULC_PULC_H
+#define PULC_PULC_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pulc_port pulc_port;
+
+enum pulc_kind { PULC_S = 1, PULC_M = 2, PULC_D = 3 };
+
+/* Where a port is. node 0: this one. */
+struct pulc_address {
+	uint32_t node;
+	uint32_t port;
+};
+
+#define PULC_MESSAGE_MAX (16u << 20) /* bytes of the longest datagram */
+#define PULC_NAME_MAX 64u	     /* bytes of the longest name of a port */
+#define PULC_PORT_WELL_KNOWN 65535u  /* the highest number that can be asked for */
+
+/* Flags of the calls that send and receive. */
+#define PULC_DONTWAIT 0x1 /* -EAGAIN instead of waiting */
+#define PULC_PEEK 0x2	  /* receive: leave it there */
+#define PULC_TRUNC 0x4	  /* receive: return a datagram's whole length, even if it is cut off */
+
+/*
+ * Makes this process a client of the node's psid: the system's, or the user's private one. Opening a port does it too; this call
+ * says why it cannot be done.
+ *
+ * Return: 0, also when it has been done before.
+ * Errors: -ENOENT, -ECONNREFUSED: no psid runs; -EPERM: it refuses this process (user, limit, other version: PULC_DEBUG=1 tells
+ * which); -ETIMEDOUT: it does not answer; -EAGAIN: none was there a moment ago; -EDEADLK: called from a signal handler.
+ * Threads and fork: any thread; a forked child does it anew.
+ * Blocking: until psid has answered, at most 5 s.
+ * Source: pulc-1998, 4.3 (registration at PSID, with a check of the version).
+ */
+int pulc_attach(void);
+
+/*
+ * Opens a port.
+ *
+ * kind: how arriving messages are kept. number: 1 to PULC_PORT_WELL_KNOWN, or 0 for any free one. name: what
+ * pulc_find finds it by, 1 to PULC_NAME_MAX bytes, or NULL. ret_port: the port.
+ * Return: 0.
+ * Errors: as pulc_attach; -EINVAL: no such kind, number or name too long; -EADDRINUSE: somebody has the number or the name; -EMFILE: this
+ * process has too many ports; -ENOMEM.
+ * Ownership: the caller's, until pulc_port_close.
+ * Threads and fork: any thread; the port is this process's alone.
+ * Blocking: until psid has answered.
+ * Source: pulc-1998, 4.6.2.
+ */
+int pulc_port_open(enum pulc_kind kind, uint32_t number, const char *name, pulc_port **ret_port);
+
+/*
+ * Closes a port. What was sent through it is still delivered; what was not received is lost; whoever sends to it
+ * afterwards is refused.
+ *
+ * port: NULL does nothing.
+ * Return: 0.
+ * Errors: -EINTR: a signal came while messages waited for room; the port is still open; -EBUSY: another thread is inside a call on it;
+ * -EDEADLK. In a forked child (-ECHILD) the parent's port is only forgotten.
+ * Threads and fork: any thread.
+ * Blocking: while messages that were accepted with PULC_DONTWAIT wait for room.
+ * Source: pulc-1998, 4.6.2.
+ */
+int pulc_port_close(pulc_port *port);
+
+/* The address that others send to. Never fails, never blocks. */
+struct pulc_address pulc_port_address(const pulc_port *port);
+
+/*
+ * The address of the port of that name.
+ *
+ * name: 1 to PULC_NAME_MAX bytes. ret_address: where it is.
+ * Return: 0.
+ * Errors: as pulc_attach; -EINVAL: empty or too long; -ENOENT: no port has that name now, or no psid runs.
+ * Threads and fork: any thread.
+ * Blocking: until psid has answered.
+ * Source: DESIGN 5 (name service through psid).
+ */
+int pulc_find(const char *name, struct pulc_address *ret_address);
+
+/*
+ * Sends to a port; its kind counts, not that of the port sent from. A datagram is sent whole. A stream takes as many bytes as fit; without PULC_DONTWAIT, all of them.
+ *
+ * port: whose address the receiver sees. to: the destination. buf: len bytes, the caller's again afterwards; NULL if len is 0.
+ * flags: PULC_DONTWAIT or 0.
+ * Return: the bytes sent: len, or with PULC_DONTWAIT on a stream perhaps fewer.
+ * Errors: -EAGAIN: would wait; -EMSGSIZE: a datagram longer than PULC_MESSAGE_MAX; -ECONNREFUSED: no such port (any more); -ECONNRESET:
+ * its process has ended; -EBADMSG: its process wrote what makes no sense, the link to it was ended; -EHOSTUNREACH: not a node
+ * that can be reached; -EINVAL: unknown flags, or another process of this node may not be joined with; -EMFILE,
+ * -ENOMEM: psid's limits; -EINTR: a signal handler ran before anything was sent; -ECHILD: the port is the parent's; -EDEADLK; and those of pulc_attach.
+ * Threads and fork: any thread; two threads' messages do not mix.
+ * Blocking: while the receiver has too much unread from this port, unless PULC_DONTWAIT.
+ * Source: pulc-1998, 4.5.4 and 5.1.
+ */
+ssize_t pulc_send(pulc_port *port, const struct pulc_address *to, const void *buf, size_t len,
+		  int flags);
+/* The same, gathered from n pieces. */
+ssize_t pulc_sendv(pulc_port *port, const struct pulc_address *to, const struct iovec *iov, int n,
+		   int flags);
+
+/*
+ * Receives from any source: one datagram, or as many bytes of one source as are there and fit.
+ *
+ * port: the receiver. buf: room for len bytes; what a datagram has beyond is cut off. ret_from: whose it
+ * was; NULL: not wanted. flags: PULC_DONTWAIT, PULC_PEEK, PULC_TRUNC.
+ * Return: the bytes received, which may be 0 for an empty datagram, and is for len 0 on a stream.
+ * Errors: -EAGAIN: nothing there; -EINVAL: unknown flags; -EINTR; -ENOMEM: the rest of a message was lost; -ECHILD: the port is the
+ * parent's; -EDEADLK. The end of some source is no error here.
+ * Threads and fork: any thread; each message goes to one.
+ * Blocking: until something comes, unless PULC_DONTWAIT.
+ * Source: pulc-1998, 4.5.2.
+ */
+ssize_t pulc_receive(pulc_port *port, void *buf, size_t len, struct pulc_address *ret_from,
+		     int flags);
+/*
+ * The same, scattered into n pieces, and from one source only.
+ *
+ * from: the source; NULL: any. Not for kind PULC_S (-EINVAL).
+ * Errors: as pulc_receive, and when everything from that source is received: -EPIPE: its port was closed; -ECONNRESET: its process
+ * has ended; -ECONNREFUSED: there is no such port; -EBADMSG; and those of pulc_send for a source that was never heard of.
+ */
+ssize_t pulc_receivev(pulc_port *port, const struct iovec *iov, int n,
+		      const struct pulc_address *from, struct pulc_address *ret_from, int flags);
+
+/* A port to wait for. */
+struct pulc_wait {
+	pulc_port *port; /* NULL: passed over */
+	bool ready;	 /* answer: a receive would not wait */
+};
+
+/*
+ * Waits until something can be received from one of the ports, or one of the descriptors has an event.
+ *
+ * ports, n_ports: may be NULL and 0; fds, n_fds: as for poll(2), may be NULL and 0. msec_timeout: -1: for ever; 0: only looks.
+ * Return: how many ports are ready and descriptors have events; 0: none within the time.
+ * Errors: -EINTR, -EINVAL, -ENOMEM as poll(2); -ECHILD; -EDEADLK; those of pulc_attach.
+ * Threads and fork: any thread.
+ * Blocking: as said.
+ * Source: DESIGN 3.3 (one wait for both worlds).
+ */
+int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds, size_t n_fds,
+		int msec_timeout);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

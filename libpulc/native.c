@@ -1,0 +1,201 @@
+/*
+ * The native interface: its one lock, its peers, and progress.
+ *
+ * Progress is made by whoever calls: a receive, a send that has to wait, a select. Each takes what psid has said and what
+ * the peers have sent, for all ports of the process, and hands it to the protocols. There is no thread of our own.
+ *
+ * One lock covers it all. It is taken and left once in a call that finds what it wants, and is free while anybody waits. A process with
+ * one thread pays two stores for it.
+ *
+ * Telling. What was published must be visible before the peer's wish to be told is read, else both sides
+ * could miss each other (docs/waiting.md): one full fence for all that was done under the lock, and none when nothing was.
+ *
+ * A forked child has none of its parent's ports and links: their memory has one writer, the parent.
+ *
+ * Source: pulc-1998, 4.4 (the protocol switch) and 4.7 (no thread is needed to receive).
+ */
+#include "native.h"
+
+#include <stdlib.h>
+#include <sys/single_threaded.h>
+
+#include "lock.h"
+#include "macros.h"
+#include "self.h"
+
+/* Frames taken from one peer before the next one has its turn. */
+#define N_TURN 64u
+
+static _Atomic uint32_t lock;
+static enum shm_way way; /* how it was taken; its holder's */
+static struct peers peers = TAILQ_HEAD_INITIALIZER(peers);
+static struct peer *self;
+static LIST_HEAD(, pulc_port) ports = LIST_HEAD_INITIALIZER(ports);
+static uint64_t events_told;
+static bool forking;
+
+bool native_lock(void)
+{
+	enum shm_way taken = shm_enter(&lock, __libc_single_threaded);
+
+	if (UNLIKELY(taken == SHM_BUSY))
+		return false;
+	way = taken;
+	return true;
+}
+
+static inline void leave(void)
+{
+	if (LIKELY(way == SHM_ALONE)) {
+		atomic_signal_fence(memory_order_seq_cst);
+		atomic_store_explicit(&lock, 0, memory_order_relaxed);
+		shm_free();
+	} else {
+		shm_unlock(&lock);
+	}
+}
+
+static void tell(struct peer *peer)
+{
+	unsigned did = peer->did;
+
+	peer->did = 0;
+	if (peer->link)
+		peer->link->ops->tell(peer->link, did);
+}
+
+static bool anything_to_tell(void)
+{
+	const struct peer *peer;
+
+	TAILQ_FOREACH(peer, &peers, link_all)
+	if (peer->did)
+		return true;
+	return false;
+}
+
+void native_unlock(void)
+{
+	struct peer *peer;
+
+	if (anything_to_tell()) {
+		/* pairs with the fence in shm_watch_rx and shm_watch_tx */
+		atomic_thread_fence(memory_order_seq_cst);
+		TAILQ_FOREACH(peer, &peers, link_all)
+		if (peer->did)
+			tell(peer);
+	}
+	if (UNLIKELY(events_told != protocol_events) && !__libc_single_threaded)
+		native_wake_sleepers();
+	events_told = protocol_events;
+	leave();
+}
+
+struct peers *native_peers(void)
+{
+	return &peers;
+}
+
+struct peer *native_peer(uint32_t client)
+{
+	struct peer *peer;
+
+	TAILQ_FOREACH(peer, &peers, link_all)
+	if (peer->client == client && peer->link)
+		return peer;
+	return NULL;
+}
+
+void native_port_list(struct pulc_port *p)
+{
+	LIST_INSERT_HEAD(&ports, p, link);
+}
+
+void native_port_unlist(struct pulc_port *p)
+{
+	LIST_REMOVE(p, link);
+}
+
+/* ---- to ourselves ------------------------------------------------------------------------------- */
+
+static void self_arrived(struct hal_link *link, void *arg)
+{
+	(void)link;
+	(void)peer_serve(arg, 1);
+}
+
+struct peer *native_self(void)
+{
+	struct hal_link *link;
+
+	if (self)
+		return self;
+	if (hal_self_open(&link) < 0)
+		return NULL;
+	self = peer_new(link, 0);
+	if (!self) {
+		link->ops->close(link);
+		return NULL;
+	}
+	link->arrived = self_arrived;
+	link->arg = self;
+	return self;
+}
+
+/* ---- progress ----------------------------------------------------------------------------------- */
+
+void native_progress(void)
+{
+	struct peer *peer, *next;
+
+	if (UNLIKELY(native_has_news()))
+		native_take_news();
+	for (peer = TAILQ_FIRST(&peers); peer; peer = next) {
+		next = TAILQ_NEXT(peer, link_all);
+		if (LIKELY(!peer_serve(peer, N_TURN)))
+			continue;
+		TAILQ_REMOVE(&peers, peer, link_all);
+		native_link_closed(peer);
+		peer_unref(peer);
+	}
+}
+
+/* ---- fork --------------------------------------------------------------------------------------- */
+
+void native_forking(void)
+{
+	forking = native_lock();
+}
+
+void native_fork_done(void)
+{
+	if (forking)
+		native_unlock();
+	forking = false;
+}
+
+void native_forked(void)
+{
+	struct pulc_port *p;
+	struct peer *peer;
+
+	atomic_store(&lock, 0);
+	forking = false;
+	LIST_FOREACH(p, &ports, link)
+	{
+		if (p->port)
+			port_forget(p->port);
+		p->port = NULL;
+		p->n_inside = 0;
+	}
+	while ((peer = TAILQ_FIRST(&peers))) {
+		TAILQ_REMOVE(&peers, peer, link_all);
+		if (peer->link)
+			peer->link->ops->forget(peer->link);
+		peer->link = NULL;
+		peer->error = -ECHILD;
+		peer_unref(peer);
+	}
+	native_psid_forked();
+	native_wait_forked();
+}

@@ -1,0 +1,82 @@
+/*
+ * The native interface inside libpulc: the lock, the peers, the dialogue with psid about ports, and waiting. pulc/pulc.h is
+ * what a program sees of it.
+ */
+#ifndef PULC_LIB_NATIVE_H
+#define PULC_LIB_NATIVE_H
+
+#include <stdbool.h>
+
+#include <pulc/pulc.h>
+
+#include "channel.h"
+#include "port.h"
+#include "protocol.h"
+#include "receive.h"
+
+struct wait;
+
+struct pulc_port {
+	struct port *port; /* NULL: it is the parent's */
+	uint32_t number;
+	uint32_t n_inside; /* calls */
+	LIST_ENTRY(pulc_port) link;
+};
+
+/* ---- native.c ---- */
+/* Everything of the native interface is under this lock, which comes before the client lock. False: this thread holds it. */
+bool native_lock(void);
+/* Tells the peers' sleepers, and our own, what was done. */
+void native_unlock(void);
+/* Takes what has come, from psid and from all peers. */
+void native_progress(void);
+/* The peer that psid calls so, with a link; NULL: none. */
+struct peer *native_peer(uint32_t client);
+/* The peer that is this process. NULL: no memory. */
+struct peer *native_self(void);
+struct peers *native_peers(void);
+/* A news of psid's is there to be taken (no lock). */
+bool native_has_news(void);
+/* All ports of the program, for fork. */
+void native_port_list(struct pulc_port *p);
+void native_port_unlist(struct pulc_port *p);
+void native_forking(void);
+void native_fork_done(void);
+void native_forked(void);
+
+/* ---- native_psid.c ---- */
+/* 0 when psid has given this process a number; else see pulc_attach. Under the lock. */
+int native_attach(void);
+struct native_reply {
+	Pulc__Wire__PortError error;
+	enum port_kind kind;
+	uint32_t port, client;
+};
+/* Sends a request with this number and waits for its answer. 0; negative errno. Under the lock. */
+int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply);
+uint32_t native_request(void);
+void native_tell_psid(const Pulc__Wire__FromClient *msg);
+/* A message of psid's about ports and links, or none of ours (false). Under the client lock; kept until native_take_news. */
+bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
+void native_take_news(void);
+/* The process at the other end of this link is gone, or we want no more of it: psid and the slabs are told. */
+void native_link_closed(struct peer *peer);
+void native_psid_forked(void);
+
+/* ---- native_wait.c ---- */
+/*
+ * Waits until something has happened since native_seen() was that, for room too if `room`. Without the lock. 0; -EINTR; -EAGAIN: the deadline
+ * has passed; -ERESTART as wait_for.
+ */
+struct native_wait {
+	uint64_t seen;		/* protocol_events when the caller last looked */
+	uint64_t nsec_deadline; /* UINT64_MAX: none */
+};
+int native_wait(const struct native_wait *w);
+/* The same for pulc_select: with other descriptors. Returns what ppoll does; 0 also when something has happened. */
+int native_wait_fds(const struct native_wait *w, struct pollfd *fds, size_t n_fds);
+/* Wakes those of our own threads that sleep. Under the lock. */
+void native_wake_sleepers(void);
+void native_wait_forked(void);
+
+#endif

@@ -1,0 +1,373 @@
+/*
+ * pulc/pulc.h: ports, as a program uses them.
+ *
+ * Each call tries, makes progress if there is nothing, tries again, and waits without the lock. A port that somebody is
+ * inside of cannot be closed. A destination is looked up at psid once, when it is first used, which joins the two processes.
+ *
+ * Source: pulc-1998, 4.6.2 (the port interface).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "macros.h"
+#include "native.h"
+
+#define IOV_N_MAX 1024
+
+/* ---- psid's side -------------------------------------------------------------------------------- */
+
+PULC_EXPORT int pulc_attach(void)
+{
+	int e;
+
+	if (!native_lock())
+		return -EDEADLK;
+	e = native_attach();
+	native_unlock();
+	return e;
+}
+
+static int open_locked(enum pulc_kind kind, uint32_t number, const char *name,
+		       struct port **ret_port)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__PortOpen open = PULC__WIRE__PORT_OPEN__INIT;
+	struct native_reply reply;
+	int e;
+
+	open.request = native_request();
+	open.kind = (Pulc__Wire__PortKind)kind;
+	open.number = number;
+	open.name = (char *)(name ? name : "");
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_PORT_OPEN;
+	msg.port_open = &open;
+	e = native_ask(&msg, open.request, &reply);
+	if (e < 0)
+		return e;
+	*ret_port = port_new(reply.port, (enum port_kind)kind);
+	return *ret_port ? 0 : -ENOMEM;
+}
+
+PULC_EXPORT int pulc_port_open(enum pulc_kind kind, uint32_t number, const char *name,
+			       pulc_port **ret_port)
+{
+	struct pulc_port *p;
+	int e;
+
+	if (kind < PULC_S || kind > PULC_D || number > PULC_PORT_WELL_KNOWN ||
+	    (name && (!name[0] || strlen(name) > PULC_NAME_MAX)))
+		return -EINVAL;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	if (!native_lock()) {
+		free(p);
+		return -EDEADLK;
+	}
+	e = open_locked(kind, number, name, &p->port);
+	if (e == 0) {
+		p->number = p->port->number;
+		native_port_list(p);
+	}
+	native_unlock();
+	if (e < 0) {
+		free(p);
+		return e;
+	}
+	*ret_port = p;
+	return 0;
+}
+
+PULC_EXPORT struct pulc_address pulc_port_address(const pulc_port *p)
+{
+	return (struct pulc_address){ .port = p->number };
+}
+
+PULC_EXPORT int pulc_find(const char *name, struct pulc_address *ret_address)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__PortFind find = PULC__WIRE__PORT_FIND__INIT;
+	struct native_reply reply;
+	int e;
+
+	if (!name[0] || strlen(name) > PULC_NAME_MAX)
+		return -EINVAL;
+	if (!native_lock())
+		return -EDEADLK;
+	find.request = native_request();
+	find.name = (char *)name;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_PORT_FIND;
+	msg.port_find = &find;
+	e = native_ask(&msg, find.request, &reply);
+	native_unlock();
+	if (e == 0)
+		*ret_address = (struct pulc_address){ .port = reply.port };
+	return e;
+}
+
+/* The process that has this port, joined with us. Under the lock. */
+static int find_peer(uint32_t number, struct peer **ret_peer, enum port_kind *ret_kind)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__PortLink link = PULC__WIRE__PORT_LINK__INIT;
+	struct native_reply reply;
+	int e;
+
+	if (port_find(number)) {
+		*ret_kind = port_find(number)->kind;
+		*ret_peer = native_self();
+		return *ret_peer ? 0 : -ENOMEM;
+	}
+	link.request = native_request();
+	link.port = number;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_PORT_LINK;
+	msg.port_link = &link;
+	e = native_ask(&msg, link.request, &reply);
+	if (e < 0)
+		return e == -ENOENT ? -ECONNREFUSED : e;
+	native_take_news();
+	*ret_peer = native_peer(reply.client);
+	*ret_kind = reply.kind;
+	/* Its link was broken meanwhile, or psid does not say what it should. */
+	return *ret_peer ? 0 : -ECONNRESET;
+}
+
+/* ---- calls on a port ---------------------------------------------------------------------------- */
+
+/* Returns 0 with the lock held; or why not, without it. */
+static int enter(struct pulc_port *p)
+{
+	if (UNLIKELY(!native_lock()))
+		return -EDEADLK;
+	if (UNLIKELY(!p->port)) {
+		native_unlock();
+		return -ECHILD;
+	}
+	p->n_inside++;
+	return 0;
+}
+
+static void leave(struct pulc_port *p)
+{
+	p->n_inside--;
+	native_unlock();
+}
+
+/* Gives the lock up until something has happened. 0; -EINTR. With the lock again. */
+static int wait_locked(void)
+{
+	struct native_wait w = { .seen = protocol_events, .nsec_deadline = UINT64_MAX };
+	int e;
+
+	native_unlock();
+	e = native_wait(&w);
+	while (!native_lock())
+		;
+	return e == -EINTR ? e : 0;
+}
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+static int find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out)
+{
+	enum port_kind kind;
+	struct peer *peer;
+	int e;
+
+	*ret_out = port_out_find(p->port, to->port);
+	if (LIKELY(*ret_out && !(*ret_out)->error))
+		return 0;
+	/* Said once; whoever has the number by then is another one. */
+	if (*ret_out && !(*ret_out)->n_inside) {
+		e = (*ret_out)->error;
+		port_out_free(*ret_out);
+		return e;
+	}
+	if (*ret_out)
+		return (*ret_out)->error;
+	if (to->node != 0)
+		return -EHOSTUNREACH;
+	e = find_peer(to->port, &peer, &kind);
+	if (e < 0)
+		return e;
+	*ret_out = port_out_new(p->port, to->port, kind, peer);
+	return *ret_out ? 0 : -ENOMEM;
+}
+
+/* The call ends in the middle of a message. What has begun must go on: a datagram's rest is copied. */
+static ssize_t end_early(struct port_out *out, struct port_sending *s, int e)
+{
+	if (!s->begun)
+		return e;
+	if (out->kind != PORT_D)
+		return s->at ? (ssize_t)s->at : e;
+	e = port_push_later(out, s);
+	return e < 0 ? e : (ssize_t)s->size;
+}
+
+static ssize_t send_waiting(struct port_out *out, struct port_sending *s)
+{
+	int e = -EAGAIN;
+
+	out->n_inside++;
+	while (e == -EAGAIN) {
+		/* Nobody else begins one in the middle of this message. */
+		out->busy |= s->begun;
+		e = wait_locked();
+		native_progress();
+		if (e == 0)
+			e = port_push(out, s);
+	}
+	out->n_inside--;
+	if (s->begun) {
+		out->busy = false;
+		protocol_events++;
+	}
+	return e == 0 ? (ssize_t)s->size : e == -EINTR ? end_early(out, s, e) : e;
+}
+
+static ssize_t send_slow(struct port_out *out, struct port_sending *s, int flags)
+{
+	int e;
+
+	native_progress();
+	e = port_push(out, s);
+	if (e == 0)
+		return (ssize_t)s->size;
+	if (e != -EAGAIN)
+		return e;
+	return flags & PULC_DONTWAIT ? end_early(out, s, e) : send_waiting(out, s);
+}
+
+static ssize_t send_locked(struct pulc_port *p, const struct pulc_address *to,
+			   struct port_sending *s, int flags)
+{
+	struct port_out *out;
+	ssize_t n;
+	int e = find_out(p, to, &out);
+
+	if (UNLIKELY(e < 0))
+		return e;
+	if (UNLIKELY(s->size == 0 && out->kind != PORT_D))
+		return 0;
+	e = port_push(out, s);
+	if (LIKELY(e == 0))
+		return (ssize_t)s->size;
+	n = e == -EAGAIN ? send_slow(out, s, flags) : e;
+	/* The end is told once; the next send asks psid anew. */
+	if ((n == -ECONNRESET || n == -ECONNREFUSED || n == -EBADMSG) && !out->n_inside)
+		port_out_free(out);
+	return n;
+}
+
+PULC_EXPORT ssize_t pulc_sendv(pulc_port *p, const struct pulc_address *to, const struct iovec *iov,
+			       int n, int flags)
+{
+	struct port_sending s = { .iov = iov, .n = (unsigned)n };
+	ssize_t sent;
+	int e;
+
+	if (UNLIKELY(n < 0 || n > IOV_N_MAX || (flags & ~PULC_DONTWAIT)))
+		return -EINVAL;
+	s.size = hal_iov_size(iov, s.n);
+	e = enter(p);
+	if (UNLIKELY(e < 0))
+		return e;
+	sent = send_locked(p, to, &s, flags);
+	leave(p);
+	return sent;
+}
+
+PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const void *buf,
+			      size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return pulc_sendv(p, to, &iov, 1, flags);
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------- */
+
+/* Somebody who may never have sent anything: whoever has the port now, so that its end is noticed. */
+static int know_source(struct pulc_port *p, const struct pulc_address *from)
+{
+	enum port_kind kind;
+	struct peer *peer;
+	int e;
+
+	if (LIKELY(port_in_of(p->port, from->port)))
+		return 0;
+	if (from->node != 0)
+		return -EHOSTUNREACH;
+	e = find_peer(from->port, &peer, &kind);
+	if (e < 0)
+		return e;
+	/* Its first frame may have come with that. */
+	if (port_in_of(p->port, from->port))
+		return 0;
+	return port_in_new(p->port, peer, from->port) ? 0 : -ENOMEM;
+}
+
+static int receive_waiting(struct port *port, struct port_request *r, int flags)
+{
+	int e = -EAGAIN, left;
+
+	while (e == -EAGAIN) {
+		(void)port_post(port, r);
+		native_progress();
+		e = r->complete ? 0 : port_take(port, r);
+		if (e != -EAGAIN || (flags & PULC_DONTWAIT))
+			break;
+		e = wait_locked();
+		/* Another thread may have served it meanwhile: what comes next is not for it any more. */
+		e = r->complete ? 0 : e < 0 ? e : -EAGAIN;
+	}
+	left = port_unpost(port, r);
+	return r->complete ? 0 : left < 0 ? left : e;
+}
+
+static int receive_locked(struct pulc_port *p, const struct pulc_address *from,
+			  struct port_request *r, int flags)
+{
+	int e = from ? know_source(p, from) : 0;
+
+	if (UNLIKELY(e < 0))
+		return e;
+	e = port_take(p->port, r);
+	return e == -EAGAIN ? receive_waiting(p->port, r, flags) : e;
+}
+
+PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
+				  const struct pulc_address *from, struct pulc_address *ret_from,
+				  int flags)
+{
+	struct port_request r = { .iov = iov, .n = (unsigned)n, .peek = flags & PULC_PEEK };
+	int e;
+
+	if (UNLIKELY(n < 0 || n > IOV_N_MAX || (flags & ~(PULC_DONTWAIT | PULC_PEEK | PULC_TRUNC))))
+		return -EINVAL;
+	r.size = hal_iov_size(iov, r.n);
+	r.from = from ? from->port : 0;
+	e = enter(p);
+	if (UNLIKELY(e < 0))
+		return e;
+	if (UNLIKELY(p->port->kind == PORT_S && from))
+		e = -EINVAL;
+	else if (LIKELY(r.size || p->port->kind == PORT_D))
+		e = receive_locked(p, from, &r, flags);
+	leave(p);
+	if (UNLIKELY(e < 0))
+		return e;
+	if (ret_from)
+		*ret_from = (struct pulc_address){ .port = r.source };
+	return (ssize_t)(flags & PULC_TRUNC ? r.size_whole : r.done);
+}
+
+PULC_EXPORT ssize_t pulc_receive(pulc_port *p, void *buf, size_t len, struct pulc_address *ret_from,
+				 int flags)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
+
+	return pulc_receivev(p, &iov, 1, NULL, ret_from, flags);
+}

@@ -1,0 +1,372 @@
+/*
+ * What psid and the native interface say to each other.
+ *
+ * psid's messages are read by whoever looks at the channel, perhaps a thread inside the shim, which holds the client lock and
+ * must not wait for the native one. So they are kept, in order, until somebody makes progress: links to new peers, and news of
+ * peers' ports. Answers to requests have a place of their own; there is one request at a time.
+ *
+ * Source: pulc-1998, 4.3 and 4.6.2.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "native.h"
+#include "peers.h"
+#include "pool.h"
+#include "private.h"
+#include "rawsys.h"
+#include "shm.h"
+#include "upgrade.h"
+
+#define TOKEN_LINK (1ull << 61)
+#define NSEC_ANSWER (5 * NSEC_PER_SEC)
+#define N_PORTS_NEWS 1024u
+
+/* One message, kept. */
+struct news {
+	struct news *next;
+	uint32_t client;
+	struct slab *own, *peer; /* a link; NULL: of ports */
+	uint64_t conn;
+	uint32_t own_slot, peer_slot;
+	size_t n_opened, n_closed;
+	uint32_t ports[2 * N_PORTS_NEWS]; /* opened, then closed */
+};
+
+/* What a peer's link lies in. */
+struct memory {
+	struct slab *own, *peer;
+};
+
+/* All under the client lock. */
+static struct pool pool = POOL_INIT(sizeof(struct news));
+static struct news *_Atomic first;
+static struct news **last = (struct news **)&first;
+static struct native_reply reply;
+static uint32_t replied; /* the request that `reply` answers */
+
+static uint32_t last_request;
+
+/* ---- answers ------------------------------------------------------------------------------------ */
+
+static void keep_reply(const Pulc__Wire__PortReply *m)
+{
+	reply = (struct native_reply){
+		.error = m->error,
+		.kind = (enum port_kind)m->kind,
+		.port = m->port,
+		.client = m->client,
+	};
+	replied = m->request;
+}
+
+uint32_t native_request(void)
+{
+	if (++last_request == 0)
+		last_request = 1;
+	return last_request;
+}
+
+/* Looks at the channel, waiting for something to be there until the deadline. 0; -ENOTCONN; -ETIMEDOUT; -EDEADLK. */
+static int look(uint64_t deadline)
+{
+	struct pollfd p = { .fd = client_channel(), .events = POLLIN };
+	uint64_t now = nsec_now();
+	struct timespec ts;
+
+	if (now >= deadline)
+		return -ETIMEDOUT;
+	ts = timespec_from_nsec(deadline - now);
+	(void)raw_ppoll(&p, 1, &ts);
+	if (!client_lock())
+		return -EDEADLK;
+	client_look();
+	client_unlock();
+	return client_channel() < 0 ? -ENOTCONN : 0;
+}
+
+static bool take_credit(uint64_t size)
+{
+	if (LIKELY(client_credit_take(size) == TCP_CREDIT_GRANTED))
+		return true;
+	client_credit_ask();
+	return false;
+}
+
+static int begin(void)
+{
+	int e;
+
+	if (!client_lock())
+		return -EDEADLK;
+	e = client_attach();
+	client_unlock();
+	return e;
+}
+
+int native_attach(void)
+{
+	uint64_t deadline = nsec_now() + NSEC_ANSWER;
+	int e = 0;
+
+	if (LIKELY(client_id() != 0))
+		return 0;
+	hal_shm_take_credit = take_credit;
+	hal_shm_return_credit = client_credit_return;
+	hal_shm_wake = peers_tell;
+	e = protocol_register(PROTOCOL_PORT, &port_protocol);
+	if (e == -EEXIST)
+		e = 0;
+	if (e == 0)
+		e = begin();
+	while (e == 0 && client_id() == 0)
+		e = look(deadline);
+	return e == -ENOTCONN ? -EPERM : e;
+}
+
+static bool has_reply(uint32_t request, struct native_reply *ret_reply)
+{
+	bool has;
+
+	if (!client_lock())
+		return false;
+	client_look();
+	has = replied == request;
+	*ret_reply = reply;
+	client_unlock();
+	return has;
+}
+
+static int error_of(Pulc__Wire__PortError error)
+{
+	switch (error) {
+	case PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE:
+		return 0;
+	case PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT:
+		return -ENOENT;
+	case PULC__WIRE__PORT_ERROR__PORT_ERROR_TAKEN:
+		return -EADDRINUSE;
+	case PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT:
+		return -EMFILE;
+	default:
+		return -ENOMEM;
+	}
+}
+
+int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply)
+{
+	uint64_t deadline = nsec_now() + NSEC_ANSWER;
+	int e = native_attach();
+
+	if (e < 0)
+		return e;
+	if (!client_lock())
+		return -EDEADLK;
+	waitsets_announce();
+	e = client_send(msg, NULL, 0);
+	client_unlock();
+	while (e == 0 && !has_reply(request, ret_reply))
+		e = look(deadline);
+	return e < 0 ? e : error_of(ret_reply->error);
+}
+
+void native_tell_psid(const Pulc__Wire__FromClient *msg)
+{
+	if (!client_lock())
+		return;
+	(void)client_send(msg, NULL, 0);
+	client_unlock();
+}
+
+/* ---- news: kept --------------------------------------------------------------------------------- */
+
+bool native_has_news(void)
+{
+	return atomic_load_explicit(&first, memory_order_acquire) != NULL;
+}
+
+static struct news *keep(uint32_t client)
+{
+	struct news *n = pool_get(&pool);
+
+	if (!n)
+		return NULL;
+	*n = (struct news){ .client = client };
+	return n;
+}
+
+static void publish(struct news *n)
+{
+	if (!atomic_load(&first)) {
+		atomic_store_explicit(&first, n, memory_order_release);
+	} else {
+		*last = n;
+	}
+	last = &n->next;
+}
+
+static void keep_link(const Pulc__Wire__Upgrade *m, struct received *r)
+{
+	struct slab *own, *peer;
+	struct news *n = NULL;
+
+	if (upgrade_slabs(m, r, &own, &peer))
+		n = keep((uint32_t)m->token);
+	if (!n) {
+		upgrade_closed(m->conn);
+		return;
+	}
+	slabs_ref(own);
+	slabs_ref(peer);
+	n->own = own;
+	n->peer = peer;
+	n->conn = m->conn;
+	n->own_slot = m->own_slot;
+	n->peer_slot = m->peer_slot;
+	publish(n);
+}
+
+static void keep_ports(const Pulc__Wire__PortNews *m)
+{
+	struct news *n;
+
+	if (m->n_opened > N_PORTS_NEWS || m->n_closed > N_PORTS_NEWS)
+		return;
+	n = keep(m->client);
+	if (!n)
+		return;
+	n->n_opened = m->n_opened;
+	n->n_closed = m->n_closed;
+	memcpy(n->ports, m->opened, m->n_opened * sizeof(uint32_t));
+	memcpy(n->ports + m->n_opened, m->closed, m->n_closed * sizeof(uint32_t));
+	publish(n);
+}
+
+bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
+{
+	switch (msg->body_case) {
+	case PULC__WIRE__TO_CLIENT__BODY_PORT_REPLY:
+		keep_reply(msg->port_reply);
+		return true;
+	case PULC__WIRE__TO_CLIENT__BODY_PORT_NEWS:
+		keep_ports(msg->port_news);
+		return true;
+	case PULC__WIRE__TO_CLIENT__BODY_UPGRADE:
+		if (!(msg->upgrade->token & TOKEN_LINK))
+			return false;
+		keep_link(msg->upgrade, r);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ---- news: taken -------------------------------------------------------------------------------- */
+
+/* What psid says of a client's ports before there is a link to it. */
+static struct peer *stranger;
+
+static struct peer *peer_for(uint32_t client)
+{
+	struct peer *peer = native_peer(client);
+
+	if (peer)
+		return peer;
+	if (stranger && stranger->client == client)
+		return stranger;
+	peer_unref(stranger);
+	stranger = peer_new(NULL, client);
+	return stranger;
+}
+
+static void take_ports(const struct news *n)
+{
+	struct peer *peer = peer_for(n->client);
+
+	for (size_t i = 0; peer && i < n->n_opened; i++)
+		(void)peer_grant(peer, n->ports[i]);
+	for (size_t i = 0; peer && i < n->n_closed; i++)
+		peer_revoke(peer, n->ports[n->n_opened + i]);
+}
+
+static int open_link(const struct news *n, struct hal_link **ret_link)
+{
+	return hal_shm_open(&n->own->map, n->own_slot, &n->peer->map, n->peer_slot, ret_link);
+}
+
+/* Returns 0; anything else: no such peer. */
+static int take_link(const struct news *n)
+{
+	struct memory *memory = malloc(sizeof(*memory));
+	struct peer *peer = peer_for(n->client);
+	struct hal_link *link;
+	int e = memory && peer ? open_link(n, &link) : -ENOMEM;
+
+	if (e < 0) {
+		free(memory);
+		return e;
+	}
+	*memory = (struct memory){ .own = n->own, .peer = n->peer };
+	if (peer == stranger)
+		stranger = NULL;
+	peer->link = link;
+	peer->conn = n->conn;
+	peer->owner = memory;
+	TAILQ_INSERT_TAIL(native_peers(), peer, link_all);
+	protocol_events++;
+	return 0;
+}
+
+static void give_up(uint64_t conn, struct slab *own, struct slab *peer)
+{
+	if (!client_lock())
+		return;
+	upgrade_closed(conn);
+	slabs_unref(own);
+	slabs_unref(peer);
+	client_unlock();
+}
+
+void native_link_closed(struct peer *peer)
+{
+	struct memory *memory = peer->owner;
+
+	peer->owner = NULL;
+	if (!memory)
+		return;
+	give_up(peer->conn, memory->own, memory->peer);
+	free(memory);
+}
+
+void native_take_news(void)
+{
+	struct news *n, *next;
+
+	if (!client_lock())
+		return;
+	n = atomic_exchange(&first, NULL);
+	client_unlock();
+	for (; n; n = next) {
+		next = n->next;
+		if (!n->own)
+			take_ports(n);
+		else if (take_link(n) < 0)
+			give_up(n->conn, n->own, n->peer);
+		if (client_lock()) {
+			pool_put(&pool, n);
+			client_unlock();
+		}
+	}
+}
+
+void native_psid_forked(void)
+{
+	atomic_store(&first, NULL);
+	replied = 0;
+	stranger = NULL;
+}

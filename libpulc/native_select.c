@@ -1,0 +1,170 @@
+/*
+ * Waiting for ports and descriptors together, and closing ports, which may have to wait as well.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "native.h"
+#include "rawsys.h"
+
+#define NSEC_PER_MSEC 1000000ull
+#define N_FDS_FEW 62u
+
+/* ---- select ------------------------------------------------------------------------------------- */
+
+/* Under the lock. Returns how many are ready; -ECHILD. */
+static int look_at_ports(struct pulc_wait *ports, size_t n)
+{
+	int n_ready = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ports[i].ready = false;
+		if (!ports[i].port)
+			continue;
+		if (!ports[i].port->port)
+			return -ECHILD;
+		ports[i].ready = port_has(ports[i].port->port, 0);
+		n_ready += ports[i].ready;
+	}
+	return n_ready;
+}
+
+/* The ports' calls must not be closed under us. */
+static void stay(struct pulc_wait *ports, size_t n, bool inside)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ports[i].port)
+			ports[i].port->n_inside += inside ? 1u : -1u;
+}
+
+static int look_at_fds(struct pollfd *fds, size_t n)
+{
+	struct timespec now = { 0, 0 };
+
+	return n ? raw_ppoll(fds, n, &now) : 0;
+}
+
+/* Returns the number that is ready, 0 when time is over. `all` has room for two descriptors more. */
+static int select_locked(struct pulc_wait *ports, size_t n_ports, struct pollfd *all, size_t n_fds,
+			 uint64_t nsec_deadline)
+{
+	struct native_wait w = { .nsec_deadline = nsec_deadline };
+	int n, n_ready, e = 0;
+
+	for (;;) {
+		native_progress();
+		n_ready = look_at_ports(ports, n_ports);
+		w.seen = protocol_events;
+		n = n_ready < 0 ? 0 : look_at_fds(all, n_fds);
+		if (n_ready < 0 || n < 0)
+			return n_ready < 0 ? n_ready : n;
+		if (n + n_ready > 0 || e == -EINTR ||
+		    (nsec_deadline != UINT64_MAX && nsec_now() >= nsec_deadline))
+			return n + n_ready > 0 ? n + n_ready : e;
+		stay(ports, n_ports, true);
+		native_unlock();
+		e = native_wait_fds(&w, all, n_fds);
+		while (!native_lock())
+			;
+		stay(ports, n_ports, false);
+	}
+}
+
+PULC_EXPORT int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds,
+			    size_t n_fds, int msec_timeout)
+{
+	struct pollfd few[N_FDS_FEW + 2], *all = few;
+	uint64_t deadline = msec_timeout < 0 ? UINT64_MAX
+					     : nsec_now() + (uint64_t)msec_timeout * NSEC_PER_MSEC;
+	int n;
+
+	if (n_fds > N_FDS_FEW) {
+		all = calloc(n_fds + 2, sizeof(*all));
+		if (!all)
+			return -ENOMEM;
+	}
+	if (n_fds)
+		memcpy(all, fds, n_fds * sizeof(*all));
+	n = -EDEADLK;
+	if (native_lock()) {
+		n = native_attach();
+		if (n == 0)
+			n = select_locked(ports, n_ports, all, n_fds, deadline);
+		native_unlock();
+	}
+	for (size_t i = 0; i < n_fds; i++)
+		fds[i].revents = n > 0 ? all[i].revents : 0;
+	if (all != few)
+		free(all);
+	return n;
+}
+
+/* ---- close -------------------------------------------------------------------------------------- */
+
+static bool is_drained(const struct port *port)
+{
+	const struct port_out *out;
+
+	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
+		LIST_FOREACH(out, &port->outs[i], link)
+	if (out->n_waiting && !out->error)
+		return false;
+	return true;
+}
+
+static void give_back(uint32_t number)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__PortClose gone = PULC__WIRE__PORT_CLOSE__INIT;
+
+	gone.port = number;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_PORT_CLOSE;
+	msg.port_close = &gone;
+	native_tell_psid(&msg);
+}
+
+/* Under the lock, which it gives up meanwhile. */
+static int drain(struct pulc_port *p)
+{
+	int e = 0;
+
+	for (native_progress(); e != -EINTR && !is_drained(p->port); native_progress()) {
+		struct native_wait w = { .seen = protocol_events, .nsec_deadline = UINT64_MAX };
+
+		p->n_inside++;
+		native_unlock();
+		e = native_wait(&w);
+		while (!native_lock())
+			;
+		p->n_inside--;
+	}
+	return e == -EINTR ? e : 0;
+}
+
+PULC_EXPORT int pulc_port_close(pulc_port *p)
+{
+	int e = 0;
+
+	if (!p)
+		return 0;
+	if (!native_lock())
+		return -EDEADLK;
+	if (p->n_inside)
+		e = -EBUSY;
+	else if (p->port)
+		e = drain(p);
+	if (e == 0) {
+		native_port_unlist(p);
+		if (p->port) {
+			port_free(p->port);
+			give_back(p->number);
+		}
+	}
+	native_unlock();
+	if (e == 0)
+		free(p);
+	return e;
+}

@@ -1,0 +1,290 @@
+/*
+ * Waiting for ports: the one implementation of libpulc/wait.c, over all peers' links at once.
+ *
+ * To that implementation the process's peers are a stream whose kernel socket is the channel to psid: what comes there, a
+ * new peer or a port's end, ends a wait as a frame does. Whoever sleeps places its watch on every link.
+ *
+ * Several threads may wait. One of them takes what was meant for another and then says so: events are counted, and a thread
+ * sleeps only if the count is what it was when it last looked; those asleep already are woken like anybody's (native_wake_sleepers).
+ *
+ * Source: pulc-1998, 4.7 (spin, then block).
+ */
+#include <errno.h>
+#include <sys/single_threaded.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "native.h"
+#include "private.h"
+#include "rawsys.h"
+
+#define N_TURNS_BRIEF 64
+#define N_SLEEPERS_MAX 64u
+/* A sleeper whom nobody can tell looks again after this. */
+#define NSEC_BLIND (NSEC_PER_USEC * 1000)
+#define NSEC_PATIENCE_MAX NSEC_PER_SEC
+
+static hal_watch sleepers[N_SLEEPERS_MAX]; /* under the lock; 0: free */
+static unsigned n_sleepers;
+static __thread bool blind __attribute__((tls_model("initial-exec")));
+
+static hal_watch watch_of(const pulc_waitset *set, unsigned bit)
+{
+	return SHM_WATCH(set->client, set->index, bit % SHM_BOARD_BITS);
+}
+
+/* ---- what there is to see ------------------------------------------------------------------------ */
+
+static inline bool has_something(const struct peer *peer)
+{
+	const struct hal_link *link = peer->link;
+
+	return link && !peer->held &&
+	       (link->ops->pending(link) || (UNLIKELY(peer->no_room) && link->ops->room(link)));
+}
+
+static inline bool any_peer_has(void)
+{
+	const struct peer *peer;
+
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	if (has_something(peer))
+		return true;
+	return false;
+}
+
+/* Another thread may be changing the list. */
+static inline bool anything(uint64_t seen)
+{
+	bool has;
+
+	if (protocol_events != seen || native_has_news())
+		return true;
+	if (LIKELY(__libc_single_threaded))
+		return any_peer_has();
+	if (!native_lock())
+		return true;
+	has = any_peer_has();
+	native_unlock();
+	return has;
+}
+
+static bool memory(struct pulc_stream *s, const struct wait *w)
+{
+	(void)s;
+	return anything(w->need);
+}
+
+static bool look_at_channel(void)
+{
+	struct pollfd p = { .fd = client_channel(), .events = POLLIN };
+	struct timespec now = { 0, 0 };
+
+	if (p.fd < 0 || raw_ppoll(&p, 1, &now) <= 0)
+		return false;
+	if (client_lock()) {
+		client_look();
+		client_unlock();
+	}
+	return native_has_news();
+}
+
+static bool kernel(struct pulc_stream *s, int fd, const struct wait *w)
+{
+	(void)s, (void)fd, (void)w;
+	return look_at_channel();
+}
+
+static short kernel_events(struct pulc_stream *s, const struct wait *w)
+{
+	(void)s, (void)w;
+	return POLLIN;
+}
+
+static void kernel_said(struct pulc_stream *s, int fd, const struct wait *w)
+{
+	(void)kernel(s, fd, w);
+}
+
+/* ---- sleeping ------------------------------------------------------------------------------------ */
+
+static bool enter_sleeper(hal_watch watch)
+{
+	for (unsigned i = 0; i < N_SLEEPERS_MAX; i++)
+		if (!sleepers[i]) {
+			sleepers[i] = watch;
+			n_sleepers++;
+			return true;
+		}
+	return false;
+}
+
+static int watch_all(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events)
+{
+	hal_watch watch = watch_of(set, bit);
+	struct peer *peer;
+	unsigned wanted;
+
+	(void)s, (void)events;
+	if (!native_lock())
+		return -EDEADLK;
+	blind = !enter_sleeper(watch);
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	{
+		wanted = HAL_WATCH_DATA | (peer->no_room ? HAL_WATCH_SPACE : 0);
+		if (peer->link && peer->link->ops->watch(peer->link, watch, wanted) < 0)
+			blind = true;
+	}
+	native_unlock();
+	return 0;
+}
+
+static void unwatch_all(pulc_stream *s, pulc_waitset *set, unsigned bit)
+{
+	hal_watch watch = watch_of(set, bit);
+	struct peer *peer;
+
+	(void)s;
+	if (!native_lock())
+		return;
+	for (unsigned i = 0; i < N_SLEEPERS_MAX; i++)
+		if (sleepers[i] == watch) {
+			sleepers[i] = 0;
+			n_sleepers--;
+		}
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	if (peer->link)
+		peer->link->ops->unwatch(peer->link, watch);
+	native_unlock();
+}
+
+void native_wake_sleepers(void)
+{
+	if (LIKELY(!n_sleepers) || !client_lock())
+		return;
+	for (unsigned i = 0; i < N_SLEEPERS_MAX; i++)
+		if (sleepers[i])
+			waitset_tell(sleepers[i]);
+	client_unlock();
+}
+
+void native_wait_forked(void)
+{
+	for (unsigned i = 0; i < N_SLEEPERS_MAX; i++)
+		sleepers[i] = 0;
+	n_sleepers = 0;
+}
+
+/* For ever only if every peer can ring the bell by itself. */
+static uint64_t patience(pulc_stream *s, pulc_waitset *set)
+{
+	uint64_t nsec = set->nsec_patience;
+	const struct peer *peer;
+	bool trusted = true;
+
+	(void)s;
+	if (blind)
+		return NSEC_BLIND;
+	if (!native_lock())
+		return NSEC_BLIND;
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	if (peer->link && !peer->link->ops->is_trusted(peer->link, watch_of(set, 0)))
+		trusted = false;
+	native_unlock();
+	if (trusted)
+		return UINT64_MAX;
+	set->nsec_patience = MIN(nsec * 2, (uint64_t)NSEC_PATIENCE_MAX);
+	return nsec;
+}
+
+static bool peer_here(pulc_stream *s)
+{
+	uint32_t cpu = this_cpu(), n = 0;
+	struct peer *peer;
+	bool here = false;
+
+	(void)s;
+	if (!native_lock())
+		return false;
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	if (peer->link) {
+		here = peer->link->ops->peer_here(peer->link, cpu);
+		n++;
+	}
+	native_unlock();
+	return here && n == 1;
+}
+
+static const struct handler handler = {
+	.name = "links",
+	.watch = watch_all,
+	.unwatch = unwatch_all,
+	.patience = patience,
+	.peer_here = peer_here,
+};
+static struct pulc_stream all_links = { .handler = &handler, .fd = -1 };
+
+/* ---- the calls ----------------------------------------------------------------------------------- */
+
+static inline bool spin_briefly(uint64_t seen)
+{
+	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
+		if (anything(seen))
+			return true;
+		cpu_relax();
+	}
+	return false;
+}
+
+int native_wait(const struct native_wait *n)
+{
+	static const struct wait_way way = { memory, kernel, kernel_events, kernel_said };
+	struct wait w = wait_begin(&way, POLLIN, 0);
+	uint64_t budget = wait_budget(&all_links);
+
+	w.need = n->seen;
+	w.nsec_deadline = n->nsec_deadline;
+	if (budget && spin_briefly(n->seen)) {
+		wait_paid();
+		return 0;
+	}
+	return wait_for(&all_links, client_channel(), &w, budget);
+}
+
+static int sleep_fds(const struct native_wait *w, pulc_waitset *set, struct pollfd *fds,
+		     size_t n_fds)
+{
+	uint64_t now = nsec_now(), limit = set ? patience(&all_links, set) : NSEC_BLIND;
+	struct timespec ts;
+
+	if (w->nsec_deadline != UINT64_MAX)
+		limit = MIN(limit, w->nsec_deadline > now ? w->nsec_deadline - now : 0);
+	ts = timespec_from_nsec(limit);
+	return raw_ppoll(fds, n_fds, limit == UINT64_MAX ? NULL : &ts);
+}
+
+int native_wait_fds(const struct native_wait *w, struct pollfd *fds, size_t n_fds)
+{
+	pulc_waitset *set = pulc_waitset_mine();
+	int n = 0;
+
+	fds[n_fds] = (struct pollfd){ .fd = client_channel(), .events = POLLIN };
+	fds[n_fds + 1] = (struct pollfd){ .fd = set ? set->bell : -1, .events = POLLIN };
+	if (set) {
+		unsigned bit;
+
+		pulc_waitset_quiet(set);
+		while (pulc_waitset_take(set, &bit))
+			;
+		(void)watch_all(&all_links, set, 0, POLLIN);
+		pulc_waitset_arm(set);
+	}
+	if (!anything(w->seen) && !(set && pulc_waitset_pending(set)))
+		n = sleep_fds(w, set, fds, n_fds + 2);
+	if (set) {
+		pulc_waitset_disarm(set);
+		unwatch_all(&all_links, set, 0);
+	}
+	(void)look_at_channel();
+	return n == -EINTR ? -EINTR : 0;
+}

@@ -1,0 +1,299 @@
+/*
+ * Ports, their sources and their destinations.
+ *
+ * A port knows each source that has sent to it and each destination that it has sent to, by port number; psid gives
+ * a number to one process at a time. Either is bound to the peer that had the number then: when that is gone the entry
+ * says so once, and is forgotten.
+ *
+ * Addressed by (to, from) in every frame, an entry is found by the last frame's word first: fragments of a message and messages of a
+ * conversation follow each other.
+ *
+ * Source: pulc-1998, 4.5.2 (ports and their queues; destination prediction), 4.5.4 (Port-M/S/D).
+ */
+#include "port.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "macros.h"
+
+#define N_PORT_BUCKETS 256u
+/* Ended entries are kept, to be told of, until there are so many in a port. */
+#define N_REAP 64u
+
+static LIST_HEAD(, port) ports[N_PORT_BUCKETS];
+
+struct port *port_find(uint32_t number)
+{
+	struct port *port;
+
+	LIST_FOREACH(port, &ports[number % N_PORT_BUCKETS], link)
+	if (port->number == number)
+		return port;
+	return NULL;
+}
+
+struct port *port_new(uint32_t number, enum port_kind kind)
+{
+	struct port *port = calloc(1, sizeof(*port));
+
+	if (!port)
+		return NULL;
+	port->number = number;
+	port->kind = kind;
+	TAILQ_INIT(&port->messages);
+	LIST_INSERT_HEAD(&ports[number % N_PORT_BUCKETS], port, link);
+	return port;
+}
+
+int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value)
+{
+	struct iovec iov = { .iov_base = &value, .iov_len = kind == PORT_CREDIT ? 8 : 0 };
+	struct hal_frame f = {
+		.word = word,
+		.len = (uint32_t)iov.iov_len,
+		.protocol = PROTOCOL_PORT,
+		.kind = (uint16_t)kind,
+	};
+
+	return peer_send_later(peer, &f, &iov, iov.iov_len > 0, NULL);
+}
+
+/* ---- destinations ------------------------------------------------------------------------------- */
+
+static uint64_t word_to(const struct port_out *out)
+{
+	return (uint64_t)out->to << 32 | out->port->number;
+}
+
+struct port_out *port_out_find(struct port *port, uint32_t to)
+{
+	struct port_out *out = port->out_last;
+
+	if (LIKELY(out && out->to == to))
+		return out;
+	LIST_FOREACH(out, &port->outs[to % PORT_N_BUCKETS], link)
+	if (out->to == to) {
+		port->out_last = out;
+		return out;
+	}
+	return NULL;
+}
+
+void port_out_free(struct port_out *out)
+{
+	if (out->port->out_last == out)
+		out->port->out_last = NULL;
+	if (out->n_waiting)
+		peer_forget_counter(out->peer, &out->n_waiting);
+	out->port->n_outs--;
+	LIST_REMOVE(out, link);
+	peer_unref(out->peer);
+	free(out);
+}
+
+static void reap_outs(struct port *port)
+{
+	struct port_out *out, *next;
+
+	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
+		for (out = LIST_FIRST(&port->outs[i]); out; out = next) {
+			next = LIST_NEXT(out, link);
+			if (out->error && !out->n_inside)
+				port_out_free(out);
+		}
+}
+
+struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kind,
+			      struct peer *peer)
+{
+	struct port_out *out = calloc(1, sizeof(*out));
+
+	if (!out)
+		return NULL;
+	if (port->n_outs % N_REAP == N_REAP - 1)
+		reap_outs(port);
+	out->port = port;
+	out->peer = peer_ref(peer);
+	out->to = to;
+	out->kind = kind;
+	LIST_INSERT_HEAD(&port->outs[to % PORT_N_BUCKETS], out, link);
+	port->n_outs++;
+	return out;
+}
+
+/* ---- sources ------------------------------------------------------------------------------------ */
+
+struct port_in *port_in_find(const struct port *port, const struct peer *peer, uint32_t from)
+{
+	struct port_in *in;
+
+	LIST_FOREACH(in, &port->ins[from % PORT_N_BUCKETS], link)
+	if (in->from == from && in->peer == peer && !in->ended)
+		return in;
+	return NULL;
+}
+
+struct port_in *port_in_of(const struct port *port, uint32_t from)
+{
+	struct port_in *in, *best = NULL;
+
+	LIST_FOREACH(in, &port->ins[from % PORT_N_BUCKETS], link)
+	if (in->from == from && (!best || !TAILQ_EMPTY(&in->queue)))
+		best = in;
+	return best;
+}
+
+static void in_free(struct port_in *in)
+{
+	port_queue_free(in);
+	if (in->peer->in_last == in)
+		in->peer->in_last = NULL;
+	in->port->n_ins--;
+	LIST_REMOVE(in, link);
+	peer_unref(in->peer);
+	free(in);
+}
+
+static void reap_ins(struct port *port)
+{
+	struct port_in *in, *next;
+
+	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
+		for (in = LIST_FIRST(&port->ins[i]); in; in = next) {
+			next = LIST_NEXT(in, link);
+			if (in->ended && TAILQ_EMPTY(&in->queue))
+				in_free(in);
+		}
+}
+
+struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from)
+{
+	struct port_in *in;
+
+	if (port->n_ins % N_REAP == N_REAP - 1)
+		reap_ins(port);
+	in = calloc(1, sizeof(*in));
+	if (!in)
+		return NULL;
+	in->port = port;
+	in->peer = peer_ref(peer);
+	in->from = from;
+	in->word = (uint64_t)port->number << 32 | from;
+	TAILQ_INIT(&in->queue);
+	LIST_INSERT_HEAD(&port->ins[from % PORT_N_BUCKETS], in, link);
+	port->n_ins++;
+	return in;
+}
+
+/* A message half-way will never be whole; whoever waits for it waits for another one. */
+void port_in_end(struct port_in *in, int why)
+{
+	struct port_request *r = in->direct;
+
+	if (in->ended)
+		return;
+	in->ended = why;
+	protocol_events++;
+	free(in->partial);
+	in->partial = NULL;
+	in->direct = NULL;
+	if (!r)
+		return;
+	r->bound = NULL;
+	r->done = 0;
+	if (!in->port->posted)
+		in->port->posted = r;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------ */
+
+static void tell_all(struct port *port)
+{
+	struct port_out *out;
+	struct port_in *in;
+
+	for (unsigned i = 0; i < PORT_N_BUCKETS; i++) {
+		LIST_FOREACH(out, &port->outs[i], link)
+		if (!out->error)
+			(void)port_control(out->peer, word_to(out), PORT_CLOSED, 0);
+		LIST_FOREACH(in, &port->ins[i], link)
+		if (!in->ended)
+			(void)port_control(in->peer, (uint64_t)in->from << 32 | port->number,
+					   PORT_REFUSED, 0);
+	}
+}
+
+void port_forget(struct port *port)
+{
+	struct port_out *out;
+	struct port_in *in;
+
+	for (unsigned i = 0; i < PORT_N_BUCKETS; i++) {
+		while ((out = LIST_FIRST(&port->outs[i])))
+			port_out_free(out);
+		while ((in = LIST_FIRST(&port->ins[i])))
+			in_free(in);
+	}
+	LIST_REMOVE(port, link);
+	free(port);
+}
+
+void port_free(struct port *port)
+{
+	tell_all(port);
+	port_forget(port);
+}
+
+static void peer_gone(struct port *port, struct peer *peer)
+{
+	struct port_out *out;
+	struct port_in *in;
+
+	for (unsigned i = 0; i < PORT_N_BUCKETS; i++) {
+		LIST_FOREACH(out, &port->outs[i], link)
+		if (out->peer == peer && !out->error)
+			out->error = peer->error;
+		LIST_FOREACH(in, &port->ins[i], link)
+		if (in->peer == peer)
+			port_in_end(in, peer->error);
+	}
+}
+
+static void gone(struct peer *peer)
+{
+	struct port *port;
+
+	peer->in_last = NULL;
+	for (unsigned i = 0; i < N_PORT_BUCKETS; i++)
+		LIST_FOREACH(port, &ports[i], link)
+	peer_gone(port, peer);
+}
+
+static void port_closed(struct port *port, struct peer *peer, uint32_t number)
+{
+	struct port_in *in = port_in_find(port, peer, number);
+	struct port_out *out;
+
+	if (in)
+		port_in_end(in, -EPIPE);
+	LIST_FOREACH(out, &port->outs[number % PORT_N_BUCKETS], link)
+	if (out->to == number && out->peer == peer && !out->error)
+		out->error = -ECONNREFUSED;
+}
+
+static void closed(struct peer *peer, uint32_t number)
+{
+	struct port *port;
+
+	for (unsigned i = 0; i < N_PORT_BUCKETS; i++)
+		LIST_FOREACH(port, &ports[i], link)
+	port_closed(port, peer, number);
+}
+
+const struct protocol port_protocol = {
+	.name = "port",
+	.arrived = port_arrived,
+	.gone = gone,
+	.closed = closed,
+};

@@ -1,0 +1,158 @@
+/*
+ * The port protocol: kinds S, M and D. docs/native.md is normative for its frames and its flow control.
+ *
+ * A frame's word is (to << 32 | from), port numbers of this node. Everything under the caller's lock; nothing blocks: whoever
+ * calls decides how to wait.
+ */
+#ifndef PULC_PROTOCOLS_PORT_H
+#define PULC_PROTOCOLS_PORT_H
+
+#include "protocol.h"
+
+/* Frame kinds; data has one of the first four. */
+#define PORT_FIRST                                                                                 \
+	0x1u /* of a message; if not also the last, 8 bytes with the message's size precede the payload */
+#define PORT_LAST 0x2u
+#define PORT_CREDIT 4u	/* payload: cost of all that was ever taken, 8 bytes */
+#define PORT_REFUSED 5u /* there is no such port (any more) */
+#define PORT_CLOSED 6u	/* the sender's port is closed, nothing more will come */
+
+/* What a source may have on its way to one port and unread there, bytes of cost; a message may begin while less is used. */
+#define PORT_WINDOW (1u << 20)
+#define PORT_MESSAGE_MAX (16u << 20)
+/* A message costs its length and this, so that small ones are bounded too. */
+#define PORT_OVERHEAD 64u
+
+#define PORT_N_BUCKETS 64u
+
+enum port_kind { PORT_S = 1, PORT_M = 2, PORT_D = 3 };
+
+struct port_message;
+TAILQ_HEAD(port_messages, port_message);
+
+/* What a receiver wants. */
+struct port_request {
+	const struct iovec *iov;
+	unsigned n;
+	size_t size;   /* of all pieces */
+	uint32_t from; /* this source only; 0: any */
+	bool peek;
+	/* the answer */
+	bool complete;
+	size_t done;	   /* bytes copied */
+	size_t size_whole; /* of the message, kind D: may be more */
+	uint32_t source;   /* port it came from */
+	/* a long message on its way straight to the buffers */
+	struct port_in *bound;
+};
+
+/* A source, as the receiving port sees it. */
+struct port_in {
+	LIST_ENTRY(port_in) link;
+	struct port *port;
+	struct peer *peer;
+	uint64_t word; /* of its frames */
+	uint32_t from;
+	int ended; /* negative errno: nothing more will come, and why */
+	uint64_t got, taken, told;
+	struct port_messages queue;
+	struct port_message *partial;
+	struct port_request *direct;
+	size_t size_long; /* of the message under way */
+};
+
+/* A destination, as the sending port sees it. */
+struct port_out {
+	LIST_ENTRY(port_out) link;
+	struct port *port;
+	struct peer *peer;
+	uint32_t to;
+	enum port_kind kind; /* of the destination: messages or bytes */
+	int error;	     /* why nothing more can be sent */
+	uint32_t n_waiting;  /* frames accepted, without room yet */
+	uint32_t n_inside;   /* calls that wait: it stays */
+	bool busy;	     /* a long message of somebody who waits for room is under way */
+	uint64_t sent, freed;
+};
+
+struct port {
+	LIST_ENTRY(port) link;
+	uint32_t number;
+	enum port_kind kind;
+	void *owner; /* libpulc's */
+	LIST_HEAD(, port_in) ins[PORT_N_BUCKETS];
+	LIST_HEAD(, port_out) outs[PORT_N_BUCKETS];
+	unsigned n_ins, n_outs;
+	struct port_messages messages; /* to be received, in order of arrival */
+	struct port_request *posted;
+	struct port_out *out_last;
+};
+
+extern const struct protocol port_protocol __attribute__((visibility("hidden")));
+
+/* A port that psid has granted. NULL: no memory. */
+struct port *port_new(uint32_t number, enum port_kind kind);
+/* Tells all its peers, and frees it. Nobody is inside a call. */
+void port_free(struct port *port);
+/* The same in a forked child: nobody is told. */
+void port_forget(struct port *port);
+struct port *port_find(uint32_t number);
+
+/* ---- sending ---- */
+
+struct port_out *port_out_find(struct port *port, uint32_t to);
+/* NULL: no memory. */
+struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kind,
+			      struct peer *peer);
+void port_out_free(struct port_out *out);
+
+struct port_sending {
+	const struct iovec *iov;
+	unsigned n;
+	size_t size, at; /* bytes in all, bytes sent */
+	bool begun;
+};
+
+/*
+ * Sends on. Returns 0: all is sent; -EAGAIN: no credit or no room now, call again with what is left of it; -EMSGSIZE; -ECONNREFUSED: no
+ * such port there; -ECONNRESET: its process is gone; -EBADMSG: it made no sense.
+ */
+int port_push(struct port_out *out, struct port_sending *s);
+/* The rest of a message that has begun is copied and will be sent as there is room. 0; -ENOMEM. */
+int port_push_later(struct port_out *out, struct port_sending *s);
+bool port_can_push(const struct port_out *out);
+
+/* ---- receiving ---- */
+
+/* Takes what is there. Returns 0: the request is complete; -EAGAIN; or why nothing will come from r->from. */
+int port_take(struct port *port, struct port_request *r);
+/* What comes next goes straight to the request; one at a time. False: another one is there. */
+bool port_post(struct port *port, struct port_request *r);
+/* Takes it back; what has arrived in part is kept. r->complete tells whether it was served. -ENOMEM: a message is lost, the peer's link ends. */
+int port_unpost(struct port *port, struct port_request *r);
+/* Is there something to receive (or to be told) from this source, or any (0)? */
+bool port_has(const struct port *port, uint32_t from);
+
+/* ---- inside: port.c, port_arrive.c, port_queue.c ---- */
+
+/* The source at this peer, unless it has ended. */
+struct port_in *port_in_find(const struct port *port, const struct peer *peer, uint32_t from);
+/* Of all that had this number: the first with something to take, else the last one. */
+struct port_in *port_in_of(const struct port *port, uint32_t from);
+struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from);
+void port_in_end(struct port_in *in, int why);
+int port_arrived(struct peer *peer, const struct hal_frame *f);
+/* This much of what the source has sent needs no room any more. */
+void port_taken(struct port_in *in, uint64_t cost);
+/* Copies the payload of the frame that is shown. -ENOMEM. */
+int port_queue_frame(struct port_in *in, uint32_t len, uint32_t skip);
+/* A message of kind D that comes in several frames. */
+int port_queue_begin(struct port_in *in, size_t size);
+int port_queue_more(struct port_in *in, uint32_t len, uint32_t skip, bool last);
+void port_queue_free(struct port_in *in);
+/* Pieces [at, at + len) of an iovec, at most n_max of them. Returns their number; *ret_len: the bytes that they have. */
+unsigned port_slice(const struct iovec *iov, unsigned n, size_t at, size_t len, struct iovec *to,
+		    unsigned n_max, size_t *ret_len);
+int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value);
+
+#endif

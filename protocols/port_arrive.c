@@ -1,0 +1,256 @@
+/*
+ * The port protocol's handler: what a frame does to a port.
+ *
+ * A frame for somebody who waits with a buffer goes straight there, out of the transport's memory: one copy. All
+ * others are queued. Nothing in a frame is believed: the source must be a port that psid has granted to the peer, the
+ * destination one of ours, sizes must add up, and a source that has more on its way than its credit allows has
+ * broken the rules. Each of these ends the link, but for a source unknown to us, which waits for psid's news.
+ *
+ * Source: pulc-1998, 4.5.2 (handlers queue in single streams, multiple streams or datagrams; the receive handler's posted
+ * buffers, 4.6.1).
+ */
+#include "macros.h"
+#include "port.h"
+
+/* Over the window by the largest message, in the worst of cases in the smallest pieces. */
+#define COST_MAX ((uint64_t)PORT_WINDOW + PORT_MESSAGE_MAX + 2 * PORT_OVERHEAD)
+
+void port_taken(struct port_in *in, uint64_t cost)
+{
+	in->taken += cost;
+	if (LIKELY(in->taken - in->told < PORT_WINDOW / 4) || in->ended)
+		return;
+	if (port_control(in->peer, (uint64_t)in->from << 32 | in->port->number, PORT_CREDIT,
+			 in->taken) == 0)
+		in->told = in->taken;
+}
+
+/* ---- straight to the waiter ----------------------------------------------------------------------- */
+
+/* Nothing that came before is still to be taken, and a stream's bytes are of one source. */
+static inline bool is_wanted(const struct port_in *in, const struct port_request *r)
+{
+	if (!r || (r->from && r->from != in->from))
+		return false;
+	if (!(r->from ? TAILQ_EMPTY(&in->queue) : TAILQ_EMPTY(&in->port->messages)))
+		return false;
+	return r->done == 0 || r->source == in->from;
+}
+
+static void complete(struct port_in *in, struct port_request *r)
+{
+	r->complete = true;
+	r->source = in->from;
+	/* A stream's reader takes more while it has room. */
+	if (in->port->posted == r && (in->port->kind == PORT_D || r->done == r->size))
+		in->port->posted = NULL;
+}
+
+/* A whole message, or a piece of a stream, of len bytes. What a stream's reader has no room for is queued. */
+static int give(struct port_in *in, struct port_request *r, uint32_t len)
+{
+	struct hal_link *link = in->peer->link;
+	struct iovec iov[16];
+	size_t room;
+	unsigned n;
+	int e = 0;
+
+	if (LIKELY(r->n == 1 && r->done == 0)) {
+		room = MIN(r->size, (size_t)len);
+		(void)link->ops->copy(link, r->iov, 1);
+	} else {
+		n = port_slice(r->iov, r->n, r->done, len, iov, ARRAY_SIZE(iov), &room);
+		/* More pieces than are worth naming: by way of the queue. */
+		if (room < len && r->done + room < r->size)
+			return port_queue_frame(in, len, 0);
+		(void)link->ops->copy(link, iov, n);
+	}
+	r->done += room;
+	if (in->port->kind == PORT_D || room == len) {
+		r->size_whole = in->port->kind == PORT_D ? len : r->done;
+		port_taken(in, (uint64_t)len + PORT_OVERHEAD);
+	} else {
+		e = port_queue_frame(in, len, (uint32_t)room);
+	}
+	complete(in, r);
+	return e;
+}
+
+static int whole(struct port_in *in, uint32_t len)
+{
+	struct port_request *r = in->port->posted;
+
+	if (in->partial || in->direct)
+		return -EBADMSG;
+	if (LIKELY(is_wanted(in, r)))
+		return give(in, r, len);
+	return port_queue_frame(in, len, 0);
+}
+
+/* ---- long datagrams ------------------------------------------------------------------------------- */
+
+/* The waiter's buffer takes all of it: from now on it is bound to this message. */
+static void bind(struct port_in *in, struct port_request *r)
+{
+	in->port->posted = NULL;
+	in->direct = r;
+	r->bound = in;
+	r->done = 0;
+}
+
+static int direct_more(struct port_in *in, uint32_t len, uint32_t skip, bool last)
+{
+	struct port_request *r = in->direct;
+	struct hal_link *link = in->peer->link;
+	struct iovec iov[16];
+	uint64_t scratch;
+	size_t got;
+	unsigned n;
+
+	iov[0] = (struct iovec){ .iov_base = &scratch, .iov_len = skip };
+	n = 1 + port_slice(r->iov, r->n, r->done, len - skip, iov + 1, ARRAY_SIZE(iov) - 1, &got);
+	if (got < len - skip || r->done + got > in->size_long ||
+	    (last && r->done + got != in->size_long))
+		return -EBADMSG;
+	(void)link->ops->copy(link, iov, n);
+	r->done += got;
+	if (!last)
+		return 0;
+	in->direct = NULL;
+	r->bound = NULL;
+	r->size_whole = r->done;
+	port_taken(in, in->size_long + PORT_OVERHEAD);
+	complete(in, r);
+	return 0;
+}
+
+static int first(struct port_in *in, uint32_t len)
+{
+	struct port_request *r = in->port->posted;
+	struct hal_link *link = in->peer->link;
+	uint64_t size = 0;
+	struct iovec iov = { .iov_base = &size, .iov_len = sizeof(size) };
+
+	if (in->port->kind != PORT_D || in->partial || in->direct || len < sizeof(size))
+		return -EBADMSG;
+	(void)link->ops->copy(link, &iov, 1);
+	if (size > PORT_MESSAGE_MAX || len - sizeof(size) > size)
+		return -EBADMSG;
+	in->size_long = size;
+	/* A buffer of many pieces, or too small a one, is served from the queue. */
+	if (is_wanted(in, r) && r->n == 1 && r->size >= size) {
+		bind(in, r);
+		return direct_more(in, len, sizeof(size), false);
+	}
+	if (port_queue_begin(in, size) < 0)
+		return -EAGAIN;
+	return port_queue_more(in, len, sizeof(size), false);
+}
+
+static int more(struct port_in *in, uint32_t len, bool last)
+{
+	if (!in->direct && !in->partial)
+		return -EBADMSG;
+	return in->direct ? direct_more(in, len, 0, last) : port_queue_more(in, len, 0, last);
+}
+
+/* ---- frames --------------------------------------------------------------------------------------- */
+
+static int data(struct port_in *in, const struct hal_frame *f)
+{
+	uint64_t cost = f->len + (f->kind & PORT_FIRST ? PORT_OVERHEAD : 0);
+	int e;
+
+	if (f->kind == PORT_FIRST)
+		cost -= MIN(f->len, (uint32_t)sizeof(uint64_t));
+	if (UNLIKELY(in->got + cost - in->taken > COST_MAX))
+		return -EBADMSG;
+	if (LIKELY(f->kind == (PORT_FIRST | PORT_LAST)))
+		e = whole(in, f->len);
+	else if (f->kind == PORT_FIRST)
+		e = first(in, f->len);
+	else
+		e = more(in, f->len, f->kind & PORT_LAST);
+	if (LIKELY(e == 0))
+		in->got += cost;
+	return e;
+}
+
+/* The source and the port that a data frame names, made known. Returns 0 with none: nobody is told. */
+static int find(struct peer *peer, const struct hal_frame *f, struct port_in **ret_in)
+{
+	uint32_t to = (uint32_t)(f->word >> 32), from = (uint32_t)f->word;
+	bool self = peer->link->caps.flags & HAL_IMMEDIATE;
+	struct port *port = port_find(to);
+	struct port_in *in;
+
+	*ret_in = NULL;
+	if (self ? !port_find(from) : !peer_has(peer, from)) {
+		peer->held = !self;
+		return -EAGAIN;
+	}
+	if (!port) /* Waits when too many answers wait. */
+		return port_control(peer, (uint64_t)from << 32 | to, PORT_REFUSED, 0) == -ENOBUFS
+			       ? -EAGAIN
+			       : 0;
+	in = port_in_find(port, peer, from);
+	if (!in)
+		in = port_in_new(port, peer, from);
+	if (!in)
+		return -EAGAIN;
+	peer->in_last = *ret_in = in;
+	return 0;
+}
+
+static int credit(struct peer *peer, struct port_out *out, uint32_t len)
+{
+	uint64_t freed = 0;
+	struct iovec iov = { .iov_base = &freed, .iov_len = sizeof(freed) };
+
+	if (len != sizeof(freed))
+		return -EBADMSG;
+	(void)peer->link->ops->copy(peer->link, &iov, 1);
+	if (freed - out->freed > out->sent - out->freed)
+		return -EBADMSG;
+	out->freed = freed;
+	return 0;
+}
+
+/* What a destination, or a source, says of itself. Whom it is about may be gone. */
+static int control(struct peer *peer, const struct hal_frame *f)
+{
+	uint32_t other = (uint32_t)f->word;
+	struct port *port = port_find((uint32_t)(f->word >> 32));
+	struct port_out *out = port ? port_out_find(port, other) : NULL;
+	struct port_in *in = port ? port_in_find(port, peer, other) : NULL;
+
+	if (out && out->peer != peer)
+		out = NULL;
+	switch (f->kind) {
+	case PORT_CREDIT:
+		return out ? credit(peer, out, f->len) : 0;
+	case PORT_REFUSED:
+		if (out && !out->error)
+			out->error = -ECONNREFUSED;
+		return 0;
+	case PORT_CLOSED:
+		if (in)
+			port_in_end(in, -EPIPE);
+		return 0;
+	default:
+		return -EBADMSG;
+	}
+}
+
+int port_arrived(struct peer *peer, const struct hal_frame *f)
+{
+	struct port_in *in = peer->in_last;
+	int e;
+
+	if (UNLIKELY(f->kind >= PORT_CREDIT))
+		return control(peer, f);
+	if (LIKELY(in && in->word == f->word && !in->ended))
+		return data(in, f);
+	e = find(peer, f, &in);
+	return in ? data(in, f) : e;
+}

@@ -1,0 +1,283 @@
+/*
+ * What has arrived and nobody waits for yet; and taking it.
+ *
+ * Three strategies, one queue. Messages stand in the port's row, in order of arrival, and in their source's. Kind D: a
+ * message is taken whole, one that is still arriving stands in no row. Kind S: bytes are taken from the head of the port's
+ * row. Kind M: from the source named, or from the one whose bytes are the oldest. A call takes bytes of one source.
+ *
+ * Small pieces of a stream are appended to the last message of their source while that has room: end queueing. Messages of the
+ * usual small size are kept when they are freed: preallocated fragments.
+ *
+ * Source: pulc-1998, 4.5.2 (queueing strategies, end queueing, preallocated fragments).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "macros.h"
+#include "port.h"
+
+#define SIZE_USUAL 1984u
+#define N_SPARE_MAX 256u
+
+struct port_message {
+	TAILQ_ENTRY(port_message) by_port, by_source;
+	struct port_in *in;
+	size_t len, at, size; /* bytes there, bytes taken, bytes of room */
+	uint64_t cost;
+	unsigned char data[];
+};
+
+static TAILQ_HEAD(, port_message) spare = TAILQ_HEAD_INITIALIZER(spare);
+static unsigned n_spare;
+
+static struct port_message *message_new(struct port_in *in, size_t size)
+{
+	struct port_message *m = size <= SIZE_USUAL ? TAILQ_FIRST(&spare) : NULL;
+
+	if (m) {
+		TAILQ_REMOVE(&spare, m, by_port);
+		n_spare--;
+	} else {
+		size = MAX(size, (size_t)SIZE_USUAL);
+		m = malloc(sizeof(*m) + size);
+		if (!m)
+			return NULL;
+		m->size = size;
+	}
+	m->in = in;
+	m->len = m->at = 0;
+	m->cost = PORT_OVERHEAD;
+	return m;
+}
+
+static void message_free(struct port_message *m)
+{
+	if (m->size != SIZE_USUAL || n_spare >= N_SPARE_MAX) {
+		free(m);
+		return;
+	}
+	TAILQ_INSERT_HEAD(&spare, m, by_port);
+	n_spare++;
+}
+
+static void unqueue(struct port_message *m)
+{
+	TAILQ_REMOVE(&m->in->port->messages, m, by_port);
+	TAILQ_REMOVE(&m->in->queue, m, by_source);
+}
+
+static void queue(struct port_message *m)
+{
+	TAILQ_INSERT_TAIL(&m->in->port->messages, m, by_port);
+	TAILQ_INSERT_TAIL(&m->in->queue, m, by_source);
+}
+
+void port_queue_free(struct port_in *in)
+{
+	struct port_message *m;
+
+	while ((m = TAILQ_FIRST(&in->queue))) {
+		unqueue(m);
+		message_free(m);
+	}
+	free(in->partial);
+	in->partial = NULL;
+}
+
+/* ---- arriving ----------------------------------------------------------------------------------- */
+
+/* Appends the payload of the frame that is shown, without its first bytes. */
+static void append(struct port_message *m, uint32_t len, uint32_t skip)
+{
+	struct hal_link *link = m->in->peer->link;
+	unsigned char scratch[64];
+	uint32_t left = skip;
+	struct iovec iov[2] = {
+		{ .iov_base = scratch, .iov_len = MIN(left, (uint32_t)sizeof(scratch)) },
+		{ .iov_base = m->data + m->len, .iov_len = len - skip },
+	};
+
+	if (skip <= sizeof(scratch)) {
+		(void)link->ops->copy(link, iov, 2);
+	} else {
+		/* The reader has taken the beginning: all comes here, and what it has is passed over. */
+		iov[1].iov_len = len;
+		(void)link->ops->copy(link, &iov[1], 1);
+		memmove(m->data + m->len, m->data + m->len + skip, len - skip);
+	}
+	m->len += len - skip;
+}
+
+/* The last message of the source, if these bytes may follow there. */
+static struct port_message *message_to_append(struct port_in *in, uint32_t len)
+{
+	struct port_message *m = TAILQ_LAST(&in->queue, port_messages);
+
+	if (in->port->kind == PORT_D || !m || m->size - m->len < len)
+		return NULL;
+	if (in->port->kind == PORT_S && m != TAILQ_LAST(&in->port->messages, port_messages))
+		return NULL;
+	return m;
+}
+
+int port_queue_frame(struct port_in *in, uint32_t len, uint32_t skip)
+{
+	struct port_message *m = message_to_append(in, len);
+
+	if (m) {
+		append(m, len, skip);
+		m->cost += len + PORT_OVERHEAD;
+		return 0;
+	}
+	m = message_new(in, len);
+	if (!m)
+		return -EAGAIN;
+	append(m, len, skip);
+	m->cost += len;
+	queue(m);
+	return 0;
+}
+
+int port_queue_begin(struct port_in *in, size_t size)
+{
+	in->partial = message_new(in, size);
+	if (!in->partial)
+		return -ENOMEM;
+	in->partial->cost += size;
+	return 0;
+}
+
+int port_queue_more(struct port_in *in, uint32_t len, uint32_t skip, bool last)
+{
+	struct port_message *m = in->partial;
+	size_t whole = in->size_long, got = m->len + len - skip;
+
+	if (got > whole || (last && got != whole))
+		return -EBADMSG;
+	append(m, len, skip);
+	if (!last)
+		return 0;
+	in->partial = NULL;
+	queue(m);
+	return 0;
+}
+
+/* ---- taking ------------------------------------------------------------------------------------- */
+
+static size_t scatter(const struct port_request *r, size_t at, const unsigned char *from,
+		      size_t len)
+{
+	size_t done = 0, piece;
+
+	for (unsigned i = 0; i < r->n && done < len; i++) {
+		if (at >= r->iov[i].iov_len) {
+			at -= r->iov[i].iov_len;
+			continue;
+		}
+		piece = MIN(r->iov[i].iov_len - at, len - done);
+		memcpy((char *)r->iov[i].iov_base + at, from + done, piece);
+		done += piece;
+		at = 0;
+	}
+	return done;
+}
+
+static struct port_message *oldest(const struct port *port, const struct port_in *in)
+{
+	return in ? TAILQ_FIRST(&in->queue) : TAILQ_FIRST(&port->messages);
+}
+
+static void take_datagram(struct port_message *m, struct port_request *r)
+{
+	r->done = scatter(r, 0, m->data, m->len);
+	r->size_whole = m->len;
+	if (r->peek)
+		return;
+	unqueue(m);
+	port_taken(m->in, m->cost);
+	message_free(m);
+}
+
+/* As much of the source's bytes as fits; kind S as long as no other source's come between. */
+static void take_stream(struct port_in *in, struct port_request *r)
+{
+	struct port_message *m = TAILQ_FIRST(&in->queue), *next;
+	size_t n;
+
+	for (; m && r->done < r->size; m = next) {
+		next = TAILQ_NEXT(m, by_source);
+		if (in->port->kind == PORT_S && next != TAILQ_NEXT(m, by_port))
+			next = NULL;
+		n = scatter(r, r->done, m->data + m->at, m->len - m->at);
+		r->done += n;
+		if (r->peek)
+			continue;
+		m->at += n;
+		if (m->at < m->len)
+			break;
+		unqueue(m);
+		port_taken(in, m->cost);
+		message_free(m);
+	}
+	r->size_whole = r->done;
+}
+
+int port_take(struct port *port, struct port_request *r)
+{
+	struct port_in *in = r->from ? port_in_of(port, r->from) : NULL;
+	struct port_message *m;
+
+	if (r->from && !in)
+		return -EAGAIN;
+	m = oldest(port, in);
+	if (!m)
+		return in && in->ended ? in->ended : -EAGAIN;
+	r->source = m->in->from;
+	if (port->kind == PORT_D)
+		take_datagram(m, r);
+	else
+		take_stream(m->in, r);
+	r->complete = true;
+	return 0;
+}
+
+bool port_has(const struct port *port, uint32_t from)
+{
+	const struct port_in *in = from ? port_in_of(port, from) : NULL;
+
+	if (from && !in)
+		return false;
+	return oldest(port, in) || (in && in->ended);
+}
+
+/* ---- posted ------------------------------------------------------------------------------------- */
+
+bool port_post(struct port *port, struct port_request *r)
+{
+	if (port->posted || r->peek)
+		return false;
+	port->posted = r;
+	return true;
+}
+
+/* The part of a message that lies in the buffer moves to the queue. */
+static int unbind(struct port_in *in, struct port_request *r)
+{
+	in->direct = NULL;
+	r->bound = NULL;
+	if (port_queue_begin(in, in->size_long) < 0) {
+		peer_break(in->peer, -ENOMEM);
+		return -ENOMEM;
+	}
+	memcpy(in->partial->data, r->iov[0].iov_base, r->done);
+	in->partial->len = r->done;
+	r->done = 0;
+	return 0;
+}
+
+int port_unpost(struct port *port, struct port_request *r)
+{
+	if (port->posted == r)
+		port->posted = NULL;
+	return r->bound ? unbind(r->bound, r) : 0;
+}

@@ -1,0 +1,173 @@
+/*
+ * Sending: a message becomes frames, as far as credit and room go.
+ *
+ * Credit. The receiver bounds what a source may have unread at one port: a message may begin while less than
+ * PORT_WINDOW is used. Datagrams that have begun are sent to their end, so a source may be over by one message;
+ * streams stop at any byte. Each message costs a little more than its length. The receiver says how much it has taken, in all,
+ * whenever a quarter of the window has gathered; a lost or doubled report would do no harm.
+ *
+ * A message that fits one frame is one frame; a longer one is cut so that the receiver copies a piece while
+ * the next is written.
+ *
+ * Source: pulc-1998, 5.1 (flow control between pairs, with credits); bip-1997 (eager below, pipelined above a size).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "macros.h"
+#include "port.h"
+
+#define N_GATHER 16u
+
+unsigned port_slice(const struct iovec *iov, unsigned n, size_t at, size_t len, struct iovec *to,
+		    unsigned n_max, size_t *ret_len)
+{
+	unsigned n_to = 0;
+	size_t done = 0, piece;
+
+	for (unsigned i = 0; i < n && done < len && n_to < n_max; i++) {
+		if (at >= iov[i].iov_len) {
+			at -= iov[i].iov_len;
+			continue;
+		}
+		piece = MIN(iov[i].iov_len - at, len - done);
+		to[n_to++] = (struct iovec){ .iov_base = (char *)iov[i].iov_base + at,
+					     .iov_len = piece };
+		done += piece;
+		at = 0;
+	}
+	*ret_len = done;
+	return n_to;
+}
+
+bool port_can_push(const struct port_out *out)
+{
+	return !out->busy && !out->n_waiting && out->sent - out->freed < PORT_WINDOW &&
+	       STAILQ_EMPTY(&out->peer->pending);
+}
+
+/* One frame of a message: its pieces, ready to be sent. */
+struct cut {
+	struct hal_frame f;
+	struct iovec iov[N_GATHER];
+	uint64_t size;
+	unsigned n;
+	size_t len; /* of the message */
+};
+
+static void cut_next(const struct port_out *out, const struct port_sending *s, struct cut *c)
+{
+	const struct hal_caps *caps = &out->peer->link->caps;
+	bool stream = out->kind != PORT_D;
+	size_t most = s->size <= caps->frame_max ? caps->frame_max : caps->frame_good;
+	unsigned n_max = MIN(caps->n_gather, N_GATHER), kind = 0;
+
+	c->n = 0;
+	c->f.len = 0;
+	if (!stream && !s->begun && s->size > most) {
+		c->size = s->size;
+		c->iov[c->n++] = (struct iovec){ .iov_base = &c->size, .iov_len = sizeof(c->size) };
+		c->f.len = sizeof(c->size);
+		most -= sizeof(c->size);
+	}
+	c->n += port_slice(s->iov, s->n, s->at, most, c->iov + c->n, n_max - c->n, &c->len);
+	kind |= stream || !s->begun ? PORT_FIRST : 0;
+	kind |= stream || s->at + c->len == s->size ? PORT_LAST : 0;
+	/* More pieces than a frame gathers: then this is the first of several, and must say so. */
+	if (kind == PORT_FIRST && c->f.len == 0) {
+		c->size = s->size;
+		c->iov[0] = (struct iovec){ .iov_base = &c->size, .iov_len = sizeof(c->size) };
+		c->f.len = sizeof(c->size);
+		c->n = 1 + port_slice(s->iov, s->n, s->at, most - sizeof(c->size), c->iov + 1,
+				      n_max - 1, &c->len);
+	}
+	c->f.word = (uint64_t)out->to << 32 | out->port->number;
+	c->f.protocol = PROTOCOL_PORT;
+	c->f.kind = (uint16_t)kind;
+	c->f.len += (uint32_t)c->len;
+}
+
+static void count(struct port_out *out, struct port_sending *s, const struct cut *c)
+{
+	s->at += c->len;
+	s->begun = true;
+	out->sent += c->len + (c->f.kind & PORT_FIRST ? PORT_OVERHEAD : 0);
+}
+
+/* What most messages are: one piece, one frame. */
+static inline int push_short(struct port_out *out, struct port_sending *s)
+{
+	struct hal_frame f = {
+		.word = (uint64_t)out->to << 32 | out->port->number,
+		.len = (uint32_t)s->size,
+		.protocol = PROTOCOL_PORT,
+		.kind = PORT_FIRST | PORT_LAST,
+	};
+	int e = peer_send(out->peer, &f, s->iov, s->n);
+
+	if (LIKELY(e == 0)) {
+		s->at = s->size;
+		s->begun = true;
+		out->sent += s->size + PORT_OVERHEAD;
+	}
+	return e;
+}
+
+static int push_long(struct port_out *out, struct port_sending *s)
+{
+	bool stream = out->kind != PORT_D;
+	struct cut c;
+	int e;
+
+	do {
+		if (stream && out->sent - out->freed >= PORT_WINDOW)
+			return -EAGAIN;
+		if (UNLIKELY(!out->peer->link))
+			return out->peer->error;
+		cut_next(out, s, &c);
+		e = peer_send(out->peer, &c.f, c.iov, c.n);
+		if (e < 0)
+			return e;
+		count(out, s, &c);
+	} while (s->at < s->size);
+	return 0;
+}
+
+int port_push(struct port_out *out, struct port_sending *s)
+{
+	int e;
+
+	if (UNLIKELY(out->error))
+		return out->error;
+	if (UNLIKELY(s->size > PORT_MESSAGE_MAX && out->kind == PORT_D))
+		return -EMSGSIZE;
+	if (LIKELY(!s->begun)) {
+		if (UNLIKELY(out->busy || out->n_waiting || out->sent - out->freed >= PORT_WINDOW))
+			return -EAGAIN;
+		if (LIKELY(s->n == 1 && s->size <= out->peer->link->caps.frame_good))
+			e = push_short(out, s);
+		else
+			e = push_long(out, s);
+	} else {
+		e = push_long(out, s);
+	}
+	if (UNLIKELY(e == -EPIPE))
+		e = -ECONNRESET;
+	return e;
+}
+
+int port_push_later(struct port_out *out, struct port_sending *s)
+{
+	struct cut c;
+	int e = 0;
+
+	while (e == 0 && s->at < s->size) {
+		if (!out->peer->link)
+			return out->peer->error;
+		cut_next(out, s, &c);
+		e = peer_send_later(out->peer, &c.f, c.iov, c.n, &out->n_waiting);
+		if (e == 0)
+			count(out, s, &c);
+	}
+	return e;
+}

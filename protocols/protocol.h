@@ -1,0 +1,98 @@
+/*
+ * The protocol switch of links, and what protocols share: peers, and frames that wait for room.
+ *
+ * A peer is a process that we have a link to. The switch reads a frame's protocol number and hands the frame to the
+ * handler of that number; handlers stand side by side, know nothing of each other, and code their own words. Everything
+ * here happens under one lock, the caller's.
+ */
+#ifndef PULC_PROTOCOLS_PROTOCOL_H
+#define PULC_PROTOCOLS_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "hal.h"
+
+#define PROTOCOLS_MAX 32u
+#define PROTOCOL_PORT 1u
+
+/* A port that psid has granted to a peer. */
+struct granted {
+	uint32_t port;
+	bool closing; /* void once everything is read that was sent before it was closed */
+};
+
+struct pending;
+struct port_in;
+
+struct peer {
+	TAILQ_ENTRY(peer) link_all;
+	struct hal_link *link; /* NULL: the peer is gone */
+	uint32_t client;       /* psid's number of the process */
+	uint32_t n_refs;
+	uint64_t conn; /* psid's number of the link; 0: to ourselves */
+	void *owner;   /* libpulc's */
+	int error;    /* link NULL: -ECONNRESET: it is gone; -EBADMSG: what it said made no sense */
+	unsigned did; /* HAL_DID_: what its sleepers have not been told */
+	bool held;    /* its oldest frame cannot be judged before psid has told us more */
+	bool any_closing;
+	bool no_room; /* a frame was refused for want of room since one was sent */
+	struct granted *granted;
+	uint32_t n_granted, n_granted_max;
+	STAILQ_HEAD(, pending) pending; /* frames that found no room, oldest first */
+	uint32_t n_pending;
+	struct port_in *in_last; /* whose frame came last: probably the next one's too */
+};
+TAILQ_HEAD(peers, peer);
+
+struct protocol {
+	const char *name;
+	/*
+	 * next() of the peer's link has shown this frame; copy() its payload as need be. Returns 0: the frame is taken; -EAGAIN: leave
+	 * it there, it will be shown again; -EBADMSG: the peer makes no sense: its link is closed. May send on any link.
+	 */
+	int (*arrived)(struct peer *peer, const struct hal_frame *f);
+	/* The link is closed, peer->error says why. */
+	void (*gone)(struct peer *peer);
+	/* The peer has this port no longer, and all that it sent before was handed over. */
+	void (*closed)(struct peer *peer, uint32_t port);
+};
+
+/* Counts what may end somebody's waiting. */
+extern uint64_t protocol_events __attribute__((visibility("hidden")));
+
+/* Returns 0; -EEXIST; -EINVAL: no such number. The struct stays the caller's, for ever. */
+int protocol_register(unsigned number, const struct protocol *p);
+void protocol_unregister(unsigned number);
+
+/* A peer with one reference; NULL: no memory. The link becomes the peer's. */
+struct peer *peer_new(struct hal_link *link, uint32_t client);
+struct peer *peer_ref(struct peer *peer);
+void peer_unref(struct peer *peer);
+
+/* psid's word on its ports. 0; -ENOMEM. */
+int peer_grant(struct peer *peer, uint32_t port);
+void peer_revoke(struct peer *peer, uint32_t port);
+bool peer_has(const struct peer *peer, uint32_t port);
+
+/*
+ * Hands over what has arrived, and sends what waits for room; at most so many frames. Returns true if the link broke: error is
+ * set, the protocols were told, and the caller frees the link with protocol_drop_link.
+ */
+bool peer_serve(struct peer *peer, unsigned n_max);
+/* Ends the link for this reason. */
+void peer_break(struct peer *peer, int error);
+
+/* Sends a frame now. -EAGAIN: others wait already, or no room; errors of hal_ops.send; peer->error without a link. */
+int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *iov, unsigned n);
+/*
+ * The same, or puts a copy behind those that wait. -ENOBUFS: too many control frames wait, -ENOMEM. *left, which may be NULL, is counted up
+ * while the copy waits, and down when it is sent or will never be.
+ */
+int peer_send_later(struct peer *peer, const struct hal_frame *f, const struct iovec *iov,
+		    unsigned n, uint32_t *left);
+/* The counter will not be there any more. */
+void peer_forget_counter(struct peer *peer, const uint32_t *left);
+
+#endif

@@ -1,0 +1,296 @@
+/*
+ * The protocol switch, and peers.
+ *
+ * A frame is taken off its link at once, whoever it is for: handlers queue what nobody waits for. So a port that is
+ * not read blocks no other one; what it may hold is bounded by its protocol's credits. A frame stays on the link in one case only:
+ * it names a port of the sender's that psid has not told us of. The news is on its way (psid tells the receivers before
+ * it tells the owner), or the sender lies: then it has blocked its own link and nothing else.
+ *
+ * Frames without room wait in order behind each other. A peer that does not read makes its senders' copies wait, bounded by
+ * their credit; control frames, which are answers, are bounded by number: beyond it nothing more is taken from that peer.
+ *
+ * Source: pulc-1998, 4.4 and 4.5 (the switch looks at the protocol and hands over; protocols side by side).
+ */
+#include "protocol.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "macros.h"
+
+#define N_PENDING_CONTROL 4096u
+
+struct pending {
+	STAILQ_ENTRY(pending) link;
+	struct hal_frame frame;
+	uint32_t *left;
+	unsigned char payload[];
+};
+
+uint64_t protocol_events;
+static const struct protocol *protocols[PROTOCOLS_MAX];
+
+int protocol_register(unsigned number, const struct protocol *p)
+{
+	if (number == 0 || number >= PROTOCOLS_MAX)
+		return -EINVAL;
+	if (protocols[number])
+		return -EEXIST;
+	protocols[number] = p;
+	return 0;
+}
+
+void protocol_unregister(unsigned number)
+{
+	protocols[number] = NULL;
+}
+
+/* ---- peers -------------------------------------------------------------------------------------- */
+
+struct peer *peer_new(struct hal_link *link, uint32_t client)
+{
+	struct peer *peer = calloc(1, sizeof(*peer));
+
+	if (!peer)
+		return NULL;
+	peer->link = link;
+	peer->client = client;
+	peer->n_refs = 1;
+	STAILQ_INIT(&peer->pending);
+	return peer;
+}
+
+struct peer *peer_ref(struct peer *peer)
+{
+	peer->n_refs++;
+	return peer;
+}
+
+static void drop_pending(struct peer *peer)
+{
+	struct pending *p;
+
+	while ((p = STAILQ_FIRST(&peer->pending))) {
+		STAILQ_REMOVE_HEAD(&peer->pending, link);
+		if (p->left)
+			--*p->left;
+		free(p);
+	}
+	peer->n_pending = 0;
+}
+
+void peer_unref(struct peer *peer)
+{
+	if (!peer || --peer->n_refs > 0)
+		return;
+	drop_pending(peer);
+	free(peer->granted);
+	free(peer);
+}
+
+static struct granted *find_granted(const struct peer *peer, uint32_t port)
+{
+	for (uint32_t i = 0; i < peer->n_granted; i++)
+		if (peer->granted[i].port == port)
+			return &peer->granted[i];
+	return NULL;
+}
+
+bool peer_has(const struct peer *peer, uint32_t port)
+{
+	return find_granted(peer, port) != NULL;
+}
+
+int peer_grant(struct peer *peer, uint32_t port)
+{
+	struct granted *g = find_granted(peer, port);
+	uint32_t max = peer->n_granted_max;
+
+	if (!g && peer->n_granted == max) {
+		max = max ? 2 * max : 4;
+		g = realloc(peer->granted, max * sizeof(*g));
+		if (!g)
+			return -ENOMEM;
+		peer->granted = g;
+		peer->n_granted_max = max;
+		g = NULL;
+	}
+	if (!g)
+		g = &peer->granted[peer->n_granted++];
+	*g = (struct granted){ .port = port };
+	peer->held = false;
+	return 0;
+}
+
+void peer_revoke(struct peer *peer, uint32_t port)
+{
+	struct granted *g = find_granted(peer, port);
+
+	if (!g)
+		return;
+	g->closing = true;
+	peer->any_closing = true;
+}
+
+/* Nothing is left that was sent before the ports were closed. */
+static void forget_closed(struct peer *peer)
+{
+	uint32_t n = 0;
+
+	peer->any_closing = false;
+	for (uint32_t i = 0; i < peer->n_granted; i++) {
+		if (!peer->granted[i].closing) {
+			peer->granted[n++] = peer->granted[i];
+			continue;
+		}
+		for (unsigned k = 0; k < PROTOCOLS_MAX; k++)
+			if (protocols[k])
+				protocols[k]->closed(peer, peer->granted[i].port);
+		protocol_events++;
+	}
+	peer->n_granted = n;
+}
+
+void peer_break(struct peer *peer, int error)
+{
+	struct hal_link *link = peer->link;
+
+	if (!link)
+		return;
+	peer->link = NULL;
+	peer->error = error;
+	protocol_events++;
+	drop_pending(peer);
+	link->ops->close(link);
+	for (unsigned i = 0; i < PROTOCOLS_MAX; i++)
+		if (protocols[i])
+			protocols[i]->gone(peer);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *iov, unsigned n)
+{
+	int e;
+
+	if (UNLIKELY(!peer->link))
+		return peer->error;
+	if (UNLIKELY(!STAILQ_EMPTY(&peer->pending)))
+		return -EAGAIN;
+	e = peer->link->ops->send(peer->link, f, iov, n);
+	peer->no_room = e == -EAGAIN;
+	if (LIKELY(e == 0))
+		peer->did |= HAL_DID_SEND;
+	return e;
+}
+
+int peer_send_later(struct peer *peer, const struct hal_frame *f, const struct iovec *iov,
+		    unsigned n, uint32_t *left)
+{
+	int e = peer_send(peer, f, iov, n);
+	struct pending *p;
+	size_t done = 0;
+
+	if (e != -EAGAIN)
+		return e;
+	if (!left && peer->n_pending >= N_PENDING_CONTROL)
+		return -ENOBUFS;
+	p = malloc(sizeof(*p) + f->len);
+	if (!p)
+		return -ENOMEM;
+	p->frame = *f;
+	p->left = left;
+	for (unsigned i = 0; i < n; i++) {
+		memcpy(p->payload + done, iov[i].iov_base, iov[i].iov_len);
+		done += iov[i].iov_len;
+	}
+	if (left)
+		++*left;
+	STAILQ_INSERT_TAIL(&peer->pending, p, link);
+	peer->n_pending++;
+	return 0;
+}
+
+void peer_forget_counter(struct peer *peer, const uint32_t *left)
+{
+	struct pending *p;
+
+	STAILQ_FOREACH(p, &peer->pending, link)
+	if (p->left == left)
+		p->left = NULL;
+}
+
+/* Returns 0, also when some still wait; or why the link is broken. */
+static int send_pending(struct peer *peer)
+{
+	struct pending *p;
+	int e;
+
+	while ((p = STAILQ_FIRST(&peer->pending))) {
+		struct iovec iov = { .iov_base = p->payload, .iov_len = p->frame.len };
+
+		e = peer->link->ops->send(peer->link, &p->frame, &iov, 1);
+		peer->no_room = e == -EAGAIN;
+		if (e < 0)
+			return e == -EAGAIN ? 0 : e;
+		peer->did |= HAL_DID_SEND;
+		protocol_events++;
+		STAILQ_REMOVE_HEAD(&peer->pending, link);
+		peer->n_pending--;
+		if (p->left)
+			--*p->left;
+		free(p);
+	}
+	return 0;
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------- */
+
+static int hand_over(struct peer *peer, const struct hal_frame *f)
+{
+	const struct protocol *p = f->protocol < PROTOCOLS_MAX ? protocols[f->protocol] : NULL;
+	struct hal_link *link = peer->link;
+	int e = p ? p->arrived(peer, f) : 0; /* what nobody here understands is dropped */
+
+	if (UNLIKELY(e < 0))
+		return e;
+	link->ops->drop(link);
+	peer->did |= HAL_DID_TAKE;
+	protocol_events++;
+	return 0;
+}
+
+/* Returns 0: all is done for now; or why the link is broken. */
+static int serve(struct peer *peer, unsigned n_max)
+{
+	struct hal_link *link = peer->link;
+	struct hal_frame f;
+	int e = link->ops->progress(link);
+
+	if (e == 0 && UNLIKELY(!STAILQ_EMPTY(&peer->pending)))
+		e = send_pending(peer);
+	for (unsigned i = 0; e == 0 && i < n_max; i++) {
+		if (UNLIKELY(peer->n_pending >= N_PENDING_CONTROL))
+			return 0;
+		e = link->ops->next(link, &f);
+		if (e <= 0)
+			break;
+		e = hand_over(peer, &f);
+	}
+	if (e == 0 && UNLIKELY(peer->any_closing) && !link->ops->pending(link))
+		forget_closed(peer);
+	return e == -EAGAIN ? 0 : e;
+}
+
+bool peer_serve(struct peer *peer, unsigned n_max)
+{
+	int e;
+
+	if (UNLIKELY(!peer->link || peer->held))
+		return !peer->link;
+	e = serve(peer, n_max);
+	if (LIKELY(e == 0))
+		return false;
+	peer_break(peer, e == -EPIPE ? -ECONNRESET : e);
+	return true;
+}

@@ -1,0 +1,138 @@
+/*
+ * Links. To the rest of psid a link is a connection whose sides have no socket: it is held, marked when a
+ * holder dies, woken through and freed as any other. One of two clients asks for it, by a port of the other's;
+ * the other gets its side unasked. Two clients need one link, whoever asks and how often.
+ *
+ * The order on either side's channel: news of the other's ports, the memory, the answer to who asked.
+ */
+#include "links.h"
+
+#include <errno.h>
+
+#include "conn.h"
+#include "macros.h"
+#include "pair.h"
+#include "ports.h"
+#include "psid.h"
+
+#define N_NEWS_MAX 1024u
+/* Sides are found by the cookie of their socket; these have none, and each needs one of its own. */
+#define COOKIE_LINK (1ull << 63)
+
+bool psid_is_link(const struct psid_conn *conn)
+{
+	return conn->sides[0].transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK ||
+	       conn->sides[1].transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK;
+}
+
+/* Whom this holding joins its client with, or NULL. */
+static struct psid_client *joined_by(const struct psid_holder *holder)
+{
+	const struct psid_holder *other;
+
+	if (holder->side->transport != PULC__WIRE__TRANSPORT__TRANSPORT_LINK)
+		return NULL;
+	other = LIST_FIRST(&psid_side_other(holder->side)->holders);
+	return other ? other->client : NULL;
+}
+
+static bool are_joined(const struct psid_client *a, const struct psid_client *b)
+{
+	const struct psid_pair *pair = psid_pair_find(a, b);
+	const struct psid_holder *holder;
+
+	if (!pair || pair->n_shared == 0)
+		return false;
+	LIST_FOREACH(holder, &a->holdings, by_client)
+	if (joined_by(holder) == b)
+		return true;
+	return false;
+}
+
+/* ---- news ----------------------------------------------------------------------------------- */
+
+static void send_news(struct psid_client *to, const struct psid_client *of, uint32_t *ports,
+		      size_t n, bool opened)
+{
+	Pulc__Wire__PortNews news = PULC__WIRE__PORT_NEWS__INIT;
+	PSID_MESSAGE(msg, PORT_NEWS, port_news) = &news;
+
+	news.client = of->id;
+	if (opened) {
+		news.opened = ports;
+		news.n_opened = n;
+	} else {
+		news.closed = ports;
+		news.n_closed = n;
+	}
+	(void)psid_client_send(to, &msg, NULL, 0);
+}
+
+static void tell_ports(struct psid_client *to, const struct psid_client *of)
+{
+	uint32_t ports[N_NEWS_MAX];
+	const struct psid_port *port;
+	size_t n = 0;
+
+	LIST_FOREACH(port, &of->ports, by_client)
+	if (n < N_NEWS_MAX)
+		ports[n++] = port->number;
+	send_news(to, of, ports, n, true);
+}
+
+void psid_links_tell(struct psid_client *client, uint32_t port, bool opened)
+{
+	const struct psid_holder *holder;
+	struct psid_client *other;
+
+	LIST_FOREACH(holder, &client->holdings, by_client)
+	{
+		other = joined_by(holder);
+		if (other)
+			send_news(other, client, &port, 1, opened);
+	}
+}
+
+/* ---- joining -------------------------------------------------------------------------------- */
+
+static int join(struct psid_client *a, struct psid_client *b)
+{
+	struct psid_hint ends[2] = {
+		{ .client = a, .token = PSID_TOKEN_LINK | b->id },
+		{ .client = b, .token = PSID_TOKEN_LINK | a->id },
+	};
+
+	for (unsigned i = 0; i < 2; i++) {
+		ends[i].transport = PULC__WIRE__TRANSPORT__TRANSPORT_LINK;
+		ends[i].cookie = COOKIE_LINK | (a->psid->last_conn + 1) << 1 | i;
+	}
+	tell_ports(a, b);
+	tell_ports(b, a);
+	return psid_conn_new(&ends[0], &ends[1]);
+}
+
+static Pulc__Wire__PortError error_of(int r)
+{
+	if (r == 0)
+		return PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE;
+	return r == -ENOMEM ? PULC__WIRE__PORT_ERROR__PORT_ERROR_NO_MEMORY
+			    : PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT;
+}
+
+int psid_link(struct psid_client *client, const Pulc__Wire__PortLink *msg)
+{
+	const struct psid_port *port = psid_port_get(client->psid, msg->port);
+	struct psid_client *other;
+	int r = 0;
+
+	if (!port || port->client->fd < 0) {
+		psid_port_reply(client, msg->request, PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT,
+				NULL);
+		return 0;
+	}
+	other = port->client;
+	if (other != client && !are_joined(client, other))
+		r = join(client, other);
+	psid_port_reply(client, msg->request, error_of(r), port);
+	return 0;
+}

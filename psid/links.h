@@ -1,0 +1,18 @@
+/* Links: two processes that use ports, joined by memory without a socket. */
+#ifndef PULC_PSID_LINKS_H
+#define PULC_PSID_LINKS_H
+
+#include "client.h"
+
+struct psid_conn;
+
+/* Message PortLink. Returns 0; -EBADMSG. */
+int psid_link(struct psid_client *client, const Pulc__Wire__PortLink *msg);
+/* Tells everybody whom the client is joined with that it has opened, or closed, this port. */
+void psid_links_tell(struct psid_client *client, uint32_t port, bool opened);
+bool psid_is_link(const struct psid_conn *conn);
+
+/* Upgrade.token of a link, for the program. */
+#define PSID_TOKEN_LINK (1ull << 61)
+
+#endif

@@ -1,0 +1,31 @@
+/* Ports of this node: who has which number and name. */
+#ifndef PULC_PSID_PORTS_H
+#define PULC_PSID_PORTS_H
+
+#include "client.h"
+
+#define PSID_PORT_NAME_MAX 64u
+
+struct psid_port {
+	struct psid_map_node by_number; /* psid->ports */
+	struct psid_map_node by_name;	/* psid->port_names, if it has one */
+	LIST_ENTRY(psid_port) by_client;
+	struct psid_client *client;
+	uint32_t number;
+	Pulc__Wire__PortKind kind;
+	char name[PSID_PORT_NAME_MAX + 1];
+};
+
+/* Messages. Return 0; -EBADMSG. */
+int psid_port_open(struct psid_client *client, const Pulc__Wire__PortOpen *msg);
+int psid_port_close(struct psid_client *client, uint32_t number);
+int psid_port_find(struct psid_client *client, const Pulc__Wire__PortFind *msg);
+
+/* NULL: nobody has it. */
+struct psid_port *psid_port_get(const struct psid *psid, uint32_t number);
+void psid_port_reply(struct psid_client *client, uint32_t request, Pulc__Wire__PortError error,
+		     const struct psid_port *port);
+/* The client is gone. */
+void psid_ports_forget(struct psid_client *client);
+
+#endif

@@ -1,0 +1,223 @@
+/*
+ * Clients that ask psid for ports they may not have, close what isn't theirs, and ask without end. psid is neither
+ * fooled nor used up; honest clients get theirs.
+ */
+#include <string.h>
+
+#include "psid/fake_client.h"
+
+#define SELF ((uid_t)-1)
+#define N_PORTS_CLIENT 1024u
+
+static struct daemon psid;
+static struct fake_client a, b, hostile;
+
+static void begin(void)
+{
+	daemon_start(&psid, false, NULL);
+	fake_attach(&a, &psid, SELF);
+	fake_attach(&b, &psid, SELF);
+	fake_attach(&hostile, &psid, SELF);
+}
+
+static void end(void)
+{
+	fake_close(&a);
+	fake_close(&b);
+	fake_close(&hostile);
+	fake_wait_counts(&psid, 0, 0);
+	CHECK_INT(daemon_stop(&psid), ==, 0);
+}
+
+static void ask_open(struct fake_client *c, unsigned kind, uint32_t number, const char *name)
+{
+	Pulc__Wire__PortOpen open = PULC__WIRE__PORT_OPEN__INIT;
+	FROM_CLIENT(msg, PORT_OPEN, port_open) = &open;
+
+	open.request = 5;
+	open.kind = (Pulc__Wire__PortKind)kind;
+	open.number = number;
+	open.name = (char *)name;
+	fake_send(c, &msg, NULL, 0);
+}
+
+static uint32_t open_port(struct fake_client *c, uint32_t number, const char *name)
+{
+	const Pulc__Wire__PortReply *reply;
+
+	ask_open(c, PULC__WIRE__PORT_KIND__PORT_D, number, name);
+	reply = EXPECT(c, PORT_REPLY)->port_reply;
+	CHECK_INT(reply->request, ==, 5);
+	CHECK_INT(reply->client, ==, reply->error ? 0 : c->id);
+	return reply->error ? 0 : reply->port;
+}
+
+static void close_port(struct fake_client *c, uint32_t port)
+{
+	Pulc__Wire__PortClose close = PULC__WIRE__PORT_CLOSE__INIT;
+	FROM_CLIENT(msg, PORT_CLOSE, port_close) = &close;
+
+	close.port = port;
+	fake_send(c, &msg, NULL, 0);
+}
+
+static void find_port(struct fake_client *c, const char *name)
+{
+	Pulc__Wire__PortFind find = PULC__WIRE__PORT_FIND__INIT;
+	FROM_CLIENT(msg, PORT_FIND, port_find) = &find;
+
+	find.name = (char *)name;
+	fake_send(c, &msg, NULL, 0);
+}
+
+static void link_to(struct fake_client *c, uint32_t port)
+{
+	Pulc__Wire__PortLink link = PULC__WIRE__PORT_LINK__INIT;
+	FROM_CLIENT(msg, PORT_LINK, port_link) = &link;
+
+	link.port = port;
+	fake_send(c, &msg, NULL, 0);
+}
+
+static void numbers_belong_to_one(void)
+{
+	begin();
+	CHECK_INT(open_port(&a, 80, "web"), ==, 80);
+	CHECK_INT(open_port(&hostile, 80, ""), ==, 0);
+	CHECK_INT(open_port(&hostile, 0, "web"), ==, 0);
+	CHECK_INT(open_port(&b, 0, ""), >, 65535);
+	/* It has died: its port is free. */
+	fake_close(&a);
+	fake_wait_counts(&psid, 2, 0);
+	CHECK_INT(open_port(&b, 80, "web"), ==, 80);
+	fake_attach(&a, &psid, SELF);
+	end();
+}
+
+static void nonsense_ends_the_client(void)
+{
+	char long_name[100];
+
+	memset(long_name, 'n', sizeof(long_name));
+	long_name[99] = '\0';
+	begin();
+	for (unsigned i = 0; i < 8; i++) {
+		switch (i) {
+		case 0:
+			ask_open(&hostile, 0, 0, "");
+			break;
+		case 1:
+			ask_open(&hostile, 9, 0, "");
+			break;
+		case 2:
+			ask_open(&hostile, 3, 65536, "");
+			break;
+		case 3:
+			ask_open(&hostile, 3, 0, long_name);
+			break;
+		case 4:
+			find_port(&hostile, long_name);
+			break;
+		case 5:
+			find_port(&hostile, "");
+			break;
+		case 6:
+			close_port(&hostile, 12345);
+			break;
+		case 7: /* somebody else's */
+			CHECK_INT(open_port(&a, 81, ""), ==, 81);
+			close_port(&hostile, 81);
+			break;
+		}
+		fake_expect_end(&hostile);
+		fake_close(&hostile);
+		fake_attach(&hostile, &psid, SELF);
+	}
+	CHECK_INT(open_port(&b, 81, ""), ==, 0);
+	end();
+}
+
+static void ports_are_limited(void)
+{
+	unsigned n = 0;
+
+	begin();
+	while (n <= N_PORTS_CLIENT && open_port(&hostile, 0, ""))
+		n++;
+	CHECK_INT(n, ==, N_PORTS_CLIENT);
+	CHECK_INT(open_port(&a, 0, ""), >, 0);
+	end();
+}
+
+static void expect_link(struct fake_client *c, const struct fake_client *other, uint32_t port)
+{
+	const Pulc__Wire__ToClient *msg = EXPECT(c, PORT_NEWS);
+
+	CHECK_INT(msg->port_news->client, ==, other->id);
+	CHECK_INT(msg->port_news->n_opened, ==, port ? 1 : 0);
+	if (port)
+		CHECK_INT(msg->port_news->opened[0], ==, port);
+	msg = EXPECT(c, UPGRADE);
+	CHECK_INT(msg->upgrade->peer_client, ==, other->id);
+	CHECK_INT(c->n_fds, ==, 2);
+}
+
+/* The news of a port goes to those who are joined with its owner, before its owner hears of it; nobody is joined twice. */
+static void links_are_made_once(void)
+{
+	const Pulc__Wire__ToClient *msg;
+	uint32_t port, another;
+
+	begin();
+	port = open_port(&b, 0, "");
+	link_to(&a, port + 1);
+	CHECK_INT(EXPECT(&a, PORT_REPLY)->port_reply->error, ==,
+		  PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT);
+	link_to(&a, port);
+	expect_link(&a, &b, port);
+	CHECK_INT(EXPECT(&a, PORT_REPLY)->port_reply->client, ==, b.id);
+	expect_link(&b, &a, 0);
+	link_to(&a, port);
+	CHECK_INT(EXPECT(&a, PORT_REPLY)->port_reply->client, ==, b.id);
+	another = open_port(&a, 0, "");
+	msg = EXPECT(&b, PORT_NEWS);
+	CHECK_INT(msg->port_news->opened[0], ==, another);
+	close_port(&a, another);
+	msg = EXPECT(&b, PORT_NEWS);
+	CHECK_INT(msg->port_news->closed[0], ==, another);
+	/* To oneself nothing is made. */
+	link_to(&b, port);
+	CHECK_INT(EXPECT(&b, PORT_REPLY)->port_reply->client, ==, b.id);
+	CHECK(fake_is_quiet(&a));
+	end();
+}
+
+/* The memory that a link takes is counted, and comes back with its holders. */
+static void links_are_paid_for(void)
+{
+	Pulc__Wire__StatusReply before, after;
+	uint32_t port;
+
+	begin();
+	port = open_port(&b, 0, "");
+	fake_status(&psid, &before);
+	link_to(&hostile, port);
+	expect_link(&hostile, &b, port);
+	fake_status(&psid, &after);
+	CHECK_INT(after.n_areas, ==, before.n_areas + 2);
+	CHECK_INT(after.size_bytes, >, before.size_bytes);
+	fake_close(&hostile);
+	fake_attach(&hostile, &psid, SELF);
+	end();
+	CHECK_INT(after.n_connections, ==, before.n_connections + 1);
+}
+
+static const struct test tests[] = {
+	TEST(numbers_belong_to_one), TEST(nonsense_ends_the_client), TEST(ports_are_limited),
+	TEST(links_are_made_once),   TEST(links_are_paid_for),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}

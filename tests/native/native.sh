@@ -1,0 +1,72 @@
+#!/bin/bash
+# timeout: 240
+# The native interface as it is installed: the examples against libpulc.so, pulcctl ports, and what fork does to ports.
+set -u
+bin=$PULC_BUILD/bin
+examples=$PULC_BUILD/examples
+export PULC_SOCKET=$PULC_RUNTIME_DIR/psid.sock
+
+is() { # NAME EXPECTED ACTUAL
+	if [ "$2" = "$3" ]; then
+		echo "ok native.$1"
+	else
+		echo "not ok native.$1: expected '$2', got '$3'"
+	fi
+}
+
+await() { # COMMAND...: until it succeeds, forty seconds at most
+	local i
+	for ((i = 0; i < 800; i++)); do
+		! "$@" >/dev/null 2>&1 || return 0
+		sleep 0.05
+	done
+	return 1
+}
+
+has_port() { # NAME
+	"$bin/pulcctl" ports --no-headers | awk -v name="$1" '$3 == name { found = 1 } END { exit !found }'
+}
+
+json() {
+	python3 -c 'import json, sys; j = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1" 2>&1 | tail -n 1
+}
+
+is without_psid 1 "$("$examples/pingpong" server 2>"$TMPDIR/none"; echo $?)"
+is says_why 1 "$(grep -c 'cannot open a port: ' "$TMPDIR/none")"
+
+"$bin/psid" 2>"$TMPDIR/psid.log" &
+psid=$!
+trap 'kill "$psid" 2>/dev/null' EXIT
+await "$bin/pulcctl" status || { echo "not ok native.psid_starts: $(tail -n 1 "$TMPDIR/psid.log")"; exit 1; }
+
+"$examples/pingpong" server &
+server=$!
+await has_port pingpong || echo "not ok native.server_starts"
+is ports.text "D pingpong $server" "$("$bin/pulcctl" ports --no-headers | awk '{ print $2, $3, $4 }')"
+is ports.json "['d', $server, 0, '']" "$("$bin/pulcctl" ports --json | json "[j[0]['kind'], j[0]['pid'], j[0]['n_links'], j[0]['path']]")"
+is pingpong.plays 2000 "$("$examples/pingpong" client 2000 | awk '{ print $1 }')"
+wait "$server"
+is pingpong.server_ends 0 $?
+is ports.are_given_back 0 "$("$bin/pulcctl" ports --no-headers | wc -l)"
+
+# Under the shim too: sockets and ports live in one process, with one client of psid's.
+LD_PRELOAD=$PULC_BUILD/lib/libpulc-preload.so "$examples/pingpong" server &
+server=$!
+await has_port pingpong
+is pingpong.under_the_shim 500 "$(LD_PRELOAD=$PULC_BUILD/lib/libpulc-preload.so "$examples/pingpong" client 500 | awk '{ print $1 }')"
+wait "$server"
+is pingpong.server_under_the_shim_ends 0 $?
+
+workers=()
+for _ in 1 2 3; do
+	"$examples/workqueue" worker &
+	workers+=($!)
+done
+is workqueue.adds_up '3000 numbers, total 43503' "$("$examples/workqueue" master 3000 3)"
+for worker in "${workers[@]}"; do
+	wait "$worker"
+	is workqueue.worker_ends 0 $?
+done
+
+is fork "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork" 2>&1)"
+is nothing_is_left 0 "$("$bin/pulcctl" ports --no-headers | wc -l)"

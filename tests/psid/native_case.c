@@ -1,0 +1,122 @@
+/*
+ * Roles. They meet at points that lie in memory shared over fork, so that nothing depends on time: a wait is a
+ * loop with a short sleep and a generous end.
+ */
+#include "psid/native_case.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "psid/fake_client.h"
+
+#define N_ROLES_MAX 16u
+#define N_POINTS 16u
+#define SEC_PATIENCE 50
+#define MSEC_TURN 2
+
+static _Atomic uint32_t *points;
+
+static void nap(void)
+{
+	const struct timespec turn = { .tv_nsec = MSEC_TURN * 1000000 };
+
+	(void)nanosleep(&turn, NULL);
+}
+
+static pid_t start_role(native_role *role, const struct daemon *psid)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)unsetenv("PULC_SOCKET");
+	(void)setenv("PULC_RUNTIME_DIR", psid->dir, 1);
+	(void)alarm(SEC_PATIENCE);
+	role();
+	_exit(0);
+}
+
+void native_run_with(native_role *const roles[], size_t n, void (*during)(const pid_t *pids))
+{
+	pid_t pids[N_ROLES_MAX];
+	struct daemon psid;
+	int status;
+
+	points = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(points != MAP_FAILED && n <= N_ROLES_MAX);
+	daemon_start(&psid, false, NULL);
+	for (size_t i = 0; i < n; i++)
+		pids[i] = start_role(roles[i], &psid);
+	if (during)
+		during(pids);
+	for (size_t i = 0; i < n; i++) {
+		REQUIRE_INT(waitpid(pids[i], &status, 0), ==, pids[i]);
+		if (during && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+			continue;
+		CHECK_INT(status, ==, 0);
+	}
+	fake_wait_counts(&psid, 0, 0);
+	CHECK_INT(daemon_stop(&psid), ==, 0);
+	(void)munmap((void *)points, 4096);
+}
+
+void native_run(native_role *const roles[], size_t n)
+{
+	native_run_with(roles, n, NULL);
+}
+
+void native_reach(unsigned point)
+{
+	atomic_store(&points[point % N_POINTS], 1);
+}
+
+bool native_is_reached(unsigned point)
+{
+	return atomic_load(&points[point % N_POINTS]) != 0;
+}
+
+void native_await(unsigned point)
+{
+	while (!native_is_reached(point))
+		nap();
+}
+
+pulc_port *native_open(enum pulc_kind kind, const char *name)
+{
+	pulc_port *port = NULL;
+
+	MUST_IS(pulc_port_open(kind, 0, name, &port), 0);
+	return port;
+}
+
+struct pulc_address native_find(const char *name)
+{
+	struct pulc_address address;
+	int e;
+
+	while ((e = pulc_find(name, &address)) == -ENOENT)
+		nap();
+	MUST_IS(e, 0);
+	return address;
+}
+
+void native_fill(unsigned char *buf, size_t len, unsigned number)
+{
+	for (size_t i = 0; i < len; i++)
+		buf[i] = (unsigned char)(number * 131 + i * 7 + (i >> 8));
+}
+
+bool native_holds(const unsigned char *buf, size_t len, unsigned number)
+{
+	for (size_t i = 0; i < len; i++)
+		if (buf[i] != (unsigned char)(number * 131 + i * 7 + (i >> 8)))
+			return false;
+	return true;
+}

@@ -1,0 +1,58 @@
+/*
+ * Tests of the native interface: each role is a process of its own, forked before anything is attached, under one psid
+ * of the test's. A role that fails says where and exits with 1.
+ */
+#ifndef PULC_TESTS_NATIVE_CASE_H
+#define PULC_TESTS_NATIVE_CASE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <pulc/pulc.h>
+
+#include "harness.h"
+
+#define MUST(expr)                                                                                 \
+	do {                                                                                       \
+		if (!(expr)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #expr);                 \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+#define MUST_IS(a, b)                                                                              \
+	do {                                                                                       \
+		long long must_a_ = (long long)(a), must_b_ = (long long)(b);                      \
+		if (must_a_ != must_b_) {                                                          \
+			fprintf(stderr, "%s:%d: %s is %lld, not %s (%lld)\n", __FILE__, __LINE__,  \
+				#a, must_a_, #b, must_b_);                                         \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+typedef void native_role(void);
+
+/* Runs the roles, each in a process, under a psid; the test fails if one does. */
+void native_run(native_role *const roles[], size_t n);
+#define NATIVE_RUN(...)                                                                            \
+	do {                                                                                       \
+		native_role *const roles_[] = { __VA_ARGS__ };                                     \
+		native_run(roles_, sizeof(roles_) / sizeof(roles_[0]));                            \
+	} while (0)
+/* The process of role number i, for the test's own thread: `during` runs beside the roles. */
+void native_run_with(native_role *const roles[], size_t n, void (*during)(const pid_t *pids));
+
+/* In a role. */
+pulc_port *native_open(enum pulc_kind kind, const char *name);
+/* The port of that name, waited for. */
+struct pulc_address native_find(const char *name);
+/* Roles meet at a numbered point: the one that calls this waits until the other has called native_reach(point). */
+void native_reach(unsigned point);
+void native_await(unsigned point);
+bool native_is_reached(unsigned point);
+
+/* A message's bytes, from its number. */
+void native_fill(unsigned char *buf, size_t len, unsigned number);
+bool native_holds(const unsigned char *buf, size_t len, unsigned number);
+
+#endif

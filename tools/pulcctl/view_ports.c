@@ -1,0 +1,78 @@
+/*
+ * `pulcctl ports`: one line for each port of the native interface.
+ */
+#include "view.h"
+
+#include <assert.h>
+
+#include "macros.h"
+#include "text.h"
+
+static const struct ctl_column columns[] = {
+	{ .title = "PORT", .right = true },	{ .title = "KIND" },
+	{ .title = "NAME", .shrinks = true },	{ .title = "PID", .right = true },
+	{ .title = "USER", .shrinks = true },	{ .title = "PROGRAM", .shrinks = true },
+	{ .title = "LINKS", .right = true },	{ .title = "PATH" },
+	{ .title = "RECEIVED", .right = true }, { .title = "SENT", .right = true },
+	{ .title = "QUEUED", .right = true },
+};
+
+static size_t entries_of(const Pulc__Wire__ToClient *reply, ProtobufCMessage *const **ret_entries)
+{
+	*ret_entries = (ProtobufCMessage *const *)reply->ports->ports;
+	return reply->ports->n_ports;
+}
+
+static bool is_chosen(const ProtobufCMessage *entry, const struct ctl_options *o)
+{
+	const Pulc__Wire__PortEntry *e = (const Pulc__Wire__PortEntry *)entry;
+
+	return !o->pid || e->pid == o->pid;
+}
+
+static const char *kind_of(Pulc__Wire__PortKind kind)
+{
+	static const char *const names[] = { "?", "S", "M", "D" };
+
+	return (unsigned)kind < ARRAY_SIZE(names) ? names[kind] : names[0];
+}
+
+static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
+{
+	const Pulc__Wire__PortEntry *e = (const Pulc__Wire__PortEntry *)entry;
+	char port[16], pid[16], links[16], user[CTL_SIZE_USER], name[256], program[256];
+	char received[8], sent[8], queued[8], path[32];
+	const char *cells[] = {
+		port,
+		kind_of(e->kind),
+		ctl_text_plain(e->name, name, sizeof(name)),
+		pid,
+		ctl_user_name(e->uid, user),
+		ctl_text_plain(e->program, program, sizeof(program)),
+		links,
+		ctl_text_plain(e->path[0] ? e->path : "-", path, sizeof(path)),
+		ctl_text_bytes(e->size_received, received, sizeof(received)),
+		ctl_text_bytes(e->size_sent, sent, sizeof(sent)),
+		ctl_text_bytes(e->size_queued, queued, sizeof(queued)),
+	};
+
+	static_assert(ARRAY_SIZE(cells) == ARRAY_SIZE(columns), "a cell for each column");
+	(void)snprintf(port, sizeof(port), "%u", e->port);
+	(void)snprintf(pid, sizeof(pid), "%u", e->pid);
+	(void)snprintf(links, sizeof(links), "%u", e->n_links);
+	return ctl_table_add(table, cells);
+}
+
+int ctl_view_ports(FILE *out, const struct ctl_replies *replies, const struct ctl_options *options,
+		   const struct ctl_room *room)
+{
+	static const struct ctl_list list = {
+		.columns = columns,
+		.n_columns = ARRAY_SIZE(columns),
+		.entries = entries_of,
+		.is_chosen = is_chosen,
+		.add_row = add_row,
+	};
+
+	return ctl_list_print(out, &list, replies, options, room);
+}
