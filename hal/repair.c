@@ -107,6 +107,14 @@ static bool repair_pending(const struct hal_link *link)
 	       h->below->ops->pending(h->below) || (nsec != UINT64_MAX && repair_now(h) >= nsec);
 }
 
+/* Half of the window: what waits is acknowledged sooner or later, so this comes true. */
+static bool repair_room(const struct hal_link *link)
+{
+	const struct hal_repair *h = of(link);
+
+	return h->tx_end - h->tx_first <= repair_n_slots(h) / 2;
+}
+
 static int repair_watch(struct hal_link *link, hal_watch watch, unsigned events)
 {
 	struct hal_repair *h = of(link);
@@ -221,6 +229,7 @@ static const struct hal_ops ops = {
 	.drop = drop_frame,
 	.progress = repair_progress,
 	.pending = repair_pending,
+	.room = repair_room,
 	.watch = repair_watch,
 	.unwatch = repair_unwatch,
 	.is_trusted = repair_is_trusted,

@@ -253,6 +253,13 @@ static bool fake_pending(const struct hal_link *link)
 	return end->shown >= 0 || oldest(end) >= 0 || end->write.ret_done || other(end)->closed;
 }
 
+static bool fake_room(const struct hal_link *link)
+{
+	const struct fake_end *end = of(link);
+
+	return other(end)->closed || other(end)->n_queue < end->pair->config.n_queue;
+}
+
 static int fake_watch(struct hal_link *link, hal_watch watch, unsigned events)
 {
 	struct fake_end *end = of(link);
@@ -405,6 +412,7 @@ static const struct hal_ops ops = {
 	.drop = fake_drop,
 	.progress = fake_progress,
 	.pending = fake_pending,
+	.room = fake_room,
 	.watch = fake_watch,
 	.unwatch = fake_unwatch,
 	.is_trusted = fake_is_trusted,

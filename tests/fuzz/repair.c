@@ -72,6 +72,7 @@ static const struct hal_ops below_ops = {
 	.drop = below_drop,
 	.progress = hal_no_progress,
 	.pending = below_pending,
+	.room = below_pending,
 	.close = below_close,
 };
 
