@@ -1,0 +1,154 @@
+"""The cases of the cluster: many psids on this machine, in a network namespace of their own."""
+
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+import harness
+import report
+from cases import Series, case
+
+SECONDS_TO_MEET = 60
+CTL = harness.BUILD / "bin" / "pulcctl"
+
+
+class Lab:
+    """So many psids of one cluster, at addresses of a loopback interface that nobody else uses."""
+
+    def __init__(self, n):
+        self.n = n
+        self.processes = []
+        self.name = f"pulc-bench-{os.getpid()}"
+        self.directory = tempfile.mkdtemp(prefix="pulc-lab-")
+
+    def __enter__(self):
+        try:
+            self.run("ip", "netns", "add", self.name)
+            self.run("ip", "-n", self.name, "link", "set", "lo", "up")
+            self.run(CTL, "keygen", f"{self.directory}/key")
+            self.pretend_idle()
+            for i in range(1, self.n + 1):
+                self.start(i)
+            self.await_meeting()
+        except (OSError, harness.Failed, subprocess.CalledProcessError) as failure:
+            self.__exit__()
+            raise harness.Failed(f"no cluster of {self.n}: {failure}") from failure
+        return self
+
+    def pretend_idle(self):
+        """All nodes are this machine: what else it does would look different to each of them."""
+        folder = pathlib.Path(self.directory, "proc")
+        folder.mkdir()
+        (folder / "loadavg").write_text("0.00 0.00 0.00 1/100 1\n", encoding="ascii")
+        (folder / "meminfo").write_text("MemTotal: 1048576 kB\nMemAvailable: 524288 kB\n",
+                                        encoding="ascii")
+
+    def await_meeting(self):
+        end = time.monotonic() + SECONDS_TO_MEET
+        while not all(map(self.knows_all, range(1, self.n + 1))):
+            if time.monotonic() > end:
+                raise harness.Failed(f"they have not met in {SECONDS_TO_MEET} s")
+            time.sleep(0.5)
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+        subprocess.run(["ip", "netns", "del", self.name], check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @staticmethod
+    def run(*command):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def environment(self, i):
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PULC_")}
+        env.update(PULC_RUNTIME_DIR=f"{self.directory}/{i}", PULC_NODE_NAME=f"n{i}",
+                   PULC_CLUSTER_NAME="bench", PULC_CLUSTER_KEY_FILE=f"{self.directory}/key",
+                   PULC_CLUSTER_ADDRESS=f"127.0.1.{i}", PULC_CLUSTER_SEEDS="127.0.1.1",
+                   PULC_LOAD_FROM=f"{self.directory}/proc", PULC_IDLE_EXIT_SEC="0")
+        return env
+
+    def inside(self, *command):
+        return ["ip", "netns", "exec", self.name, *map(str, command)]
+
+    def start(self, i):
+        os.mkdir(f"{self.directory}/{i}", 0o700)
+        self.processes.append(subprocess.Popen(
+            self.inside(harness.BUILD / "bin" / "psid"), env=self.environment(i),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def knows_all(self, i):
+        done = subprocess.run([CTL, "nodes", "--json"], env=self.environment(i),
+                              capture_output=True, text=True, check=False)
+        return done.returncode == 0 and \
+            sum(node["state"] == "alive" for node in json.loads(done.stdout)) == self.n
+
+    def bytes_sent(self):
+        """By all of them: what has passed the interface, without the headers of a link."""
+        pid = self.processes[0].pid
+        for line in pathlib.Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines():
+            if line.strip().startswith("lo:"):
+                return int(line.split()[9]) - 14 * int(line.split()[10])
+        raise harness.Failed("no loopback interface")
+
+    def ticks(self):
+        """Of processors, used by all of them."""
+        fields = (pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
+                  .rpartition(")")[2].split() for process in self.processes)
+        return sum(int(f[11]) + int(f[12]) for f in fields)
+
+    def kib(self):
+        """The largest resident set among them."""
+        sizes = []
+        for process in self.processes:
+            text = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+            sizes += [int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS")]
+        return max(sizes)
+
+
+def measure_idle(bench, n):
+    """Bytes and thousandths of a processor, of each psid and second; and the largest one."""
+    seconds = 4 if bench.quick else 20
+    with Lab(n) as lab:
+        time.sleep(5)  # what there was to tell is told
+        size, ticks, begin = lab.bytes_sent(), lab.ticks(), time.monotonic()
+        time.sleep(seconds)
+        passed = time.monotonic() - begin
+        return ((lab.bytes_sent() - size) / passed / n,
+                1000 * (lab.ticks() - ticks) / os.sysconf("SC_CLK_TCK") / passed / n, lab.kib())
+
+
+@case("cluster-idle")
+def cluster_idle(bench):
+    """idle psids in clusters of 16 and of 128: traffic, processor and memory of each"""
+    s = Series()
+    for _ in list(bench.repetitions())[:1]:
+        few = measure_idle(bench, 16)
+        many = measure_idle(bench, 128)
+        s.add(few=few[0], many=many[0], processor=many[1], size=many[2])
+    return [report.at_most("cluster-idle/traffic", s["many"], s["few"], "B/s", 1.2, "16 psids"),
+            report.below("cluster-idle/traffic-of-128", s["many"], [], "B/s", 1000),
+            report.below("cluster-idle/processor", s["processor"], [], "m", 1),
+            report.below("cluster-idle/memory", s["size"], [], "KiB", 8192)]
+
+
+@case("cluster-spread")
+def cluster_spread(bench):
+    """1,000 tasks at once over 8 psids: how far the fullest and the emptiest are apart"""
+    s = Series()
+    for _ in list(bench.repetitions())[:1]:
+        with Lab(8) as lab:
+            done = subprocess.run(
+                lab.inside(harness.BUILD / "bin" / "pulcrun", "-n", 1000, "--oversubscribe",
+                           "sh", "-c", "echo $PULC_NODE"),
+                env=lab.environment(1), capture_output=True, text=True, timeout=300, check=True)
+            each = collections.Counter(done.stdout.split()).values()
+            s.add(spread=max(each) - min(each) if len(each) == 8 else 1000)
+    return [report.below("cluster-spread", s["spread"], [], "tasks", 2)]
