@@ -457,12 +457,12 @@ void fake_pair_deinit(struct fake_pair *p)
 			p->link[i]->ops->close(p->link[i]);
 }
 
-uint64_t fake_now(void *pair)
+uint64_t fake_pair_now(void *pair)
 {
 	return ((struct fake_pair *)pair)->nsec_now;
 }
 
-void fake_inject(struct fake_pair *p, int to, const struct hal_frame *f, const void *data)
+void fake_pair_inject(struct fake_pair *p, int to, const struct hal_frame *f, const void *data)
 {
 	enqueue(&p->end[to], f, data, p->nsec_now);
 }

@@ -75,9 +75,9 @@ void fake_pair_init(struct fake_pair *p, const struct fake_config *config);
 /* Whatever is still open is closed. */
 void fake_pair_deinit(struct fake_pair *p);
 /* The pair's time, for hal_repair_config. */
-uint64_t fake_now(void *pair);
+uint64_t fake_pair_now(void *pair);
 /* A frame from nowhere, due at once. */
-void fake_inject(struct fake_pair *p, int to, const struct hal_frame *f, const void *data);
+void fake_pair_inject(struct fake_pair *p, int to, const struct hal_frame *f, const void *data);
 /* The other end's process is dead: what is on its way still comes. */
 void fake_kill_end(struct fake_pair *p, int end);
 

@@ -10,7 +10,7 @@ void bed_init(struct bed *b, const struct fake_config *fake, const struct hal_re
 	if (repair)
 		config = *repair;
 	fake_pair_init(&b->fake, fake);
-	config.nsec_now = fake_now;
+	config.nsec_now = fake_pair_now;
 	config.arg = &b->fake;
 	for (int i = 0; i < 2; i++)
 		REQUIRE_INT(hal_repair_open(b->fake.link[i], &config, &b->link[i]), ==, 0);
@@ -32,7 +32,7 @@ void bed_step(void *bed)
 		CHECK_INT(b->link[i]->ops->progress(b->link[i]), ==, 0);
 }
 
-int send_bytes(struct hal_link *link, uint64_t word, uint32_t len)
+int bed_send(struct hal_link *link, uint64_t word, uint32_t len)
 {
 	static unsigned char buf[65536];
 	struct hal_frame f = { .word = word, .len = len, .protocol = 7, .kind = (uint16_t)word };
@@ -43,7 +43,7 @@ int send_bytes(struct hal_link *link, uint64_t word, uint32_t len)
 	return link->ops->send(link, &f, iov, 3);
 }
 
-void expect_bytes(struct hal_link *link, uint64_t word, uint32_t len)
+void bed_expect(struct hal_link *link, uint64_t word, uint32_t len)
 {
 	static unsigned char buf[65536];
 	struct iovec iov[2] = { { buf, len / 2 }, { buf + len / 2, sizeof(buf) - len / 2 } };

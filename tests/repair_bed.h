@@ -21,8 +21,8 @@ void bed_deinit(struct bed *b);
 /* A little time passes, and both ends look. */
 void bed_step(void *bed);
 /* A frame whose bytes follow from its word. */
-int send_bytes(struct hal_link *link, uint64_t word, uint32_t len);
+int bed_send(struct hal_link *link, uint64_t word, uint32_t len);
 /* The frame is there: is it this one, whole? */
-void expect_bytes(struct hal_link *link, uint64_t word, uint32_t len);
+void bed_expect(struct hal_link *link, uint64_t word, uint32_t len);
 
 #endif

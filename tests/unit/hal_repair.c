@@ -32,7 +32,7 @@ static void await_bytes(struct bed *b, int to, uint64_t word, uint32_t len)
 		e = b->link[to]->ops->next(b->link[to], &f);
 	}
 	REQUIRE_INT(e, ==, 1);
-	expect_bytes(b->link[to], word, len);
+	bed_expect(b->link[to], word, len);
 }
 
 /* Until next() says this. */
@@ -66,7 +66,7 @@ static void script_send(struct hal_link *link, uint32_t *random, uint64_t *word)
 
 	if (*word == N_FRAMES)
 		return;
-	e = send_bytes(link, *word, *random % 5 ? len % 50 : len);
+	e = bed_send(link, *word, *random % 5 ? len % 50 : len);
 	if (e == -EAGAIN)
 		return;
 	REQUIRE_INT(e, ==, 0);
@@ -242,14 +242,14 @@ static void full_until_the_peer_takes(void)
 	int e = 0;
 
 	bed_init(&b, &usual, &config);
-	for (unsigned i = 0; i < 1000 && (e = send_bytes(b.link[0], n, 100)) != -EAGAIN; i++) {
+	for (unsigned i = 0; i < 1000 && (e = bed_send(b.link[0], n, 100)) != -EAGAIN; i++) {
 		REQUIRE_INT(e, ==, 0);
 		n++;
 		bed_step(&b);
 	}
 	for (unsigned i = 0; i < 1000; i++)
 		bed_step(&b);
-	while (send_bytes(b.link[0], n, 100) == 0)
+	while (bed_send(b.link[0], n, 100) == 0)
 		n++;
 	/* A window there and one here, both bounded. */
 	CHECK_INT(n, ==, 16);
@@ -259,7 +259,7 @@ static void full_until_the_peer_takes(void)
 	for (unsigned i = 0; i < 20; i++)
 		bed_step(&b);
 	CHECK_INT(hal_repair_flush(b.link[0]), ==, 0);
-	CHECK_INT(send_bytes(b.link[0], 1, b.link[0]->caps.frame_max + 1), ==, -EMSGSIZE);
+	CHECK_INT(bed_send(b.link[0], 1, b.link[0]->caps.frame_max + 1), ==, -EMSGSIZE);
 	bed_deinit(&b);
 }
 
@@ -272,13 +272,13 @@ static void lost_news_of_room_are_asked_for(void)
 
 	bed_init(&b, &usual, &config);
 	for (unsigned i = 0; i < 1000; i++) {
-		n += send_bytes(b.link[0], n, 100) == 0;
+		n += bed_send(b.link[0], n, 100) == 0;
 		bed_step(&b);
 	}
 	CHECK_INT(n, ==, 16);
 	b.fake.black_hole = true;
 	for (unsigned i = 0; i < 8; i++)
-		expect_bytes(b.link[1], i, 100);
+		bed_expect(b.link[1], i, 100);
 	for (unsigned i = 0; i < 10; i++)
 		bed_step(&b);
 	b.fake.black_hole = false;
@@ -293,7 +293,7 @@ static void lost_news_of_room_are_asked_for(void)
 static void exchange(struct bed *b, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		REQUIRE_INT(send_bytes(b->link[0], i, 10), ==, 0);
+		REQUIRE_INT(bed_send(b->link[0], i, 10), ==, 0);
 		await_bytes(b, 1, i, 10);
 	}
 	for (unsigned i = 0; i < 10; i++)
@@ -308,15 +308,15 @@ static void overtaken_packets_go_again_at_once(void)
 	bed_init(&b, &usual, NULL);
 	exchange(&b, 50);
 	b.fake.black_hole = true;
-	REQUIRE_INT(send_bytes(b.link[0], 100, 10), ==, 0);
+	REQUIRE_INT(bed_send(b.link[0], 100, 10), ==, 0);
 	b.fake.black_hole = false;
 	for (unsigned i = 101; i < 105; i++)
-		REQUIRE_INT(send_bytes(b.link[0], i, 10), ==, 0);
+		REQUIRE_INT(bed_send(b.link[0], i, 10), ==, 0);
 	/* There, back, and there again; the timeout is 2 ms at least. */
 	for (unsigned i = 0; i < 6; i++)
 		bed_step(&b);
 	for (unsigned i = 100; i < 105; i++)
-		expect_bytes(b.link[1], i, 10);
+		bed_expect(b.link[1], i, 10);
 	hal_repair_count(b.link[0], &counts);
 	CHECK_INT(counts.n_fast, ==, 1);
 	CHECK_INT(counts.n_late, ==, 0);
@@ -332,7 +332,7 @@ static void the_last_packet_goes_again_in_time(void)
 	bed_init(&b, &usual, NULL);
 	exchange(&b, 50);
 	b.fake.black_hole = true;
-	REQUIRE_INT(send_bytes(b.link[0], 100, 10), ==, 0);
+	REQUIRE_INT(bed_send(b.link[0], 100, 10), ==, 0);
 	b.fake.black_hole = false;
 	/* Nobody does anything, and pending() says when it is time. */
 	for (; i < 1000 && !b.link[0]->ops->pending(b.link[0]); i++)
@@ -372,7 +372,7 @@ static void answers_ride_along(void)
 
 	bed_init(&b, &usual, NULL);
 	for (unsigned i = 0; i < 100; i++) {
-		REQUIRE_INT(send_bytes(b.link[i & 1], i, 10), ==, 0);
+		REQUIRE_INT(bed_send(b.link[i & 1], i, 10), ==, 0);
 		await_bytes(&b, ~i & 1, i, 10);
 	}
 	hal_repair_count(b.link[0], &counts);
@@ -395,13 +395,13 @@ static void silence_is_death_if_so_agreed(void)
 		/* A minute of silence with nothing to say proves nothing. */
 		b.fake.nsec_now += 60 * NSEC_PER_SEC;
 		bed_step(&b);
-		REQUIRE_INT(send_bytes(b.link[0], 1, 10), ==, 0);
+		REQUIRE_INT(bed_send(b.link[0], 1, 10), ==, 0);
 		for (unsigned i = 0; i < 9000; i++)
 			bed_step(&b);
-		CHECK_INT(send_bytes(b.link[0], 2, 10), ==, 0);
+		CHECK_INT(bed_send(b.link[0], 2, 10), ==, 0);
 		for (unsigned i = 0; i < 100000; i++)
 			bed_step(&b);
-		CHECK_INT(send_bytes(b.link[0], 3, 10), ==, agreed ? -EPIPE : 0);
+		CHECK_INT(bed_send(b.link[0], 3, 10), ==, agreed ? -EPIPE : 0);
 		if (agreed)
 			await_end(&b, 0, -EPIPE);
 		bed_deinit(&b);
@@ -413,16 +413,16 @@ static void the_end_comes_behind_the_last_frame(void)
 	struct bed b;
 
 	bed_init(&b, &usual, NULL);
-	REQUIRE_INT(send_bytes(b.link[0], 1, 3000), ==, 0);
-	REQUIRE_INT(send_bytes(b.link[0], 2, 10), ==, 0);
+	REQUIRE_INT(bed_send(b.link[0], 1, 3000), ==, 0);
+	REQUIRE_INT(bed_send(b.link[0], 2, 10), ==, 0);
 	bed_step(&b);
 	fake_kill_end(&b.fake, 0);
 	for (unsigned i = 0; i < 10; i++)
 		bed_step(&b);
-	expect_bytes(b.link[1], 1, 3000);
-	expect_bytes(b.link[1], 2, 10);
+	bed_expect(b.link[1], 1, 3000);
+	bed_expect(b.link[1], 2, 10);
 	await_end(&b, 1, -EPIPE);
-	CHECK_INT(send_bytes(b.link[1], 2, 10), ==, -EPIPE);
+	CHECK_INT(bed_send(b.link[1], 2, 10), ==, -EPIPE);
 	bed_deinit(&b);
 }
 
@@ -433,13 +433,13 @@ static void close_sends_what_is_left(void)
 
 	bed_init(&b, &usual, NULL);
 	b.fake.black_hole = true;
-	REQUIRE_INT(send_bytes(b.link[0], 1, 3000), ==, 0);
+	REQUIRE_INT(bed_send(b.link[0], 1, 3000), ==, 0);
 	b.fake.black_hole = false;
 	b.link[0]->ops->close(b.link[0]);
 	/* The fake's own close ends the queue in one direction only. */
 	b.fake.nsec_now += MSEC;
 	CHECK_INT(b.link[1]->ops->progress(b.link[1]), ==, 0);
-	expect_bytes(b.link[1], 1, 3000);
+	bed_expect(b.link[1], 1, 3000);
 	b.link[1]->ops->close(b.link[1]);
 }
 
@@ -472,7 +472,7 @@ static void remote_writes_pass(void)
 	REQUIRE_INT(b.link[1]->ops->expose(b.link[1], there, 64, &key), ==, 0);
 	memset(here, 1, 64);
 	/* The frame before it is still being cut and sent. */
-	REQUIRE_INT(send_bytes(writer, 7, 2000), ==, 0);
+	REQUIRE_INT(bed_send(writer, 7, 2000), ==, 0);
 	CHECK_INT(writer->ops->write(writer, key, 0, &iov, 1, &note, &done), ==, -EAGAIN);
 	for (unsigned i = 0; i < N_STEPS && e == -EAGAIN; i++) {
 		bed_step(&b);
@@ -504,12 +504,12 @@ static void to_oneself_in_pieces(void)
 	fake_pair_init(&p, &fake);
 	REQUIRE_INT(hal_repair_open(p.link[0], &config, &link), ==, 0);
 	CHECK(!(link->caps.flags & HAL_IMMEDIATE));
-	while (n < 100 && send_bytes(link, n, 100) == 0)
+	while (n < 100 && bed_send(link, n, 100) == 0)
 		n++;
 	CHECK_INT(n, ==, 21); /* three packets each: a window there and one here */
 	CHECK(link->ops->pending(link));
 	for (unsigned i = 0; i < n; i++) {
-		expect_bytes(link, i, 100);
+		bed_expect(link, i, 100);
 		CHECK_INT(link->ops->progress(link), ==, 0);
 	}
 	link->ops->close(link);

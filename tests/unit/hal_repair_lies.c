@@ -31,7 +31,7 @@ static int tell_lie(const struct fake_config *fake, const struct lie *lie, unsig
 
 	bed_init(&b, fake, &config);
 	for (unsigned i = 0; i < 3; i++)
-		REQUIRE_INT(send_bytes(b.link[1], i, 10), ==, 0);
+		REQUIRE_INT(bed_send(b.link[1], i, 10), ==, 0);
 	for (; n > 0; n--, lie++) {
 		const uint32_t words[] = { htole32(lie->seq), htole32(lie->ack),
 					   htole32(lie->limit), htole32(lie->flags) };
@@ -40,12 +40,12 @@ static int tell_lie(const struct fake_config *fake, const struct lie *lie, unsig
 		memcpy(packet, words, sizeof(words));
 		memcpy(packet + sizeof(words), &sack, sizeof(sack));
 		f.len = lie->len;
-		fake_inject(&b.fake, 1, &f, packet);
+		fake_pair_inject(&b.fake, 1, &f, packet);
 	}
 	(void)b.link[1]->ops->progress(b.link[1]);
 	e = b.link[1]->ops->next(b.link[1], &f);
 	if (e < 0) {
-		CHECK_INT(send_bytes(b.link[1], 9, 10), ==, e);
+		CHECK_INT(bed_send(b.link[1], 9, 10), ==, e);
 		CHECK(b.link[1]->ops->pending(b.link[1]));
 	}
 	b.fake.n_violations = 0;
