@@ -144,10 +144,13 @@ static uint32_t answer(unsigned ready, uint32_t events)
 static uint32_t look(struct pre_member *m)
 {
 	unsigned want = wanted(m->events), seen = pulc_stream_ready(m->stream, m->fd, want);
-	unsigned ready = seen & ~SIDES, exact;
+	unsigned ready = seen & ~SIDES, exact, kernels = POLLOUT;
 
+	/* Bytes from before the switch may have come while nobody wanted to know. */
+	if (seen & PULC_ON_KERNEL(POLLIN))
+		kernels |= POLLIN;
 	if (m->ask_kernel || m->sides != (seen & SIDES) || (m->told && !ready) ||
-	    (m->asked && (want & ~ready & POLLOUT))) {
+	    (m->asked && (want & ~ready & kernels))) {
 		pre_set_drain(m->set); /* what the answer includes is no event of its own */
 		exact = pulc_stream_poll(m->stream, m->fd, want);
 		m->ask_kernel = exact != ready;

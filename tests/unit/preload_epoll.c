@@ -116,6 +116,26 @@ static void edge_tells_what_only_the_kernel_knows(void)
 	end(&b);
 }
 
+/* Bytes from before the switch, which came while the program did not want any: nothing tells of them again. */
+static void bytes_of_the_kernel_wait_for_who_wants_them(void)
+{
+	struct epoll_event event = { .events = 0 };
+	struct bed b;
+
+	begin(&b, EPOLLIN);
+	b.s->on_kernel = POLLIN;
+	(void)wait_now(&b);
+	CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_MOD, b.fds[0], &event), ==, 0);
+	atomic_store(&b.s->exact, POLLIN);
+	CHECK_INT(wait_now(&b), ==, 0);
+	for (int i = 0; i < 2; i++) {
+		event.events = i ? 0 : EPOLLIN;
+		CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_MOD, b.fds[0], &event), ==, 0);
+		CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, i ? 0 : 3000), ==, !i);
+	}
+	end(&b);
+}
+
 static void one_shot_is_disarmed_until_modified(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = 7 };
@@ -411,6 +431,7 @@ static const struct test tests[] = {
 	TEST(edge_for_room_outlives_an_answer_for_data),
 	TEST(edge_for_room_where_the_ring_has_ended),
 	TEST(edge_tells_what_only_the_kernel_knows),
+	TEST(bytes_of_the_kernel_wait_for_who_wants_them),
 	TEST(one_shot_is_disarmed_until_modified),
 	TEST(one_shot_stays_disarmed_over_the_upgrade),
 	TEST(modified_edge_asks_again),
