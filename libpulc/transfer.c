@@ -346,6 +346,12 @@ ssize_t stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
 	return receive_pieces(s, fd, &iov, 1, len, flags);
 }
 
+/* The peer may have shut down before it was upgraded: then the kernel alone knows of the end. */
+static bool end_is_known(struct pulc_stream *s, int fd)
+{
+	return (tcp_is_ending(&s->tcp) || (tcp_on_kernel(&s->tcp) & POLLIN)) && is_at_end(s, fd);
+}
+
 /* TCP_INQ: how much is left, the end of the stream counted like a byte; there is `room` for it. */
 static void tell_left(struct pulc_stream *s, int fd, struct msghdr *msg, size_t room)
 {
@@ -356,8 +362,7 @@ static void tell_left(struct pulc_stream *s, int fd, struct msghdr *msg, size_t 
 	int left;
 
 	(void)tcp_inq(&s->tcp, fd, &size);
-	left = (int)MIN(size, (uint64_t)INT32_MAX - 1) +
-	       (tcp_is_ending(&s->tcp) && is_at_end(s, fd));
+	left = (int)MIN(size, (uint64_t)INT32_MAX - 1) + end_is_known(s, fd);
 	*c = (struct cmsghdr){ .cmsg_level = IPPROTO_TCP, .cmsg_type = TCP_CM_INQ };
 	c->cmsg_len = MIN(len, CMSG_LEN(sizeof(left)));
 	memcpy(CMSG_DATA(c), &left, sizeof(left));
