@@ -6,6 +6,7 @@ VERSION := 0.1.0
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 DESTDIR ?=
+DEB ?= build/deb
 CC ?= cc
 comma := ,
 
@@ -76,7 +77,7 @@ $(B)/obj/%.o: %.c | $(GENERATED)
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
-.PHONY: deps demo check check-stress check-san check-suites fuzz bench lint install uninstall clean help
+.PHONY: deps demo check check-stress check-san check-suites fuzz bench lint install deb uninstall clean help
 deps: ## install the Debian packages that are missing
 	@tools/deps.sh
 
@@ -124,6 +125,13 @@ lint: ## formatting, static analysis, comments, man pages, layers, sizes
 
 install: all ## into DESTDIR and PREFIX (default /usr/local)
 	@tools/install.sh install $(INSTALL)
+
+deb: ## Debian packages into DEB (default build/deb)
+	@tools/deps.sh build deb
+	@rm -rf $(DEB)
+	@$(MAKE) --no-print-directory -s install DESTDIR=$(abspath $(DEB))/stage
+	@tools/deb.sh $(DEB) $(DEB)/stage
+	@rm -rf $(DEB)/stage
 
 uninstall: ## remove what install has put there
 	@tools/install.sh uninstall $(INSTALL)

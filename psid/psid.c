@@ -172,12 +172,13 @@ void psid_stop(struct psid *psid)
 	uv_stop(&psid->loop);
 }
 
-/* Runs the loop until closes that are under way are done, but not for long. */
+/* Runs the loop until closes, or a reload, that are under way are done, but not for long. */
 static void finish_closes(struct psid *psid)
 {
 	uint64_t nsec_end = nsec_now() + NSEC_PER_SEC / 2;
 
-	while (psid_closer_pending(&psid->closer) > 0 && nsec_now() < nsec_end)
+	while ((psid_closer_pending(&psid->closer) > 0 || psid_is_reloading(psid)) &&
+	       nsec_now() < nsec_end)
 		(void)uv_run(&psid->loop, UV_RUN_NOWAIT);
 }
 

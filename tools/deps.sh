@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that are missing, and says nothing if none is.
 #
-#	tools/deps.sh [GROUP...]     (build demo bench check lint; default: all of them)
+#	tools/deps.sh [GROUP...]     (build demo bench check deb lint; default: all of them)
 #
 # Needs root or sudo only if something is missing. Services that come with the packages (Redis,
 # nginx, memcached, sshd) are not started by their installation.
@@ -14,7 +14,8 @@ declare -A packages=(
 	[bench]="iperf3 redis-server redis-tools python3"
 	[check]="libcunit1-dev liburing-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 iproute2 util-linux netcat-openbsd mandoc
-		mpich libmpich-dev openmpi-bin libopenmpi-dev procps libjemalloc2 libtcmalloc-minimal4"
+		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dpkg-dev libjemalloc2 libtcmalloc-minimal4"
+	[deb]="dpkg-dev"
 	[lint]="clang-format clang-tidy cppcheck shellcheck mandoc man-db pkg-config"
 )
 
@@ -23,7 +24,7 @@ fail() {
 	exit 1
 }
 
-[ $# -gt 0 ] || set -- build demo bench check lint
+[ $# -gt 0 ] || set -- build demo bench check deb lint
 wanted=()
 for group in "$@"; do
 	[ -n "${packages[$group]:-}" ] || fail "no such group: $group (there are: ${!packages[*]})"
