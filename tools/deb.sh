@@ -4,7 +4,7 @@
 #	tools/deb.sh OUTPUT STAGE
 #
 # STAGE is what `make install DESTDIR=STAGE` made. Each file goes to exactly one package: lists below say which,
-# and a file that no list names is an error.
+# and what no list names belongs to pulc.
 set -eu
 
 output=${1:?the folder for the packages} stage=${2:?the staged installation}
@@ -19,12 +19,9 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/n
 # Patterns of paths in STAGE, and what the package is for.
 declare -A files=(
 	[libpulc0]='usr/lib/libpulc.so.0'
-	[libpulc-dev]='usr/include/* usr/share/man/man3/* usr/lib/libpulc.so usr/lib/pkgconfig/*'
+	[libpulc-dev]='usr/include/* usr/share/doc/pulc/examples/* usr/share/man/man3/* usr/lib/libpulc.so usr/lib/pkgconfig/*'
 	[pulc-preload]='usr/lib/libpulc-preload.so usr/bin/pulc usr/share/man/man1/pulc.1 usr/share/man/man7/*
 		usr/share/bash-completion/completions/pulc usr/share/zsh/*/_pulc'
-	[pulc]='usr/bin/psid usr/bin/pulcctl usr/bin/pulcrun usr/libexec/* usr/lib/systemd/* usr/lib/tmpfiles.d/* etc/*
-		usr/share/man/man1/pulcctl.1 usr/share/man/man1/pulcrun.1 usr/share/man/man5/* usr/share/man/man8/*
-		usr/share/bash-completion/completions/p* usr/share/zsh/*/_p*'
 )
 declare -A about=(
 	[libpulc0]='communication of local processes through shared memory: library'
@@ -76,11 +73,10 @@ belongs_to() { # PACKAGE PATH
 
 package_of() {
 	local package
-	for package in libpulc0 libpulc-dev pulc-preload pulc; do
+	for package in libpulc0 libpulc-dev pulc-preload; do
 		! belongs_to "$package" "$1" || { echo "$package"; return; }
 	done
-	echo "deb: no package has $1" >&2
-	return 1
+	echo pulc
 }
 
 # Binaries lose their debug information, manual pages are compressed, as in all packages of Debian's.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # make deb: four packages, each file in one of them, that depend on what they need; unpacked together they work.
+# timeout: 600
 set -u
 debs=$TMPDIR/debs
 root=$TMPDIR/root
