@@ -15,7 +15,7 @@ are served like the function of the same name.
 | --- | --- | --- |
 END
 LC_ALL=C awk -F'[(,)] *' '
-	/^PRE_(FD|ALL|PLAIN|VARIADIC)\(/ { print "| `" $4 "` | " tolower($2) " | |" }
+	/^PRE_(FD|ALL|PLAIN|LATE|VARIADIC)\(/ { print "| `" $4 "` | " tolower($2) " | |" }
 	/^PRE_CHECKED\(/ { print "| `" $3 "` | as `" $4 "` | checks the size of the buffer first |" }
 	/^PRE_SAME\(/ { print "| `" $2 "` | as `" $3 "` | |" }
 	/^PRE_KERNEL\(/ { print "| `" $2 "` | kernel | " $3 " |" }

@@ -3,7 +3,7 @@
 set -eu
 echo '{ global:'
 awk -F'[(,] *' '
-	/^PRE_(FD|ALL|PLAIN|VARIADIC)\(/ { print $4 ";" }
+	/^PRE_(FD|ALL|PLAIN|LATE|VARIADIC)\(/ { print $4 ";" }
 	/^PRE_CHECKED\(/ { print $3 ";" }
 	/^PRE_SAME\(/ { print $2 ";" }
 ' "$1" | LC_ALL=C sort

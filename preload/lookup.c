@@ -80,6 +80,7 @@ void pre_look_in(const char *library, const char *name, void *slot)
 
 static void look_all(void)
 {
+#define PRE_LATE(served, ret, name, sys, n, ...)
 #define PRE_FD(served, ret, name, sys, n, ...) look(#name, &pre_real.name);
 #define PRE_CHECKED(ret, name, of, args, fits, n, ...) look(#name, &pre_real.name);
 #include "symbols.def"

@@ -26,6 +26,15 @@ library() { # NAME
 	ldconfig -p | sed -n "s/.*[[:space:]]$1 .*=> //p" | head -n 1
 }
 
+# A program that links nothing but libc: what it lacks is looked up in vain, while the allocator begins.
+starts() { # NAME LIBRARIES
+	if [ "$(timeout -k 5 60 env LD_PRELOAD="$2" PULC_RUNTIME_DIR="$work/none" bash -c 'echo started' 2>&1)" = started ]; then
+		echo "ok surroundings_$1_starts"
+	else
+		echo "not ok surroundings_$1_starts: it does not"
+	fi
+}
+
 # With a memory allocator, which has threads, forks and descriptors of its own to care for, and which the shim's first calls meet.
 with() { # NAME LIBRARY
 	local path
@@ -34,12 +43,14 @@ with() { # NAME LIBRARY
 		echo "skip surroundings_$1: no $2 here"
 		return
 	fi
+	starts "$1_before" "$path:$shim"
+	starts "$1_behind" "$shim:$path"
 	play "$1_before" "$path:$shim" 'threads_*' 'fork_child_*' 'exec_echo_*' 'stdio_fdopen_*' 'stream_hello'
 	play "$1_behind" "$shim:$path" 'threads_*' 'fork_chain' 'exec_echo_*' 'confined_*' 'stream_hello'
 }
 
 chain_is_called() {
-	CHAIN_REPORT=1 LD_PRELOAD=$1 PULC_RUNTIME_DIR=$work/none timeout 60 bash -c 'read -r line' </dev/null 2>&1 |
+	timeout -k 5 60 env CHAIN_REPORT=1 LD_PRELOAD="$1" PULC_RUNTIME_DIR="$work/none" bash -c 'read -r line' </dev/null 2>&1 |
 		grep -q '^chain: called'
 }
 
