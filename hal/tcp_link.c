@@ -1,0 +1,364 @@
+/*
+ * Frames over a TCP connection.
+ *
+ * A frame on the wire is 16 bytes, little-endian (length of the payload, protocol, kind, word), and its payload. A length
+ * beyond frame_max is -EBADMSG, before anything is waited for or allocated: memory is two buffers, allocated at the beginning.
+ *
+ * Sending copies into one buffer and gives it to the kernel at once; what the kernel does not take goes with later frames, as one
+ * piece. A full buffer is -EAGAIN. Receiving fills the other buffer; a frame is shown when it is there as a whole, and copied from there. A
+ * program that drops nothing leaves the buffer full, then the socket's, and TCP holds up the sender.
+ *
+ * How the bytes get from and to the kernel is one of two ways with the same results: io_uring (tcp_uring.c), or plain calls and epoll
+ * (tcp_plain.c) where that is forbidden or absent.
+ *
+ * The end: EOF and every error of the connection are -EPIPE, behind the frames that came whole; half a frame at the end is nothing. close() sends
+ * what the kernel still takes, then a FIN, and reads away what would turn that FIN into a reset; it cannot wait for a peer that reads nothing.
+ *
+ * Source: RFC 9293; length checks before use as everywhere in the project; the receiver's buffer as a place, not a queue of allocations, after
+ * pulc-1998, 4.4.
+ */
+#include "tcp_link_private.h"
+
+#include <endian.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "macros.h"
+
+#define N_GATHER 16u
+/* What close() reads away at most. */
+#define N_DRAIN 64u
+
+static struct hal_tcp *of(const struct hal_link *link)
+{
+	return CONTAINER_OF(link, struct hal_tcp, link);
+}
+
+void tcp_buffer_compact(struct tcp_buffer *b)
+{
+	if (b->at == 0)
+		return;
+	memmove(b->bytes, b->bytes + b->at, tcp_len(b));
+	b->end -= b->at;
+	b->at = 0;
+}
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+static bool has_room(struct hal_tcp *h, size_t len)
+{
+	if (h->out.at == h->out.end && !h->out_is_read)
+		h->out.at = h->out.end = 0;
+	if (TCP_SIZE_BUFFER - h->out.end < len && !h->out_is_read)
+		tcp_buffer_compact(&h->out);
+	return TCP_SIZE_BUFFER - h->out.end >= len;
+}
+
+static void append(struct tcp_buffer *out, const void *bytes, size_t len)
+{
+	if (len > 0)
+		memcpy(out->bytes + out->end, bytes, len);
+	out->end += len;
+}
+
+static void append_frame(struct tcp_buffer *out, const struct hal_frame *f, const struct iovec *iov,
+			 unsigned n)
+{
+	const uint32_t len = htole32(f->len);
+	const uint16_t numbers[2] = { htole16(f->protocol), htole16(f->kind) };
+	const uint64_t word = htole64(f->word);
+	size_t left = f->len, piece;
+
+	append(out, &len, sizeof(len));
+	append(out, numbers, sizeof(numbers));
+	append(out, &word, sizeof(word));
+	for (unsigned i = 0; i < n; i++, left -= piece) {
+		piece = MIN(iov[i].iov_len, left);
+		append(out, iov[i].iov_base, piece);
+	}
+}
+
+static int tcp_send(struct hal_link *link, const struct hal_frame *f, const struct iovec *iov,
+		    unsigned n)
+{
+	struct hal_tcp *h = of(link);
+
+	if (f->len > TCP_FRAME_MAX)
+		return -EMSGSIZE;
+	if (n > N_GATHER || hal_iov_size(iov, n) < f->len)
+		return -EINVAL;
+	if (h->tx_error || h->rx_error)
+		return h->tx_error ? h->tx_error : h->rx_error;
+	if (!has_room(h, TCP_HEAD + f->len)) {
+		atomic_store_explicit(&h->refused, TCP_HEAD + f->len, memory_order_relaxed);
+		h->way->push(h);
+		if (h->tx_error || !has_room(h, TCP_HEAD + f->len))
+			return h->tx_error ? h->tx_error : -EAGAIN;
+	}
+	if (atomic_load_explicit(&h->refused, memory_order_relaxed))
+		atomic_store_explicit(&h->refused, 0, memory_order_relaxed);
+	append_frame(&h->out, f, iov, n);
+	h->way->push(h);
+	return h->tx_error;
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------- */
+
+/* Is the frame at the front whole? Nonsense becomes rx_error. */
+static bool parse(struct hal_tcp *h, struct hal_frame *ret_f)
+{
+	const char *head = h->in.bytes + h->in.at;
+	struct hal_frame f;
+
+	if (h->rx_error == -EBADMSG || tcp_len(&h->in) < TCP_HEAD)
+		return false;
+	memcpy(&f.len, head, sizeof(f.len));
+	memcpy(&f.protocol, head + 4, sizeof(f.protocol));
+	memcpy(&f.kind, head + 6, sizeof(f.kind));
+	memcpy(&f.word, head + 8, sizeof(f.word));
+	f = (struct hal_frame){ le64toh(f.word), le32toh(f.len), le16toh(f.protocol),
+				le16toh(f.kind) };
+	if (f.len > TCP_FRAME_MAX)
+		h->rx_error = -EBADMSG;
+	if (f.len > TCP_FRAME_MAX || tcp_len(&h->in) - TCP_HEAD < f.len)
+		return false;
+	*ret_f = f;
+	return true;
+}
+
+static int tcp_next(struct hal_link *link, struct hal_frame *ret_f)
+{
+	struct hal_tcp *h = of(link);
+	bool found = parse(h, ret_f);
+
+	if (!found && !h->rx_error) {
+		h->way->pull(h);
+		found = parse(h, ret_f);
+	}
+	atomic_store_explicit(&h->hint, found || h->rx_error, memory_order_relaxed);
+	return found ? 1 : h->rx_error;
+}
+
+static size_t tcp_copy(struct hal_link *link, const struct iovec *iov, unsigned n)
+{
+	const struct hal_tcp *h = of(link);
+	const char *from = h->in.bytes + h->in.at + TCP_HEAD;
+	struct hal_frame f;
+	size_t done = 0, len;
+
+	if (!parse(of(link), &f))
+		return 0;
+	for (unsigned i = 0; i < n; i++, done += len) {
+		len = MIN(iov[i].iov_len, f.len - done);
+		if (len > 0)
+			memcpy(iov[i].iov_base, from + done, len);
+	}
+	return done;
+}
+
+static void tcp_drop(struct hal_link *link)
+{
+	struct hal_tcp *h = of(link);
+	struct hal_frame f;
+
+	if (parse(h, &f))
+		h->in.at += TCP_HEAD + f.len;
+	atomic_store_explicit(&h->hint, parse(h, &f) || h->rx_error, memory_order_relaxed);
+}
+
+/* ---- moving on and waiting ---------------------------------------------------------------------- */
+
+/* Errors are next()'s to tell, behind the frames that came before them. */
+static int tcp_progress(struct hal_link *link)
+{
+	struct hal_tcp *h = of(link);
+	struct hal_frame f;
+
+	if (!h->rx_error)
+		h->way->pull(h);
+	if (!h->tx_error)
+		h->way->push(h);
+	if (h->tx_error || has_room(h, atomic_load_explicit(&h->refused, memory_order_relaxed)))
+		atomic_store_explicit(&h->refused, 0, memory_order_relaxed);
+	atomic_store_explicit(&h->hint, parse(h, &f) || h->rx_error, memory_order_relaxed);
+	return 0;
+}
+
+static bool tcp_pending(const struct hal_link *link)
+{
+	const struct hal_tcp *h = of(link);
+
+	return atomic_load_explicit(&h->hint, memory_order_relaxed) || h->way->pending(h);
+}
+
+/* Refused, and nothing has happened since: no. */
+static bool tcp_room(const struct hal_link *link)
+{
+	const struct hal_tcp *h = of(link);
+
+	return atomic_load_explicit(&h->refused, memory_order_relaxed) == 0 || h->way->pending(h);
+}
+
+/* The kernel tells, through the descriptor. */
+static int tcp_watch(struct hal_link *link, hal_watch watch, unsigned events)
+{
+	(void)link, (void)watch, (void)events;
+	return 0;
+}
+
+static void tcp_unwatch(struct hal_link *link, hal_watch watch)
+{
+	(void)link, (void)watch;
+}
+
+static bool tcp_is_trusted(const struct hal_link *link, hal_watch watch)
+{
+	(void)link, (void)watch;
+	return true;
+}
+
+static void tcp_tell(struct hal_link *link, unsigned did)
+{
+	(void)link, (void)did;
+}
+
+static int tcp_fd(const struct hal_link *link)
+{
+	const struct hal_tcp *h = of(link);
+
+	return h->way->fd(h);
+}
+
+static bool tcp_peer_here(struct hal_link *link, uint32_t cpu)
+{
+	(void)link, (void)cpu;
+	return false;
+}
+
+/* ---- beginning and end -------------------------------------------------------------------------- */
+
+static void release(struct hal_tcp *h)
+{
+	if (h->way)
+		h->way->free(h);
+	free(h->in.bytes);
+	free(h->out.bytes);
+	free(h);
+}
+
+static void tcp_forget(struct hal_link *link)
+{
+	struct hal_tcp *h = of(link);
+
+	(void)close_own(h->fd);
+	release(h);
+}
+
+static void tcp_close(struct hal_link *link)
+{
+	struct hal_tcp *h = of(link);
+	ssize_t len = 1;
+
+	h->way->stop(h);
+	while (tcp_len(&h->out) > 0 && len > 0) {
+		len = raw_send(h->fd, h->out.bytes + h->out.at, tcp_len(&h->out),
+			       MSG_DONTWAIT | MSG_NOSIGNAL);
+		h->out.at += len > 0 ? (size_t)len : 0;
+	}
+	(void)raw_shutdown(h->fd, SHUT_WR);
+	/* Closing with something unread would be a reset, which overtakes what was sent. */
+	for (unsigned i = 0; i < N_DRAIN && len != 0; i++) {
+		len = raw_recv(h->fd, h->in.bytes, TCP_SIZE_BUFFER, MSG_DONTWAIT);
+		if (len < 0)
+			break;
+	}
+	tcp_forget(link);
+}
+
+static const struct hal_ops ops = {
+	.name = "tcp",
+	.version = HAL_VERSION,
+	.send = tcp_send,
+	.reserve = hal_no_reserve,
+	.commit = hal_no_commit,
+	.cancel = hal_no_cancel,
+	.next = tcp_next,
+	.copy = tcp_copy,
+	.drop = tcp_drop,
+	.progress = tcp_progress,
+	.pending = tcp_pending,
+	.room = tcp_room,
+	.watch = tcp_watch,
+	.unwatch = tcp_unwatch,
+	.is_trusted = tcp_is_trusted,
+	.tell = tcp_tell,
+	.fd = tcp_fd,
+	.peer_here = tcp_peer_here,
+	.expose = hal_no_expose,
+	.conceal = hal_no_conceal,
+	.write = hal_no_write,
+	.close = tcp_close,
+	.forget = tcp_forget,
+};
+
+static int start(struct hal_tcp *h, enum hal_tcp_way way)
+{
+	int e = -EOPNOTSUPP;
+
+	if (way != HAL_TCP_PLAIN)
+		e = tcp_uring_start(h);
+	if (e < 0 && way != HAL_TCP_URING)
+		e = tcp_plain_start(h);
+	return e;
+}
+
+int hal_tcp_open(int fd, enum hal_tcp_way way, struct hal_link **ret_link)
+{
+	struct hal_tcp *h = calloc(1, sizeof(*h));
+	int type = 0, one = 1, e = -ENOMEM;
+	socklen_t len = sizeof(type);
+
+	if (!h)
+		return -ENOMEM;
+	h->fd = fd;
+	h->epoll = -EBADF;
+	h->in.bytes = malloc(TCP_SIZE_BUFFER);
+	h->out.bytes = malloc(TCP_SIZE_BUFFER);
+	if (raw_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_STREAM)
+		e = -EINVAL;
+	else if (h->in.bytes && h->out.bytes)
+		e = start(h, way);
+	if (e < 0) {
+		release(h);
+		return e;
+	}
+	(void)raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	h->link.ops = &ops;
+	h->link.caps = (struct hal_caps){
+		.name = ops.name,
+		.flags = HAL_ORDERED | HAL_RELIABLE,
+		.frame_max = TCP_FRAME_MAX,
+		.frame_good = TCP_FRAME_MAX,
+		.n_gather = N_GATHER,
+		.alignment = 1,
+	};
+	*ret_link = &h->link;
+	return 0;
+}
+
+bool hal_tcp_is_uring(const struct hal_link *link)
+{
+	return of(link)->uring != NULL;
+}
+
+int hal_tcp_flush(const struct hal_link *link)
+{
+	const struct hal_tcp *h = of(link);
+
+	if (tcp_len(&h->out) == 0)
+		return 0;
+	return h->tx_error ? h->tx_error : -EAGAIN;
+}

@@ -1,0 +1,65 @@
+/* What the files of HAL tcp share. */
+#ifndef PULC_HAL_TCP_LINK_PRIVATE_H
+#define PULC_HAL_TCP_LINK_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "tcp_link.h"
+
+#define TCP_FRAME_MAX 65536u
+#define TCP_HEAD 16u
+/* Three of the largest frames: one is shown while the next arrives. */
+#define TCP_SIZE_BUFFER (3 * (TCP_FRAME_MAX + TCP_HEAD))
+
+/* Bytes in a row; [at, end) are there. */
+struct tcp_buffer {
+	char *bytes;
+	size_t at, end;
+};
+
+static inline size_t tcp_len(const struct tcp_buffer *b)
+{
+	return b->end - b->at;
+}
+
+struct tcp_uring;
+struct hal_tcp;
+
+/* How bytes get from and to the kernel. */
+struct tcp_way {
+	/* Fills `in` as far as there is room; the end becomes rx_error. */
+	void (*pull)(struct hal_tcp *h);
+	/* Empties `out` as far as the kernel takes it; the end becomes tx_error. */
+	void (*push)(struct hal_tcp *h);
+	/* hal_ops.pending and hal_ops.fd */
+	bool (*pending)(const struct hal_tcp *h);
+	int (*fd)(const struct hal_tcp *h);
+	/* The kernel does nothing any more with this memory. Unsent bytes stay in `out`. */
+	void (*stop)(struct hal_tcp *h);
+	void (*free)(struct hal_tcp *h);
+};
+
+struct hal_tcp {
+	struct hal_link link;
+	const struct tcp_way *way;
+	int fd;
+	struct tcp_buffer in, out;
+	bool out_is_read; /* the kernel looks at `out`: it may grow but not move */
+	int rx_error, tx_error;
+	/* For pending() and room(), which are asked without the lock. */
+	_Atomic bool hint;	  /* next() has an answer */
+	_Atomic uint32_t refused; /* bytes that there was no room for; 0: none, or there is now */
+	/* plain */
+	int epoll;
+	uint32_t interest;
+	struct tcp_uring *uring;
+};
+
+/* Makes room behind `end` by moving what is there to the front. */
+void tcp_buffer_compact(struct tcp_buffer *b);
+
+/* 0, or why not. */
+int tcp_plain_start(struct hal_tcp *h);
+int tcp_uring_start(struct hal_tcp *h);
+
+#endif

@@ -1,0 +1,317 @@
+/*
+ * HAL tcp by io_uring.
+ *
+ * One receive stands for all: it completes once for each piece that arrives, into buffers that were lent to the kernel, until those are
+ * used up. A piece is copied behind what has arrived before and its buffer lent again; what finds no room keeps its buffer, so that in the
+ * end the kernel has none, the receive ends, and TCP holds up the sender. One send is on its way at a time, over everything that
+ * waits; frames that are sent meanwhile go together with the next.
+ *
+ * A completion needs no call: pending() looks at the ring. Whoever sleeps does so on the ring's descriptor.
+ *
+ * Requests belong to the thread that made them: if it exits they come back cancelled and are made again. While one of them is
+ * completed, a wait of that thread that the kernel does not restart by itself (epoll_wait) may end with EINTR, as after a stop
+ * and continue; a program that must not see this asks for the plain way.
+ *
+ * The memory that the kernel looks at is its own mapping, shared with forked children rather than copied under the kernel's
+ * eyes; stop() returns when no request is left that could touch it.
+ *
+ * Source: io_uring(7), io_uring_prep_recv_multishot(3), io_uring_register_buf_ring(3); Linux 6.0 is the first with all of it.
+ */
+#include "tcp_link_private.h"
+
+#include <fcntl.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cleanup.h"
+#include "macros.h"
+
+#define N_BUFFERS 16u
+#define SIZE_BUFFER 16384u
+#define N_ENTRIES 32u /* as many completions as buffers, and some: twice this */
+#define GROUP 0
+
+#define TAG_RECEIVE 1u
+#define TAG_SEND 2u
+
+struct piece {
+	uint16_t buffer;
+	uint32_t at, len;
+};
+
+struct tcp_uring {
+	struct io_uring ring;
+	struct io_uring_buf_ring *lent;
+	char *buffers;
+	struct piece held[N_BUFFERS]; /* arrived, not copied; a ring */
+	unsigned first, n_held;
+	bool receives, sends; /* such a request is with the kernel */
+	int end;	      /* behind the pieces that are held */
+};
+
+/* Room for the ring of buffers and the buffers. */
+#define SIZE_LENT ALIGN_UP(N_BUFFERS * sizeof(struct io_uring_buf), 4096ul)
+#define SIZE_MAP (SIZE_LENT + (size_t)N_BUFFERS * SIZE_BUFFER)
+
+static void lend(struct tcp_uring *u, uint16_t buffer)
+{
+	io_uring_buf_ring_add(u->lent, u->buffers + (size_t)buffer * SIZE_BUFFER, SIZE_BUFFER,
+			      buffer, io_uring_buf_ring_mask(N_BUFFERS), 0);
+	io_uring_buf_ring_advance(u->lent, 1);
+}
+
+/* Comes again of itself, or says nothing about the connection. */
+static bool is_passing(int error)
+{
+	return error == -EAGAIN || error == -EINTR || error == -ECANCELED || error == -ENOBUFS ||
+	       error == -ENOMEM;
+}
+
+static void received(struct tcp_uring *u, const struct io_uring_cqe *cqe)
+{
+	if (!(cqe->flags & IORING_CQE_F_MORE))
+		u->receives = false;
+	if (cqe->res > 0 && (cqe->flags & IORING_CQE_F_BUFFER) && u->n_held < N_BUFFERS)
+		u->held[(u->first + u->n_held++) % N_BUFFERS] = (struct piece){
+			.buffer = (uint16_t)(cqe->flags >> IORING_CQE_BUFFER_SHIFT),
+			.len = (uint32_t)cqe->res,
+		};
+	else if (!is_passing(cqe->res))
+		u->end = -EPIPE;
+}
+
+static void sent(struct hal_tcp *h, int res)
+{
+	h->uring->sends = h->out_is_read = false;
+	if (res > 0)
+		h->out.at += MIN((size_t)res, tcp_len(&h->out));
+	else if (!is_passing(res))
+		h->tx_error = -EPIPE;
+}
+
+static void reap(struct hal_tcp *h)
+{
+	struct io_uring_cqe *cqe;
+	unsigned head, n = 0;
+
+	io_uring_for_each_cqe(&h->uring->ring, head, cqe)
+	{
+		n++;
+		if (cqe->user_data == TAG_RECEIVE)
+			received(h->uring, cqe);
+		else if (cqe->user_data == TAG_SEND)
+			sent(h, cqe->res);
+	}
+	io_uring_cq_advance(&h->uring->ring, n);
+}
+
+/* From the lent buffers to where frames are shown. */
+static void take_pieces(struct hal_tcp *h)
+{
+	struct tcp_uring *u = h->uring;
+	struct tcp_buffer *in = &h->in;
+	struct piece *p;
+	size_t len;
+
+	while (u->n_held > 0) {
+		p = &u->held[u->first];
+		if (TCP_SIZE_BUFFER - in->end < p->len)
+			tcp_buffer_compact(in);
+		len = MIN(TCP_SIZE_BUFFER - in->end, (size_t)p->len);
+		memcpy(in->bytes + in->end, u->buffers + (size_t)p->buffer * SIZE_BUFFER + p->at,
+		       len);
+		in->end += len;
+		p->at += (uint32_t)len;
+		p->len -= (uint32_t)len;
+		if (p->len > 0)
+			return;
+		lend(u, p->buffer);
+		u->first = (u->first + 1) % N_BUFFERS;
+		u->n_held--;
+	}
+	if (u->end && !h->rx_error)
+		h->rx_error = u->end;
+}
+
+static void receive_again(struct hal_tcp *h)
+{
+	struct tcp_uring *u = h->uring;
+	struct io_uring_sqe *sqe;
+
+	if (u->receives || u->end || u->n_held == N_BUFFERS)
+		return;
+	sqe = io_uring_get_sqe(&u->ring);
+	if (!sqe)
+		return;
+	io_uring_prep_recv_multishot(sqe, h->fd, NULL, 0, 0);
+	sqe->flags |= IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	sqe->user_data = TAG_RECEIVE;
+	u->receives = true;
+}
+
+static void send_again(struct hal_tcp *h)
+{
+	struct tcp_uring *u = h->uring;
+	struct io_uring_sqe *sqe;
+
+	if (u->sends || h->tx_error || tcp_len(&h->out) == 0)
+		return;
+	sqe = io_uring_get_sqe(&u->ring);
+	if (!sqe)
+		return;
+	io_uring_prep_send(sqe, h->fd, h->out.bytes + h->out.at, tcp_len(&h->out), MSG_NOSIGNAL);
+	sqe->user_data = TAG_SEND;
+	u->sends = h->out_is_read = true;
+}
+
+/* What was prepared goes to the kernel, together; what it finishes on the spot is taken. */
+static void submit(struct hal_tcp *h)
+{
+	if (io_uring_sq_ready(&h->uring->ring) == 0)
+		return;
+	(void)io_uring_submit(&h->uring->ring);
+	reap(h);
+}
+
+static void uring_pull(struct hal_tcp *h)
+{
+	reap(h);
+	take_pieces(h);
+	receive_again(h);
+	submit(h);
+	take_pieces(h);
+}
+
+static void uring_push(struct hal_tcp *h)
+{
+	reap(h);
+	send_again(h);
+	submit(h);
+}
+
+static bool uring_pending(const struct hal_tcp *h)
+{
+	return io_uring_cq_ready(&h->uring->ring) > 0;
+}
+
+static int uring_fd(const struct hal_tcp *h)
+{
+	return h->uring->ring.ring_fd;
+}
+
+/* Does not wait for the peer: a request that waits for one is taken back. */
+static void uring_stop(struct hal_tcp *h)
+{
+	struct io_uring_sync_cancel_reg all = {
+		.fd = -1,
+		.flags = IORING_ASYNC_CANCEL_ANY,
+		.timeout = { -1, -1 },
+	};
+
+	(void)io_uring_register_sync_cancel(&h->uring->ring, &all);
+	/* A send that was finished has said so; any other has sent nothing. */
+	reap(h);
+}
+
+static void uring_free(struct hal_tcp *h)
+{
+	struct tcp_uring *u = TAKE_PTR(h->uring);
+
+	io_uring_queue_exit(&u->ring);
+	(void)munmap(u->lent, SIZE_MAP);
+	free(u);
+}
+
+static const struct tcp_way uring = {
+	.pull = uring_pull,
+	.push = uring_push,
+	.pending = uring_pending,
+	.fd = uring_fd,
+	.stop = uring_stop,
+	.free = uring_free,
+};
+
+static int lend_all(struct tcp_uring *u)
+{
+	struct io_uring_buf_reg reg = {
+		.ring_addr = (uintptr_t)u->lent,
+		.ring_entries = N_BUFFERS,
+		.bgid = GROUP,
+	};
+	int e = io_uring_register_buf_ring(&u->ring, &reg, 0);
+
+	if (e < 0)
+		return e;
+	io_uring_buf_ring_init(u->lent);
+	for (uint16_t i = 0; i < N_BUFFERS; i++)
+		lend(u, i);
+	return 0;
+}
+
+/* An older kernel knows the request, but not that it may stand for many. */
+static int try_receiving(struct hal_tcp *h)
+{
+	struct io_uring_cqe *cqe;
+	int e;
+
+	receive_again(h);
+	e = io_uring_submit(&h->uring->ring);
+	if (e < 0)
+		return e;
+	if (io_uring_peek_cqe(&h->uring->ring, &cqe) == 0 && cqe->res == -EINVAL)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int map(struct tcp_uring *u)
+{
+	void *at = mmap(NULL, SIZE_MAP, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		return -ENOMEM;
+	u->lent = at;
+	u->buffers = (char *)at + SIZE_LENT;
+	return 0;
+}
+
+/* A request on a non-blocking socket would not wait, but fail. */
+static int make_waiting(int fd)
+{
+	int flags = raw_fcntl(fd, F_GETFL, 0);
+
+	return flags < 0 ? flags : raw_fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
+int tcp_uring_start(struct hal_tcp *h)
+{
+	struct tcp_uring *u = calloc(1, sizeof(*u));
+	int e;
+
+	if (!u)
+		return -ENOMEM;
+	e = map(u);
+	if (e < 0) {
+		free(u);
+		return e;
+	}
+	e = io_uring_queue_init(N_ENTRIES, &u->ring, 0);
+	if (e < 0) {
+		(void)munmap(u->lent, SIZE_MAP);
+		free(u);
+		return e;
+	}
+	h->uring = u;
+	e = lend_all(u);
+	if (e == 0)
+		e = make_waiting(h->fd);
+	if (e == 0)
+		e = try_receiving(h);
+	if (e < 0)
+		uring_free(h);
+	else
+		h->way = &uring;
+	return e;
+}
