@@ -296,16 +296,17 @@ static int measure_out(struct hal_repair *h)
 		return -EINVAL;
 	h->mask = n - 1;
 	max = MIN(h->config.frame_max ? h->config.frame_max : SIZE_FRAME, SIZE_FRAME_MOST);
+	max = MIN(max, n / 2 * h->size_data);
 	h->link.caps = (struct hal_caps){
 		.name = below->name,
 		.flags = HAL_ORDERED | HAL_RELIABLE | flags,
-		.frame_max = MIN(max, n / 2 * h->size_data),
-		.inline_max = below->inline_max -
-			      MIN(below->inline_max, (uint32_t)sizeof(struct repair_head)),
+		.frame_max = max,
 		.n_gather = N_GATHER,
 		.alignment = flags & HAL_REMOTE_WRITE ? below->alignment : 1,
 	};
 	h->link.caps.frame_good = h->link.caps.frame_max;
+	if (below->inline_max > sizeof(struct repair_head))
+		h->link.caps.inline_max = below->inline_max - (uint32_t)sizeof(struct repair_head);
 	return 0;
 }
 

@@ -145,7 +145,7 @@ static void gather(struct source *from, unsigned char *to, size_t len)
 int repair_queue(struct hal_repair *h, const struct hal_frame *f, const struct iovec *iov,
 		 unsigned n)
 {
-	uint32_t n_packets = f->len ? (f->len - 1) / h->size_data + 1 : 1, left = f->len;
+	uint32_t n_packets = f->len ? (f->len - 1) / h->size_data + 1 : 1, left = f->len, len;
 	struct source from = { iov, 0 };
 	struct repair_slot *s;
 
@@ -155,9 +155,10 @@ int repair_queue(struct hal_repair *h, const struct hal_frame *f, const struct i
 		return -EAGAIN;
 	for (uint32_t i = 0; i < n_packets; i++, h->tx_end++) {
 		s = &h->tx[h->tx_end & h->mask];
+		len = MIN(left, h->size_data);
 		*s = (struct repair_slot){
 			.word = f->word,
-			.len = MIN(left, h->size_data),
+			.len = len,
 			.protocol = f->protocol,
 			.kind = f->kind,
 			.flags = (uint8_t)(REPAIR_DATA | (i == 0 ? REPAIR_FIRST : 0) |

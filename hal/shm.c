@@ -261,7 +261,7 @@ int hal_shm_open(const struct shm_slab_map *own, uint32_t own_slot, const struct
 		 uint32_t peer_slot, struct hal_link **ret_link)
 {
 	struct hal_shm *h = calloc(1, sizeof(*h));
-	uint32_t max;
+	uint32_t max, good;
 	int e;
 
 	if (!h)
@@ -272,13 +272,14 @@ int hal_shm_open(const struct shm_slab_map *own, uint32_t own_slot, const struct
 		free(h);
 		return -EBADMSG;
 	}
+	good = MIN(max, SIZE_GOOD);
 	h->peer = *peer;
 	h->link.ops = &ops;
 	h->link.caps = (struct hal_caps){
 		.name = ops.name,
 		.flags = HAL_ORDERED | HAL_RELIABLE,
 		.frame_max = max,
-		.frame_good = MIN(max, SIZE_GOOD),
+		.frame_good = good,
 		.inline_max = SHM_INLINE - sizeof(struct shm_record),
 		.n_gather = N_GATHER,
 		.alignment = 1,

@@ -84,7 +84,8 @@ static uint64_t now(void *arg)
 
 static void take(struct hal_link *link, unsigned char *room, size_t len)
 {
-	struct iovec iov = { room, MIN(len, link->caps.frame_max) };
+	size_t most = MIN(len, link->caps.frame_max);
+	struct iovec iov = { room, most };
 	struct hal_frame f;
 
 	if (link->ops->next(link, &f) != 1)
@@ -128,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 						  .nsec_dead = 1u << 30 };
 	struct hal_link below = { .ops = &below_ops }, *link;
 	unsigned char *room = calloc(1, 4096);
+	uint32_t len;
 
 	is_there = is_full = is_closed = false;
 	nsec = 1;
@@ -140,8 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		step(link, data[0], data[1], room);
 		if (is_there || data[2] == 0)
 			continue;
-		front = (struct hal_frame){ .len = MIN(data[2] % (SIZE_FRAME + 1),
-						       (uint32_t)(size - 4)) };
+		len = MIN(data[2] % (SIZE_FRAME + 1), (uint32_t)(size - 4));
+		front = (struct hal_frame){ .len = len };
 		memcpy(payload, data + 4, front.len);
 		is_there = true;
 		data += front.len;
