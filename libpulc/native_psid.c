@@ -11,7 +11,6 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "clock.h"
 #include "macros.h"
@@ -242,8 +241,10 @@ static void keep_ports(const Pulc__Wire__PortNews *m)
 		return;
 	n->n_opened = m->n_opened;
 	n->n_closed = m->n_closed;
-	memcpy(n->ports, m->opened, m->n_opened * sizeof(uint32_t));
-	memcpy(n->ports + m->n_opened, m->closed, m->n_closed * sizeof(uint32_t));
+	for (size_t i = 0; i < m->n_opened; i++)
+		n->ports[i] = m->opened[i];
+	for (size_t i = 0; i < m->n_closed; i++)
+		n->ports[m->n_opened + i] = m->closed[i];
 	publish(n);
 }
 

@@ -55,7 +55,7 @@ static int give(struct port_in *in, struct port_request *r, uint32_t len)
 	unsigned n;
 	int e = 0;
 
-	if (LIKELY(r->n == 1 && r->done == 0)) {
+	if (LIKELY(r->n == 1 && r->size && r->done == 0)) {
 		room = MIN(r->size, (size_t)len);
 		(void)link->ops->copy(link, r->iov, 1);
 	} else {

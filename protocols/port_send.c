@@ -144,7 +144,7 @@ int port_push(struct port_out *out, struct port_sending *s)
 	if (LIKELY(!s->begun)) {
 		if (UNLIKELY(out->busy || out->n_waiting || out->sent - out->freed >= PORT_WINDOW))
 			return -EAGAIN;
-		if (LIKELY(s->n == 1 && s->size <= out->peer->link->caps.frame_good))
+		if (LIKELY(s->n == 1 && s->size && s->size <= out->peer->link->caps.frame_good))
 			e = push_short(out, s);
 		else
 			e = push_long(out, s);
