@@ -231,7 +231,7 @@ static int init_library(void)
 	pmix_info_t *info;
 	pmix_status_t status;
 
-	(void)snprintf(space, sizeof(space), "pulc-server-%s", job->id);
+	(void)snprintf(space, sizeof(space), "pulc-server-%s", job->space);
 	PMIX_INFO_CREATE(info, 4);
 	PMIX_INFO_LOAD(&info[0], PMIX_SERVER_NSPACE, space, PMIX_STRING);
 	PMIX_INFO_LOAD(&info[1], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
@@ -308,7 +308,7 @@ static void answer_modex(const Pulc__Job__Modex *modex)
 	question->token = modex->token;
 	question->rank = modex->rank;
 	question->asker = modex->asker;
-	PMIX_LOAD_PROCID(&proc, job->id, modex->rank);
+	PMIX_LOAD_PROCID(&proc, job->space, modex->rank);
 	if (PMIx_server_dmodex_request(&proc, on_answer, question) != PMIX_SUCCESS)
 		on_answer(PMIX_ERR_NOT_FOUND, NULL, 0, question);
 }

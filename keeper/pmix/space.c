@@ -151,12 +151,12 @@ static int register_space(const Pulc__Job__Start *start)
 	PMIX_INFO_LOAD(&info[2], PMIX_MAX_PROCS, &n, PMIX_UINT32);
 	PMIX_INFO_LOAD(&info[3], PMIX_LOCAL_SIZE, &n_here, PMIX_UINT32);
 	PMIX_INFO_LOAD(&info[4], PMIX_NUM_NODES, &n_nodes, PMIX_UINT32);
-	PMIX_INFO_LOAD(&info[5], PMIX_JOBID, start->id, PMIX_STRING);
+	PMIX_INFO_LOAD(&info[5], PMIX_JOBID, start->space, PMIX_STRING);
 	status = load_maps(start, &info[6]);
 	load_ranks(start, info + N_JOB_INFO);
 	if (status == PMIX_SUCCESS)
-		status = PMIx_server_register_nspace(start->id, (int)n_here, info, n_info, on_told,
-						     &answer);
+		status = PMIx_server_register_nspace(start->space, (int)n_here, info, n_info,
+						     on_told, &answer);
 	r = await(status, &answer);
 	PMIX_INFO_FREE(info, n_info);
 	return r;
@@ -172,7 +172,7 @@ static int register_task(const Pulc__Job__Start *start, uint32_t rank,
 	char **environment = NULL;
 	int r;
 
-	PMIX_LOAD_PROCID(&proc, start->id, rank);
+	PMIX_LOAD_PROCID(&proc, start->space, rank);
 	r = await(PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, on_told, &answer),
 		  &answer);
 	if (r < 0 || PMIx_server_setup_fork(&proc, &environment) != PMIX_SUCCESS)

@@ -6,9 +6,11 @@
  * of why not.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "cleanup.h"
 #include "client.h"
@@ -68,11 +70,26 @@ static int remember_places(struct psid_job *job, const Pulc__Job__Start *start)
 	return 0;
 }
 
+/*
+ * Open MPI names files in /dev/shm by it, which psids with run directories of their own, and so with jobs of the
+ * same names, share.
+ */
+static void name_space(const struct psid_job *job, char *space, size_t size)
+{
+	uint64_t drawn = job->usec_started;
+
+	(void)getrandom(&drawn, sizeof(drawn), GRND_NONBLOCK);
+	(void)snprintf(space, size, "%s.%016" PRIx64, job->id, drawn);
+}
+
 static int begin(struct psid_job *job, Pulc__Job__Start *start, int owner_fd)
 {
 	CLEANUP_FD int listen_fd = -EBADF;
+	char space[JOB_SIZE_ID + 24];
 	int r;
 
+	name_space(job, space, sizeof(space));
+	start->space = space;
 	start->id = job->id;
 	start->number = job->number;
 	start->socket = (char *)job->psid->config->socket;
@@ -86,6 +103,7 @@ static int begin(struct psid_job *job, Pulc__Job__Start *start, int owner_fd)
 		r = psid_job_spawn(job, start, owner_fd, listen_fd);
 	if (r == 0)
 		psid_job_launch(job, start);
+	start->space = (char *)"";
 	return r;
 }
 

@@ -113,7 +113,7 @@ is tasks_of_all_nodes "0 n1 1 n1 2 n2 3 n2" "$(on 3 "$bin/pulcctl" tasks "$job" 
 is tasks_of_this_node "2 3 0" "$(on 2 "$bin/pulcctl" tasks --here --json | json '" ".join(str(t["rank"]) for t in j)') $(on 3 "$bin/pulcctl" tasks --here --no-headers | wc -l)"
 is kill_of_no_job "1 pulcctl: no such job" "$(on 3 "$bin/pulcctl" kill 77777@n1 2>err; echo "$? $(cat err)")"
 is kill_at_no_node "1 pulcctl: no such job, and no node of that name" "$(on 3 "$bin/pulcctl" kill 1@nowhere 2>err; echo "$? $(cat err)")"
-on 3 "$bin/pulcctl" kill "$job"
+await on 3 "$bin/pulcctl" kill "$job"
 wait $runner
 is kill_from_another_node 137 $?
 gone kill_from_another_node_leaves_nothing ctl
@@ -193,3 +193,8 @@ for kind in mpich openmpi; do
 	mpicc.$kind hello.c -o hello.$kind
 	is "$kind.across_nodes" 6 "$(run "${everywhere[@]}" "$TMPDIR/hello.$kind" 2>&1 | grep -c 'of 6 sum 15')"
 done
+# Without an exchange of all data at the beginning: each rank asks for what it needs, when it needs it.
+if [ -e hello.openmpi ]; then
+	export OMPI_MCA_pmix_base_async_modex=1 OMPI_MCA_pmix_base_collect_data=0
+	is openmpi.asks_across_nodes 6 "$(run "${everywhere[@]}" "$TMPDIR/hello.openmpi" 2>&1 | grep -c 'of 6 sum 15')"
+fi
