@@ -48,7 +48,7 @@ $(TESTS_fuzz): $(FUZZ_B)/tests/%: $(FUZZ_B)/obj/tests/%.o $$(TEST_ARCHIVES)
 	$(call link_test,-fsanitize=fuzzer)
 
 .PHONY: tests tests-san fuzz-programs
-tests: $(foreach s,$(TEST_SUITES),$(filter $(B)/%,$(TESTS_$(s)))) $(TEST_PROGRAMS)
+tests: $(foreach s,$(TEST_SUITES),$(filter $(B)/%,$(TESTS_$(s)))) $$(TEST_PROGRAMS)
 tests-san: $(ALL) $(TESTS_linked)
 fuzz-programs: $(TESTS_fuzz)
 
