@@ -6,8 +6,8 @@
  * looks: at a data call of a stream that waits for its upgrade, and when a publisher lacks a bell. Nobody
  * sleeps on the channel and nothing depends on psid answering: without it connections stay where they are.
  *
- * When psid goes away the channel is closed and rings go on; the next hint looks for a new one. What
- * told the old psid about us (bells) is told to the new one because the generation has changed.
+ * When psid goes away the channel is closed and rings go on; whoever sleeps, or hints, looks for a new one (notice.c). It is
+ * told of our connections (return.c); what told the old one about us (bells) is told because the generation has changed.
  *
  * Source: pulc-1998, 4.3 (registration and version check at PSID).
  */
@@ -27,14 +27,15 @@
 #include "lock.h"
 #include "log.h"
 #include "macros.h"
+#include "notice.h"
 #include "paths.h"
+#include "peers.h"
 #include "private.h"
 #include "rawsys.h"
 #include "receive.h"
+#include "return.h"
 #include "upgrade.h"
 
-/* A psid that was not there is looked for again after this. */
-#define NSEC_RETRY (500 * 1000 * NSEC_PER_USEC)
 #define HINT_AFTER_DEFAULT 4
 /* Credit is asked for in lumps of this. */
 #define SIZE_CREDIT (64ull << 20)
@@ -61,8 +62,11 @@ static struct {
 	bool refused;
 	bool confined; /* the channel stays open, so that psid takes us for alive, and is never used again */
 	bool read_environment;
-	bool remembered; /* where psids are found */
-	bool forked;	 /* since the last attachment: connections are inherited */
+	bool remembered;   /* where psids are found */
+	bool forked;	   /* since the last attachment: connections are inherited */
+	bool adopted;	   /* Adopt was said, and no Welcome has come since */
+	uint64_t instance; /* the psid that said Welcome last */
+	uint32_t n_psids;  /* that have said it */
 	uint64_t nsec_retry;
 	_Atomic int64_t credit;
 	_Atomic uint64_t size_wanted; /* credit that somebody lacks, or will soon; 0: none */
@@ -125,9 +129,19 @@ uint32_t client_parent(void)
 	return self.parent;
 }
 
+uint32_t client_n_psids(void)
+{
+	return self.n_psids;
+}
+
 uint32_t client_generation(void)
 {
 	return self.generation;
+}
+
+uint64_t client_next_attempt(void)
+{
+	return self.refused || self.confined ? UINT64_MAX : self.nsec_retry;
 }
 
 static void read_environment(void)
@@ -159,6 +173,8 @@ void client_detach(void)
 	self.boards = NULL;
 	atomic_store(&self.nsec_asked, 0);
 	upgrade_psid_lost();
+	if (notice_lost())
+		self.nsec_retry = nsec_now() + notice_gap();
 }
 
 int client_send(const Pulc__Wire__FromClient *msg, const int *fds, size_t n_fds)
@@ -230,7 +246,7 @@ int client_attach(void)
 		return 0;
 	if (nsec_now() < self.nsec_retry)
 		return -EAGAIN;
-	self.nsec_retry = nsec_now() + NSEC_RETRY;
+	self.nsec_retry = nsec_now() + notice_gap();
 	if (self.spare < 0) {
 		e = make_channel();
 		if (e < 0)
@@ -247,8 +263,13 @@ int client_attach(void)
 		return e;
 	}
 	self.generation++;
+	notice_found();
+	/* A child's numbers may be those of this very psid: Welcome will tell. */
+	self.adopted = self.forked;
 	if (self.forked)
 		upgrade_adopt();
+	else
+		return_all();
 	self.forked = false;
 	pulc_log("attached to psid at %s", path);
 	return 0;
@@ -264,7 +285,17 @@ static void welcome(const Pulc__Wire__Welcome *m, struct received *r)
 	self.boards = TAKE_BOARDS(r);
 	if (!self.hint_after_fixed)
 		self.hint_after = m->n_calls_before_hint;
-	atomic_store(&self.credit, (int64_t)m->credit);
+	/* What the rings of connections that were brought back have taken counts at this psid too. */
+	atomic_store(&self.credit, (int64_t)m->credit - (int64_t)return_credit());
+	if (self.adopted)
+		return_forget(m->instance != self.instance);
+	self.adopted = false;
+	return_all();
+	if (m->instance != self.instance)
+		peers_age(++self.n_psids);
+	self.instance = m->instance;
+	/* Those asleep on wait sets of our number before make new ones. */
+	waitsets_rouse();
 	pulc_log("welcome: client %u, credit %llu", self.id, (unsigned long long)m->credit);
 }
 
@@ -303,9 +334,9 @@ void client_look(void)
 	while (self.fd >= 0 && !self.confined) {
 		int e = receive_message(self.fd, &r);
 
-		if (e == -EAGAIN)
-			return;
-		if (e == -EPIPE || e == -ECONNRESET || e == -ENOTCONN) {
+		if (e == -EAGAIN || e == -ENOMEM)
+			break;
+		if (e < 0 && e != -EBADMSG) {
 			pulc_log("psid is gone");
 			client_detach();
 			return;
@@ -314,6 +345,19 @@ void client_look(void)
 			dispatch(r.msg, &r);
 		receive_done(&r);
 	}
+	if (UNLIKELY(return_is_due()))
+		return_all();
+}
+
+void client_glance(void)
+{
+	struct pollfd p = { .fd = self.fd };
+	struct timespec now = { 0, 0 };
+
+	if (raw_ppoll(&p, 1, &now) <= 0)
+		return;
+	client_look();
+	(void)client_attach();
 }
 
 /* ---- credit ------------------------------------------------------------------------------------- */
@@ -411,6 +455,7 @@ void client_forked(void)
 	self.boards = NULL;
 	self.forked = true;
 	self.nsec_retry = 0;
+	notice_forked();
 	atomic_store(&self.nsec_asked, 0);
 	/* Until it is attached the child may grow a ring or two on its parent's good name. */
 	atomic_store(&self.credit, SIZE_CREDIT_FORKED);

@@ -22,11 +22,15 @@ void client_unlock(void);
 int client_attach(void);
 /* Reads whatever psid has sent and acts on it. */
 void client_look(void);
+/* Goes to another psid if this one has ended. */
+void client_glance(void);
 /* Sends; -ENOTCONN when there is no psid. A psid that does not read makes this -EAGAIN. */
 int client_send(const Pulc__Wire__FromClient *msg, const int *fds, size_t n_fds);
 /* Forgets the channel: psid is gone, or we are a forked child. */
 void client_detach(void);
 
+/* When psid may be looked for again (nsec_now); UINT64_MAX: never, we were refused. */
+uint64_t client_next_attempt(void);
 /* The channel's descriptor, -1: none. */
 int client_channel(void);
 /* Is the process's user still the one that psid knows? */
@@ -60,5 +64,7 @@ void client_prepare(void);
 void client_forked(void);
 /* Every client_attach after a lost psid makes a new generation: what was told to the old one must be told again. */
 uint32_t client_generation(void);
+/* How many psids this process, and those it was forked from, have been attached to. */
+uint32_t client_n_psids(void);
 
 #endif

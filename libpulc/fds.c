@@ -70,6 +70,16 @@ static int duplicate(int fd)
 	return first < 0 ? first : raw_fcntl(fd, F_DUPFD_CLOEXEC, first);
 }
 
+PULC_EXPORT int pulc_fd_lift(int fd)
+{
+	int high = duplicate(fd);
+
+	if (high < 0)
+		return fd;
+	(void)raw_close(fd);
+	return high;
+}
+
 static int *_Atomic *home_of(int fd)
 {
 	int first;
@@ -128,6 +138,14 @@ PULC_EXPORT void pulc_fd_release(int *fd)
 		atomic_store_explicit(home, NULL, memory_order_release);
 	(void)raw_close(*fd);
 	*fd = -1;
+}
+
+PULC_EXPORT unsigned pulc_fd_room(void)
+{
+	int first = first_of(&windows[0]);
+	int limit = first ? first : window_for_limit();
+
+	return (unsigned)MIN(limit / 7, N_WINDOW);
 }
 
 PULC_EXPORT bool pulc_fd_is_own(int fd)

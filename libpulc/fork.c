@@ -40,6 +40,8 @@ static void before(void)
 	locked = !client_is_confined() && client_lock();
 	if (!locked)
 		return;
+	/* A psid that ended unnoticed, and the child's numbers would be void. */
+	client_glance();
 	shm_forks++;
 	stream_list_each(add_holder);
 	nursery_fork_begins();

@@ -65,21 +65,29 @@ Pulc__Wire__Reason hint_obstacle(struct pulc_stream *s, int fd, const struct hin
 	return PULC__WIRE__REASON__REASON_NONE;
 }
 
+void hint_tuple(const struct hint_ends *ends, Pulc__Wire__Tuple *ret_tuple)
+{
+	pulc__wire__tuple__init(ret_tuple);
+	ret_tuple->local_addr = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)ends->local };
+	ret_tuple->remote_addr = (ProtobufCBinaryData){ .len = 16,
+							.data = (uint8_t *)ends->remote };
+	ret_tuple->local_port = ends->local_port;
+	ret_tuple->remote_port = ends->remote_port;
+}
+
 int hint_send(struct pulc_stream *s, int fd, const struct hint_ends *ends,
 	      Pulc__Wire__Reason reason)
 {
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__Hint hint = PULC__WIRE__HINT__INIT;
-	Pulc__Wire__Tuple tuple = PULC__WIRE__TUPLE__INIT;
+	Pulc__Wire__Tuple tuple;
 	socklen_t len = sizeof(uint64_t);
 
-	tuple.local_addr = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)ends->local };
-	tuple.remote_addr = (ProtobufCBinaryData){ .len = 16, .data = (uint8_t *)ends->remote };
-	tuple.local_port = ends->local_port;
-	tuple.remote_port = ends->remote_port;
+	hint_tuple(ends, &tuple);
 	(void)raw_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &hint.cookie, &len);
 	(void)raw_getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &hint.netns_cookie, &len);
 	s->cookie = hint.cookie;
+	s->ends = *ends;
 	hint.token = s->token;
 	hint.tuple = &tuple;
 	hint.connector = s->role == PULC_CONNECTED;

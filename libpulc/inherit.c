@@ -6,7 +6,8 @@
  * the kernel's counters tell, where anything was sent.
  *
  * The caller is in a data call that can't go on without the answer, so this is the one dialogue with psid that is waited
- * for. If it comes to nothing the bytes are lost to us. Then the connection is reset: a program must not
+ * for. A psid that was restarted may be on its way, or not have heard yet of the connection; so may the other side. If it comes to
+ * nothing the bytes are lost to us. Then the connection is reset: a program must not
  * read the kernel's part as if it were all.
  */
 #include <errno.h>
@@ -17,15 +18,45 @@
 #include "clock.h"
 #include "log.h"
 #include "macros.h"
+#include "notice.h"
 #include "private.h"
 #include "rawsys.h"
+#include "return.h"
 #include "tcp_count.h"
 #include "upgrade.h"
 
-/* A psid that does not answer within this is taken for dead. */
+/* A psid that does not answer within this is taken for dead; one that is not there may be under way. */
 #define NSEC_PATIENCE (5 * NSEC_PER_SEC)
-/* Between attempts, while the other side has not come back to a new psid. */
+/* psid does not know the connection: those who gave it to us may be about to tell it. */
+#define NSEC_PATIENCE_STALE (2 * NSEC_PER_SEC)
+/* The other side has not come back to a new psid: it will, when it next looks. */
+#define NSEC_PATIENCE_PEER (30 * NSEC_PER_SEC)
+/* Between attempts. */
 #define NSEC_AGAIN (5 * 1000 * NSEC_PER_USEC)
+/* psid's answers, before exec. */
+#define NSEC_MOMENT (NSEC_PER_SEC)
+
+/* One was waited for in vain. */
+static bool no_psid;
+
+/* There is no psid, but there was one when the socket was given to us. */
+static int seek(void)
+{
+	notice_seek();
+	return -EAGAIN;
+}
+
+static uint64_t patience(const struct pulc_stream *s)
+{
+	switch (s->denied) {
+	case PULC__WIRE__REASON__REASON_STALE:
+		return NSEC_PATIENCE_STALE;
+	case PULC__WIRE__REASON__REASON_WAITING_PEER:
+		return NSEC_PATIENCE_PEER;
+	default:
+		return NSEC_PATIENCE;
+	}
+}
 
 /* One step of the dialogue. 0: attached; -EAGAIN: not yet; else it has failed. */
 static int step(struct pulc_stream *s, int *ret_channel)
@@ -36,8 +67,11 @@ static int step(struct pulc_stream *s, int *ret_channel)
 		return -EBUSY;
 	if (atomic_load(&s->state) == STREAM_FRESH && nsec_now() >= s->nsec_renew) {
 		e = client_attach();
+		no_psid &= e != 0;
 		if (e == 0)
 			e = upgrade_ask_again(s);
+		else if (e == -ENOENT && !no_psid)
+			e = seek();
 	}
 	client_look();
 	*ret_channel = client_channel();
@@ -53,14 +87,16 @@ static int step(struct pulc_stream *s, int *ret_channel)
 
 static int wait_for_answer(struct pulc_stream *s)
 {
-	uint64_t deadline = nsec_now() + NSEC_PATIENCE;
+	uint64_t begun = nsec_now();
 	struct timespec most = timespec_from_nsec(NSEC_AGAIN);
 	struct pollfd p = { .events = POLLIN };
 	int e;
 
 	while ((e = step(s, &p.fd)) == -EAGAIN) {
-		if (nsec_now() >= deadline)
+		if (nsec_now() - begun >= patience(s)) {
+			no_psid |= p.fd < 0;
 			return -ETIMEDOUT;
+		}
 		(void)raw_ppoll(&p, 1, &most);
 	}
 	return e;
@@ -128,14 +164,29 @@ PULC_EXPORT pulc_stream *pulc_stream_of(int fd)
 	return found;
 }
 
-PULC_EXPORT bool pulc_can_be_inherited(void)
+/* Does psid know all that the new program could ask it for? */
+static enum return_state look_before_exec(int *ret_channel)
 {
-	bool can;
+	enum return_state state = RETURN_NEVER;
 
 	if (!client_lock())
-		return false;
+		return state;
 	client_look();
-	can = client_attach() == 0 && client_is_itself();
+	if (client_attach() == 0 && client_is_itself())
+		state = client_id() ? return_state() : RETURN_WAITING;
+	*ret_channel = client_channel();
 	client_unlock();
-	return can;
+	return state;
+}
+
+PULC_EXPORT bool pulc_can_be_inherited(void)
+{
+	uint64_t deadline = nsec_now() + NSEC_MOMENT;
+	struct timespec most = timespec_from_nsec(NSEC_AGAIN);
+	struct pollfd p = { .events = POLLIN };
+	enum return_state state;
+
+	while ((state = look_before_exec(&p.fd)) == RETURN_WAITING && nsec_now() < deadline)
+		(void)raw_ppoll(&p, 1, &most);
+	return state == RETURN_DONE;
 }

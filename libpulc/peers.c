@@ -6,6 +6,8 @@
  * known that we can ring it ourselves, we say so in every slab that we own (shm_slab_acquaint): a
  * sleeper reads that before it trusts the bell for ever. Lacking them we ask psid to ring.
  *
+ * psid tells when a client has gone. What one psid has introduced its successor knows nothing of, so it ages.
+ *
  * Lookups happen with each wake-up, changes hardly ever: a fixed hash of atomic pointers, filled
  * under the client lock, never freed while the process lives except for bells, whose numbers are
  * re-read on use. A bell is non-blocking: a hostile owner can fill it, which costs that owner its wake-ups.
@@ -36,6 +38,7 @@
 struct peer {
 	struct peer *next;
 	_Atomic uint32_t client; /* 0: gone, may be reused */
+	uint32_t n_psids;	 /* that we had known when it was introduced */
 	struct shm_boards *_Atomic boards;
 	struct shm_boards
 		*retired; /* of the client before: another thread may still be setting a bit */
@@ -107,6 +110,7 @@ void peers_introduce(uint32_t client, uint32_t board, struct shm_boards *boards,
 		(void)raw_close(bell);
 		return;
 	}
+	p->n_psids = client_n_psids();
 	if (boards) {
 		if (!atomic_load_explicit(&p->boards, memory_order_relaxed))
 			atomic_store_explicit(&p->boards, boards, memory_order_release);
@@ -134,6 +138,22 @@ void peers_gone(uint32_t client)
 	p->retired = boards;
 	atomic_store_explicit(&p->client, 0, memory_order_release);
 	slabs_forget(client);
+}
+
+/*
+ * With a new psid everybody gets a new number. A sleeper whose psid ends wakes up and looks at its streams; until it sleeps
+ * under its new number it is known by the old one. So that one is kept until one more psid has ended.
+ */
+void peers_age(uint32_t n_psids)
+{
+	uint32_t client;
+
+	for (unsigned i = 0; i < N_BUCKETS; i++)
+		for (struct peer *p = buckets[i]; p; p = p->next) {
+			client = atomic_load(&p->client);
+			if (client && p->n_psids + 1 < n_psids)
+				peers_gone(client);
+		}
 }
 
 static void ask_psid(uint64_t watch)

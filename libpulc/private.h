@@ -22,6 +22,20 @@ enum stream_state {
 	STREAM_NEVER,	 /* stays on the kernel */
 };
 
+/* The two ends of a connection; addresses as IPv6, ports in host order. */
+struct hint_ends {
+	uint8_t local[16], remote[16];
+	uint16_t local_port, remote_port;
+};
+
+/* Does psid know an attached stream, by its number? */
+enum stream_known {
+	STREAM_UNKNOWN,	 /* not this psid */
+	STREAM_RETURNED, /* it was told, and has not answered */
+	STREAM_KNOWN,	 /* s->conn is the number */
+	STREAM_REFUSED,	 /* it does not take it */
+};
+
 struct pulc_stream {
 	const struct handler *handler;
 	struct tcp tcp;
@@ -34,18 +48,22 @@ struct pulc_stream {
 	int pid;		 /* the process that attached it */
 	enum pulc_role role;
 	uint64_t token;
-	uint64_t conn;
-	uint64_t cookie;     /* of the socket, once hinted */
-	uint64_t nsec_look;  /* when the channel was last looked at on its behalf */
-	uint64_t nsec_renew; /* a hint is repeated not before */
-	uint32_t nursery;    /* index of its entry there, 0: none */
-	bool told;	     /* psid has an entry under this token */
-	bool inherited;	     /* by exec or the like: upgraded before this process knew of it */
-	bool left;	     /* no holder any more, though not closed */
+	uint64_t conn; /* psid's number for it, 0: none */
+	uint8_t known; /* enum stream_known */
+	uint32_t own_slot, peer_slot;
+	struct hint_ends ends; /* of the socket, once hinted or inherited */
+	uint64_t cookie;       /* the same */
+	uint64_t nsec_look;    /* when the channel was last looked at on its behalf */
+	uint64_t nsec_renew;   /* a hint is repeated not before */
+	uint32_t nursery;      /* index of its entry there, 0: none */
+	bool told;	       /* psid has an entry under this token */
+	bool inherited;	       /* by exec or the like: upgraded before this process knew of it */
+	int denied;	       /* why it was not given its memory yet: a Reason */
+	bool left;	       /* no holder any more, though not closed */
 	struct slab *own_slab, *peer_slab;
 	struct pulc_stream *hash_next;
 	struct pulc_stream *next, *prev; /* all streams of the process, for fork */
-	struct pulc_stream *attached_next;
+	struct pulc_stream *attached_next, *returning_next;
 	void *user;
 };
 
@@ -150,6 +168,8 @@ void waitset_forked(void);
 /* Makes the first wait set's bell. */
 void waitset_prepare(void);
 void waitsets_announce(void);
+/* Has all that sleep on any of them look again. Under the client lock. */
+void waitsets_rouse(void);
 /* Wakes a waiter of this process, or of its family, as its peer would. Under the client lock. */
 void waitset_tell(uint64_t watch);
 

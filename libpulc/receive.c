@@ -6,7 +6,8 @@
  * that is done by a short-lived child that shares the address space but not the descriptor table.
  * It closes all but the channel first: its copy of the table must not keep the program's files open. The parent
  * thread waits (CLONE_VFORK), the program's wait() does not see the child (no exit signal).
- * A bell must live in the program's own table; it passes through a low number for a moment.
+ * A bell must live in the program's own table, and so must the descriptor of an own slab, by which it is brought to the next
+ * psid: they pass through a low number for a moment.
  *
  * In a process with one thread nobody can look while we receive, if signals are held off.
  */
@@ -19,8 +20,11 @@
 #include <sys/single_threaded.h>
 #include <sys/wait.h>
 
+#include <pulc/fds.h>
+
 #include "board.h"
 #include "rawsys.h"
+#include "slabs.h"
 
 #define SIZE_STACK 32768
 
@@ -35,7 +39,18 @@ struct job {
 	int result;
 };
 
-/* Maps what the message says its descriptors are; closes all of them but a bell. */
+static int use_own_slab(struct received *r, int *fd)
+{
+	int e = shm_slab_map(*fd, r->msg->upgrade->own->size, true, &r->own);
+
+	if (e == 0 && r->keeps) {
+		r->own_fd = *fd;
+		*fd = -1;
+	}
+	return e;
+}
+
+/* Maps what the message says its descriptors are; closes all of them but what is kept. */
 static int use_fds(struct received *r, int *fds, size_t n)
 {
 	const Pulc__Wire__ToClient *m = r->msg;
@@ -55,7 +70,7 @@ static int use_fds(struct received *r, int *fds, size_t n)
 	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_UPGRADE && m->upgrade->own &&
 	    m->upgrade->peer) {
 		if (m->upgrade->own_slab_fd && i < n)
-			e = shm_slab_map(fds[i++], m->upgrade->own->size, true, &r->own);
+			e = use_own_slab(r, &fds[i++]);
 		if (e == 0 && m->upgrade->peer_slab_fd && i < n)
 			e = shm_slab_map(fds[i++], m->upgrade->peer->size, false, &r->peer);
 	}
@@ -73,6 +88,9 @@ static int receive_here(int channel, struct received *r)
 	e = wire_recv(channel, buffer, &len, fds, &n);
 	if (e < 0)
 		return e;
+	/* Low numbers are given back before anything else is done. */
+	for (size_t i = 0; r->is_seen && i < n; i++)
+		fds[i] = pulc_fd_lift(fds[i]);
 	wire_arena_init(&arena);
 	r->msg = pulc__wire__to_client__unpack(&arena.allocator, len, buffer);
 	if (!r->msg) {
@@ -87,6 +105,7 @@ static int child(void *arg)
 {
 	struct job *job = arg;
 
+	job->r->is_seen = false;
 	if (job->channel > 0)
 		(void)raw_syscall(SYS_close_range, 0, job->channel - 1, 0, 0, 0, 0);
 	(void)raw_syscall(SYS_close_range, job->channel + 1, ~0u, 0, 0, 0, 0);
@@ -95,20 +114,20 @@ static int child(void *arg)
 	return 0;
 }
 
-/* With a private descriptor table. */
+/* With a private descriptor table; if no process is to be had, as a bell is. */
 static int receive_aside(int channel, struct received *r)
 {
 	struct job job = { .channel = channel, .r = r, .result = -EAGAIN };
 	int pid = clone(child, stack + SIZE_STACK, CLONE_VM | CLONE_VFORK, &job);
 
 	if (pid < 0)
-		return -errno;
+		return receive_here(channel, r);
 	while (raw_syscall(SYS_wait4, pid, NULL, __WCLONE, NULL, 0, 0) == -EINTR)
 		;
 	return job.result;
 }
 
-/* Does the next message bring memory (and not a bell)? */
+/* Does the next message bring memory alone, whose descriptors are not kept? */
 static bool brings_memory(int channel)
 {
 	struct iovec iov = { .iov_base = buffer, .iov_len = sizeof(buffer) };
@@ -120,8 +139,9 @@ static bool brings_memory(int channel)
 		return false;
 	wire_arena_init(&arena);
 	m = pulc__wire__to_client__unpack(&arena.allocator, (size_t)n, buffer);
-	return m && (m->body_case == PULC__WIRE__TO_CLIENT__BODY_WELCOME ||
-		     m->body_case == PULC__WIRE__TO_CLIENT__BODY_UPGRADE);
+	if (m && m->body_case == PULC__WIRE__TO_CLIENT__BODY_UPGRADE)
+		return !m->upgrade->own_slab_fd || !slabs_can_keep();
+	return m && m->body_case == PULC__WIRE__TO_CLIENT__BODY_WELCOME;
 }
 
 int receive_message(int fd, struct received *r)
@@ -130,7 +150,9 @@ int receive_message(int fd, struct received *r)
 	int e, saved = errno;
 
 	memset(r, 0, sizeof(*r));
-	r->bell = -1;
+	r->bell = r->own_fd = -1;
+	r->keeps = slabs_can_keep();
+	r->is_seen = !__libc_single_threaded;
 	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all), 0, 0);
 	if (!__libc_single_threaded && brings_memory(fd))
 		e = receive_aside(fd, r);
@@ -148,4 +170,6 @@ void receive_done(struct received *r)
 	shm_slab_unmap(&r->peer);
 	if (r->bell >= 0)
 		(void)raw_close(r->bell);
+	if (r->own_fd >= 0)
+		(void)raw_close(r->own_fd);
 }

@@ -7,9 +7,12 @@
 
 struct received {
 	const Pulc__Wire__ToClient *msg;
+	bool keeps;		       /* the descriptor of an own slab */
+	bool is_seen;		       /* other threads see which numbers are free */
 	struct shm_boards *boards;     /* Welcome, Introduce */
 	struct shm_slab_map own, peer; /* Upgrade; .slab NULL: none came */
 	int bell;		       /* Introduce; -1 */
+	int own_fd; /* Upgrade: of the own slab; -1: none came, or it can't be kept */
 };
 
 /* What a handler keeps it takes; the rest is undone by receive_done. */

@@ -3,6 +3,8 @@
  * has retired it and its last stream is closed. Few in number (one pair for 64 connections
  * between the same two processes), so a list serves.
  *
+ * Of its own slabs a process keeps the descriptor too: by it alone it can bring them back to another psid (return.c).
+ *
  * Left out: handing slabs back while streams exist. A forked child shares the mappings and has its
  * own copy of this list.
  */
@@ -11,11 +13,17 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include <pulc/fds.h>
+
 #include "pool.h"
 #include "rawsys.h"
 
 static struct slab *slabs;
 static struct pool pool = POOL_INIT(sizeof(struct slab));
+
+/* Of the descriptors that we may have: bells and the channel need some too. */
+#define PART_KEPT 4
+static unsigned n_kept;
 
 /* Boards that we can ring, so that a slab that comes later can say so as well. */
 #define N_KNOWN 64
@@ -41,9 +49,12 @@ struct slab *slabs_add(uint64_t id, bool own, uint32_t peer_client, struct shm_s
 		shm_slab_unmap(map);
 		return NULL;
 	}
-	*s = (struct slab){
-		.next = slabs, .map = *map, .id = id, .peer_client = peer_client, .own = own
-	};
+	*s = (struct slab){ .next = slabs,
+			    .map = *map,
+			    .fd = -1,
+			    .id = id,
+			    .peer_client = peer_client,
+			    .own = own };
 	slabs = s;
 	for (unsigned i = 0; own && i < N_KNOWN; i++)
 		if (known[i].client)
@@ -61,6 +72,8 @@ static void remove_if_done(struct slab *slab)
 		p = &(*p)->next;
 	*p = slab->next;
 	shm_slab_unmap(&slab->map);
+	n_kept -= slab->fd >= 0;
+	pulc_fd_release(&slab->fd);
 	pool_put(&pool, slab);
 }
 
@@ -84,6 +97,33 @@ void slabs_gone(uint64_t id)
 			remove_if_done(s);
 		}
 	}
+}
+
+bool slabs_can_keep(void)
+{
+	return n_kept < pulc_fd_room() / PART_KEPT;
+}
+
+void slabs_keep(struct slab *slab, int *fd)
+{
+	slab->fd = *fd;
+	*fd = -1;
+	n_kept += pulc_fd_adopt(&slab->fd) == 0;
+}
+
+void slabs_lost(void)
+{
+	for (struct slab *s = slabs, *next; s; s = next) {
+		next = s->next;
+		s->gone = true;
+		remove_if_done(s);
+	}
+}
+
+void slabs_each(void (*f)(struct slab *))
+{
+	for (struct slab *s = slabs; s; s = s->next)
+		f(s);
 }
 
 void slabs_acquaint(uint32_t client, uint32_t board)

@@ -7,9 +7,14 @@
 
 #include "slab.h"
 
+struct pulc_stream;
+
 struct slab {
 	struct slab *next;
 	struct shm_slab_map map;
+	int fd; /* of an own slab: what it is brought back to the next psid by; -1: not kept */
+	struct pulc_stream
+		*returning; /* return.c: those of its streams that are about to be named */
 	uint64_t id;
 	uint32_t peer_client;
 	uint32_t n_streams;
@@ -25,6 +30,14 @@ void slabs_ref(struct slab *slab);
 /* The last stream of a slab that is gone unmaps it. */
 void slabs_unref(struct slab *slab);
 void slabs_gone(uint64_t id);
+
+/* Is there room for the descriptor of one more slab? */
+bool slabs_can_keep(void);
+/* Keeps the descriptor of an own slab, in a high number; *fd moves here. */
+void slabs_keep(struct slab *slab, int *fd);
+/* psid is gone: no other one will put a connection into any of them. */
+void slabs_lost(void);
+void slabs_each(void (*f)(struct slab *));
 
 /* Says in every slab of our own that we can ring that board. */
 void slabs_acquaint(uint32_t client, uint32_t board);

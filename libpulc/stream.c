@@ -422,7 +422,7 @@ static void forked(struct pulc_stream *s)
 
 static void adopt(struct pulc_stream *s, void (*tell)(uint64_t conn))
 {
-	if (pulc_stream_attached(s))
+	if (pulc_stream_attached(s) && s->conn)
 		tell(s->conn);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "clock.h"
 #include "macros.h"
+#include "notice.h"
 #include "private.h"
 #include "rawsys.h"
 
@@ -95,6 +96,7 @@ int stream_wait(struct pulc_stream *s, int fd, struct wait *w)
 {
 	uint64_t budget = wait_budget(s);
 
+	notice_in_passing();
 	(void)tcp_return(&s->tcp, fd);
 	if (budget && spin_briefly(s, w)) {
 		wait_paid();

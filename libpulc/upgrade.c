@@ -32,6 +32,7 @@
 #include "native.h"
 #include "peers.h"
 #include "rawsys.h"
+#include "return.h"
 #include "token.h"
 
 /* How often a stream under way looks at the channel; a look is one system call. */
@@ -161,11 +162,14 @@ int upgrade_ask_again(struct pulc_stream *s)
 	return e;
 }
 
-/* There is no kernel to stay on for one whose bytes are in rings. */
+/* There is no kernel to stay on for one whose bytes are in rings. Those who can bring it may be on their way to a new
+ * psid: its other side, or whoever gave it to us. */
 static void inheritance_denied(struct pulc_stream *s, Pulc__Wire__Reason reason)
 {
-	bool later = reason == PULC__WIRE__REASON__REASON_WAITING_PEER;
+	bool later = reason == PULC__WIRE__REASON__REASON_WAITING_PEER ||
+		     reason == PULC__WIRE__REASON__REASON_STALE;
 
+	s->denied = (int)reason;
 	pulc_log("connection %d is not to be had: reason %d", s->fd, (int)reason);
 	s->nsec_renew = nsec_now() + NSEC_REATTACH;
 	settle(s, later ? STREAM_FRESH : STREAM_NEVER);
@@ -192,7 +196,7 @@ static void denied(struct pulc_stream *s, Pulc__Wire__Reason reason)
 
 /* The slab that a message names: the one that came with it, or one that we have. */
 static struct slab *slab_for(const Pulc__Wire__Slab *named, bool own, uint32_t peer,
-			     struct shm_slab_map *map)
+			     struct shm_slab_map *map, int *fd)
 {
 	struct slab *known = slabs_find(named->id, own);
 	struct shm_slab_map taken;
@@ -200,7 +204,10 @@ static struct slab *slab_for(const Pulc__Wire__Slab *named, bool own, uint32_t p
 	if (known || !map->slab)
 		return known;
 	taken = TAKE_SLAB(*map);
-	return slabs_add(named->id, own, peer, &taken);
+	known = slabs_add(named->id, own, peer, &taken);
+	if (known && own && *fd >= 0)
+		slabs_keep(known, fd);
+	return known;
 }
 
 bool upgrade_slabs(const Pulc__Wire__Upgrade *m, struct received *r, struct slab **ret_own,
@@ -208,8 +215,8 @@ bool upgrade_slabs(const Pulc__Wire__Upgrade *m, struct received *r, struct slab
 {
 	if (!m->own || !m->peer)
 		return false;
-	*ret_own = slab_for(m->own, true, m->peer_client, &r->own);
-	*ret_peer = slab_for(m->peer, false, m->peer_client, &r->peer);
+	*ret_own = slab_for(m->own, true, m->peer_client, &r->own, &r->own_fd);
+	*ret_peer = slab_for(m->peer, false, m->peer_client, &r->peer, NULL);
 	return *ret_own && *ret_peer;
 }
 
@@ -232,7 +239,12 @@ static void upgraded(const Pulc__Wire__Upgrade *m, struct received *r)
 	slabs_ref(peer);
 	s->own_slab = own;
 	s->peer_slab = peer;
+	s->own_slot = m->own_slot;
+	s->peer_slot = m->peer_slot;
+	if (s->inherited)
+		(void)hint_ends(s->fd, &s->ends);
 	s->conn = m->conn;
+	s->known = STREAM_KNOWN;
 	s->pid = raw_getpid();
 	tcp_attach(&s->tcp, s->fd);
 	/* Before anybody can say RX_READY: a peer takes an end without a word for a death. No shutdown comes in
@@ -279,6 +291,12 @@ void upgrade_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 	case PULC__WIRE__TO_CLIENT__BODY_UPGRADE:
 		upgraded(msg->upgrade, r);
 		break;
+	case PULC__WIRE__TO_CLIENT__BODY_RETURNED:
+		return_answered(msg->returned);
+		break;
+	case PULC__WIRE__TO_CLIENT__BODY_DEAD:
+		upgrade_dead(msg->dead->conn);
+		break;
 	case PULC__WIRE__TO_CLIENT__BODY_INTRODUCE:
 		introduced(msg->introduce, r);
 		break;
@@ -310,6 +328,8 @@ static void psid_lost(struct pulc_stream *s)
 void upgrade_psid_lost(void)
 {
 	stream_list_each(psid_lost);
+	return_forget(true);
+	slabs_lost();
 }
 
 /* ---- the end ------------------------------------------------------------------------------------ */
@@ -319,6 +339,8 @@ void upgrade_closed(uint64_t conn)
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__Closed closed = PULC__WIRE__CLOSED__INIT;
 
+	if (!conn)
+		return;
 	closed.conn = conn;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_CLOSED;
 	msg.closed = &closed;
@@ -343,6 +365,28 @@ static void end_connection(int fd)
 		(void)raw_syscall(SYS_connect, fd, &unspecified, sizeof(unspecified), 0, 0, 0);
 	else
 		(void)raw_shutdown(fd, SHUT_RDWR);
+}
+
+static uint64_t dead_conn;
+
+static void note_dead(struct pulc_stream *s)
+{
+	uint64_t watches[2 * SHM_N_WATCHES];
+	size_t n;
+
+	if (s->handler != &stream_handler || !pulc_stream_attached(s) || s->conn != dead_conn)
+		return;
+	tcp_note_dead(&s->tcp);
+	n = shm_watches_all(&s->tcp.ring, watches);
+	for (size_t i = 0; i < n; i++)
+		waitset_tell(watches[i]);
+}
+
+/* Of a process connected to itself both ends would be one connection; but then none of them is absent. */
+void upgrade_dead(uint64_t conn)
+{
+	dead_conn = conn;
+	stream_list_each(note_dead);
 }
 
 static void drop(struct pulc_stream *s)

@@ -14,6 +14,8 @@ bool upgrade_slabs(const Pulc__Wire__Upgrade *m, struct received *r, struct slab
 void upgrade_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
 /* Asks for the memory of an upgraded connection of which we have the socket only. Under the client lock. 0; -EAGAIN; -ENOTCONN. */
 int upgrade_ask_again(struct pulc_stream *s);
+/* Nobody holds the other end of conn, whose memory does not say so. Under the client lock. */
+void upgrade_dead(uint64_t conn);
 /* psid is gone: what s has under way with it begins anew. Under the client lock. */
 void upgrade_begin_anew(struct pulc_stream *s);
 /* The same for all streams: whatever was under way begins anew. Under the client lock. */

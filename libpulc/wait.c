@@ -26,6 +26,7 @@
 #include "board.h"
 #include "clock.h"
 #include "macros.h"
+#include "notice.h"
 #include "peers.h"
 #include "private.h"
 #include "rawsys.h"
@@ -140,29 +141,34 @@ static uint64_t sleep_limit(struct pulc_stream *s, struct pulc_waitset *set, con
 {
 	uint64_t now = nsec_now(), deadline = w->nsec_deadline;
 	uint64_t patience = set && !w->kernel_has_part ? pulc_stream_patience(s, set) : NSEC_BLIND;
+	uint64_t notice = notice_patience();
 	uint64_t left = deadline == UINT64_MAX ? UINT64_MAX : deadline > now ? deadline - now : 0;
 
+	patience = MIN(patience, notice);
 	return MIN(patience, left);
 }
 
 static int sleep_for(struct pulc_stream *s, int fd, const struct wait *w, struct pulc_waitset *set,
 		     kernel_sigset signals)
 {
-	struct pollfd fds[2] = {
+	struct pollfd fds[] = {
 		{ .events = w->way->kernel_events(s, w) },
 		{ .fd = set ? set->bell : -1, .events = POLLIN },
+		{ .fd = -1 },
 	};
 	uint64_t limit = sleep_limit(s, set, w);
 	struct timespec ts = timespec_from_nsec(limit);
 	int n;
 
 	fds[0].fd = stream_fd(s, fd);
-	n = sleep_on(fds, 2, limit == UINT64_MAX ? NULL : &ts, signals);
+	fds[2].fd = pulc_notice_fd(&fds[2].events);
+	n = sleep_on(fds, ARRAY_SIZE(fds), limit == UINT64_MAX ? NULL : &ts, signals);
 	/* Emptied before the next sleep: now somebody waits for us. */
 	if (set && n > 0 && fds[1].revents)
 		set->rung = true;
 	if (n > 0 && fds[0].revents)
 		w->way->kernel_said(s, stream_fd(s, fd), w);
+	pulc_notice(n > 0 && fds[2].revents);
 	return n < 0 ? n : 0;
 }
 

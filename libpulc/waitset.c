@@ -247,6 +247,13 @@ void waitsets_announce(void)
 			announce(set);
 }
 
+void waitsets_rouse(void)
+{
+	for (struct pulc_waitset *set = first; set; set = set->next)
+		if (set->pid == (int)fork_generation)
+			pulc_waitset_ring(set);
+}
+
 void waitset_tell(uint64_t watch)
 {
 	struct pulc_waitset *set = first;

@@ -10,6 +10,8 @@
  * In a forked child the kernel's set, and `inner` in it, belong to the parent too. The child makes an `inner` of
  * its own and waits for it beside the set (epoll_wait.c).
  *
+ * psid's end is heard of in `inner` too.
+ *
  * Where a bell can't be had (no psid) members are `unsure`: a sleeper looks after them itself, often, instead of
  * trusting the bell. Where `inner` can't be had or not hold everything (no descriptor, sets nested too deep, no watch left for
  * this user) the set is `deaf`: a sleeper looks after all its ring members, by memory and kernel, every PRE_NSEC_UNSURE, and
@@ -26,6 +28,7 @@
 #include "raw.h"
 
 #define BELL UINT64_MAX
+#define PSID (UINT64_MAX - 1)
 #define N_DRAIN 32
 #define SIZE_RINGS_FIRST 512u /* one page of pointers */
 
@@ -86,6 +89,48 @@ static void register_if_deaf(struct pre_member *m)
 				    set->tag) == 0;
 }
 
+/* psid's end, which is another descriptor with each psid. Not essential: a set without it is not deaf. */
+static void register_psid(struct pre_set *set)
+{
+	unsigned mark = pulc_notice_mark();
+	short events;
+	int fd;
+
+	if (set->psid_mark == mark || set->inner < 0)
+		return;
+	set->psid_mark = mark;
+	fd = pulc_notice_fd(&events);
+	if (fd >= 0)
+		(void)raw_ctl(set->inner, EPOLL_CTL_ADD, fd, (uint32_t)events | EPOLLET, PSID);
+}
+
+void pre_set_notice(struct pre_set *set)
+{
+	pulc_notice(atomic_load_explicit(&set->psid_said, memory_order_relaxed) &&
+		    atomic_exchange(&set->psid_said, false));
+}
+
+static unsigned bit_of(const struct pre_member *m)
+{
+	return m->index % pulc_waitset_n_bits(m->set->waitset);
+}
+
+static void unwatch(struct pre_member *m)
+{
+	if (m->placed && m->set->waitset)
+		pulc_stream_unwatch(m->stream, m->set->waitset, bit_of(m));
+	m->placed = m->watched = false;
+}
+
+/* The wait set is void, and with it what was asked for in its name. */
+static void drop_waitset(struct pre_set *set)
+{
+	for (uint32_t i = 0; i < set->size_rings; i++)
+		if (set->rings[i])
+			unwatch(set->rings[i]);
+	set->waitset = pulc_waitset_free(set->waitset);
+}
+
 /* All that members knew of the old wait set is void; let everybody be examined. */
 static void start_over(struct pre_set *set, bool new_inner)
 {
@@ -110,16 +155,20 @@ void pre_set_prepare(struct pre_set *set)
 	bool lost = forked || (set->waitset && !pulc_waitset_alive(set->waitset));
 	bool new_inner = false, new_bell = false;
 
+	if (!forked)
+		register_psid(set);
 	if (!lost && set->inner >= 0 && set->waitset)
 		return;
 	if (forked)
 		forget_ancestors(set);
 	else if (lost)
-		set->waitset = pulc_waitset_free(set->waitset);
+		drop_waitset(set);
 	set->prepared = pre_process_generation;
 	if (set->inner < 0) {
 		new_inner = open_inner(set);
 		set->deaf = !new_inner;
+		set->psid_mark = 0;
+		register_psid(set);
 	}
 	if (!set->waitset)
 		new_bell = pulc_waitset_new(&set->waitset) == 0;
@@ -168,6 +217,8 @@ void pre_set_drain(struct pre_set *set)
 		for (long i = 0; i < n; i++) {
 			index = (uint32_t)events[i].data.u64;
 			m = index < set->size_rings ? set->rings[index] : NULL;
+			if (events[i].data.u64 == PSID)
+				atomic_store(&set->psid_said, true);
 			if (events[i].data.u64 == BELL || !m ||
 			    m->serial != events[i].data.u64 >> 32)
 				continue;
@@ -261,18 +312,6 @@ static bool may_have_edge(const struct pre_member *m)
 	struct timespec now = { 0 };
 
 	return pre_raw(SYS_ppoll, &pfd, 1, &now) != 0;
-}
-
-static unsigned bit_of(const struct pre_member *m)
-{
-	return m->index % pulc_waitset_n_bits(m->set->waitset);
-}
-
-static void unwatch(struct pre_member *m)
-{
-	if (m->placed && m->set->waitset)
-		pulc_stream_unwatch(m->stream, m->set->waitset, bit_of(m));
-	m->placed = m->watched = false;
 }
 
 /* Gives m what a ring member needs. False: no memory. */

@@ -73,7 +73,9 @@ struct pre_set {
 	int inner; /* the private epoll descriptor: ring members' kernel sockets and the bell */
 	bool deaf; /* there is no `inner`, or it lacks something */
 	int inner_of_ancestor; /* in a forked child: the one that is registered in the program's set */
-	pulc_waitset *waitset; /* NULL: none to be had */
+	pulc_waitset *waitset;	/* NULL: none to be had */
+	unsigned psid_mark;	/* of the notice that `inner` holds; 0: none */
+	_Atomic bool psid_said; /* that notice has said something */
 	struct pre_member *members;
 	struct pre_member **rings; /* by index */
 	uint32_t n_rings, size_rings;
@@ -133,6 +135,8 @@ void pre_member_watch(struct pre_member *m);
 uint64_t pre_set_patience(struct pre_set *set);
 /* That time is over: lists the members of which it was not sure. */
 void pre_set_check_unsure(struct pre_set *set);
+/* Passes on what was heard of psid's end. No lock is held. */
+void pre_set_notice(struct pre_set *set);
 /* Another waiter must look, if one sleeps. */
 void pre_set_wake(struct pre_set *set);
 /* Whoever leaves a set that others sleep on, or that is waited for itself, leaves nothing unwatched and nothing ready

@@ -201,10 +201,12 @@ static int sleep_somewhere(struct wait *w, uint64_t nsec_most)
 static int sleep_once(struct wait *w)
 {
 	struct pre_set *set = w->set;
-	uint64_t nsec_most = 0, since = 0;
+	uint64_t nsec_most = 0, nsec_notice, since = 0;
 	bool asleep;
 	int ret = 0;
 
+	pre_set_notice(set);
+	nsec_notice = pulc_notice_patience();
 	pre_lock(&set->lock);
 	asleep = fall_asleep(set);
 	if (asleep)
@@ -212,7 +214,7 @@ static int sleep_once(struct wait *w)
 	pre_set_unlock(set);
 	if (asleep) {
 		since = pre_now();
-		ret = sleep_somewhere(w, nsec_most);
+		ret = sleep_somewhere(w, nsec_most < nsec_notice ? nsec_most : nsec_notice);
 	}
 	pre_lock(&set->lock);
 	if (asleep)
@@ -222,6 +224,7 @@ static int sleep_once(struct wait *w)
 		pre_set_check_unsure(set);
 	collect(w);
 	pre_set_unlock(set);
+	pre_set_notice(set);
 	if (asleep && w->n > 0 && !atomic_exchange(&set->spinning, true)) {
 		pre_spin_slept(&set->spin, since);
 		atomic_store(&set->spinning, false);
@@ -277,6 +280,8 @@ static int wait_on_rings(struct wait *w)
 	    look_at_kernel(w))
 		return w->n;
 	if (look_at_memory(w)) {
+		if (__builtin_expect(w->set->psid_said, 0))
+			pre_set_notice(w->set);
 		answer_at_once(w);
 		return w->n;
 	}

@@ -4,8 +4,8 @@
  * A list without an attached stream is libc's own call. Otherwise: look at the streams' memory, then spin
  * (wait.c), then sleep in one ppoll over everything: kernel descriptors as the program asked, the streams'
  * kernel sockets for what only the kernel knows (the peer's death, a remainder), and the bell of this
- * thread's wait set, which the streams' peers ring. The order that loses nothing is stream.h's: watch,
- * arm, look again, sleep.
+ * thread's wait set, which the streams' peers ring; psid's end is heard of there as well. The order that loses nothing is
+ * stream.h's: watch, arm, look again, sleep.
  *
  * A kernel socket may be ready for ever without the stream being so (end of file for one who only wants to
  * write, room to send that the ring lacks). What the kernel said and the stream denied is not asked again in
@@ -26,6 +26,8 @@
 
 /* Lists up to this size are kept on the stack. */
 #define N_SMALL 128
+/* What a sleep looks at besides. */
+#define N_OWN 2
 /* Nothing is ever mapped below. */
 #define SIZE_NO_ADDRESS 4096
 #define IN (POLLIN | POLLRDNORM)
@@ -39,7 +41,7 @@ struct entry {
 
 struct wait {
 	struct pollfd *fds;    /* the program's */
-	struct pollfd *kernel; /* what the kernel is asked: the same, and the bell */
+	struct pollfd *kernel; /* what the kernel is asked: the same, the bell, and psid's end */
 	struct entry *entries;
 	nfds_t n, n_entries;
 	nfds_t n_held; /* streams on the kernel, at the end of entries: see add_stream */
@@ -238,8 +240,8 @@ static int sleep_in_kernel(struct wait *w, nfds_t n, uint64_t nsec_most)
 /* Sleeps once. Returns 0, with w->n_ready set, or -errno. */
 static int sleep_once(struct wait *w)
 {
-	struct pollfd *bell = &w->kernel[w->n];
-	uint64_t nsec_most, since;
+	struct pollfd *bell = &w->kernel[w->n], *psid = bell + 1;
+	uint64_t nsec_most, nsec_notice, since;
 	int ret = 0;
 
 	w->set = w->n_entries ? pulc_waitset_mine() : NULL;
@@ -250,16 +252,21 @@ static int sleep_once(struct wait *w)
 		return ret;
 	}
 	nsec_most = watch(w);
+	nsec_notice = pulc_notice_patience();
 	since = pre_now();
 	*bell = (struct pollfd){ .fd = pulc_waitset_fd(w->set), .events = POLLIN };
+	psid->revents = 0;
+	psid->fd = pulc_notice_fd(&psid->events);
 	pulc_waitset_arm(w->set);
 	/* A bit that is set already says that a peer has told us, of too little, and will not tell us again. */
 	if (!look_at_memory(w) && !pulc_waitset_pending(w->set))
-		ret = sleep_in_kernel(w, w->n + 1, nsec_most);
+		ret = sleep_in_kernel(w, w->n + N_OWN,
+				      nsec_most < nsec_notice ? nsec_most : nsec_notice);
 	pulc_waitset_disarm(w->set);
 	if (bell->revents)
 		pulc_waitset_quiet(w->set);
 	unwatch(w);
+	pulc_notice(psid->revents);
 	if (ret == 0 && w->n_ready == 0 && merge(w))
 		pre_spin_slept(&w->thread->spin, since);
 	return ret;
@@ -321,7 +328,7 @@ static int run(struct wait *w)
 
 static int run_large(struct wait *w)
 {
-	size_t size = w->n * sizeof(struct entry) + (w->n + 1) * sizeof(struct pollfd);
+	size_t size = w->n * sizeof(struct entry) + (w->n + N_OWN) * sizeof(struct pollfd);
 	long made = pre_raw(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	int ret;
@@ -338,7 +345,7 @@ static int run_large(struct wait *w)
 int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
 {
 	struct entry entries[N_SMALL];
-	struct pollfd kernel[N_SMALL + 1];
+	struct pollfd kernel[N_SMALL + N_OWN];
 	struct wait w = { .fds = fds, .n = n, .deadline = deadline, .mask = mask };
 
 	if (n > N_SMALL)

@@ -73,6 +73,8 @@ unsigned tcp_poll(struct tcp *t, int fd, unsigned events);
 int tcp_shutdown(struct tcp *t, int fd, int how);
 /* Before the last descriptor of this process is closed. */
 void tcp_close(struct tcp *t, int fd);
+/* psid says that nobody holds the other end any more. No lock needed. */
+void tcp_note_dead(struct tcp *t);
 /* What is sent from now on goes through the kernel, as soon as that cannot overtake. */
 void tcp_keep_on_kernel(struct tcp *t);
 /*

@@ -69,6 +69,12 @@ void tcp_note_end(struct tcp *t)
 	tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
 }
 
+void tcp_note_dead(struct tcp *t)
+{
+	t->peer_gone = true;
+	tcp_note_end(t);
+}
+
 #define READABLE (POLLIN | POLLRDNORM)
 #define WRITABLE (POLLOUT | POLLWRNORM)
 

@@ -80,6 +80,7 @@ static void welcome(struct psid_client *client)
 	welcome.credit = client->size_credit;
 	welcome.n_calls_before_hint = config->hint_after;
 	welcome.psid_version = PULC_VERSION;
+	welcome.instance = client->psid->instance;
 	(void)psid_client_send(client, &msg, &client->boards_fd, client->boards_fd >= 0 ? 1 : 0);
 }
 

@@ -51,13 +51,14 @@ static void raise_descriptor_limit(void)
  */
 static void draw_numbers(struct psid *psid)
 {
-	uint32_t drawn[4] = { 0 };
+	uint32_t drawn[6] = { 0 };
 
 	(void)getrandom(drawn, sizeof(drawn), GRND_NONBLOCK);
 	psid->last_client = drawn[0] & 0x3fffffffu;
 	psid->last_conn = (uint64_t)drawn[1] << 20; /* below 2^53: JSON's numbers hold it */
 	psid->last_slab = (uint64_t)drawn[2] << 20;
 	psid->last_port = drawn[3];
+	psid->instance = ((uint64_t)drawn[4] << 32 | drawn[5]) | 1;
 }
 
 static void on_deadline(struct psid_deadline *deadline)

@@ -80,6 +80,7 @@ struct psid {
 	/* conn.c, slab.c */
 	struct psid_map conns, cookies, slabs;
 	uint64_t last_conn, last_slab;
+	uint64_t instance;		/* tells this psid from others, never 0 */
 	TAILQ_HEAD(, psid_conn) doubts; /* doubt.c */
 	size_t n_doubts;
 	uv_timer_t doubt_timer;

@@ -391,6 +391,13 @@ size_t shm_watches(const struct shm_stream *s, uint64_t watches[SHM_N_WATCHES])
 	return collect(s->own->rx_watch, watches);
 }
 
+size_t shm_watches_all(const struct shm_stream *s, uint64_t watches[2 * SHM_N_WATCHES])
+{
+	size_t n = collect(s->own->rx_watch, watches);
+
+	return n + collect(s->own->tx_watch, watches + n);
+}
+
 size_t shm_collect_rx(struct shm_stream *s, uint64_t watches[SHM_N_WATCHES])
 {
 	uint32_t arms = SHM_NOTICE_ARMS(shm_peer_notice(s));

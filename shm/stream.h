@@ -170,6 +170,8 @@ int shm_watch_tx(struct shm_stream *s, uint64_t watch);
 void shm_unwatch(struct shm_stream *s, uint64_t watch);
 /* Who of this side is waiting for data. Fills watches, returns their number. */
 size_t shm_watches(const struct shm_stream *s, uint64_t watches[SHM_N_WATCHES]);
+/* The same, and who is waiting for space. */
+size_t shm_watches_all(const struct shm_stream *s, uint64_t watches[2 * SHM_N_WATCHES]);
 
 #define SHM_NOTICE_ARMS(n) ((uint32_t)((n) >> 32))
 

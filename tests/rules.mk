@@ -3,11 +3,11 @@
 # unit/ and hostile/: every .c is a program of its own, linked with tests/*.c (the harness) and
 # with archives of all folders but preload and the main functions. An object that one test needs
 # besides: `$(B)/tests/unit/NAME: OBJECT` in any rules.mk.
-# native/, preload/, cluster/, stress/, apps/, house/: every *.sh is a test; TESTS_<folder> adds built programs that
+# native/, preload/, restart/, cluster/, stress/, apps/, house/: every *.sh is a test; TESTS_<folder> adds built programs that
 # are tests, TEST_PROGRAMS what must be built but is run by a script only.
 # `make build/tests/unit/NAME TEST_FOLDERS="base shm"` links only what is named.
 # stress/ is run by `make check` for a minute or two and by `make check-stress` for longer.
-TEST_SUITES := house unit hostile native preload jobs cluster apps stress
+TEST_SUITES := house unit hostile native preload restart jobs cluster apps stress
 TEST_FOLDERS ?= base shm psid/wire keeper/common keeper hal protocols libpulc psid psid/cluster psid/jobs
 TEST_LIBS := -lcunit -luv -lsystemd -lprotobuf-c -lssl -lcrypto -luring -pthread
 TEST_SUPPORT = $(call objects,$(wildcard tests/*.c))
@@ -19,6 +19,7 @@ TESTS_unit := $(call test_programs,unit)
 TESTS_hostile := $(call test_programs,hostile)
 TESTS_house := $(wildcard tests/house/*.sh)
 TESTS_preload := $(wildcard tests/preload/*.sh)
+TESTS_restart := $(wildcard tests/restart/*.sh)
 TESTS_jobs := $(filter-out %/common.sh,$(wildcard tests/jobs/*.sh))
 TESTS_cluster := $(wildcard tests/cluster/*.sh)
 TESTS_apps := $(wildcard tests/apps/*.sh)

@@ -24,11 +24,17 @@ int pulc_fd_adopt(int *fd);
 /* Puts a duplicate of fd, which stays open, into *home as pulc_fd_adopt does. Errors: as there, and *home is -1. */
 int pulc_fd_copy(int fd, int *home);
 
+/* A duplicate of fd at a high number, for a moment: nobody remembers it. fd is closed; if there is none, it is the answer. */
+int pulc_fd_lift(int fd);
+
 /* The descriptor in *from lives in *to from now on; *from becomes -1. */
 void pulc_fd_rehome(int *from, int *to);
 
 /* Closes *fd, forgets it, sets it to -1. *fd < 0: nothing happens. */
 void pulc_fd_release(int *fd);
+
+/* How many descriptors PULC may have in this process: an eighth of the limit when it began, and not very many. */
+unsigned pulc_fd_room(void);
 
 /* True if this number is PULC's own: to the program it is not open. */
 bool pulc_fd_is_own(int fd);

@@ -127,6 +127,27 @@ uint64_t pulc_stream_patience(pulc_stream *s, pulc_waitset *set)
 	return fake.nsec_patience;
 }
 
+int pulc_notice_fd(short *ret_events)
+{
+	*ret_events = 0;
+	return -1;
+}
+
+unsigned pulc_notice_mark(void)
+{
+	return 0;
+}
+
+uint64_t pulc_notice_patience(void)
+{
+	return UINT64_MAX;
+}
+
+void pulc_notice(bool said)
+{
+	(void)said;
+}
+
 static pulc_waitset *fake_mine;
 
 pulc_waitset *pulc_waitset_mine(void)
