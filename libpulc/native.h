@@ -44,6 +44,10 @@ void native_forking(void);
 void native_fork_done(void);
 void native_forked(void);
 
+/* ---- native_ports.c ---- */
+/* The process that has this port, joined with us; its errors are those of pulc_send. Under the lock. */
+int native_find_peer(uint32_t number, struct peer **ret_peer, enum port_kind *ret_kind);
+
 /* ---- native_psid.c ---- */
 /* 0 when psid has given this process a number; else see pulc_attach. Under the lock. */
 int native_attach(void);

@@ -106,8 +106,7 @@ PULC_EXPORT int pulc_find(const char *name, struct pulc_address *ret_address)
 	return e;
 }
 
-/* The process that has this port, joined with us. Under the lock. */
-static int find_peer(uint32_t number, struct peer **ret_peer, enum port_kind *ret_kind)
+int native_find_peer(uint32_t number, struct peer **ret_peer, enum port_kind *ret_kind)
 {
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__PortLink link = PULC__WIRE__PORT_LINK__INIT;
@@ -188,7 +187,7 @@ static int find_out(struct pulc_port *p, const struct pulc_address *to, struct p
 		return (*ret_out)->error;
 	if (to->node != 0)
 		return -EHOSTUNREACH;
-	e = find_peer(to->port, &peer, &kind);
+	e = native_find_peer(to->port, &peer, &kind);
 	if (e < 0)
 		return e;
 	*ret_out = port_out_new(p->port, to->port, kind, peer);
@@ -300,7 +299,7 @@ static int know_source(struct pulc_port *p, const struct pulc_address *from)
 		return 0;
 	if (from->node != 0)
 		return -EHOSTUNREACH;
-	e = find_peer(from->port, &peer, &kind);
+	e = native_find_peer(from->port, &peer, &kind);
 	if (e < 0)
 		return e;
 	/* Its first frame may have come with that. */

@@ -260,10 +260,11 @@ static void peer_gone(struct port *port, struct peer *peer)
 	}
 }
 
-static void gone(struct peer *peer)
+static void gone(struct peer *peer, unsigned number)
 {
 	struct port *port;
 
+	(void)number;
 	peer->in_last = NULL;
 	for (unsigned i = 0; i < N_PORT_BUCKETS; i++)
 		LIST_FOREACH(port, &ports[i], link)

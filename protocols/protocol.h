@@ -53,8 +53,8 @@ struct protocol {
 	 * it there, it will be shown again; -EBADMSG: the peer makes no sense: its link is closed. May send on any link.
 	 */
 	int (*arrived)(struct peer *peer, const struct hal_frame *f);
-	/* The link is closed, peer->error says why. */
-	void (*gone)(struct peer *peer);
+	/* The link is closed, peer->error says why. number: the protocol's own. */
+	void (*gone)(struct peer *peer, unsigned number);
 	/* The peer has this port no longer, and all that it sent before was handed over. */
 	void (*closed)(struct peer *peer, uint32_t port);
 };

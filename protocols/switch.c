@@ -164,7 +164,7 @@ void peer_break(struct peer *peer, int error)
 	link->ops->close(link);
 	for (unsigned i = 0; i < PROTOCOLS_MAX; i++)
 		if (protocols[i])
-			protocols[i]->gone(peer);
+			protocols[i]->gone(peer, i);
 }
 
 /* ---- sending ------------------------------------------------------------------------------------ */

@@ -166,6 +166,109 @@ struct pulc_wait {
 int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds, size_t n_fds,
 		int msec_timeout);
 
+/* ---- protocols of one's own ---------------------------------------------------------------------- */
+
+/*
+ * Ports are one protocol of several that share the link between two processes. A program may add protocols, with handlers that see every frame
+ * as it arrives. A frame is short, and carries a word and a kind beside its bytes; it arrives once, in order for each pair of
+ * processes. Both sides register the same number; what arrives for a number that is not registered is dropped.
+ *
+ * Handlers run one at a time in whatever thread is inside a call of this header, also one on a port. A handler may call
+ * pulc_frame_copy, pulc_protocol_send, _register and _unregister, also of itself; all others answer -EDEADLK. It must not wait, fork, nor leave by
+ * longjmp or an exception.
+ */
+#define PULC_PROTOCOL_FIRST 16u /* numbers below are the library's */
+#define PULC_PROTOCOL_LAST 31u
+#define PULC_FRAME_MAX 16384u /* bytes of the longest frame */
+
+/* peer: the process at the other end, 0 for this one; a number that psid has given it, never to be another's. word, kind: the protocol's. */
+struct pulc_frame {
+	uint64_t word;
+	uint32_t len; /* bytes besides */
+	uint32_t peer;
+	uint16_t protocol;
+	uint16_t kind;
+};
+
+struct pulc_protocol {
+	/*
+	 * A frame from f->peer, whose bytes pulc_frame_copy gets until this returns. Any process that psid lets join with this one
+	 * can send any: believe nothing in it. Return 0; -EBADMSG: it makes no sense, end the link to that peer, for ports too (not to oneself).
+	 */
+	int (*arrived)(void *arg, const struct pulc_frame *f);
+	/* Nothing more comes from that peer and nothing reaches it. error: -ECONNRESET: it has ended; -EBADMSG: see arrived. May be NULL. */
+	void (*gone)(void *arg, uint32_t peer, int error);
+	void *arg;
+};
+
+/*
+ * Adds a protocol. Do it before a port of this process can be found: what comes earlier is dropped.
+ *
+ * number: PULC_PROTOCOL_FIRST to PULC_PROTOCOL_LAST. p: copied.
+ * Return: 0.
+ * Errors: -EINVAL: no such number, or no handler; -EEXIST: it is taken; -EDEADLK.
+ * Ownership: p->arg stays the caller's, and must live until the protocol is taken away.
+ * Threads and fork: any thread; from a handler too. A forked child keeps it, and has peers of its own.
+ * Blocking: never.
+ * Source: pulc-1998, 4.5 (protocols side by side).
+ */
+int pulc_protocol_register(unsigned number, const struct pulc_protocol *p);
+
+/*
+ * Takes a protocol away. None of its handlers runs after that, but the one that called this.
+ *
+ * number: as registered.
+ * Return: 0.
+ * Errors: -EINVAL; -ENOENT: nothing is registered there; -EDEADLK.
+ * Threads and fork: any thread; from a handler too.
+ * Blocking: never.
+ * Source: pulc-1998, 4.5.
+ */
+int pulc_protocol_unregister(unsigned number);
+
+/*
+ * Sends a frame.
+ *
+ * f: all fields are the caller's to fill in. buf: f->len bytes, the caller's again afterwards; NULL if there are none. flags: PULC_DONTWAIT
+ * or 0.
+ * Return: 0.
+ * Errors: -EAGAIN: would wait; from a handler: too many frames to that peer wait already, or it answers itself too deep (8); -EMSGSIZE: more than
+ * PULC_FRAME_MAX; -ECONNRESET: that peer is gone, or never was; -EBADMSG: it wrote what makes no sense; -EINVAL: unknown flags,
+ * not a protocol of the program's; -EINTR: a signal handler ran before it was sent; -ENOMEM; -EDEADLK.
+ * Threads and fork: any thread; a forked child finds its peers anew. From a handler too; a frame to this process is handled before it returns.
+ * Blocking: while the ring to that peer is full, unless PULC_DONTWAIT; never from a handler: what finds no room is copied and follows.
+ * Source: pulc-1998, 4.5.
+ */
+int pulc_protocol_send(const struct pulc_frame *f, const void *buf, int flags);
+
+/* In a handler: copies the first len bytes of the frame, if it has so many. Returns how many. Never fails, never blocks. */
+size_t pulc_frame_copy(const struct pulc_frame *f, void *buf, size_t len);
+
+/*
+ * The process that has a port, joined with this one: whom frames are sent to.
+ *
+ * port: any port of that process. ret_peer: for pulc_frame.
+ * Return: 0.
+ * Errors: as pulc_send, but for those of what is sent.
+ * Threads and fork: any thread.
+ * Blocking: until psid has answered.
+ * Source: DESIGN 5 (psid introduces processes).
+ */
+int pulc_peer_find(const struct pulc_address *port, uint32_t *ret_peer);
+
+/*
+ * Waits until a handler has run, in this thread or another one.
+ *
+ * seen: how many had run when the caller last looked; 0 at first; updated. So nothing is missed between a look at what handlers
+ * have left and this call. msec_timeout: -1: for ever; 0: only looks.
+ * Return: 1; 0: none within the time.
+ * Errors: -EINTR; -EDEADLK; those of pulc_attach.
+ * Threads and fork: any thread.
+ * Blocking: as said.
+ * Source: DESIGN 3.3.
+ */
+int pulc_progress(uint64_t *seen, int msec_timeout);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,9 +1,11 @@
 #!/bin/bash
 # timeout: 240
-# The native interface as it is installed: the examples against libpulc.so, pulcctl ports, and what fork does to ports.
+# The native interface as it is installed: the examples against libpulc.so, pulcctl ports, what fork does to ports and protocols,
+# and the header in each language that it promises.
 set -u
 bin=$PULC_BUILD/bin
 examples=$PULC_BUILD/examples
+include=$(cd "$(dirname "$0")/../../include" && pwd)
 export PULC_SOCKET=$PULC_RUNTIME_DIR/psid.sock
 
 is() { # NAME EXPECTED ACTUAL
@@ -68,5 +70,29 @@ for worker in "${workers[@]}"; do
 	is workqueue.worker_ends 0 $?
 done
 
+"$examples/active_messages" server &
+server=$!
+await has_port active_messages || echo "not ok native.active_messages.server_starts"
+is active_messages.answer "$(printf '1: olleh\n1: 5\n2: clup\n2: 4')" "$("$examples/active_messages" client hello pulc)"
+wait "$server"
+is active_messages.server_ends 0 $?
+is active_messages.no_server 1 "$("$examples/active_messages" client hello 2>/dev/null; echo $?)"
+
 is fork "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork" 2>&1)"
+is fork.protocol "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_protocol" 2>&1)"
+
+# The header is C++ too, and the oldest C that it promises.
+compiles() { # COMPILER LANGUAGE STANDARD
+	"$1" -x "$2" -std="$3" -pedantic-errors -Wall -Wextra -Werror -D_GNU_SOURCE -I"$include" -fsyntax-only - 2>&1 <<-'END'
+		#include <pulc/pulc.h>
+		int main() { struct pulc_frame f = { 0, 0, 0, 0, 0 }; return pulc_protocol_send(&f, NULL, PULC_DONTWAIT); }
+	END
+}
+for compiler in g++ clang++; do
+	command -v "$compiler" >/dev/null || { echo "skip native.header.$compiler: not installed"; continue; }
+	for standard in c++11 c++20; do
+		is "header.$compiler.$standard" "" "$(compiles "$compiler" c++ "$standard")"
+	done
+done
+is header.c11 "" "$(compiles cc c c11)"
 is nothing_is_left 0 "$("$bin/pulcctl" ports --no-headers | wc -l)"
