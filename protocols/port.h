@@ -75,13 +75,16 @@ struct port_out {
 	uint64_t sent, freed;
 };
 
+LIST_HEAD(port_ins, port_in);
+LIST_HEAD(port_outs, port_out);
+
 struct port {
 	LIST_ENTRY(port) link;
 	uint32_t number;
 	enum port_kind kind;
 	void *owner; /* libpulc's */
-	LIST_HEAD(, port_in) ins[PORT_N_BUCKETS];
-	LIST_HEAD(, port_out) outs[PORT_N_BUCKETS];
+	struct port_ins ins[PORT_N_BUCKETS];
+	struct port_outs outs[PORT_N_BUCKETS];
 	unsigned n_ins, n_outs;
 	struct port_messages messages; /* to be received, in order of arrival */
 	struct port_request *posted;

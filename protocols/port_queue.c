@@ -27,7 +27,7 @@ struct port_message {
 	unsigned char data[];
 };
 
-static TAILQ_HEAD(, port_message) spare = TAILQ_HEAD_INITIALIZER(spare);
+static struct port_messages spare = TAILQ_HEAD_INITIALIZER(spare);
 static unsigned n_spare;
 
 static struct port_message *message_new(struct port_in *in, size_t size)
@@ -91,9 +91,9 @@ static void append(struct port_message *m, uint32_t len, uint32_t skip)
 {
 	struct hal_link *link = m->in->peer->link;
 	unsigned char scratch[64];
-	uint32_t left = skip;
+	uint32_t n_scratch = MIN(skip, (uint32_t)sizeof(scratch));
 	struct iovec iov[2] = {
-		{ .iov_base = scratch, .iov_len = MIN(left, (uint32_t)sizeof(scratch)) },
+		{ .iov_base = scratch, .iov_len = n_scratch },
 		{ .iov_base = m->data + m->len, .iov_len = len - skip },
 	};
 

@@ -24,6 +24,7 @@ struct granted {
 };
 
 struct pending;
+STAILQ_HEAD(pending_list, pending);
 struct port_in;
 
 struct peer {
@@ -40,7 +41,7 @@ struct peer {
 	bool no_room; /* a frame was refused for want of room since one was sent */
 	struct granted *granted;
 	uint32_t n_granted, n_granted_max;
-	STAILQ_HEAD(, pending) pending; /* frames that found no room, oldest first */
+	struct pending_list pending; /* frames that found no room, oldest first */
 	uint32_t n_pending;
 	struct port_in *in_last; /* whose frame came last: probably the next one's too */
 };

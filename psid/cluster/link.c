@@ -326,7 +326,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 	if (r > 0 && link->state == PSID_LINK_OPEN)
 		r = read_frames(link);
 	if (r >= 0 && link->state == PSID_LINK_OPEN)
-		r = write_frames(link);
+		(void)write_frames(link);
 	set_events(link);
 }
 

@@ -165,7 +165,7 @@ void psid_probe_now(struct psid_swim *swim, struct psid_node *node)
 static void ask_others(struct psid_swim *swim, struct psid_probe *probe)
 {
 	const struct psid_node *node = psid_members_find(&swim->members, probe->target);
-	const struct psid_node *helpers[N_HELPERS];
+	const struct psid_node *helpers[N_HELPERS] = { NULL };
 	size_t n = 0;
 
 	probe->n_rounds++;

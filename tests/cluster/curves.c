@@ -54,7 +54,8 @@ static double mean_age(void)
 
 static void measure(unsigned n, unsigned permille_loss)
 {
-	uint64_t n_before, size_before, n_after, size_after, times[N_DEATHS];
+	uint64_t n_before, size_before, n_after, size_after;
+	uint64_t times[N_DEATHS] = { 0 }, median;
 	unsigned n_deaths = MIN(N_DEATHS, n - 2);
 
 	sim_init(&sim, n, n);
@@ -75,8 +76,8 @@ static void measure(unsigned n, unsigned permille_loss)
 		sim_run(&sim, 500 * SIM_MSEC + i * 61 * SIM_MSEC);
 	}
 	qsort(times, n_deaths, sizeof(times[0]), compare);
-	printf(" %.2f | %.2f |\n", (double)times[n_deaths / 2] / SIM_SEC,
-	       (double)times[n_deaths - 1] / SIM_SEC);
+	median = times[n_deaths / 2];
+	printf(" %.2f | %.2f |\n", (double)median / SIM_SEC, (double)times[n_deaths - 1] / SIM_SEC);
 	(void)fflush(stdout);
 	sim_deinit(&sim);
 }

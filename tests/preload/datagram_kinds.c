@@ -153,8 +153,8 @@ CASE_TRAITS(datagram_several_clients, SELF, OWN_PAIR)
 			struct address pair[2] = { [1] = server_address };
 			int fds[2] = { bound_on("127.0.0.1", &pair[0]), server };
 
-			connect(fds[0], (struct sockaddr *)&server_address.storage,
-				server_address.size);
+			(void)connect(fds[0], (struct sockaddr *)&server_address.storage,
+				      server_address.size);
 			warm_datagrams(p, fds, pair);
 			clients[i] = fds[0];
 			addresses[i] = pair[0];

@@ -46,7 +46,7 @@ int wait_events(struct play *p, int ep, int n_max, int msec)
 
 int gather_events(struct play *p, int ep, int n)
 {
-	struct epoll_event all[64], events[64];
+	struct epoll_event all[64] = { 0 }, events[64];
 	int n_all = 0, n_new, i;
 
 	do {

@@ -16,8 +16,8 @@ static const struct {
 	const char *name;
 	int (*run)(const struct options *options);
 } programs[] = {
-	{ "traffic", run_traffic }, { "turns", run_turns },   { "melee", run_melee },
-	{ "crowd", run_crowd },	    { "killed", run_killed }, { "stopped", run_stopped },
+	{ "traffic", run_traffic },	{ "turns", run_turns },	  { "melee", run_melee },
+	{ "crowd", run_crowd },		{ "killed", run_killed }, { "stopped", run_stopped },
 	{ "datagrams", run_datagrams },
 };
 
@@ -64,6 +64,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; optind < argc && i < sizeof(programs) / sizeof(programs[0]); i++)
 		if (strcmp(argv[optind], programs[i].name) == 0)
 			return programs[i].run(&options);
-	fprintf(stderr, "usage: stress traffic|turns|melee|crowd|killed|stopped|datagrams [options]\n");
+	fprintf(stderr,
+		"usage: stress traffic|turns|melee|crowd|killed|stopped|datagrams [options]\n");
 	return 2;
 }

@@ -249,7 +249,6 @@ static void tables_are_repaired(void)
 	psid_spread_forget(swim, view(2, 5));
 	psid_members_remove(&swim->members, view(2, 5));
 	view(3, 6)->n_cores = 1;
-	swim = &sim.nodes[3].swim;
 	view(3, 6)->incarnation = 0;
 	sim.nodes[6].swim.self->n_cores = 9;
 	psid_swim_touch(&sim.nodes[6].swim, sim.usec_now);

@@ -72,6 +72,7 @@ static void dup2_over_a_stream_closes_it(void)
 
 	fake_pair(fds);
 	s = pulc_stream_ref(fake_of(fds[0]));
+	REQUIRE(s != NULL);
 	CHECK_INT(dup2(999, fds[0]), ==, -1);
 	CHECK_INT(errno, ==, EBADF);
 	CHECK(fake_of(fds[0]) == s);
