@@ -41,6 +41,7 @@ struct psid_config {
 	uint64_t size_credit;
 	uint32_t size_ring[SHM_N_RINGS];
 	uint32_t n_slots;
+	struct psid_address metrics; /* port 0: none */
 	struct psid_cluster_config cluster;
 };
 

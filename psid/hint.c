@@ -68,6 +68,7 @@ void psid_deny(struct psid_client *client, uint64_t token, Pulc__Wire__Reason re
 	deny.token = token;
 	deny.reason = reason;
 	client->psid->counts.n_denied++;
+	psid_count_reason(client->psid->counts.n_denied_for, reason);
 	(void)psid_client_send(client, &msg, NULL, 0);
 }
 

@@ -2,7 +2,7 @@
  * One psid put together. Its parts: listener (who knocks), client (who is in), hint and handover
  * (who belongs together), flow and witness (the same for datagrams), conn, pair and slab (what they share), bells (how they wake each
  * other), user (what they may have), report (what can be seen), closer (what may hang), lifecycle
- * and reaper (how things end), cluster (the other nodes).
+ * and reaper (how things end), cluster (the other nodes), metrics (what can be counted).
  *
  * Everything runs in one loop in one thread, but closes of foreign descriptors. Nothing in the
  * loop may block: clients are stopped, slow and hostile.
@@ -26,6 +26,7 @@
 #include "listener.h"
 #include "log.h"
 #include "macros.h"
+#include "metrics.h"
 #include "notify.h"
 #include "proof.h"
 #include "reaper.h"
@@ -112,6 +113,8 @@ static int start_loop(struct psid *psid)
 		r = psid_notify_start(psid);
 	if (r == 0)
 		r = psid_listener_start(psid);
+	if (r == 0)
+		psid->metrics = psid_metrics_start(psid);
 	return r;
 }
 
@@ -189,6 +192,7 @@ void psid_run(struct psid *psid)
 
 	while (!psid->stopping)
 		(void)uv_run(&psid->loop, UV_RUN_DEFAULT);
+	psid_metrics_stop(psid->metrics);
 	while ((node = psid_map_next(&psid->clients, NULL)))
 		psid_client_free(CONTAINER_OF(node, struct psid_client, node));
 	finish_closes(psid);

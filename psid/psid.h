@@ -12,21 +12,30 @@
 #include "loop.h"
 #include "map.h"
 
+#define PSID_N_REASONS 24u	 /* of client.proto; the test of metrics compares */
 #define PSID_N_CONTROLS_USER 64u /* pulcctl and friends at a time, beside a user's processes */
 
 struct psid_client;
 struct psid_conn;
 struct psid_cluster;
 struct psid_jobs;
+struct psid_metrics;
 struct psid_reload;
 struct psid_slab;
 
 struct psid_counts {
 	uint64_t n_upgrades;
 	uint64_t n_denied;
+	uint64_t n_denied_for[PSID_N_REASONS], n_refused[PSID_N_REASONS]; /* by Reason */
 	uint64_t n_malformed;
 	uint64_t n_rings;
 };
+
+static inline void psid_count_reason(uint64_t counts[PSID_N_REASONS], unsigned reason)
+{
+	if (reason < PSID_N_REASONS)
+		counts[reason]++;
+}
 
 struct psid {
 	uv_loop_t loop;
@@ -88,7 +97,8 @@ struct psid {
 	struct psid_map ports, port_names; /* ports.c */
 	uint32_t last_port;
 
-	struct psid_jobs *jobs; /* jobs/ */
+	struct psid_jobs *jobs;	      /* jobs/ */
+	struct psid_metrics *metrics; /* metrics.c; NULL: none */
 
 	struct psid_reload *reload; /* reload.c: the one that is under way */
 	uv_timer_t beat;	    /* notify.c */

@@ -55,9 +55,8 @@ static const struct {
 	const char *name;
 	size_t offset, size;
 } fixed[] = {
-	FIXED("RuntimeDir", runtime_dir),
-	FIXED("Socket", socket),
-	FIXED("Starter", starter),
+	FIXED("RuntimeDir", runtime_dir), FIXED("Socket", socket),
+	FIXED("Starter", starter),	  FIXED("Metrics", metrics),
 	FIXED("the cluster's", cluster),
 };
 

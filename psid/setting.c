@@ -16,6 +16,7 @@
 
 #include "log.h"
 #include "macros.h"
+#include "metrics.h"
 
 static void *field(const struct psid_setting *s, struct psid_config *config)
 {
@@ -199,6 +200,26 @@ static int users(const struct psid_setting *s, struct psid_config *config, const
 	return 0;
 }
 
+/* "9547" is of this machine only, "10.0.0.1:9547" and "[::]:9547" are not. */
+static int metrics(const struct psid_setting *s, struct psid_config *config, const char *text,
+		   const char **ret_why)
+{
+	struct psid_address address = { 0 };
+	char local[32];
+
+	(void)s;
+	*ret_why =
+		"expected a port, an address with a port, or off: 9547, 10.0.0.1:9547, [::1]:9547";
+	if (text[0] && strspn(text, "0123456789") == strlen(text)) {
+		(void)snprintf(local, sizeof(local), "127.0.0.1:%s", text);
+		text = local;
+	}
+	if (strcmp(text, "off") != 0 && psid_address_parse(text, PSID_METRICS_PORT, &address) < 0)
+		return -EINVAL;
+	config->metrics = address;
+	return 0;
+}
+
 #define SETTING(n, kind, member, lo, hi)                                                           \
 	{                                                                                          \
 		.name = n, .parse = kind, .offset = offsetof(struct psid_config, member),          \
@@ -223,6 +244,7 @@ const struct psid_setting psid_settings[] = {
 	SETTING("CreditInitial", size, size_credit, 0, 1ull << 40),
 	SETTING("RingSizes", rings, size_ring, SHM_RING_SIZE_MIN, SHM_RING_SIZE_MAX),
 	SETTING("SlotsPerSlab", number, n_slots, 1, SHM_SLOTS_MAX),
+	SETTING("Metrics", metrics, metrics, 0, 0),
 	SETTING("ClusterName", psid_setting_cluster_name, cluster, 0, 0),
 	SETTING("ClusterKeyFile", path, cluster.key_file, 0, 0),
 	SETTING("ClusterSeeds", psid_setting_seeds, cluster, 0, 0),

@@ -85,6 +85,7 @@ void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, c
 	refuse.reason = reason;
 	refuse.text = (char *)text;
 	(void)psid_client_send(client, &msg, NULL, 0);
+	psid_count_reason(client->psid->counts.n_refused, reason);
 	if (!client->psid->stopping)
 		psid_log(PSID_INFO, "uid %u, pid %d refused: %s", client->user->uid, client->pid,
 			 text);

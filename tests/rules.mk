@@ -9,7 +9,7 @@
 # stress/ is run by `make check` for a minute or two and by `make check-stress` for longer.
 TEST_SUITES := house unit hostile native preload restart jobs cluster apps stress
 TEST_FOLDERS ?= base shm psid/wire keeper/common keeper hal protocols libpulc psid psid/cluster psid/jobs
-TEST_LIBS := -lcunit -luv -lsystemd -lprotobuf-c -lssl -lcrypto -luring -pthread
+TEST_LIBS := -lcunit -luv -lsystemd -lprotobuf-c -lssl -lcrypto -lmicrohttpd -luring -pthread
 TEST_SUPPORT = $(call objects,$(wildcard tests/*.c))
 TEST_ARCHIVES = $(foreach f,$(TEST_FOLDERS),$(B)/obj/$(f)/all.a)
 TEST_PROGRAMS := $(B)/bench/pingpong

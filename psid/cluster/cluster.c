@@ -84,6 +84,11 @@ uint64_t psid_node_usec_age(const struct psid_cluster *cluster, const struct psi
 	return node == cluster->self || node->usec_load > usec_now ? 0 : usec_now - node->usec_load;
 }
 
+struct psid_cluster_traffic psid_cluster_traffic(const struct psid_cluster *cluster)
+{
+	return cluster->gossip.traffic;
+}
+
 uint64_t psid_node_usec_since(const struct psid_node *node)
 {
 	uint64_t usec_now = psid_usec_now();

@@ -34,6 +34,13 @@ const struct psid_node *psid_node_next(const struct psid_cluster *cluster, uint6
 /* How old the news of this node's load is. 0 for ourselves. */
 uint64_t psid_node_usec_age(const struct psid_cluster *cluster, const struct psid_node *node);
 
+/* Datagrams of the membership so far; sizes with IP and UDP. */
+struct psid_cluster_traffic {
+	uint64_t n_sent, n_received, size_sent, size_received;
+	uint64_t n_refused;
+};
+struct psid_cluster_traffic psid_cluster_traffic(const struct psid_cluster *cluster);
+
 /* How long it has been in its state. */
 uint64_t psid_node_usec_since(const struct psid_node *node);
 

@@ -40,8 +40,8 @@ void psid_gossip_send(void *data, const struct psid_address *to, const uint8_t *
 	if (sendto(gossip->fd, datagram, n, MSG_DONTWAIT | MSG_NOSIGNAL,
 		   (const struct sockaddr *)&sa, size) < 0)
 		return;
-	gossip->n_sent++;
-	gossip->size_sent += n + SIZE_HEADERS;
+	gossip->traffic.n_sent++;
+	gossip->traffic.size_sent += n + SIZE_HEADERS;
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static void refuse(struct psid_cluster *cluster, const struct psid_address *from
 {
 	char text[PSID_SIZE_ADDRESS_TEXT];
 
-	cluster->gossip.n_refused++;
+	cluster->gossip.traffic.n_refused++;
 	if (r == -EPROTO &&
 	    psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_DATAGRAM_VERSION))
 		psid_log(PSID_WARNING,
@@ -76,8 +76,8 @@ static void take(struct psid_cluster *cluster, uint64_t usec_now, const struct s
 
 	if (psid_address_from_socket(sa, &from) < 0)
 		return;
-	gossip->n_received++;
-	gossip->size_received += len + SIZE_HEADERS;
+	gossip->traffic.n_received++;
+	gossip->traffic.size_received += len + SIZE_HEADERS;
 	n = psid_seal_open(&gossip->seal, datagram, len, body, &id);
 	if (n < 0)
 		refuse(cluster, &from, n);

@@ -2,6 +2,7 @@
 #ifndef PULC_PSID_GOSSIP_H
 #define PULC_PSID_GOSSIP_H
 
+#include "cluster.h"
 #include "complain.h"
 #include "loop.h"
 #include "seal.h"
@@ -15,11 +16,8 @@ struct psid_gossip {
 	uv_poll_t poll;
 	uv_timer_t timer;
 	bool is_open, is_running;
-	uint64_t n_sent, n_received, size_sent, size_received; /* with IP and UDP */
-	uint64_t n_refused;
+	struct psid_cluster_traffic traffic;
 };
-
-struct psid_cluster;
 
 /*
  * Binds the socket to where we are to be found, or to the port at any address. Returns 0; negative

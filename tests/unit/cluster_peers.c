@@ -425,7 +425,7 @@ static void misfit(void (*change)(struct psid_cluster_config *config))
 		(void)uv_run(&loop, UV_RUN_ONCE);
 	CHECK_INT(psid_members_of(nodes[0])->n_up, ==, 1);
 	CHECK_INT(psid_members_of(nodes[1])->n_up, ==, 1);
-	CHECK_INT(nodes[0]->gossip.n_refused, >, 0);
+	CHECK_INT(nodes[0]->gossip.traffic.n_refused, >, 0);
 	tear_down();
 }
 
@@ -467,8 +467,8 @@ static void a_stall_is_nobodys_death(void)
 	set_up(3);
 	for (unsigned i = 0; i < 3; i++) {
 		(void)usleep(1500000);
-		n_sent = nodes[0]->gossip.n_sent;
-		RUN_UNTIL(nodes[0]->gossip.n_sent > n_sent + 30);
+		n_sent = nodes[0]->gossip.traffic.n_sent;
+		RUN_UNTIL(nodes[0]->gossip.traffic.n_sent > n_sent + 30);
 	}
 	CHECK_INT(seen[0].n_lost + seen[1].n_lost + seen[2].n_lost, ==, 0);
 	CHECK(all_know_all(3));

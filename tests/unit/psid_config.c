@@ -30,6 +30,7 @@ static void values_are_read(void)
 			"LogLevel=debug\n"
 			"AllowUsers=root 1000-1999,65534\n"
 			"RuntimeDir=/run/somewhere\n"
+			"Metrics=9547\n"
 			"IdleExitSec=0"),
 		  ==, 0);
 	CHECK_INT(config.max_processes, ==, 12);
@@ -43,6 +44,12 @@ static void values_are_read(void)
 	CHECK_INT(config.users[1].last, ==, 1999);
 	CHECK_STR(config.runtime_dir, "/run/somewhere");
 	CHECK_INT(config.sec_idle_exit, ==, 0);
+	CHECK_INT(config.metrics.port, ==, 9547);
+	CHECK_INT(config.metrics.ip[12], ==, 127);
+	CHECK_INT(parse("Metrics=[::1]"), ==, 0);
+	CHECK_INT(config.metrics.port, ==, 9547);
+	CHECK_INT(parse("Metrics=9547\nMetrics=off"), ==, 0);
+	CHECK_INT(config.metrics.port, ==, 0);
 }
 
 static void errors_name_their_line(void)
@@ -68,6 +75,8 @@ static void errors_name_their_line(void)
 		{ "SlotsPerSlab=0", "psid.conf:1:", "too small" },
 		{ "SlotsPerSlab=1025", "psid.conf:1:", "too large" },
 		{ "RuntimeDir=relative", "psid.conf:1:", "absolute" },
+		{ "Metrics=port", "psid.conf:1:", "expected a port" },
+		{ "Metrics=0", "psid.conf:1:", "expected a port" },
 		{ "LogLevel=loud", "psid.conf:1:", "warning" },
 		{ "AllowUsers=no-such-user-here", "psid.conf:1:", "expected users" },
 		{ "AllowUsers=20-10", "psid.conf:1:", "expected users" },
