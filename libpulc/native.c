@@ -198,4 +198,5 @@ void native_forked(void)
 	}
 	native_psid_forked();
 	native_wait_forked();
+	native_fd_forked();
 }

@@ -15,6 +15,7 @@
 #include "receive.h"
 
 struct wait;
+struct pulc_waitset;
 
 struct pulc_port {
 	struct port *port; /* NULL: it is the parent's */
@@ -82,5 +83,15 @@ int native_wait_fds(const struct native_wait *w, struct pollfd *fds, size_t n_fd
 /* Wakes those of our own threads that sleep. Under the lock. */
 void native_wake_sleepers(void);
 void native_wait_forked(void);
+void native_look_at_channel(void);
+/*
+ * What a sleeper does before it sleeps by its own means. True: something is there or has happened. *ret_nsec: how long it
+ * may sleep before it looks again; 0: for ever. native_unwatch after either. set NULL: nobody can be told. Without the lock.
+ */
+bool native_watch(struct pulc_waitset *set, uint64_t seen, uint64_t *ret_nsec);
+void native_unwatch(struct pulc_waitset *set);
+
+/* ---- native_fd.c ---- */
+void native_fd_forked(void);
 
 #endif

@@ -263,6 +263,34 @@ static int sleep_fds(const struct native_wait *w, pulc_waitset *set, struct poll
 	return raw_ppoll(fds, n_fds, limit == UINT64_MAX ? NULL : &ts);
 }
 
+void native_look_at_channel(void)
+{
+	(void)look_at_channel();
+}
+
+void native_unwatch(pulc_waitset *set)
+{
+	pulc_waitset_disarm(set);
+	unwatch_all(&all_links, set, 0);
+}
+
+bool native_watch(pulc_waitset *set, uint64_t seen, uint64_t *ret_nsec)
+{
+	uint64_t limit = NSEC_BLIND;
+	unsigned bit;
+
+	if (set) {
+		pulc_waitset_quiet(set);
+		while (pulc_waitset_take(set, &bit))
+			;
+		(void)watch_all(&all_links, set, 0, POLLIN);
+		pulc_waitset_arm(set);
+		limit = patience(&all_links, set);
+	}
+	*ret_nsec = limit == UINT64_MAX ? 0 : limit;
+	return anything(seen) || (set && pulc_waitset_pending(set));
+}
+
 int native_wait_fds(const struct native_wait *w, struct pollfd *fds, size_t n_fds)
 {
 	pulc_waitset *set = pulc_waitset_mine();

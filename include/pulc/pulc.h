@@ -269,6 +269,44 @@ int pulc_peer_find(const struct pulc_address *port, uint32_t *ret_peer);
  */
 int pulc_progress(uint64_t *seen, int msec_timeout);
 
+/* ---- the program's own loop ----------------------------------------------------------------------- */
+
+/*
+ * A descriptor for the program's own poll, epoll or event loop. One loop of the process uses it, in this way:
+ *
+ *   uint64_t seen = 0;
+ *   for (;;) {
+ *           ... receive from each port with PULC_DONTWAIT until -EAGAIN; handlers of protocols run meanwhile ...
+ *           e = pulc_arm(&seen);
+ *           if (e > 0) continue;            something has come since: look again
+ *           poll() on pulc_fd() and others  returns when something may have come
+ *           pulc_disarm();
+ *   }
+ *
+ * Return: the descriptor, always the same one.
+ * Errors: as pulc_attach; -EMFILE, -ENFILE, -ENOMEM: no descriptor; -EDEADLK.
+ * Ownership: the library's: only ever wait until it is readable. A forked child asks for its own, and may close its parent's.
+ * Threads and fork: any thread.
+ * Blocking: until psid has answered, the first time.
+ * Source: pulc-1998, 4.7.
+ */
+int pulc_fd(void);
+
+/*
+ * Before sleeping on pulc_fd: from now on it becomes readable when something comes, for any port or protocol. It may be readable in vain.
+ *
+ * seen: the last call's answer, 0 at first; updated.
+ * Return: 0: sleep; 1: something has happened since the last call, by this thread or another: look at the ports again, and do not sleep.
+ * Errors: -EBADF: pulc_fd was not called; -EDEADLK; those of pulc_attach and pulc_fd.
+ * Threads and fork: the thread of the loop.
+ * Blocking: never.
+ * Source: docs/waiting.md.
+ */
+int pulc_arm(uint64_t *seen);
+
+/* After sleeping: peers need not ring while the program is awake. Left out, everything works and costs more. Never fails. */
+void pulc_disarm(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -59,6 +59,16 @@ is pingpong.under_the_shim 500 "$(LD_PRELOAD=$PULC_BUILD/lib/libpulc-preload.so 
 wait "$server"
 is pingpong.server_under_the_shim_ends 0 $?
 
+# A server with a loop of its own, without the shim and under it.
+for preload in "" "$PULC_BUILD/lib/libpulc-preload.so"; do
+	LD_PRELOAD=$preload "$PULC_BUILD/tests/native/loop" >"$TMPDIR/loop" 2>&1 &
+	server=$!
+	await has_port pingpong
+	is "loop.plays${preload:+.under_the_shim}" 700 "$("$examples/pingpong" client 700 | awk '{ print $1 }')"
+	wait "$server"
+	is "loop.counts${preload:+.under_the_shim}" 700 "$(cat "$TMPDIR/loop")"
+done
+
 workers=()
 for _ in 1 2 3; do
 	"$examples/workqueue" worker &
