@@ -32,7 +32,7 @@ static _Atomic bool due; /* read without the lock */
 
 static bool is_kept(const struct pulc_stream *s)
 {
-	return s->handler == &stream_handler && pulc_stream_attached(s) && !s->left;
+	return s->handler == &stream_handler && pulc_stream_attached(s) && !s->left && s->own_slab;
 }
 
 /* ---- forgetting --------------------------------------------------------------------------------- */

@@ -13,7 +13,6 @@
 #include "metrics.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,6 +21,7 @@
 #include "cleanup.h"
 #include "log.h"
 #include "macros.h"
+#include "microhttpd_library.h"
 #include "psid.h"
 
 #define N_CONNECTIONS 128u
@@ -36,6 +36,8 @@ struct psid_metrics {
 	unsigned n_handles;
 };
 
+static const struct psid_microhttpd *http;
+
 /* ---- answers ------------------------------------------------------------------------------- */
 
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
@@ -45,11 +47,11 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 
 	if (!response)
 		return MHD_NO; /* no memory: the connection ends */
-	(void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	(void)http->add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		(void)MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-	r = MHD_queue_response(connection, status, response);
-	MHD_destroy_response(response);
+		(void)http->add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	r = http->queue_response(connection, status, response);
+	http->destroy_response(response);
 	return r;
 }
 
@@ -57,8 +59,8 @@ static enum MHD_Result answer_words(struct MHD_Connection *connection, unsigned 
 				    const char *words)
 {
 	return answer(connection, status, "text/plain; charset=utf-8",
-		      MHD_create_response_from_buffer(strlen(words), (void *)words,
-						      MHD_RESPMEM_PERSISTENT));
+		      http->create_response_from_buffer(strlen(words), (void *)words,
+							MHD_RESPMEM_PERSISTENT));
 }
 
 static enum MHD_Result answer_metrics(struct MHD_Connection *connection, const struct psid *psid)
@@ -69,7 +71,7 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *connection, const s
 
 	if (!text)
 		return MHD_NO;
-	response = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
+	response = http->create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
 	if (!response)
 		free(text);
 	return answer(connection, MHD_HTTP_OK,
@@ -114,8 +116,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 static unsigned n_connections(const struct psid_metrics *metrics)
 {
-	const union MHD_DaemonInfo *info = MHD_get_daemon_info(metrics->server,
-							       MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+	const union MHD_DaemonInfo *info =
+		http->get_daemon_info(metrics->server, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
 
 	return info ? info->num_connections : 0;
 }
@@ -129,10 +131,10 @@ static void turn(struct psid_metrics *metrics)
 	unsigned n_before = n_connections(metrics);
 	MHD_UNSIGNED_LONG_LONG msec;
 
-	(void)MHD_run(metrics->server);
+	(void)http->run(metrics->server);
 	if (n_connections(metrics) < n_before)
 		(void)uv_timer_start(&metrics->timer, on_timer, 0, 0);
-	else if (MHD_get_timeout(metrics->server, &msec) == MHD_YES)
+	else if (http->get_timeout(metrics->server, &msec) == MHD_YES)
 		(void)uv_timer_start(&metrics->timer, on_timer, msec, 0);
 	else
 		(void)uv_timer_stop(&metrics->timer);
@@ -175,7 +177,7 @@ static int serve(struct psid_metrics *metrics, int fd)
 {
 	const union MHD_DaemonInfo *info;
 
-	metrics->server = MHD_start_daemon(
+	metrics->server = http->start_daemon(
 		MHD_USE_EPOLL, 0, NULL, NULL, on_request, metrics, MHD_OPTION_LISTEN_SOCKET, fd,
 		MHD_OPTION_CONNECTION_LIMIT, N_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
 		SEC_SILENCE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SIZE_REQUEST,
@@ -184,14 +186,18 @@ static int serve(struct psid_metrics *metrics, int fd)
 		(void)close_own(fd);
 		return -ENOMEM;
 	}
-	info = MHD_get_daemon_info(metrics->server, MHD_DAEMON_INFO_EPOLL_FD);
+	info = http->get_daemon_info(metrics->server, MHD_DAEMON_INFO_EPOLL_FD);
 	return info ? uv_poll_init(&metrics->psid->loop, &metrics->poll, info->epoll_fd) : -ENOTSUP;
 }
 
 static int start(struct psid_metrics *metrics)
 {
-	int fd = -EBADF, r = listen_at(&metrics->psid->config->metrics, &fd);
+	int fd = -EBADF, r;
 
+	http = psid_microhttpd();
+	if (!http)
+		return -ELIBACC;
+	r = listen_at(&metrics->psid->config->metrics, &fd);
 	if (r == 0)
 		r = serve(metrics, fd);
 	if (r < 0)
@@ -221,7 +227,7 @@ struct psid_metrics *psid_metrics_start(struct psid *psid)
 		return TAKE_PTR(metrics);
 	}
 	if (metrics && metrics->server)
-		MHD_stop_daemon(metrics->server);
+		http->stop_daemon(metrics->server);
 	psid_log(PSID_ERROR, "Metrics %s: %s; going on without", text, strerror(-r));
 	return NULL;
 }
@@ -241,5 +247,5 @@ void psid_metrics_stop(struct psid_metrics *metrics)
 	metrics->poll.data = metrics->timer.data = metrics;
 	uv_close((uv_handle_t *)&metrics->poll, on_closed);
 	uv_close((uv_handle_t *)&metrics->timer, on_closed);
-	MHD_stop_daemon(metrics->server);
+	http->stop_daemon(metrics->server);
 }

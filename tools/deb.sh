@@ -130,7 +130,7 @@ control() { # PACKAGE ROOT
 	echo "Architecture: $arch"
 	echo "Maintainer: $maintainer"
 	echo "Installed-Size: $(du -sk "$2" | cut -f1)"
-	[ "$1" != pulc ] || depends+=", libhwloc15" # loaded when a job binds its tasks
+	[ "$1" != pulc ] || depends+=", libhwloc15, libmicrohttpd12" # loaded when a job binds its tasks, when metrics are asked for
 	[ -z "$depends" ] || echo "Depends: $depends"
 	echo "${relations[$1]}"
 	echo "Priority: optional"
