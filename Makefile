@@ -77,7 +77,7 @@ $(B)/obj/%.o: %.c | $(GENERATED)
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
-.PHONY: deps demo check check-stress check-san check-suites fuzz bench lint install deb uninstall clean help
+.PHONY: deps demo check check-apps check-stress check-san check-suites fuzz bench lint install deb uninstall clean help
 deps: ## install the Debian packages that are missing
 	@tools/deps.sh
 
@@ -92,6 +92,11 @@ check: ## build and run every test (about 20 minutes on two processors)
 	@$(BUILD) WERROR=1 SAN=address,undefined tests-san
 	@$(BUILD) CC=clang FUZZ=1 SAN=address,undefined B=$(FUZZ_B) fuzz-programs
 	@tests/run $(CHECK_SUITES)
+
+check-apps: ## applications under load, on the kernel and under PULC, content compared (APPS="redis ..." chooses)
+	@tools/deps.sh build apps
+	@$(BUILD) WERROR=1 all
+	@tests/apps/load/run-load $(APPS)
 
 check-stress: ## integrity and endurance for longer; STRESS_SECONDS (60) scales it
 	@tools/deps.sh build check

@@ -7,6 +7,7 @@
 # are tests, TEST_PROGRAMS what must be built but is run by a script only.
 # `make build/tests/unit/NAME TEST_FOLDERS="base shm"` links only what is named.
 # stress/ is run by `make check` for a minute or two and by `make check-stress` for longer.
+# apps/load/ is no part of `make check`, for it needs large packages: `make check-apps`.
 TEST_SUITES := house unit hostile native preload restart jobs cluster apps stress
 TEST_FOLDERS ?= base shm psid/wire keeper/common keeper hal protocols libpulc psid psid/cluster psid/jobs
 TEST_LIBS := -lcunit -luv -lsystemd -lprotobuf-c -lssl -lcrypto -lmicrohttpd -luring -pthread

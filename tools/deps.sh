@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that are missing, and says nothing if none is.
 #
-#	tools/deps.sh [GROUP...]     (build demo bench check deb lint; default: all of them)
+#	tools/deps.sh [GROUP...]     (build demo bench check apps deb lint; default: all of them but apps)
 #
 # Needs root or sudo only if something is missing. Services that come with the packages (Redis,
 # nginx, memcached, sshd) are not started by their installation.
@@ -15,6 +15,8 @@ declare -A packages=(
 	[check]="libcunit1-dev liburing-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 python3-prometheus-client iproute2 util-linux netcat-openbsd mandoc
 		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dpkg-dev libjemalloc2 libtcmalloc-minimal4"
+	[apps]="postgresql haproxy nginx-light curl rsync openssh-server openssh-client default-jdk-headless nodejs
+		redis-server redis-tools memcached python3 util-linux"
 	[deb]="dpkg-dev"
 	[lint]="clang-format clang-tidy cppcheck shellcheck mandoc man-db pkg-config"
 )
