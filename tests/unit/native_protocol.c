@@ -339,7 +339,7 @@ static int deeper(void *arg, const struct pulc_frame *f)
 	depth = (char)again.word;
 	again.len = 1;
 	if (pulc_protocol_send(&again, &depth, 0) == -EAGAIN)
-		MUST_IS(n_arrived = (unsigned)again.word, again.word);
+		n_arrived = (unsigned)again.word;
 	/* What lies deeper is over, ours is shown still. */
 	if (f->len) {
 		MUST_IS(pulc_frame_copy(f, &depth, 1), 1);
