@@ -308,6 +308,17 @@ static bool surely_empty(struct pulc_stream *s)
 	       !atomic_load_explicit(&s->tcp.ring.own->local, memory_order_relaxed);
 }
 
+/* Does the stream of a side that had left go on in its ring? 1; 0: in the kernel; -EAGAIN: not to be known yet. */
+static int go_back(struct pulc_stream *s, int flags)
+{
+	int e;
+
+	do
+		e = tcp_reclaim(&s->tcp);
+	while (e == -EAGAIN && !must_not_block(s, flags));
+	return e;
+}
+
 static ssize_t receive_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
 			      size_t total, int flags)
 {
@@ -320,9 +331,14 @@ static ssize_t receive_pieces(struct pulc_stream *s, int fd, const struct iovec 
 		return PULC_USE_KERNEL;
 	/* While another thread is still inside the kernel the ring stays empty; no new one goes there. */
 	(void)tcp_watch(&s->tcp);
-	if (UNLIKELY(flags & (MSG_ERRQUEUE | MSG_OOB)) ||
-	    (UNLIKELY(tcp_has_left(&s->tcp)) && !tcp_reclaim(&s->tcp)))
+	if (UNLIKELY(flags & (MSG_ERRQUEUE | MSG_OOB)))
 		return stream_on_kernel(&s->tcp.n_native_receives);
+	if (UNLIKELY(tcp_has_left(&s->tcp))) {
+		int e = go_back(s, flags);
+
+		if (e <= 0)
+			return e < 0 ? e : stream_on_kernel(&s->tcp.n_native_receives);
+	}
 	dont_wait = must_not_block(s, flags);
 	if (UNLIKELY(total == 0))
 		return receive_nothing(s, fd, dont_wait);

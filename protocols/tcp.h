@@ -88,8 +88,11 @@ int tcp_leave(struct tcp *t, int fd);
 void tcp_leave_for_good(struct tcp *t);
 /* This side has left, but what it left behind could still be read from the ring. */
 bool tcp_may_reclaim(struct tcp *t);
-/* Reads the ring again, for as long as the peer uses it. False: the kernel alone serves. */
-bool tcp_reclaim(struct tcp *t);
+/*
+ * Reads the ring again, for as long as the peer uses it. 1: so it is; 0: the kernel alone serves; -EAGAIN: the peer is
+ * about to decide which, and doesn't run; until then nothing may be read.
+ */
+int tcp_reclaim(struct tcp *t);
 /* False once what is received comes from the kernel for good. */
 bool tcp_reads_ring(const struct tcp *t);
 /* The kernel alone serves this side: by tcp_leave, of whatever process. */

@@ -13,8 +13,13 @@
  *     L2 SHM_LEFT       (full fence)      R2                                (full fence)
  *     L3 looks for ENDED, TX_FIN          R3 looks for SHM_LEFT: if so, RETURNED, and sends what is unread
  *
- * Until the peer has done so a process that does know the rings may change its mind and read what is there (reclaiming):
- * it takes the flag back, and again waits for a peer that is inside its lock.
+ * Until the peer has done so a process that does know the rings may change its mind and read what is there (reclaiming): it
+ * takes the flag back. The peer may have seen it just before, so it decides in two steps:
+ *
+ *   reclaiming side                     its peer, under its tx_lock, having seen SHM_LEFT
+ *     C1 takes SHM_LEFT back (full fence) D1 SHM_DECIDES                   (full fence)
+ *     C2 waits while SHM_DECIDES          D2 looks for SHM_LEFT again: if so, RETURNED
+ *     C3 looks for RETURNED               D3 takes SHM_DECIDES back
  *
  * A peer that ends its ring without seeing L2 goes on with other bytes in the kernel, or with none; then it
  * is too late. In the order of the fences L3 sees that, waits until the peer has left its lock, and finds either
@@ -24,14 +29,18 @@
 #include <poll.h>
 #include <sched.h>
 
+#include "clock.h"
 #include "macros.h"
 #include "rawsys.h"
 #include "tcp.h"
 #include "tcp_count.h"
 #include "tcp_local.h"
 
-/* A peer inside its lock is there for some microseconds, unless it was stopped in just that moment. */
-#define N_TURNS 10000
+/* A peer decides within microseconds, or when it runs again; only one that was stopped in just that moment does not. */
+#define N_TURNS 100
+#define NSEC_TURN (50 * NSEC_PER_USEC)
+#define NSEC_ENDING (5 * NSEC_PER_SEC)
+#define NSEC_DECIDING (10 * 1000 * NSEC_PER_USEC)
 /* A receiver that takes nothing for so long has lost the last bytes of a sender that closes. */
 #define SEC_LAST 5
 
@@ -75,22 +84,31 @@ static int return_pieces(struct tcp *t, int fd)
 	return 1;
 }
 
+/* For a peer that has been seen to have left. 1: RETURNED; 0: it has changed its mind meanwhile; negative errno. */
+static int begin_return(struct tcp *t)
+{
+	int e = 0;
+
+	shm_notice_set(&t->ring, SHM_DECIDES);
+	if (shm_peer_notice(&t->ring) & SHM_LEFT)
+		e = shm_tx_return(&t->ring) < 0 ? -EBADMSG : 1;
+	shm_notice_take_back(&t->ring, SHM_DECIDES);
+	return e;
+}
+
 int tcp_return_locked(struct tcp *t, int fd)
 {
-	int e;
+	int e = shm_tx_mode(&t->ring) == SHM_TX_RING ? begin_return(t) : 1;
 
-	if (shm_tx_mode(&t->ring) == SHM_TX_RING) {
-		e = shm_tx_return(&t->ring);
-		if (e < 0)
-			return e;
-	}
+	if (e < 0)
+		return e;
 	return shm_tx_mode(&t->ring) == SHM_TX_RETURNED ? return_pieces(t, fd) : 1;
 }
 
 bool tcp_return_instead(struct tcp *t)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	return (shm_peer_notice(&t->ring) & SHM_LEFT) && shm_tx_return(&t->ring) == 0;
+	return (shm_peer_notice(&t->ring) & SHM_LEFT) && begin_return(t) == 1;
 }
 
 void tcp_return_last(struct tcp *t, int fd)
@@ -126,13 +144,32 @@ void tcp_return_all(struct tcp *t, int fd)
 
 /* ---- leaving ------------------------------------------------------------------------------------ */
 
-/* Waits until nobody of the peer is inside its tx_lock. False: somebody stays there. */
-static bool wait_out(const struct tcp *t)
+/* Is somebody of the peer about to say what becomes of its ring? */
+static bool is_ending(const struct tcp *t)
 {
-	for (unsigned i = 0; shm_peer_is_sending(&t->ring); i++) {
-		if (i == N_TURNS)
+	return shm_peer_is_sending(&t->ring) && shm_peer_tx_mode(&t->ring) != SHM_TX_RETURNED;
+}
+
+static bool is_deciding(const struct tcp *t)
+{
+	return shm_peer_notice(&t->ring) & SHM_DECIDES;
+}
+
+/* Waits until the peer has come to an end with that, or is dead. False: it has not for so long. */
+static bool wait_out(const struct tcp *t, bool (*is_at_it)(const struct tcp *t), uint64_t nsec)
+{
+	struct timespec turn = { .tv_nsec = NSEC_TURN };
+	uint64_t deadline = nsec_now() + nsec;
+
+	for (unsigned i = 0; is_at_it(t); i++) {
+		if (shm_peer_notice(&t->ring) & SHM_DEAD)
+			return true;
+		if (i < N_TURNS)
+			(void)sched_yield();
+		else if (nsec_now() < deadline)
+			(void)raw_ppoll(NULL, 0, &turn);
+		else
 			return false;
-		(void)sched_yield();
 	}
 	return true;
 }
@@ -141,13 +178,13 @@ static bool wait_out(const struct tcp *t)
 static int end_sending(struct tcp *t, int fd)
 {
 	uint64_t notice = shm_peer_notice(&t->ring);
+	int e;
 
 	t->no_switch = true;
-	if (tcp_owes(t))
-		return tcp_return_locked(t, fd);
-	if (shm_tx_mode(&t->ring) != SHM_TX_RING || tcp_try_end(t, notice))
+	if (!tcp_owes(t) && (shm_tx_mode(&t->ring) != SHM_TX_RING || tcp_try_end(t, notice)))
 		return 1;
-	return tcp_owes(t) ? tcp_return_locked(t, fd) : 0;
+	e = tcp_owes(t) ? tcp_return_locked(t, fd) : 0;
+	return e == 1 && shm_tx_mode(&t->ring) == SHM_TX_RING ? 0 : e;
 }
 
 static bool hung_up(int fd)
@@ -162,11 +199,9 @@ static bool hung_up(int fd)
  * The peer ends its ring, or has ended it, or is no more. Returns 0: what is unread will come through the kernel after
  * all, or nothing is; -EBUSY: it can be had from the ring only; -ECONNRESET: not to be found out.
  */
-static int was_too_late(struct tcp *t, uint64_t notice)
+static int was_too_late(struct tcp *t)
 {
-	bool alive = !(notice & SHM_DEAD);
-
-	if (alive && !wait_out(t))
+	if (!wait_out(t, is_ending, NSEC_ENDING))
 		return -ECONNRESET;
 	return shm_peer_tx_mode(&t->ring) != SHM_TX_RETURNED && shm_rx_maybe(&t->ring) ? -EBUSY : 0;
 }
@@ -182,7 +217,7 @@ static int end_receiving(struct tcp *t, int fd)
 	notice = shm_peer_notice(&t->ring);
 	if ((notice & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD)) ||
 	    shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED)
-		e = was_too_late(t, notice);
+		e = was_too_late(t);
 	else if (hung_up(fd) && shm_rx_maybe(&t->ring))
 		e = -EBUSY; /* all of them are dead */
 	if (e == -EBUSY) {
@@ -229,22 +264,21 @@ bool tcp_may_reclaim(struct tcp *t)
 	       !(atomic_load(&t->ring.own->local) & TCP_LOCAL_FOR_GOOD);
 }
 
-bool tcp_reclaim(struct tcp *t)
+int tcp_reclaim(struct tcp *t)
 {
-	bool ours = false;
-	uint32_t mode;
+	int e = 0;
 
 	if (!tcp_may_reclaim(t) || !shm_lock(&t->ring.own->rx_lock))
-		return false;
+		return 0;
 	if (tcp_may_reclaim(t)) {
 		shm_rx_stay(&t->ring);
-		ours = wait_out(t) && is_unreturned(t);
-		mode = shm_own_notice(&t->ring) & SHM_RX_RING ? TCP_RX_RING : TCP_RX_KERNEL;
-		if (ours)
-			atomic_store(&t->ring.own->rx_mode, mode);
-		/* Then it has just returned it, or may do so at any moment. */
-		shm_notice_set(&t->ring, ours ? SHM_WANT_KERNEL : SHM_LEFT);
+		e = !wait_out(t, is_deciding, NSEC_DECIDING) ? -EAGAIN : is_unreturned(t);
+		if (e == 1)
+			atomic_store(&t->ring.own->rx_mode,
+				     shm_own_notice(&t->ring) & SHM_RX_RING ? TCP_RX_RING
+									    : TCP_RX_KERNEL);
+		shm_notice_set(&t->ring, e == 1 ? SHM_WANT_KERNEL : SHM_LEFT);
 	}
 	shm_unlock(&t->ring.own->rx_lock);
-	return ours;
+	return e;
 }

@@ -81,6 +81,7 @@ static_assert(sizeof(struct shm_slab) <= SHM_PAGE, "the header is one page");
 #define SHM_WANT_KERNEL 0x0040u /* asks the peer to send through the kernel again */
 #define SHM_LEFT                                                                                   \
 	0x0080u /* reads the kernel alone: what lies in the peer's ring from tail on is to be sent there once more */
+#define SHM_DECIDES 0x0100u /* is about to say whether its ring is RETURNED */
 
 /* shm_side.tx_mode */
 #define SHM_TX_KERNEL 0u /* not switched yet */

@@ -146,6 +146,10 @@ static inline void shm_notice_set(struct shm_stream *s, uint32_t flags)
 {
 	(void)atomic_fetch_or_explicit(&s->own->notice, flags, memory_order_seq_cst);
 }
+static inline void shm_notice_take_back(struct shm_stream *s, uint32_t flags)
+{
+	(void)atomic_fetch_and_explicit(&s->own->notice, ~(uint64_t)flags, memory_order_seq_cst);
+}
 uint64_t shm_peer_kernel_at(const struct shm_stream *s);
 /* Not 0: somebody of the peer is inside a receive. A hint unless a barrier on all processors came before. */
 uint32_t shm_peer_receives(const struct shm_stream *s);

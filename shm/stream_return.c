@@ -98,7 +98,7 @@ void shm_rx_leave(struct shm_stream *s)
 
 void shm_rx_stay(struct shm_stream *s)
 {
-	(void)atomic_fetch_and(&s->own->notice, ~(uint64_t)SHM_LEFT);
+	shm_notice_take_back(s, SHM_LEFT);
 }
 
 bool shm_peer_is_sending(const struct shm_stream *s)
