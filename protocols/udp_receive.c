@@ -84,22 +84,28 @@ static inline bool next_of(struct udp_flow *f, struct shm_datagram *d)
 	return true;
 }
 
-/* The flow with the oldest record. */
+/*
+ * The flow with the oldest record. What is found in one flow may have been sent after something in a flow that was empty when it was
+ * looked at: those before it are looked at again.
+ */
 static inline struct udp_flow *oldest(struct udp *u, struct shm_datagram *ret_d)
 {
-	uint32_t n = LOAD(u->n_flows);
 	struct udp_flow *found = NULL, *f;
 	struct shm_datagram d;
+	uint32_t found_at;
 
-	for (uint32_t i = 0; i < n; i++) {
-		f = flow_at(u, i);
-		if (!f || !next_of(f, found ? &d : ret_d))
-			continue;
-		if (!found) {
+	for (uint32_t n = LOAD(u->n_flows); n > 0; n = found_at) {
+		found_at = 0;
+		for (uint32_t i = 0; i < n; i++) {
+			f = flow_at(u, i);
+			if (!f || !next_of(f, found ? &d : ret_d))
+				continue;
+			if (found && d.stamp >= ret_d->stamp)
+				continue;
+			if (found)
+				*ret_d = d;
 			found = f;
-		} else if (d.stamp < ret_d->stamp) {
-			found = f;
-			*ret_d = d;
+			found_at = i;
 		}
 	}
 	return found;
@@ -301,21 +307,24 @@ static int find_next(struct udp *u, int fd, uint64_t nsec_trust, struct udp_flow
 	int e;
 
 	*ret_flow = oldest(u, d);
-	if (LIKELY(*ret_flow != NULL)) {
-		e = kernel_goes_first(u, fd, d);
-		return e < 0 ? e : !e;
+	if (!*ret_flow) {
+		if (LOAD(u->n_flows) == 0)
+			return 0;
+		if (nsec_trust && is_kernel_empty(u, nsec_trust))
+			return -EAGAIN;
+		e = look(u, fd);
+		if (e < 0)
+			return e;
+		*ret_flow = oldest(u, d);
+		if (!*ret_flow)
+			return LOAD(u->first_in_kernel) == UDP_NONE ? -EAGAIN : 0;
 	}
-	if (LOAD(u->n_flows) == 0)
-		return 0;
-	if (nsec_trust && is_kernel_empty(u, nsec_trust))
-		return -EAGAIN;
-	e = look(u, fd);
-	if (e < 0)
-		return e;
+	/* A record of just now may have followed something into the kernel after the last look. */
+	e = kernel_goes_first(u, fd, d);
+	if (LIKELY(e <= 0))
+		return e < 0 ? e : 1;
 	/* What was put into a queue before the kernel's first was sent is there by now. */
 	*ret_flow = oldest(u, d);
-	if (LOAD(u->first_in_kernel) == UDP_NONE)
-		return *ret_flow ? 1 : -EAGAIN;
 	return *ret_flow && d->stamp < LOAD(u->first_in_kernel);
 }
 
