@@ -122,7 +122,7 @@ PULC_EXPORT void pulc_fd_rehome(int *from, int *to)
 {
 	int *_Atomic *home = home_of(*from);
 
-	*to = *from;
+	__atomic_store_n(to, *from, __ATOMIC_RELEASE);
 	if (home)
 		atomic_store_explicit(home, to, memory_order_release);
 	*from = -1;

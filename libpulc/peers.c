@@ -84,7 +84,13 @@ static struct peer *find_or_make(uint32_t client)
 	return p;
 }
 
-/* Keeps the bell if it is one and there is room. */
+/* Other threads may be about to ring it. */
+static int bell_of(const struct peer *p, uint32_t board)
+{
+	return __atomic_load_n(&p->bells[board], __ATOMIC_ACQUIRE);
+}
+
+/* Keeps the bell if it is one and there is room. Seen by others under the number that it keeps only. */
 static bool keep_bell(struct peer *p, uint32_t board, int bell)
 {
 	int flags = raw_fcntl(bell, F_GETFL, 0);
@@ -94,9 +100,9 @@ static bool keep_bell(struct peer *p, uint32_t board, int bell)
 		(void)raw_close(bell);
 		return p->bells[board] >= 0;
 	}
-	p->bells[board] = bell;
-	if (pulc_fd_adopt(&p->bells[board]) < 0)
+	if (pulc_fd_adopt(&bell) < 0)
 		return false;
+	pulc_fd_rehome(&bell, &p->bells[board]);
 	n_bells++;
 	return true;
 }
@@ -176,12 +182,16 @@ static bool tell_directly(uint64_t watch)
 	struct peer *p = board < SHM_N_BOARDS ? find(SHM_WATCH_CLIENT(watch)) : NULL;
 	struct shm_boards *boards = p ? atomic_load_explicit(&p->boards, memory_order_acquire)
 				      : NULL;
+	int bell = boards ? bell_of(p, board) : -1;
 	const uint64_t one = 1;
 
-	if (!boards || p->bells[board] < 0)
+	if (bell < 0)
 		return false;
-	if (shm_board_set(shm_board_of(boards, board), SHM_WATCH_BIT(watch)))
-		(void)raw_write(p->bells[board], &one, sizeof(one));
+	if (!shm_board_set(shm_board_of(boards, board), SHM_WATCH_BIT(watch)))
+		return true;
+	/* A program's dup2 may have moved it just now. */
+	while (raw_write(bell, &one, sizeof(one)) == -EBADF && bell_of(p, board) != bell)
+		bell = bell_of(p, board);
 	return true;
 }
 
