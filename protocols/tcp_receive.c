@@ -90,20 +90,32 @@ static ssize_t kernel_receive(int fd, const struct iovec *iov, size_t n, int fla
 	return raw_recvmsg(fd, &msg, (flags & (MSG_PEEK | MSG_TRUNC)) | MSG_DONTWAIT);
 }
 
+/* An honest sender changes its mode twice after the switch: ENDED, RETURNED. */
+#define N_MODES 4
+
 /* Bytes of the first kernel part still to be read; moves on to the ring when there are none. */
 static int kernel_left(struct tcp *t, int fd, uint64_t *ret_left)
 {
+	uint32_t mode = shm_peer_tx_mode(&t->ring), before;
 	int e;
 
 	*ret_left = 0;
 	if (rx_mode(t) != TCP_RX_KERNEL)
 		return 0;
-	if (shm_peer_tx_mode(&t->ring) == SHM_TX_KERNEL) {
+	if (mode == SHM_TX_KERNEL) {
 		*ret_left = UINT64_MAX;
 		return 0;
 	}
-	e = tcp_count_left(fd, shm_peer_kernel_at(&t->ring),
-			   shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED, ret_left);
+	/* Where the ring has ended meanwhile the bytes behind it may be among those counted. */
+	for (unsigned i = 0; i < N_MODES; i++) {
+		before = mode;
+		e = tcp_count_left(fd, shm_peer_kernel_at(&t->ring), mode != SHM_TX_RING, ret_left);
+		mode = shm_peer_tx_mode(&t->ring);
+		if (e < 0 || mode == before)
+			break;
+	}
+	if (e == 0 && mode != before)
+		return -EBADMSG;
 	if (e == 0 && *ret_left == 0) {
 		set_rx_mode(t, TCP_RX_RING);
 		shm_notice_set(&t->ring, SHM_RX_RING);
