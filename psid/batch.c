@@ -11,27 +11,33 @@
 #include <string.h>
 
 void psid_batch_init(struct psid_batch *batch, struct psid_client *client,
-		     void (*send)(struct psid_client *client, ProtobufCMessage **entries, size_t n,
-				  bool more))
+		     Pulc__Wire__ToClient *msg, size_t *n, protobuf_c_boolean *more)
 {
 	batch->client = client;
-	batch->send = send;
-	batch->n = 0;
+	batch->msg = msg;
+	batch->n = n;
+	batch->more = more;
+	*n = 0;
+}
+
+static void send_batch(const struct psid_batch *batch, bool more)
+{
+	*batch->more = more;
+	(void)psid_client_send(batch->client, batch->msg, NULL, 0);
+	*batch->n = 0;
 }
 
 void psid_batch_add(struct psid_batch *batch, const ProtobufCMessage *entry, size_t size)
 {
 	assert(size <= PSID_SIZE_ENTRY);
-	if (batch->n == PSID_N_BATCH) {
-		batch->send(batch->client, batch->pointers, batch->n, true);
-		batch->n = 0;
-	}
-	memcpy(batch->entries[batch->n], entry, size);
-	batch->pointers[batch->n] = (ProtobufCMessage *)batch->entries[batch->n];
-	batch->n++;
+	if (*batch->n == PSID_N_BATCH)
+		send_batch(batch, true);
+	memcpy(batch->entries[*batch->n], entry, size);
+	batch->pointers[*batch->n] = (ProtobufCMessage *)batch->entries[*batch->n];
+	++*batch->n;
 }
 
 void psid_batch_end(struct psid_batch *batch)
 {
-	batch->send(batch->client, batch->pointers, batch->n, false);
+	send_batch(batch, false);
 }

@@ -13,15 +13,19 @@
 
 struct psid_batch {
 	struct psid_client *client;
-	void (*send)(struct psid_client *client, ProtobufCMessage **entries, size_t n, bool more);
-	size_t n;
+	Pulc__Wire__ToClient *msg;
+	size_t *n;
+	protobuf_c_boolean *more;
 	ProtobufCMessage *pointers[PSID_N_BATCH];
 	_Alignas(16) unsigned char entries[PSID_N_BATCH][PSID_SIZE_ENTRY];
 };
 
+/*
+ * msg holds a reply, whose list the caller makes batch->pointers; n and more are the reply's own. The reply must live
+ * until psid_batch_end, and what else is in it is the caller's.
+ */
 void psid_batch_init(struct psid_batch *batch, struct psid_client *client,
-		     void (*send)(struct psid_client *client, ProtobufCMessage **entries, size_t n,
-				  bool more));
+		     Pulc__Wire__ToClient *msg, size_t *n, protobuf_c_boolean *more);
 /* Room for one more entry, of size bytes at most PSID_SIZE_ENTRY; sends what is full. */
 void psid_batch_add(struct psid_batch *batch, const ProtobufCMessage *entry, size_t size);
 /* Sends the last message, which may be empty. */

@@ -104,26 +104,17 @@ static void fill_client(const struct psid_client *client, Pulc__Wire__ClientEntr
 	ret_entry->attached_usec = nsec_now() / NSEC_PER_USEC - client->usec_attached;
 }
 
-static void send_clients(struct psid_client *client, ProtobufCMessage **entries, size_t n,
-			 bool more)
-{
-	Pulc__Wire__ClientsReply reply = PULC__WIRE__CLIENTS_REPLY__INIT;
-	PSID_MESSAGE(msg, CLIENTS, clients) = &reply;
-
-	reply.clients = (Pulc__Wire__ClientEntry **)entries;
-	reply.n_clients = n;
-	reply.more = more;
-	(void)psid_client_send(client, &msg, NULL, 0);
-}
-
 int psid_report_clients(struct psid_client *client)
 {
 	struct psid_map_node *node = NULL;
 	struct psid_batch batch;
+	Pulc__Wire__ClientsReply reply = PULC__WIRE__CLIENTS_REPLY__INIT;
+	PSID_MESSAGE(msg, CLIENTS, clients) = &reply;
 
 	if (!psid_outbox_is_empty(&client->outbox))
 		return -EBADMSG;
-	psid_batch_init(&batch, client, send_clients);
+	psid_batch_init(&batch, client, &msg, &reply.n_clients, &reply.more);
+	reply.clients = (Pulc__Wire__ClientEntry **)batch.pointers;
 	while ((node = psid_map_next(&client->psid->clients, node))) {
 		const struct psid_client *other = CONTAINER_OF(node, struct psid_client, node);
 		Pulc__Wire__ClientEntry entry;

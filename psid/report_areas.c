@@ -28,25 +28,17 @@ static void fill_area(const struct psid_slab *slab, Pulc__Wire__AreaEntry *ret_e
 	ret_entry->program = slab->pair->owner->program;
 }
 
-static void send_areas(struct psid_client *client, ProtobufCMessage **entries, size_t n, bool more)
-{
-	Pulc__Wire__AreasReply reply = PULC__WIRE__AREAS_REPLY__INIT;
-	PSID_MESSAGE(msg, AREAS, areas) = &reply;
-
-	reply.areas = (Pulc__Wire__AreaEntry **)entries;
-	reply.n_areas = n;
-	reply.more = more;
-	(void)psid_client_send(client, &msg, NULL, 0);
-}
-
 int psid_report_areas(struct psid_client *client)
 {
 	struct psid_map_node *node = NULL;
 	struct psid_batch batch;
+	Pulc__Wire__AreasReply reply = PULC__WIRE__AREAS_REPLY__INIT;
+	PSID_MESSAGE(msg, AREAS, areas) = &reply;
 
 	if (!psid_outbox_is_empty(&client->outbox))
 		return -EBADMSG;
-	psid_batch_init(&batch, client, send_areas);
+	psid_batch_init(&batch, client, &msg, &reply.n_areas, &reply.more);
+	reply.areas = (Pulc__Wire__AreaEntry **)batch.pointers;
 	while ((node = psid_map_next(&client->psid->slabs, node))) {
 		const struct psid_slab *slab = CONTAINER_OF(node, struct psid_slab, by_ino);
 		Pulc__Wire__AreaEntry entry;

@@ -17,18 +17,6 @@
 #include "psid.h"
 #include "user.h"
 
-static void send_nodes(struct psid_client *client, ProtobufCMessage **entries, size_t n, bool more)
-{
-	Pulc__Wire__NodesReply reply = PULC__WIRE__NODES_REPLY__INIT;
-	PSID_MESSAGE(msg, NODES, nodes) = &reply;
-
-	reply.nodes = (Pulc__Wire__NodeEntry **)entries;
-	reply.n_nodes = n;
-	reply.more = more;
-	reply.cluster = (char *)psid_cluster_name(client->psid->cluster);
-	(void)psid_client_send(client, &msg, NULL, 0);
-}
-
 static const char *path_to(const struct psid_cluster *cluster, const struct psid_node *node)
 {
 	if (node == psid_node_self(cluster))
@@ -84,11 +72,15 @@ int psid_report_nodes(struct psid_client *client)
 	const struct psid_node *node = NULL;
 	struct psid_batch batch;
 	size_t n = 0;
+	Pulc__Wire__NodesReply reply = PULC__WIRE__NODES_REPLY__INIT;
+	PSID_MESSAGE(msg, NODES, nodes) = &reply;
 
 	if (!psid_outbox_is_empty(&client->outbox))
 		return -EBADMSG;
 	psid_cluster_sample(client->psid->cluster);
-	psid_batch_init(&batch, client, send_nodes);
+	psid_batch_init(&batch, client, &msg, &reply.n_nodes, &reply.more);
+	reply.nodes = (Pulc__Wire__NodeEntry **)batch.pointers;
+	reply.cluster = (char *)psid_cluster_name(cluster);
 	while ((node = psid_node_next(cluster, node ? node->id : 0))) {
 		Pulc__Wire__NodeEntry entry;
 

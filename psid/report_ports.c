@@ -50,25 +50,17 @@ static void add_port(struct psid_batch *batch, struct psid_port *port)
 	psid_batch_add(batch, &entry.base, sizeof(entry));
 }
 
-static void send_ports(struct psid_client *client, ProtobufCMessage **entries, size_t n, bool more)
-{
-	Pulc__Wire__PortsReply reply = PULC__WIRE__PORTS_REPLY__INIT;
-	PSID_MESSAGE(msg, PORTS, ports) = &reply;
-
-	reply.ports = (Pulc__Wire__PortEntry **)entries;
-	reply.n_ports = n;
-	reply.more = more;
-	(void)psid_client_send(client, &msg, NULL, 0);
-}
-
 int psid_report_ports(struct psid_client *client)
 {
 	struct psid_map_node *node = NULL;
 	struct psid_batch batch;
+	Pulc__Wire__PortsReply reply = PULC__WIRE__PORTS_REPLY__INIT;
+	PSID_MESSAGE(msg, PORTS, ports) = &reply;
 
 	if (!psid_outbox_is_empty(&client->outbox))
 		return -EBADMSG;
-	psid_batch_init(&batch, client, send_ports);
+	psid_batch_init(&batch, client, &msg, &reply.n_ports, &reply.more);
+	reply.ports = (Pulc__Wire__PortEntry **)batch.pointers;
 	while ((node = psid_map_next(&client->psid->ports, node))) {
 		struct psid_port *port = CONTAINER_OF(node, struct psid_port, by_number);
 

@@ -118,7 +118,7 @@ static void add(struct psid_batch *batch, struct entry *entry, const struct psid
 
 	psid_tuple_write(tuple, &entry->tuple);
 	psid_batch_add(batch, &entry->wire.base, sizeof(*entry));
-	copy = (struct entry *)batch->pointers[batch->n - 1];
+	copy = (struct entry *)batch->pointers[*batch->n - 1];
 	copy->wire.tuple = &copy->tuple;
 }
 
@@ -173,27 +173,18 @@ static void add_conn(struct psid_batch *batch, struct psid_conn *conn)
 			add_side(batch, &conn->sides[i]);
 }
 
-static void send_sockets(struct psid_client *client, ProtobufCMessage **entries, size_t n,
-			 bool more)
-{
-	Pulc__Wire__SocketsReply reply = PULC__WIRE__SOCKETS_REPLY__INIT;
-	PSID_MESSAGE(msg, SOCKETS, sockets) = &reply;
-
-	reply.sockets = (Pulc__Wire__SocketEntry **)entries;
-	reply.n_sockets = n;
-	reply.more = more;
-	(void)psid_client_send(client, &msg, NULL, 0);
-}
-
 int psid_report_sockets(struct psid_client *client)
 {
 	const struct psid *psid = client->psid;
 	struct psid_map_node *node = NULL;
 	struct psid_batch batch;
+	Pulc__Wire__SocketsReply reply = PULC__WIRE__SOCKETS_REPLY__INIT;
+	PSID_MESSAGE(msg, SOCKETS, sockets) = &reply;
 
 	if (!psid_outbox_is_empty(&client->outbox))
 		return -EBADMSG;
-	psid_batch_init(&batch, client, send_sockets);
+	psid_batch_init(&batch, client, &msg, &reply.n_sockets, &reply.more);
+	reply.sockets = (Pulc__Wire__SocketEntry **)batch.pointers;
 	while ((node = psid_map_next(&psid->conns, node)))
 		add_conn(&batch, CONTAINER_OF(node, struct psid_conn, by_id));
 	for (node = NULL; (node = psid_map_next(&psid->clients, node));) {

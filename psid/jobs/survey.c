@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "cleanup.h"
 #include "client.h"
 #include "job.h"
@@ -19,7 +20,7 @@
 #include "psid.h"
 #include "user.h"
 
-#define N_REPLY 40u /* entries of one message, of 300 bytes at most; the same in names of nodes */
+#define N_SILENT 40u /* names of nodes, of 65 bytes at most, in a message with a batch of entries */
 #define N_LINES_MAX (1u << 20)
 
 /* A job or a task, as a node told it. */
@@ -106,57 +107,57 @@ static void merge_jobs(struct psid_survey *survey)
 	survey->n_lines = (size_t)(last - survey->lines) + 1;
 }
 
-static void send_jobs(struct psid_survey *survey, size_t at, size_t n, char **silent,
-		      size_t n_silent)
+/* Its names, for its entry: only now, for lines move while they are collected and sorted. */
+static void name(struct line *line, char **job, char **node, char **program)
 {
-	Pulc__Wire__JobEntry *entries[N_REPLY];
+	*job = line->job;
+	*node = line->node;
+	*program = line->program;
+}
+
+static void send_jobs(struct psid_survey *survey, char **silent, size_t n_silent)
+{
 	Pulc__Wire__JobsReply reply = PULC__WIRE__JOBS_REPLY__INIT;
+	struct psid_batch batch;
 	PSID_MESSAGE(msg, JOBS, jobs) = &reply;
 
-	for (size_t i = 0; i < n; i++) {
-		struct line *line = &survey->lines[at + i];
+	psid_batch_init(&batch, survey->client, &msg, &reply.n_jobs, &reply.more);
+	reply.jobs = (Pulc__Wire__JobEntry **)batch.pointers;
+	for (size_t i = 0; i < survey->n_lines; i++) {
+		Pulc__Wire__JobEntry *e = &survey->lines[i].of_job;
 
-		entries[i] = &line->of_job;
-		entries[i]->job = line->job;
-		entries[i]->node = line->node;
-		entries[i]->program = line->program;
+		name(&survey->lines[i], &e->job, &e->node, &e->program);
+		psid_batch_add(&batch, &e->base, sizeof(*e));
 	}
-	reply.jobs = entries;
-	reply.n_jobs = n;
 	reply.silent = silent;
 	reply.n_silent = n_silent;
-	reply.more = at + n < survey->n_lines;
-	(void)psid_client_send(survey->client, &msg, NULL, 0);
+	psid_batch_end(&batch);
 }
 
-static void send_tasks(struct psid_survey *survey, size_t at, size_t n, char **silent,
-		       size_t n_silent)
+static void send_tasks(struct psid_survey *survey, char **silent, size_t n_silent)
 {
-	Pulc__Wire__TaskEntry *entries[N_REPLY];
 	Pulc__Wire__TasksReply reply = PULC__WIRE__TASKS_REPLY__INIT;
+	struct psid_batch batch;
 	PSID_MESSAGE(msg, TASKS, tasks) = &reply;
 
-	for (size_t i = 0; i < n; i++) {
-		struct line *line = &survey->lines[at + i];
+	psid_batch_init(&batch, survey->client, &msg, &reply.n_tasks, &reply.more);
+	reply.tasks = (Pulc__Wire__TaskEntry **)batch.pointers;
+	for (size_t i = 0; i < survey->n_lines; i++) {
+		Pulc__Wire__TaskEntry *e = &survey->lines[i].of_task;
 
-		entries[i] = &line->of_task;
-		entries[i]->job = line->job;
-		entries[i]->node = line->node;
-		entries[i]->program = line->program;
+		name(&survey->lines[i], &e->job, &e->node, &e->program);
+		psid_batch_add(&batch, &e->base, sizeof(*e));
 	}
-	reply.tasks = entries;
-	reply.n_tasks = n;
 	reply.silent = silent;
 	reply.n_silent = n_silent;
-	reply.more = at + n < survey->n_lines;
-	(void)psid_client_send(survey->client, &msg, NULL, 0);
+	psid_batch_end(&batch);
 }
 
-static size_t name_silent(const struct psid_survey *survey, char *names[N_REPLY])
+static size_t name_silent(const struct psid_survey *survey, char *names[N_SILENT])
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < survey->n_waiting && n < N_REPLY; i++) {
+	for (size_t i = 0; i < survey->n_waiting && n < N_SILENT; i++) {
 		const struct psid_node *node = psid_node_find(survey->client->psid->cluster,
 							      survey->waiting[i]);
 
@@ -168,21 +169,14 @@ static size_t name_silent(const struct psid_survey *survey, char *names[N_REPLY]
 
 static void finish(struct psid_survey *survey)
 {
-	char *silent[N_REPLY];
-	size_t n_silent = name_silent(survey, silent), at = 0, n;
+	char *silent[N_SILENT];
+	size_t n_silent = name_silent(survey, silent);
 
 	if (survey->n_lines > 0)
 		qsort(survey->lines, survey->n_lines, sizeof(*survey->lines), compare);
 	if (!survey->tasks && survey->n_lines > 0)
 		merge_jobs(survey);
-	do {
-		n = MIN(survey->n_lines - at, (size_t)N_REPLY);
-		if (survey->tasks)
-			send_tasks(survey, at, n, silent, at == 0 ? n_silent : 0);
-		else
-			send_jobs(survey, at, n, silent, at == 0 ? n_silent : 0);
-		at += n;
-	} while (at < survey->n_lines);
+	(survey->tasks ? send_tasks : send_jobs)(survey, silent, n_silent);
 	survey_free(survey);
 }
 
