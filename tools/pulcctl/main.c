@@ -23,25 +23,26 @@
 #include "view.h"
 #include "watch.h"
 
-/* What each picture asks, and how the answer is shown. */
+/* What each picture asks, and how the answer is shown if it is a list. */
 static const struct {
 	Pulc__Wire__FromClient__BodyCase question;
-	ctl_view *view;
+	const struct ctl_list *list;
 } commands[] = {
-	[CTL_STATUS] = { PULC__WIRE__FROM_CLIENT__BODY_STATUS, ctl_view_status },
-	[CTL_SOCKETS] = { PULC__WIRE__FROM_CLIENT__BODY_SOCKETS, ctl_view_sockets },
-	[CTL_CLIENTS] = { PULC__WIRE__FROM_CLIENT__BODY_CLIENTS, ctl_view_clients },
-	[CTL_PORTS] = { PULC__WIRE__FROM_CLIENT__BODY_PORTS, ctl_view_ports },
-	[CTL_JOBS] = { PULC__WIRE__FROM_CLIENT__BODY_JOBS, ctl_view_jobs },
-	[CTL_TASKS] = { PULC__WIRE__FROM_CLIENT__BODY_TASKS, ctl_view_tasks },
-	[CTL_NODES] = { PULC__WIRE__FROM_CLIENT__BODY_NODES, ctl_view_nodes },
-	[CTL_AREAS] = { PULC__WIRE__FROM_CLIENT__BODY_AREAS, ctl_view_areas },
+	[CTL_STATUS] = { PULC__WIRE__FROM_CLIENT__BODY_STATUS, NULL },
+	[CTL_SOCKETS] = { PULC__WIRE__FROM_CLIENT__BODY_SOCKETS, &ctl_list_sockets },
+	[CTL_CLIENTS] = { PULC__WIRE__FROM_CLIENT__BODY_CLIENTS, &ctl_list_clients },
+	[CTL_PORTS] = { PULC__WIRE__FROM_CLIENT__BODY_PORTS, &ctl_list_ports },
+	[CTL_JOBS] = { PULC__WIRE__FROM_CLIENT__BODY_JOBS, &ctl_list_jobs },
+	[CTL_TASKS] = { PULC__WIRE__FROM_CLIENT__BODY_TASKS, &ctl_list_tasks },
+	[CTL_NODES] = { PULC__WIRE__FROM_CLIENT__BODY_NODES, &ctl_list_nodes },
+	[CTL_AREAS] = { PULC__WIRE__FROM_CLIENT__BODY_AREAS, &ctl_list_areas },
 };
 
 /* One picture: ask, show. */
 static int print_answer(FILE *out, void *arg)
 {
 	const struct ctl_options *options = arg;
+	const struct ctl_list *list = commands[options->command].list;
 	CLEANUP(ctl_psid_close) struct ctl_psid psid = CTL_PSID_NONE;
 	CLEANUP(ctl_replies_deinit) struct ctl_replies replies = { 0 };
 	struct ctl_room room = ctl_room_of(STDOUT_FILENO);
@@ -57,7 +58,8 @@ static int print_answer(FILE *out, void *arg)
 		r = ctl_ask_about(&psid, commands[options->command].question, options->job,
 				  options->here, &replies);
 	if (r == 0)
-		r = commands[options->command].view(out, &replies, options, &room);
+		r = list ? ctl_list_print(out, list, &replies, options, &room)
+			 : ctl_status_print(out, &replies, options, &room);
 	if (r == 0)
 		ctl_say_silent(&replies);
 	return r < 0 ? ctl_say_error(&psid, r) : EXIT_SUCCESS;

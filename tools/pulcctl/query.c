@@ -20,6 +20,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "paths.h"
+#include "reply.h"
 
 #define SEC_PATIENCE 5
 #define N_RETRIES_BUSY 50
@@ -146,28 +147,6 @@ static bool answers(const Pulc__Wire__ToClient *reply, Pulc__Wire__FromClient__B
 	return (unsigned)reply->body_case == (unsigned)body;
 }
 
-static bool has_more(const Pulc__Wire__ToClient *reply)
-{
-	switch (reply->body_case) {
-	case PULC__WIRE__TO_CLIENT__BODY_SOCKETS:
-		return reply->sockets->more;
-	case PULC__WIRE__TO_CLIENT__BODY_CLIENTS:
-		return reply->clients->more;
-	case PULC__WIRE__TO_CLIENT__BODY_PORTS:
-		return reply->ports->more;
-	case PULC__WIRE__TO_CLIENT__BODY_JOBS:
-		return reply->jobs->more;
-	case PULC__WIRE__TO_CLIENT__BODY_TASKS:
-		return reply->tasks->more;
-	case PULC__WIRE__TO_CLIENT__BODY_NODES:
-		return reply->nodes->more;
-	case PULC__WIRE__TO_CLIENT__BODY_AREAS:
-		return reply->areas->more;
-	default:
-		return false;
-	}
-}
-
 static int append(struct ctl_replies *replies, Pulc__Wire__ToClient *reply)
 {
 	Pulc__Wire__ToClient **items;
@@ -191,7 +170,7 @@ static int collect(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body,
 	if (r < 0)
 		return r;
 	if (answers(reply, body)) {
-		bool more = has_more(reply);
+		bool more = ctl_reply_has_more(reply);
 
 		r = append(replies, reply);
 		if (r == 0)

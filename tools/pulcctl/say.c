@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "paths.h"
+#include "reply.h"
 #include "text.h"
 
 static void say_where_looked(void)
@@ -73,17 +74,10 @@ int ctl_say_error(const struct ctl_psid *psid, int r)
 void ctl_say_silent(const struct ctl_replies *replies)
 {
 	for (size_t i = 0; i < replies->n; i++) {
-		const Pulc__Wire__ToClient *reply = replies->items[i];
-		char **names = NULL, text[80];
-		size_t n = 0;
+		char text[80];
+		size_t n;
+		char *const *names = ctl_reply_silent(replies->items[i], &n);
 
-		if (reply->body_case == PULC__WIRE__TO_CLIENT__BODY_JOBS) {
-			names = reply->jobs->silent;
-			n = reply->jobs->n_silent;
-		} else if (reply->body_case == PULC__WIRE__TO_CLIENT__BODY_TASKS) {
-			names = reply->tasks->silent;
-			n = reply->tasks->n_silent;
-		}
 		for (size_t k = 0; k < n; k++)
 			fprintf(stderr, "pulcctl: node %s does not answer\n",
 				ctl_text_plain(names[k], text, sizeof(text)));

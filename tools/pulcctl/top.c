@@ -73,12 +73,12 @@ static uint64_t rate(struct top *top, uint64_t size)
 }
 
 static void print_array(FILE *out, const char *name, const struct ctl_replies *replies,
-			ctl_view *view, const struct ctl_options *options)
+			const struct ctl_list *list, const struct ctl_options *options)
 {
 	const struct ctl_room room = { 0 };
 
 	fprintf(out, ",\"%s\":", name);
-	(void)view(out, replies, options, &room);
+	(void)ctl_list_print(out, list, replies, options, &room);
 }
 
 static int print_json(FILE *out, const struct answers *a, uint64_t bytes,
@@ -87,8 +87,8 @@ static int print_json(FILE *out, const struct answers *a, uint64_t bytes,
 	fputs("{\"status\":", out);
 	ctl_json_message(out, &a->of[STATUS].items[0]->status->base);
 	fprintf(out, ",\"bytes_per_second\":%llu", (unsigned long long)bytes);
-	print_array(out, "nodes", &a->of[NODES], ctl_view_nodes, options);
-	print_array(out, "jobs", &a->of[JOBS], ctl_view_jobs, options);
+	print_array(out, "nodes", &a->of[NODES], &ctl_list_nodes, options);
+	print_array(out, "jobs", &a->of[JOBS], &ctl_list_jobs, options);
 	fputs("}\n", out);
 	return 0;
 }
@@ -110,9 +110,9 @@ static int print_tables(FILE *out, const struct answers *a, uint64_t bytes,
 	room.no_header = options->no_headers;
 	if (n_lines > 0) /* half for each table; below that a screen is too small anyway */
 		room.n_lines = MAX((n_lines - MIN(n_lines, N_LINES_HEAD)) / 2, 2u);
-	r = ctl_view_nodes(out, &a->of[NODES], options, &room);
+	r = ctl_list_print(out, &ctl_list_nodes, &a->of[NODES], options, &room);
 	fputc('\n', out);
-	return r < 0 ? r : ctl_view_jobs(out, &a->of[JOBS], options, &room);
+	return r < 0 ? r : ctl_list_print(out, &ctl_list_jobs, &a->of[JOBS], options, &room);
 }
 
 static int print_picture(FILE *out, void *arg)

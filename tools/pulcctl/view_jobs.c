@@ -21,12 +21,6 @@ static const struct ctl_column job_columns[] = {
 	{ .title = "SINCE", .right = true },
 };
 
-static size_t jobs_of(const Pulc__Wire__ToClient *reply, ProtobufCMessage *const **ret_entries)
-{
-	*ret_entries = (ProtobufCMessage *const *)reply->jobs->jobs;
-	return reply->jobs->n_jobs;
-}
-
 static bool any(const ProtobufCMessage *entry, const struct ctl_options *o)
 {
 	(void)entry;
@@ -56,19 +50,12 @@ static int add_job(struct ctl_table *table, const ProtobufCMessage *entry)
 	return ctl_table_add(table, cells);
 }
 
-int ctl_view_jobs(FILE *out, const struct ctl_replies *replies, const struct ctl_options *options,
-		  const struct ctl_room *room)
-{
-	static const struct ctl_list list = {
-		.columns = job_columns,
-		.n_columns = ARRAY_SIZE(job_columns),
-		.entries = jobs_of,
-		.is_chosen = any,
-		.add_row = add_job,
-	};
-
-	return ctl_list_print(out, &list, replies, options, room);
-}
+const struct ctl_list ctl_list_jobs = {
+	.columns = job_columns,
+	.n_columns = ARRAY_SIZE(job_columns),
+	.is_chosen = any,
+	.add_row = add_job,
+};
 
 /* ---- tasks --------------------------------------------------------------------------------- */
 
@@ -81,12 +68,6 @@ static const struct ctl_column task_columns[] = {
 	{ .title = "STATE" },
 	{ .title = "STATUS", .right = true },
 };
-
-static size_t tasks_of(const Pulc__Wire__ToClient *reply, ProtobufCMessage *const **ret_entries)
-{
-	*ret_entries = (ProtobufCMessage *const *)reply->tasks->tasks;
-	return reply->tasks->n_tasks;
-}
 
 static bool is_chosen(const ProtobufCMessage *entry, const struct ctl_options *o)
 {
@@ -128,16 +109,9 @@ static int add_task(struct ctl_table *table, const ProtobufCMessage *entry)
 	return ctl_table_add(table, cells);
 }
 
-int ctl_view_tasks(FILE *out, const struct ctl_replies *replies, const struct ctl_options *options,
-		   const struct ctl_room *room)
-{
-	static const struct ctl_list list = {
-		.columns = task_columns,
-		.n_columns = ARRAY_SIZE(task_columns),
-		.entries = tasks_of,
-		.is_chosen = is_chosen,
-		.add_row = add_task,
-	};
-
-	return ctl_list_print(out, &list, replies, options, room);
-}
+const struct ctl_list ctl_list_tasks = {
+	.columns = task_columns,
+	.n_columns = ARRAY_SIZE(task_columns),
+	.is_chosen = is_chosen,
+	.add_row = add_task,
+};

@@ -6,6 +6,7 @@
 
 #include "cleanup.h"
 #include "json.h"
+#include "reply.h"
 
 static int print_json(FILE *out, const struct ctl_list *list, const struct ctl_replies *replies,
 		      const struct ctl_options *options)
@@ -14,8 +15,8 @@ static int print_json(FILE *out, const struct ctl_list *list, const struct ctl_r
 
 	fputc('[', out);
 	for (size_t i = 0; i < replies->n; i++) {
-		ProtobufCMessage *const *entries;
-		size_t n = list->entries(replies->items[i], &entries);
+		size_t n;
+		ProtobufCMessage *const *entries = ctl_reply_entries(replies->items[i], &n);
 
 		for (size_t k = 0; k < n; k++) {
 			if (!list->is_chosen(entries[k], options))
@@ -32,8 +33,8 @@ static int print_json(FILE *out, const struct ctl_list *list, const struct ctl_r
 static int fill_table(struct ctl_table *table, const struct ctl_list *list,
 		      const Pulc__Wire__ToClient *reply, const struct ctl_options *options)
 {
-	ProtobufCMessage *const *entries;
-	size_t n = list->entries(reply, &entries);
+	size_t n;
+	ProtobufCMessage *const *entries = ctl_reply_entries(reply, &n);
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++)

@@ -17,12 +17,6 @@ static const struct ctl_column columns[] = {
 	{ .title = "QUEUED", .right = true },
 };
 
-static size_t entries_of(const Pulc__Wire__ToClient *reply, ProtobufCMessage *const **ret_entries)
-{
-	*ret_entries = (ProtobufCMessage *const *)reply->ports->ports;
-	return reply->ports->n_ports;
-}
-
 static bool is_chosen(const ProtobufCMessage *entry, const struct ctl_options *o)
 {
 	const Pulc__Wire__PortEntry *e = (const Pulc__Wire__PortEntry *)entry;
@@ -63,16 +57,9 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 	return ctl_table_add(table, cells);
 }
 
-int ctl_view_ports(FILE *out, const struct ctl_replies *replies, const struct ctl_options *options,
-		   const struct ctl_room *room)
-{
-	static const struct ctl_list list = {
-		.columns = columns,
-		.n_columns = ARRAY_SIZE(columns),
-		.entries = entries_of,
-		.is_chosen = is_chosen,
-		.add_row = add_row,
-	};
-
-	return ctl_list_print(out, &list, replies, options, room);
-}
+const struct ctl_list ctl_list_ports = {
+	.columns = columns,
+	.n_columns = ARRAY_SIZE(columns),
+	.is_chosen = is_chosen,
+	.add_row = add_row,
+};

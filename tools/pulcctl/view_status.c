@@ -99,8 +99,8 @@ static int print_users(FILE *out, const Pulc__Wire__StatusReply *s, const struct
 	return r;
 }
 
-int ctl_view_status(FILE *out, const struct ctl_replies *replies, const struct ctl_options *options,
-		    const struct ctl_room *room)
+int ctl_status_print(FILE *out, const struct ctl_replies *replies,
+		     const struct ctl_options *options, const struct ctl_room *room)
 {
 	const Pulc__Wire__StatusReply *s = replies->items[0]->status;
 
