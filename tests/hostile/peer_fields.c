@@ -7,23 +7,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "board.h"
 #include "harness.h"
+#include "liar.h"
 #include "rawsys.h"
 #include "tcp_pair.h"
 
 static struct tcp_pair p;
-
-static const uint64_t nasty[] = {
-	0,	    1,	   63,	       64,	   65,	       4095,
-	4096,	    4097,  5440,       UINT32_MAX, 1ull << 31, 1ull << 32,
-	1ull << 62, ~0ull, ~0ull - 64, 1ull << 63, ~0ull >> 1,
-};
 
 /* Everything that an honest process does with a connection. */
 static void live(void)
@@ -61,11 +55,11 @@ static _Atomic uint64_t *word_of(int side, size_t i)
 static void each_word_each_value(void)
 {
 	for (size_t i = 0; i < sizeof(struct shm_side) / 8; i++) {
-		for (size_t k = 0; k < sizeof(nasty) / sizeof(nasty[0]); k++) {
+		for (size_t k = 0; k < LIAR_N_VALUES; k++) {
 			begin();
-			atomic_store(word_of(1, i), nasty[k]);
+			atomic_store(word_of(1, i), liar_values[k]);
 			live();
-			atomic_store(word_of(1, i), nasty[k] + 1);
+			atomic_store(word_of(1, i), liar_values[k] + 1);
 			live();
 			tcp_pair_deinit(&p);
 		}
@@ -94,36 +88,18 @@ static void a_tail_beyond_the_head_is_a_reset(void)
 	tcp_pair_deinit(&p);
 }
 
-static _Atomic bool stop;
-
-/* Scribbles over the whole control page and the rings as fast as it can. */
-static void *scribble(void *arg)
-{
-	uint64_t n_words = shm_slot_size(tcp_pair_small_rings) / 8, x = 88172645463325252ull;
-
-	(void)arg;
-	while (!stop) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		atomic_store_explicit(word_of(1, x % n_words),
-				      x & 1 ? x >> (x & 63) : nasty[x % 17], memory_order_relaxed);
-	}
-	return NULL;
-}
-
+/* Over the whole control page and the rings. */
 static void garbage_while_we_work(void)
 {
-	pthread_t thread;
+	struct liar liar = { .n_words = shm_slot_size(tcp_pair_small_rings) / 8 };
 
 	for (int round = 0; round < 10; round++) {
 		begin();
-		stop = false;
-		REQUIRE_INT(pthread_create(&thread, NULL, scribble, NULL), ==, 0);
+		liar.words[0] = liar.words[1] = word_of(1, 0);
+		liar_start(&liar);
 		for (int i = 0; i < 300; i++)
 			live();
-		stop = true;
-		(void)pthread_join(thread, NULL);
+		liar_stop(&liar);
 		tcp_pair_deinit(&p);
 	}
 	CHECK(true);

@@ -9,11 +9,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "harness.h"
+#include "liar.h"
 #include "rawsys.h"
 #include "tcp_pair.h"
 #include "udp.h"
@@ -31,12 +31,6 @@ static struct {
 	struct lane lanes[2]; /* from end 0 to 1, from 1 to 0 */
 	struct udp rx;	      /* end 0's */
 } v;
-
-static const uint64_t nasty[] = {
-	0,	    1,		15,    16,	   17,	       63,	   64,
-	65,	    4095,	4096,  4097,	   UINT32_MAX, 1ull << 31, ~15ull,
-	1ull << 32, 1ull << 62, ~0ull, ~0ull - 64, 1ull << 63, 5440,	   ~0ull >> 1,
-};
 
 static bool grant(uint64_t size)
 {
@@ -174,13 +168,13 @@ static void an_honest_peer(void)
 static void each_word_each_value(void)
 {
 	for (size_t i = 0; i < sizeof(struct shm_side) / 8; i++) {
-		for (size_t k = 0; k < sizeof(nasty) / sizeof(nasty[0]); k++) {
+		for (size_t k = 0; k < LIAR_N_VALUES; k++) {
 			begin();
 			(void)push(&v.lanes[1].flow[1], 20);
 			for (int lane = 0; lane < 2; lane++) {
-				atomic_store(word_of(&v.lanes[lane], i), nasty[k]);
+				atomic_store(word_of(&v.lanes[lane], i), liar_values[k]);
 				live();
-				atomic_store(word_of(&v.lanes[lane], i), nasty[k] + 1);
+				atomic_store(word_of(&v.lanes[lane], i), liar_values[k] + 1);
 				live();
 			}
 			end();
@@ -192,14 +186,14 @@ static void each_word_each_value(void)
 /* A record's own words: its time, its length, its flags. */
 static void each_record_each_value(void)
 {
-	for (size_t k = 0; k < sizeof(nasty) / sizeof(nasty[0]); k++) {
+	for (size_t k = 0; k < LIAR_N_VALUES; k++) {
 		for (size_t i = 0; i < 2; i++) {
 			begin();
 			(void)push(&v.lanes[1].flow[1], 20);
 			atomic_store(word_of(&v.lanes[1], offsetof(struct shm_side, inline_at) / 8),
 				     SHM_NO_INLINE);
 			atomic_store((_Atomic uint64_t *)v.lanes[1].flow[1].ring.tx_ring[0] + i,
-				     nasty[k]);
+				     liar_values[k]);
 			live();
 			end();
 		}
@@ -250,11 +244,11 @@ static void a_return_of_more_than_was_sent(void)
 	char byte;
 	int n;
 
-	for (size_t k = 0; k < sizeof(nasty) / sizeof(nasty[0]); k++) {
+	for (size_t k = 0; k < LIAR_N_VALUES; k++) {
 		begin();
 		REQUIRE_INT(push(to, 20), ==, 20);
 		REQUIRE_INT(push(to, 30), ==, 30);
-		shm_slab_side(&v.lanes[0].own[1], 0)->tail = nasty[k];
+		shm_slab_side(&v.lanes[0].own[1], 0)->tail = liar_values[k];
 		shm_notice_set(&v.lanes[0].flow[1].ring, SHM_LEFT | SHM_WANT_KERNEL);
 		CHECK(udp_is_left(to));
 		CHECK_INT(udp_send_again(to, v.fd[0]), ==, 0);
@@ -286,38 +280,21 @@ static void an_honest_return(void)
 	end();
 }
 
-static _Atomic bool stop;
-
-/* Scribbles over both control pages and rings as fast as it can. */
-static void *scribble(void *arg)
-{
-	uint64_t n_words = shm_slot_size(tcp_pair_small_rings) / 8, x = 88172645463325252ull;
-
-	(void)arg;
-	while (!stop) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		atomic_store_explicit(word_of(&v.lanes[x >> 60 & 1], x % n_words),
-				      x & 1 ? x >> (x & 63) : nasty[x % 17], memory_order_relaxed);
-	}
-	return NULL;
-}
-
+/* Over both control pages and rings. */
 static void garbage_while_we_work(void)
 {
-	pthread_t thread;
+	struct liar liar = { .n_words = shm_slot_size(tcp_pair_small_rings) / 8 };
 
 	for (int round = 0; round < 10; round++) {
 		begin();
-		stop = false;
-		REQUIRE_INT(pthread_create(&thread, NULL, scribble, NULL), ==, 0);
+		for (int lane = 0; lane < 2; lane++)
+			liar.words[lane] = word_of(&v.lanes[lane], 0);
+		liar_start(&liar);
 		for (int i = 0; i < 200; i++) {
 			v.lanes[1].flow[0].broken = false;
 			live();
 		}
-		stop = true;
-		(void)pthread_join(thread, NULL);
+		liar_stop(&liar);
 		end();
 	}
 	CHECK(true);
