@@ -13,9 +13,9 @@
 struct fake_config {
 	uint32_t flags; /* HAL_; HAL_IMMEDIATE: link[0] leads to itself, there is no link[1] */
 	uint32_t frame_max;
-	uint32_t n_gather;
-	uint32_t alignment;
-	uint32_t n_queue; /* frames on their way or unread, in each direction; then -EAGAIN */
+	uint32_t n_gather;  /* 0: 1 */
+	uint32_t alignment; /* 0: 1 */
+	uint32_t n_queue;   /* frames on their way or unread, in each direction; then -EAGAIN */
 	uint64_t seed;
 	/* Faults, of a thousand frames. What is late is overtaken. */
 	unsigned n_lost, n_twice, n_late;

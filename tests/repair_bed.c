@@ -3,6 +3,12 @@
 
 #include "harness.h"
 
+const struct fake_config bed_usual = {
+	.frame_max = 1024,
+	.n_queue = 4096,
+	.nsec_delay = MSEC / 10,
+};
+
 void bed_init(struct bed *b, const struct fake_config *fake, const struct hal_repair_config *repair)
 {
 	struct hal_repair_config config = { 0 };

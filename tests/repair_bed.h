@@ -13,6 +13,9 @@ struct bed {
 	struct hal_link *link[2];
 };
 
+/* A HAL that promises nothing, and loses nothing. */
+extern const struct fake_config bed_usual;
+
 /* The clock is the fake's. repair may be NULL. */
 void bed_init(struct bed *b, const struct fake_config *fake,
 	      const struct hal_repair_config *repair);

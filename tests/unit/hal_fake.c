@@ -39,8 +39,6 @@ static void time_is_the_tests(void)
 	const struct fake_config config = {
 		.flags = HAL_ORDERED | HAL_RELIABLE,
 		.frame_max = 64,
-		.n_gather = 1,
-		.alignment = 1,
 		.n_queue = 2,
 		.nsec_delay = 1000,
 	};
@@ -76,7 +74,6 @@ static void own_buffers_are_aligned(void)
 	const struct fake_config config = {
 		.flags = HAL_ORDERED | HAL_RELIABLE | HAL_OWN_BUFFERS,
 		.frame_max = 256,
-		.n_gather = 1,
 		.alignment = 64,
 		.n_queue = 8,
 	};
@@ -103,9 +100,7 @@ static void own_buffers_are_aligned(void)
 
 static void gathering_has_an_end(void)
 {
-	const struct fake_config config = {
-		.frame_max = 64, .n_gather = 1, .alignment = 1, .n_queue = 8
-	};
+	const struct fake_config config = { .frame_max = 64, .n_queue = 8 };
 	char text[] = "hello";
 	struct iovec iov[2] = { { text, 2 }, { text + 2, 3 } };
 	struct fake_pair p;
@@ -197,8 +192,6 @@ static void immediate_is_taken_or_not_sent(void)
 	const struct fake_config config = {
 		.flags = HAL_ORDERED | HAL_RELIABLE | HAL_IMMEDIATE,
 		.frame_max = 64,
-		.n_gather = 1,
-		.alignment = 1,
 		.n_queue = 8,
 	};
 	struct fake_pair p;
@@ -219,8 +212,6 @@ static void a_seed_decides_everything(void)
 {
 	const struct fake_config config = {
 		.frame_max = 64,
-		.n_gather = 1,
-		.alignment = 1,
 		.n_queue = 10000,
 		.seed = 5,
 		.n_lost = 300,

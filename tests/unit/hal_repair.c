@@ -14,14 +14,6 @@
 
 #define N_STEPS 2000000u
 
-static const struct fake_config usual = {
-	.frame_max = 1024,
-	.n_gather = 1,
-	.alignment = 1,
-	.n_queue = 4096,
-	.nsec_delay = MSEC / 10,
-};
-
 static void await_bytes(struct bed *b, int to, uint64_t word, uint32_t len)
 {
 	struct hal_frame f;
@@ -145,8 +137,6 @@ static uint64_t digest_of(const struct fake_config *fake, const struct hal_repai
 static const struct fake_config kinds[] = {
 	/* loses, doubles, reorders */
 	{ .frame_max = 1024,
-	  .n_gather = 1,
-	  .alignment = 1,
 	  .n_queue = 4096,
 	  .n_lost = 100,
 	  .n_twice = 100,
@@ -154,17 +144,10 @@ static const struct fake_config kinds[] = {
 	  .nsec_delay = MSEC / 10,
 	  .nsec_late = MSEC },
 	/* loses nearly everything, and holds little */
-	{ .frame_max = 1472,
-	  .n_gather = 1,
-	  .alignment = 1,
-	  .n_queue = 5,
-	  .n_lost = 500,
-	  .nsec_delay = MSEC / 10 },
+	{ .frame_max = 1472, .n_queue = 5, .n_lost = 500, .nsec_delay = MSEC / 10 },
 	/* reliable, not in order, frames as small as may be */
 	{ .flags = HAL_RELIABLE,
 	  .frame_max = HAL_FRAME_LEAST,
-	  .n_gather = 1,
-	  .alignment = 1,
 	  .n_queue = 64,
 	  .n_late = 300,
 	  .nsec_delay = MSEC / 10,
@@ -172,22 +155,16 @@ static const struct fake_config kinds[] = {
 	/* in order, not reliable, own buffers */
 	{ .flags = HAL_ORDERED | HAL_OWN_BUFFERS,
 	  .frame_max = 500,
-	  .n_gather = 1,
 	  .alignment = 64,
 	  .n_queue = 100,
 	  .n_lost = 50,
 	  .n_twice = 50,
 	  .nsec_delay = MSEC },
 	/* nothing wrong with it but small frames, and hardly room for one */
-	{ .flags = HAL_ORDERED | HAL_RELIABLE,
-	  .frame_max = 128,
-	  .n_gather = 1,
-	  .alignment = 1,
-	  .n_queue = 1 },
+	{ .flags = HAL_ORDERED | HAL_RELIABLE, .frame_max = 128, .n_queue = 1 },
 	/* the same with own buffers */
 	{ .flags = HAL_ORDERED | HAL_RELIABLE | HAL_OWN_BUFFERS,
 	  .frame_max = 256,
-	  .n_gather = 1,
 	  .alignment = 64,
 	  .n_queue = 3,
 	  .nsec_delay = MSEC / 10 },
@@ -241,7 +218,7 @@ static void full_until_the_peer_takes(void)
 	unsigned n = 0;
 	int e = 0;
 
-	bed_init(&b, &usual, &config);
+	bed_init(&b, &bed_usual, &config);
 	for (unsigned i = 0; i < 1000 && (e = bed_send(b.link[0], n, 100)) != -EAGAIN; i++) {
 		REQUIRE_INT(e, ==, 0);
 		n++;
@@ -270,7 +247,7 @@ static void lost_news_of_room_are_asked_for(void)
 	struct bed b;
 	unsigned n = 0;
 
-	bed_init(&b, &usual, &config);
+	bed_init(&b, &bed_usual, &config);
 	for (unsigned i = 0; i < 1000; i++) {
 		n += bed_send(b.link[0], n, 100) == 0;
 		bed_step(&b);
@@ -305,7 +282,7 @@ static void overtaken_packets_go_again_at_once(void)
 	struct hal_repair_counts counts;
 	struct bed b;
 
-	bed_init(&b, &usual, NULL);
+	bed_init(&b, &bed_usual, NULL);
 	exchange(&b, 50);
 	b.fake.black_hole = true;
 	REQUIRE_INT(bed_send(b.link[0], 100, 10), ==, 0);
@@ -329,7 +306,7 @@ static void the_last_packet_goes_again_in_time(void)
 	struct bed b;
 	unsigned i = 0;
 
-	bed_init(&b, &usual, NULL);
+	bed_init(&b, &bed_usual, NULL);
 	exchange(&b, 50);
 	b.fake.black_hole = true;
 	REQUIRE_INT(bed_send(b.link[0], 100, 10), ==, 0);
@@ -349,7 +326,7 @@ static void the_last_packet_goes_again_in_time(void)
 /* A way longer than the first guess costs repetitions at first, and none later. */
 static void the_timeout_follows_the_way(void)
 {
-	struct fake_config fake = usual;
+	struct fake_config fake = bed_usual;
 	struct hal_repair_counts before, after;
 	struct bed b;
 
@@ -370,7 +347,7 @@ static void answers_ride_along(void)
 	struct hal_repair_counts counts;
 	struct bed b;
 
-	bed_init(&b, &usual, NULL);
+	bed_init(&b, &bed_usual, NULL);
 	for (unsigned i = 0; i < 100; i++) {
 		REQUIRE_INT(bed_send(b.link[i & 1], i, 10), ==, 0);
 		await_bytes(&b, ~i & 1, i, 10);
@@ -389,7 +366,7 @@ static void silence_is_death_if_so_agreed(void)
 	struct bed b;
 
 	for (int agreed = 0; agreed < 2; agreed++) {
-		bed_init(&b, &usual, agreed ? &config : NULL);
+		bed_init(&b, &bed_usual, agreed ? &config : NULL);
 		exchange(&b, 3);
 		b.fake.black_hole = true;
 		/* A minute of silence with nothing to say proves nothing. */
@@ -412,7 +389,7 @@ static void the_end_comes_behind_the_last_frame(void)
 {
 	struct bed b;
 
-	bed_init(&b, &usual, NULL);
+	bed_init(&b, &bed_usual, NULL);
 	REQUIRE_INT(bed_send(b.link[0], 1, 3000), ==, 0);
 	REQUIRE_INT(bed_send(b.link[0], 2, 10), ==, 0);
 	bed_step(&b);
@@ -431,7 +408,7 @@ static void close_sends_what_is_left(void)
 {
 	struct bed b;
 
-	bed_init(&b, &usual, NULL);
+	bed_init(&b, &bed_usual, NULL);
 	b.fake.black_hole = true;
 	REQUIRE_INT(bed_send(b.link[0], 1, 3000), ==, 0);
 	b.fake.black_hole = false;
@@ -453,7 +430,6 @@ static void remote_writes_pass(void)
 		.flags = HAL_ORDERED | HAL_RELIABLE | HAL_REMOTE_WRITE | HAL_REMOTE_NOTIFY |
 			 HAL_REMOTE_KEYS,
 		.frame_max = 256,
-		.n_gather = 1,
 		.alignment = 64,
 		.n_queue = 2,
 		.nsec_delay = MSEC,
@@ -492,8 +468,6 @@ static void to_oneself_in_pieces(void)
 	const struct fake_config fake = {
 		.flags = HAL_ORDERED | HAL_RELIABLE | HAL_IMMEDIATE,
 		.frame_max = 64,
-		.n_gather = 1,
-		.alignment = 1,
 		.n_queue = 8,
 	};
 	struct hal_repair_config config = { .n_slots = 32 };
@@ -520,7 +494,7 @@ static void unfit_windows_and_frames_are_refused(void)
 {
 	static const uint32_t n_slots[] = { 1, 4, 9, 8192, UINT32_MAX };
 	struct hal_repair_config config = { 0 };
-	struct fake_config fake = usual;
+	struct fake_config fake = bed_usual;
 	struct hal_link *link;
 	struct fake_pair p;
 

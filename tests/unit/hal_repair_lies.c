@@ -6,14 +6,6 @@
 #include "macros.h"
 #include "repair_bed.h"
 
-static const struct fake_config usual = {
-	.frame_max = 1024,
-	.n_gather = 1,
-	.alignment = 1,
-	.n_queue = 4096,
-	.nsec_delay = MSEC / 10,
-};
-
 struct lie {
 	uint32_t seq, ack, limit, flags;
 	uint64_t sack;
@@ -81,13 +73,13 @@ static void lies_are_refused(void)
 		{ { 0, 3, 19, DATA | FIRST, 0, 34 }, { 1, 3, 19, WHOLE, 0, 34 } }, /* without end */
 		{ { 0, 0, 16, DATA, 1, 34 }, { 1, 1, 17, DATA, 0, 34 } }, /* had come, hasn't */
 	};
-	struct fake_config plain = usual;
+	struct fake_config plain = bed_usual;
 
-	CHECK_INT(tell_lie(&usual, &honest, 1), ==, 1);
+	CHECK_INT(tell_lie(&bed_usual, &honest, 1), ==, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++)
-		CHECK_INT(tell_lie(&usual, &lies[i], 1), ==, -EBADMSG);
+		CHECK_INT(tell_lie(&bed_usual, &lies[i], 1), ==, -EBADMSG);
 	for (size_t i = 0; i < ARRAY_SIZE(twice); i++)
-		CHECK_INT(tell_lie(&usual, twice[i], 2), ==, -EBADMSG);
+		CHECK_INT(tell_lie(&bed_usual, twice[i], 2), ==, -EBADMSG);
 	/* Without numbers there is less to lie about. */
 	plain.flags = HAL_ORDERED | HAL_RELIABLE;
 	CHECK_INT(tell_lie(&plain, &honest, 1), ==, 1);
@@ -102,17 +94,17 @@ static void lies_are_refused(void)
 /* Pieces without end fill a window, or the largest frame, and no more. */
 static void endless_frames_are_refused(void)
 {
-	struct fake_config plain = usual;
+	struct fake_config plain = bed_usual;
 	struct lie pieces[16];
 
 	for (unsigned i = 0; i < 16; i++)
 		pieces[i] = (struct lie){ i, 3, 19, i ? DATA : DATA | FIRST, 0, 24 };
-	CHECK_INT(tell_lie(&usual, pieces, 15), ==, 0);
-	CHECK_INT(tell_lie(&usual, pieces, 16), ==, -EBADMSG);
+	CHECK_INT(tell_lie(&bed_usual, pieces, 15), ==, 0);
+	CHECK_INT(tell_lie(&bed_usual, pieces, 16), ==, -EBADMSG);
 	for (unsigned i = 0; i < 16; i++)
 		pieces[i].len = 1024;
-	CHECK_INT(tell_lie(&usual, pieces, 8), ==, 0);
-	CHECK_INT(tell_lie(&usual, pieces, 9), ==, -EBADMSG);
+	CHECK_INT(tell_lie(&bed_usual, pieces, 8), ==, 0);
+	CHECK_INT(tell_lie(&bed_usual, pieces, 9), ==, -EBADMSG);
 	plain.flags = HAL_ORDERED | HAL_RELIABLE;
 	CHECK_INT(tell_lie(&plain, pieces, 9), ==, -EBADMSG);
 }
