@@ -11,47 +11,22 @@
 #include <unistd.h>
 
 #include "board.h"
-#include "psid/fake_client.h"
+#include "psid/scene.h"
 
-#define SELF ((uid_t)-1)
 #define UID_HOSTILE 65532u
 
-static struct daemon psid;
-static struct fake_client a, b, hostile;
+static struct fake_client hostile;
 
 static void begin(bool system, uid_t uid, const char *const settings[])
 {
-	daemon_start(&psid, system, settings);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
+	scene_begin(system, settings);
 	fake_attach(&hostile, &psid, uid);
 }
 
 static void end(void)
 {
-	fake_close(&a);
-	fake_close(&b);
 	fake_close(&hostile);
-	fake_wait_counts(&psid, 0, 0);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
-}
-
-static void close_pair(const int fds[2])
-{
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-}
-
-/* a and b get their connection, whatever somebody else does. */
-static void check_upgrade(uint64_t token)
-{
-	struct fake_upgrade u;
-	int fds[2];
-
-	tcp_connect_pair(fds, AF_INET);
-	fake_upgrade(&a, &b, fds, token, &u);
-	fake_upgrade_done(&u);
-	close_pair(fds);
+	scene_end();
 }
 
 /* ---- not the socket ------------------------------------------------------------------------ */
@@ -79,7 +54,7 @@ static void wrong_sockets(void)
 {
 	int wrong[N_WRONG], other[2], fds[2];
 
-	begin(false, SELF, NULL);
+	begin(false, FAKE_SELF, NULL);
 	make_wrong(wrong, other);
 	tcp_connect_pair(fds, AF_INET);
 	for (unsigned i = 0; i < N_WRONG; i++) {
@@ -95,9 +70,9 @@ static void wrong_sockets(void)
 			  PULC__WIRE__REASON__REASON_WAITING_PEER);
 		(void)close(wrong[i]);
 	}
-	close_pair(other);
-	close_pair(fds);
-	check_upgrade(4);
+	tcp_close_pair(other);
+	tcp_close_pair(fds);
+	scene_check_upgrade(4);
 	end();
 }
 
@@ -105,7 +80,7 @@ static void unasked_sockets(void)
 {
 	int fds[2];
 
-	begin(false, SELF, NULL);
+	begin(false, FAKE_SELF, NULL);
 	tcp_connect_pair(fds, AF_INET);
 	for (unsigned i = 0; i < 100; i++)
 		fake_socket(&hostile, fds[0], i);
@@ -132,17 +107,17 @@ static void wrong_numbers_of_descriptors(void)
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&raw);
 	int fds[2];
 
-	begin(false, SELF, NULL);
+	begin(false, FAKE_SELF, NULL);
 	fake_send(&hostile, &msg, NULL, 0);
 	fake_expect_end(&hostile);
 	fake_close(&hostile);
 
-	fake_attach(&hostile, &psid, SELF);
+	fake_attach(&hostile, &psid, FAKE_SELF);
 	fake_send(&hostile, &msg, (int[]){ 0, 1 }, 2);
 	fake_expect_end(&hostile);
 	fake_close(&hostile);
 
-	fake_attach(&hostile, &psid, SELF);
+	fake_attach(&hostile, &psid, FAKE_SELF);
 	tcp_connect_pair(fds, AF_INET);
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
@@ -154,7 +129,7 @@ static void wrong_numbers_of_descriptors(void)
 	(void)close(fds[0]);
 	CHECK_INT(recv(fds[1], &(char){ 0 }, 1, 0), ==, 0); /* none is kept */
 	(void)close(fds[1]);
-	check_upgrade(2);
+	scene_check_upgrade(2);
 	end();
 }
 
@@ -197,7 +172,7 @@ static void closes_that_hang(void)
 	(void)kill(psid.pid, SIGCONT);
 	CHECK(fake_is_quiet(&hostile)); /* psid has them all */
 	for (unsigned i = 0; i < 8; i++)
-		check_upgrade(2 * i + 2);
+		scene_check_upgrade(2 * i + 2);
 	/* It answers when the close is done. */
 	(void)close(peers[0]);
 	CHECK_INT(EXPECT(&hostile, DENY)->deny->token, ==, 0);
@@ -225,7 +200,7 @@ static void closes_that_hang_unread(void)
 	(void)close(fd);
 	(void)kill(psid.pid, SIGCONT);
 	fake_close(&hostile);
-	check_upgrade(2);
+	scene_check_upgrade(2);
 	(void)close(peer);
 	end();
 }
@@ -243,10 +218,10 @@ static void bells_that_block(void)
 	struct fake_upgrade u;
 
 	daemon_start(&psid, false, NULL);
-	fake_attach(&hostile, &psid, SELF);
+	fake_attach(&hostile, &psid, FAKE_SELF);
 	REQUIRE(shm_boards_map(hostile.fds[0], &boards) == 0);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
+	fake_attach(&a, &psid, FAKE_SELF);
+	fake_attach(&b, &psid, FAKE_SELF);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &hostile, fds, 2, &u);
 	REQUIRE(write(event, &full, sizeof(full)) == sizeof(full));
@@ -260,8 +235,8 @@ static void bells_that_block(void)
 	CHECK(fake_is_quiet(&a));
 	shm_boards_unmap(boards);
 	fake_upgrade_done(&u);
-	close_pair(fds);
-	check_upgrade(4);
+	tcp_close_pair(fds);
+	scene_check_upgrade(4);
 	(void)close(event);
 	end();
 }
@@ -272,18 +247,18 @@ static void things_that_are_no_bells(void)
 	FROM_CLIENT(msg, BELL, bell) = &bell;
 	int wrong[N_WRONG], other[2];
 
-	begin(false, SELF, NULL);
+	begin(false, FAKE_SELF, NULL);
 	make_wrong(wrong, other);
 	for (unsigned i = 0; i < N_WRONG; i++) {
 		if (i != 2) {
 			fake_close(&hostile);
-			fake_attach(&hostile, &psid, SELF);
+			fake_attach(&hostile, &psid, FAKE_SELF);
 			fake_send(&hostile, &msg, &wrong[i], 1);
 			fake_expect_end(&hostile);
 		}
 		(void)close(wrong[i]);
 	}
-	close_pair(other);
+	tcp_close_pair(other);
 	end();
 }
 

@@ -14,8 +14,6 @@
 #include "macros.h"
 #include "psid/fake_client.h"
 
-#define SELF ((uid_t)-1)
-
 static struct daemon psid;
 static struct fake_client witness;
 static uint64_t n_malformed;
@@ -23,7 +21,7 @@ static uint64_t n_malformed;
 static void begin(void)
 {
 	daemon_start(&psid, false, NULL);
-	fake_attach(&witness, &psid, SELF);
+	fake_attach(&witness, &psid, FAKE_SELF);
 	n_malformed = 0;
 }
 
@@ -69,9 +67,9 @@ static void garbage(void)
 	for (unsigned attached = 0; attached < 2; attached++)
 		for (unsigned i = 0; i < ARRAY_SIZE(texts); i++) {
 			if (attached)
-				fake_attach(&c, &psid, SELF);
+				fake_attach(&c, &psid, FAKE_SELF);
 			else
-				fake_open(&c, &psid, SELF);
+				fake_open(&c, &psid, FAKE_SELF);
 			send_raw(&c, texts[i], lengths[i], NULL, 0);
 			expect_dropped(&c);
 		}
@@ -102,12 +100,11 @@ static void random_bytes(void)
 				buf[k] = (unsigned char)random();
 		for (unsigned k = 0; k < 3; k++)
 			buf[(size_t)random() % len] ^= (unsigned char)(1 + random() % 255);
-		fake_attach(&c, &psid, SELF);
+		fake_attach(&c, &psid, FAKE_SELF);
 		send_raw(&c, buf, len, NULL, 0);
 		fake_close(&c);
 	}
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	tcp_close_pair(fds);
 	end();
 }
 
@@ -117,16 +114,16 @@ static void too_large(void)
 	struct fake_client c;
 
 	begin();
-	fake_attach(&c, &psid, SELF);
+	fake_attach(&c, &psid, FAKE_SELF);
 	REQUIRE(send(c.fd, buf, sizeof(buf), MSG_NOSIGNAL) == sizeof(buf));
 	expect_dropped(&c);
 	/* An empty datagram is taken for the end. */
-	fake_attach(&c, &psid, SELF);
+	fake_attach(&c, &psid, FAKE_SELF);
 	REQUIRE(send(c.fd, buf, 0, MSG_NOSIGNAL) == 0);
 	fake_expect_end(&c);
 	fake_close(&c);
 	/* A message that unfolds to more memory than one may. */
-	fake_attach(&c, &psid, SELF);
+	fake_attach(&c, &psid, FAKE_SELF);
 	{
 		static uint64_t conns[8000];
 		Pulc__Wire__Adopt adopt = PULC__WIRE__ADOPT__INIT;
@@ -148,24 +145,23 @@ static void out_of_order(void)
 	int fds[2];
 
 	begin();
-	fake_open(&c, &psid, SELF); /* before Hello */
+	fake_open(&c, &psid, FAKE_SELF); /* before Hello */
 	fake_send(&c, &msg, NULL, 0);
 	expect_dropped(&c);
 
-	fake_attach(&c, &psid, SELF); /* Hello twice */
+	fake_attach(&c, &psid, FAKE_SELF); /* Hello twice */
 	fake_hello(&c, PULC__WIRE__ROLE__ROLE_PROCESS);
 	expect_dropped(&c);
 
 	tcp_connect_pair(fds, AF_INET); /* a tool takes no part */
-	fake_open(&c, &psid, SELF);
+	fake_open(&c, &psid, FAKE_SELF);
 	fake_hello(&c, PULC__WIRE__ROLE__ROLE_CONTROL);
 	(void)EXPECT(&c, WELCOME);
 	fake_hint(&c, fds[0], 1, true);
 	expect_dropped(&c);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	tcp_close_pair(fds);
 
-	fake_open(&c, &psid, SELF); /* a role of the future */
+	fake_open(&c, &psid, FAKE_SELF); /* a role of the future */
 	fake_hello(&c, (Pulc__Wire__Role)9);
 	expect_dropped(&c);
 	end();
@@ -201,12 +197,11 @@ static void wrong_tuples(void)
 			h.tuple.local_port = 1u << 31;
 			break;
 		}
-		fake_attach(&c, &psid, SELF);
+		fake_attach(&c, &psid, FAKE_SELF);
 		fake_hint_send(&c, &h);
 		expect_dropped(&c);
 	}
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	tcp_close_pair(fds);
 	end();
 }
 
@@ -225,19 +220,19 @@ static void wrong_boards(void)
 	begin();
 	for (unsigned i = 0; i < ARRAY_SIZE(boards); i++) {
 		bell.board = announce.board = ring.board = boards[i];
-		fake_attach(&c, &psid, SELF);
+		fake_attach(&c, &psid, FAKE_SELF);
 		fake_send(&c, &bell_msg, &event, 1);
 		expect_dropped(&c);
-		fake_attach(&c, &psid, SELF);
+		fake_attach(&c, &psid, FAKE_SELF);
 		fake_send(&c, &announce_msg, NULL, 0);
 		expect_dropped(&c);
-		fake_attach(&c, &psid, SELF);
+		fake_attach(&c, &psid, FAKE_SELF);
 		fake_send(&c, &ring_msg, NULL, 0);
 		expect_dropped(&c);
 	}
 	ring.board = 0;
 	ring.bit = SHM_BOARD_BITS;
-	fake_attach(&c, &psid, SELF);
+	fake_attach(&c, &psid, FAKE_SELF);
 	fake_send(&c, &ring_msg, NULL, 0);
 	expect_dropped(&c);
 	(void)close(event);
@@ -261,7 +256,7 @@ static void unknown_names(void)
 	struct fake_client c;
 
 	begin();
-	fake_attach(&c, &psid, SELF);
+	fake_attach(&c, &psid, FAKE_SELF);
 	drop.token = note.conn = UINT64_MAX;
 	note.reason = (Pulc__Wire__Reason)-1;
 	ring.client = witness.id;
@@ -290,7 +285,7 @@ static void reports_nobody_reads(void)
 	int r = 0;
 
 	begin();
-	fake_open(&c, &psid, SELF);
+	fake_open(&c, &psid, FAKE_SELF);
 	fake_hello(&c, PULC__WIRE__ROLE__ROLE_CONTROL);
 	for (unsigned i = 0; i < 100000 && r != -EPIPE; i++) {
 		r = wire_send_from_client(c.fd, &msg, NULL, 0);

@@ -15,46 +15,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "psid/fake_client.h"
+#include "psid/scene.h"
 
-#define SELF ((uid_t)-1)
-
-static struct daemon psid;
-static struct fake_client a, b, hostile;
+static struct fake_client hostile;
 
 static void begin(const char *const settings[])
 {
-	daemon_start(&psid, false, settings);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
-	fake_attach(&hostile, &psid, SELF);
+	scene_begin(false, settings);
+	fake_attach(&hostile, &psid, FAKE_SELF);
 }
 
 static void end(void)
 {
-	fake_close(&a);
-	fake_close(&b);
 	fake_close(&hostile);
-	fake_wait_counts(&psid, 0, 0);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
-}
-
-static void close_pair(const int fds[2])
-{
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-}
-
-/* a and b get their connection, whatever somebody else does. */
-static void check_upgrade(uint64_t token)
-{
-	struct fake_upgrade u;
-	int fds[2];
-
-	tcp_connect_pair(fds, AF_INET);
-	fake_upgrade(&a, &b, fds, token, &u);
-	fake_upgrade_done(&u);
-	close_pair(fds);
+	scene_end();
 }
 
 /* ---- promises not kept --------------------------------------------------------------------- */
@@ -80,7 +54,7 @@ static void the_one_that_never_comes(void)
 	CHECK_INT(EXPECT(&b, DENY)->deny->reason, ==, PULC__WIRE__REASON__REASON_WAITING_PEER);
 	fake_upgrade(&a, &b, fds, 2, &u);
 	fake_upgrade_done(&u);
-	close_pair(fds);
+	tcp_close_pair(fds);
 	end();
 }
 
@@ -106,7 +80,7 @@ static void the_one_that_will_not(void)
 	CHECK(fake_is_quiet(&b));
 	fake_upgrade(&a, &b, fds, 2, &u); /* later it can */
 	fake_upgrade_done(&u);
-	close_pair(fds);
+	tcp_close_pair(fds);
 	end();
 }
 
@@ -127,13 +101,13 @@ static void squatters(void)
 	(void)EXPECT(&a, DENY);
 	/* Now he is known for it: the one who has the socket goes first. */
 	fake_close(&b);
-	fake_attach(&b, &psid, SELF);
+	fake_attach(&b, &psid, FAKE_SELF);
 	fake_socket(&hostile, fds[0], 7);
 	(void)EXPECT(&hostile, DENY);
 	fake_hint(&hostile, fds[1], 7, false);
 	fake_upgrade(&b, &a, (int[]){ fds[1], fds[0] }, 2, &u);
 	fake_upgrade_done(&u);
-	close_pair(fds);
+	tcp_close_pair(fds);
 	end();
 }
 
@@ -183,7 +157,7 @@ static void stale_hints(void)
 		expect_denied(&hostile, &h, PULC__WIRE__REASON__REASON_SHARED);
 		fake_upgrade_done(&u);
 	}
-	close_pair(fds);
+	tcp_close_pair(fds);
 	end();
 }
 
@@ -203,7 +177,7 @@ static void connections_of_other_kinds(void)
 	fake_hint_fill(&h, fds[0], 1, true);
 	h.tuple.remote_port = h.tuple.local_port; /* connected to itself */
 	expect_denied(&a, &h, PULC__WIRE__REASON__REASON_UNSUPPORTED);
-	close_pair(fds);
+	tcp_close_pair(fds);
 
 	tcp_connect_pair(fds, AF_INET);
 	if (setsockopt(fds[1], SOL_SOCKET, SO_BINDTODEVICE, "lo", 3) == 0) {
@@ -211,7 +185,7 @@ static void connections_of_other_kinds(void)
 		fake_hint_fill(&h, fds[1], 1, false);
 		expect_denied(&b, &h, PULC__WIRE__REASON__REASON_DEVICE);
 	}
-	close_pair(fds);
+	tcp_close_pair(fds);
 
 	/* A real one of another network namespace. */
 	old = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -225,7 +199,7 @@ static void connections_of_other_kinds(void)
 		REQUIRE(setns(old, CLONE_NEWNET) == 0);
 		fake_hint_fill(&h, fds[0], 2, true);
 		expect_denied(&a, &h, PULC__WIRE__REASON__REASON_NETNS);
-		close_pair(fds);
+		tcp_close_pair(fds);
 	}
 	(void)close(old);
 
@@ -235,7 +209,7 @@ static void connections_of_other_kinds(void)
 		fake_hint_fill(&h, fds[0], 3, true);
 		expect_denied(&a, &h, PULC__WIRE__REASON__REASON_ULP);
 	}
-	close_pair(fds);
+	tcp_close_pair(fds);
 	end();
 }
 
@@ -255,7 +229,7 @@ static void answers_nobody_reads(void)
 			CHECK(fake_is_quiet(&a));
 	}
 	CHECK_INT(r, ==, -EPIPE);
-	check_upgrade(2);
+	scene_check_upgrade(2);
 	end();
 }
 
@@ -279,16 +253,16 @@ static void no_descriptors_left(void)
 	begin(NULL);
 	REQUIRE(prlimit(psid.pid, RLIMIT_NOFILE, &limit, NULL) == 0);
 	for (unsigned i = 0; i < N; i++)
-		fake_open(&crowd[i], &psid, SELF);
+		fake_open(&crowd[i], &psid, FAKE_SELF);
 	CHECK(fake_is_quiet(&a));
 	msec = msec_of_cpu(psid.pid);
 	(void)poll(NULL, 0, 1000); /* a second to spin in */
 	CHECK_INT(msec_of_cpu(psid.pid) - msec, <, 100);
 	CHECK(fake_is_quiet(&a));
-	check_upgrade(1);
+	scene_check_upgrade(1);
 	for (unsigned i = 0; i < N; i++)
 		fake_close(&crowd[i]);
-	check_upgrade(2);
+	scene_check_upgrade(2);
 	end();
 }
 

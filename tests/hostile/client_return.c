@@ -14,12 +14,11 @@
 #include <unistd.h>
 
 #include "psid/fake_return.h"
+#include "psid/scene.h"
 
-#define SELF ((uid_t)-1)
 #define SOMEBODY 65534
 
-static struct daemon psid;
-static struct fake_client a, b, hostile;
+static struct fake_client hostile;
 static int fds[2];
 static struct fake_upgrade u;
 
@@ -28,30 +27,19 @@ static void begin(bool system, uid_t uid)
 {
 	static const char *const settings[] = { "PULC_ALLOW_USERS=*", NULL };
 
-	daemon_start(&psid, system, settings);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
+	scene_begin(system, settings);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
-	daemon_kill(&psid);
-	daemon_run(&psid, system, settings);
-	fake_close(&a);
-	fake_close(&b);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
+	scene_restart(system, settings);
 	fake_attach(&hostile, &psid, uid);
 }
 
 static void end(void)
 {
-	fake_close(&a);
-	fake_close(&b);
 	fake_close(&hostile);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-	fake_wait_counts(&psid, 0, 0);
+	tcp_close_pair(fds);
+	scene_end();
 	fake_upgrade_done(&u);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
 }
 
 static void honest_ones_come_back(void)
@@ -69,7 +57,7 @@ static void expect_refusal(int fd)
 	struct fake_client liar;
 	struct fake_kept k;
 
-	fake_attach(&liar, &psid, SELF);
+	fake_attach(&liar, &psid, FAKE_SELF);
 	fake_kept_fill(&k, &u, 0, fds[0], 1);
 	fake_return_send(&liar, &k, fd);
 	fake_expect_end(&liar);
@@ -96,7 +84,7 @@ static void things_that_are_no_slab(void)
 	char path[64];
 	int wrong[9], pipes[2];
 
-	begin(false, SELF);
+	begin(false, FAKE_SELF);
 	REQUIRE(pipe2(pipes, O_CLOEXEC) == 0);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", u.side[0].own_fd);
 	wrong[0] = pipes[0];
@@ -141,7 +129,7 @@ static void headers_that_lie(void)
 {
 	struct shm_slab header, lie;
 
-	begin(false, SELF);
+	begin(false, FAKE_SELF);
 	REQUIRE(pread(u.side[0].own_fd, &header, sizeof(header), 0) == sizeof(header));
 	for (unsigned i = 0; i < 8; i++) {
 		lie = header;
@@ -174,9 +162,9 @@ static void sides_that_are_not_there(void)
 	struct fake_client liar;
 	struct fake_kept k;
 
-	begin(false, SELF);
+	begin(false, FAKE_SELF);
 	for (unsigned i = 0; i < 4; i++) {
-		fake_attach(&liar, &psid, SELF);
+		fake_attach(&liar, &psid, FAKE_SELF);
 		fake_kept_fill(&k, &u, 0, fds[0], 1);
 		if (i == 0)
 			k.kept.slot = 64;
@@ -202,7 +190,7 @@ static void joined_only_if_both_say_so(void)
 	int pair[2];
 	uint64_t conn;
 
-	begin(true, geteuid() == 0 ? SOMEBODY : SELF);
+	begin(true, geteuid() == 0 ? SOMEBODY : FAKE_SELF);
 	/* hostile gets a slab honestly, with itself as its peer */
 	tcp_connect_pair(pair, AF_INET);
 	fake_upgrade(&hostile, &hostile, pair, 30, &mine);
@@ -214,8 +202,7 @@ static void joined_only_if_both_say_so(void)
 	CHECK_INT(EXPECT(&hostile, RETURNED)->returned->conns[0], !=, conn);
 	CHECK_INT(fake_return(&b, &u, 1, fds[1], 8), ==, conn);
 	fake_upgrade_done(&mine);
-	(void)close(pair[0]);
-	(void)close(pair[1]);
+	tcp_close_pair(pair);
 	end();
 }
 

@@ -4,29 +4,22 @@
  */
 #include <string.h>
 
-#include "psid/fake_client.h"
+#include "psid/scene.h"
 
-#define SELF ((uid_t)-1)
 #define N_PORTS_CLIENT 1024u
 
-static struct daemon psid;
-static struct fake_client a, b, hostile;
+static struct fake_client hostile;
 
 static void begin(void)
 {
-	daemon_start(&psid, false, NULL);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
-	fake_attach(&hostile, &psid, SELF);
+	scene_begin(false, NULL);
+	fake_attach(&hostile, &psid, FAKE_SELF);
 }
 
 static void end(void)
 {
-	fake_close(&a);
-	fake_close(&b);
 	fake_close(&hostile);
-	fake_wait_counts(&psid, 0, 0);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
+	scene_end();
 }
 
 static void ask_open(struct fake_client *c, unsigned kind, uint32_t number, const char *name)
@@ -90,7 +83,7 @@ static void numbers_belong_to_one(void)
 	fake_close(&a);
 	fake_wait_counts(&psid, 2, 0);
 	CHECK_INT(open_port(&b, 80, "web"), ==, 80);
-	fake_attach(&a, &psid, SELF);
+	fake_attach(&a, &psid, FAKE_SELF);
 	end();
 }
 
@@ -131,7 +124,7 @@ static void nonsense_ends_the_client(void)
 		}
 		fake_expect_end(&hostile);
 		fake_close(&hostile);
-		fake_attach(&hostile, &psid, SELF);
+		fake_attach(&hostile, &psid, FAKE_SELF);
 	}
 	CHECK_INT(open_port(&b, 81, ""), ==, 0);
 	end();
@@ -207,7 +200,7 @@ static void links_are_paid_for(void)
 	CHECK_INT(after.n_areas, ==, before.n_areas + 2);
 	CHECK_INT(after.size_bytes, >, before.size_bytes);
 	fake_close(&hostile);
-	fake_attach(&hostile, &psid, SELF);
+	fake_attach(&hostile, &psid, FAKE_SELF);
 	end();
 	CHECK_INT(after.n_connections, ==, before.n_connections + 1);
 }

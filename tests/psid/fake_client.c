@@ -31,7 +31,7 @@ static void be_client(int fd, const char *path, uid_t uid, int done)
 	(void)dup2(fd, 3);
 	(void)dup2(done, 4);
 	(void)close_range(5, ~0u, 0);
-	result = (uid == (uid_t)-1 || setuid(uid) == 0) &&
+	result = (uid == FAKE_SELF || setuid(uid) == 0) &&
 		 connect(3, (struct sockaddr *)&address, sizeof(address)) == 0;
 	(void)close(3);
 	(void)!write(4, &result, 1);
@@ -234,13 +234,21 @@ void fake_expect_end(struct fake_client *c)
 		;
 }
 
+void fake_expect_refusal(struct fake_client *c, Pulc__Wire__Reason reason)
+{
+	CHECK_INT(EXPECT(c, REFUSE)->refuse->reason, ==, reason);
+	CHECK(strlen(c->msg->refuse->text) > 10);
+	CHECK(fake_receive(c) == NULL);
+	fake_close(c);
+}
+
 void fake_status(struct daemon *d, Pulc__Wire__StatusReply *ret_status)
 {
 	Pulc__Wire__StatusRequest body = PULC__WIRE__STATUS_REQUEST__INIT;
 	FROM_CLIENT(msg, STATUS, status) = &body;
 	struct fake_client c;
 
-	fake_open(&c, d, (uid_t)-1);
+	fake_open(&c, d, FAKE_SELF);
 	fake_hello(&c, PULC__WIRE__ROLE__ROLE_CONTROL);
 	(void)EXPECT(&c, WELCOME);
 	fake_send(&c, &msg, NULL, 0);

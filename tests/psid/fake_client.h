@@ -44,7 +44,9 @@ struct fake_client {
 	size_t n_fds;
 };
 
-/* Connects as a new process of that user (-1: ours). */
+#define FAKE_SELF ((uid_t)-1) /* our own user */
+
+/* Connects as a new process of that user. */
 void fake_open(struct fake_client *c, const struct daemon *d, uid_t uid);
 /* open, Hello as a process, and Welcome. */
 void fake_attach(struct fake_client *c, const struct daemon *d, uid_t uid);
@@ -80,6 +82,8 @@ const Pulc__Wire__ToClient *fake_expect(struct fake_client *c, Pulc__Wire__ToCli
 bool fake_is_quiet(struct fake_client *c);
 /* psid must close the connection to this client, whatever it says before. */
 void fake_expect_end(struct fake_client *c);
+/* psid must refuse this client for this reason, with a text, and hang up. Closes it. */
+void fake_expect_refusal(struct fake_client *c, Pulc__Wire__Reason reason);
 /* psid's own view. */
 void fake_status(struct daemon *d, Pulc__Wire__StatusReply *ret_status);
 /* Waits until psid's view has these numbers. */
@@ -96,6 +100,7 @@ void fake_wait_counts(struct daemon *d, uint32_t n_clients, uint32_t n_connectio
  * AF_INET6, or 0 for an IPv4 connector and an IPv6 listener.
  */
 void tcp_connect_pair(int fds[2], int family);
+void tcp_close_pair(const int fds[2]);
 
 /* The whole dialogue for one connection between a (connector) and b. */
 struct fake_upgrade {
@@ -112,5 +117,7 @@ void fake_upgrade(struct fake_client *a, struct fake_client *b, const int fds[2]
 void fake_upgrade_done(struct fake_upgrade *u);
 /* A mapped side; size_slot from the default or PULC_RING_SIZES geometry of the slab's header. */
 struct shm_side *fake_side(int slab_fd, uint64_t size, uint32_t slot);
+/* The same, of the side that this end writes. */
+struct shm_side *fake_own_side(const struct fake_upgrade *u, unsigned end);
 
 #endif

@@ -34,6 +34,12 @@ void tcp_connect_pair(int fds[2], int family)
 	(void)close(listener);
 }
 
+void tcp_close_pair(const int fds[2])
+{
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
 static int take_fd(struct fake_client *c, bool sent, size_t *i)
 {
 	int fd = -1;
@@ -105,4 +111,9 @@ struct shm_side *fake_side(int slab_fd, uint64_t size, uint32_t slot)
 		p = mmap(NULL, size, PROT_READ, MAP_SHARED, slab_fd, 0);
 	REQUIRE(p != MAP_FAILED);
 	return (struct shm_side *)(p + SHM_PAGE + slot * ((struct shm_slab *)(void *)p)->size_slot);
+}
+
+struct shm_side *fake_own_side(const struct fake_upgrade *u, unsigned end)
+{
+	return fake_side(u->side[end].own_fd, u->side[end].size, u->side[end].own_slot);
 }

@@ -8,18 +8,14 @@
 #include <unistd.h>
 
 #include "board.h"
-#include "psid/fake_client.h"
+#include "psid/scene.h"
 
-static struct daemon psid;
-static struct fake_client a, b;
 static int fds[2];
 static struct fake_upgrade u;
 
 static void begin(const char *const settings[])
 {
-	daemon_start(&psid, false, settings);
-	fake_attach(&a, &psid, (uid_t)-1);
-	fake_attach(&b, &psid, (uid_t)-1);
+	scene_begin(false, settings);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
 }
@@ -27,17 +23,8 @@ static void begin(const char *const settings[])
 static void end(void)
 {
 	fake_upgrade_done(&u);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-	fake_close(&a);
-	fake_close(&b);
-	fake_wait_counts(&psid, 0, 0);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
-}
-
-static struct shm_side *side_of(unsigned k)
-{
-	return fake_side(u.side[k].own_fd, u.side[k].size, u.side[k].own_slot);
+	tcp_close_pair(fds);
+	scene_end();
 }
 
 static void set_bell(struct fake_client *c, uint32_t board, int bell)
@@ -86,14 +73,14 @@ static void survivors_are_woken(void)
 	uint32_t bit;
 
 	daemon_start(&psid, false, NULL);
-	fake_attach(&c, &psid, (uid_t)-1);
+	fake_attach(&c, &psid, FAKE_SELF);
 	REQUIRE(shm_boards_map(c.fds[0], &boards) == 0);
-	fake_attach(&a, &psid, (uid_t)-1);
+	fake_attach(&a, &psid, FAKE_SELF);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&c, &a, fds, 2, &u);
 	set_bell(&c, 3, bell);
 	shm_board_arm(shm_board_of(boards, 3));
-	atomic_store(&side_of(0)->rx_watch[1], SHM_WATCH(c.id, 3, 77));
+	atomic_store(&fake_own_side(&u, 0)->rx_watch[1], SHM_WATCH(c.id, 3, 77));
 	CHECK(fake_is_quiet(&c));
 	fake_close(&a);
 	CHECK(bell_rings(bell));
@@ -124,8 +111,8 @@ static void last_words_are_heard(void)
 	struct fake_client child;
 
 	daemon_start(&psid, false, NULL);
-	fake_attach(&a, &psid, (uid_t)-1);
-	fake_attach(&b, &psid, (uid_t)-1);
+	fake_attach(&a, &psid, FAKE_SELF);
+	fake_attach(&b, &psid, FAKE_SELF);
 	REQUIRE(shm_boards_map(b.fds[0], &boards) == 0);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
@@ -133,7 +120,7 @@ static void last_words_are_heard(void)
 	shm_board_arm(shm_board_of(boards, 3));
 	CHECK(fake_is_quiet(&b));
 	(void)kill(psid.pid, SIGSTOP);
-	fake_open(&child, &psid, (uid_t)-1);
+	fake_open(&child, &psid, FAKE_SELF);
 	fake_hello(&child, PULC__WIRE__ROLE__ROLE_PROCESS);
 	adopt(&child, a.id);
 	ring(&child, b.id, 3, 5);
@@ -196,7 +183,7 @@ static void psid_rings_for_others(void)
 	ring(&a, b.id, 0, 6);
 	CHECK(bell_rings(bell));
 	/* One that shares no connection with it can't. */
-	fake_attach(&stranger, &psid, (uid_t)-1);
+	fake_attach(&stranger, &psid, FAKE_SELF);
 	shm_board_clear(shm_board_of(boards, 0));
 	ring(&stranger, b.id, 0, 7);
 	CHECK(fake_is_quiet(&stranger));

@@ -6,29 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "psid/fake_client.h"
+#include "psid/scene.h"
 
 #define SENDER PULC__WIRE__TRANSPORT__TRANSPORT_UDP_SENDER
 #define RECEIVER PULC__WIRE__TRANSPORT__TRANSPORT_UDP_RECEIVER
 #define REASON(name) PULC__WIRE__REASON__REASON_##name
 
-static struct daemon psid;
-static struct fake_client a, b, c;
-
-static void begin(const char *const settings[])
-{
-	daemon_start(&psid, false, settings);
-	fake_attach(&a, &psid, (uid_t)-1);
-	fake_attach(&b, &psid, (uid_t)-1);
-}
-
-static void end(void)
-{
-	fake_close(&a);
-	fake_close(&b);
-	fake_wait_counts(&psid, 0, 0);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
-}
+static struct fake_client c;
 
 /* ---- sockets ------------------------------------------------------------------------------- */
 
@@ -210,21 +194,21 @@ static void flows_of_all_kinds(void)
 		{ "::", "::1", "::1", "::1", "::1" },
 	};
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		struct end s = bound(kinds[i].send), r = bound(kinds[i].receive);
 
 		flow(&s, kinds[i].from, &r, kinds[i].to, kinds[i].local);
 		close_ends(&s, &r);
 	}
-	end();
+	scene_end();
 }
 
 static void flows_of_connected_sockets(void)
 {
 	struct end s, r;
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	s = bound("127.0.0.1");
 	r = bound("127.0.0.1");
 	connect_end(&s, "127.0.0.1", r.port);
@@ -233,7 +217,7 @@ static void flows_of_connected_sockets(void)
 	flow(&s, "127.0.0.1", &r, "127.0.0.1", "127.0.0.1");
 	flow(&r, "127.0.0.1", &s, "127.0.0.1", "127.0.0.1");
 	close_ends(&s, &r);
-	end();
+	scene_end();
 }
 
 /* A datagram on that way would not come to the receiver: it is connected to somebody else. */
@@ -241,7 +225,7 @@ static void who_would_not_receive_is_refused(void)
 {
 	struct end s, r;
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	s = bound("127.0.0.1");
 	r = bound("127.0.0.1");
 	connect_end(&r, "127.0.0.1", 9);
@@ -251,7 +235,7 @@ static void who_would_not_receive_is_refused(void)
 	expect_deny(&b, 2, REASON(STALE));
 	CHECK(fake_is_quiet(&a));
 	close_ends(&s, &r);
-	end();
+	scene_end();
 }
 
 /* It is so at first, and no longer when both have shown their sockets. */
@@ -259,7 +243,7 @@ static void what_changes_meanwhile_counts(void)
 {
 	struct end s, r;
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	s = bound("127.0.0.1");
 	r = bound("127.0.0.1");
 	hint(&a, &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", "127.0.0.1", s.port, r.port });
@@ -272,7 +256,7 @@ static void what_changes_meanwhile_counts(void)
 	expect_deny(&a, 1, REASON(WAITING_PEER));
 	expect_deny(&b, 2, REASON(STALE));
 	close_ends(&s, &r);
-	end();
+	scene_end();
 }
 
 static void broadcasts_and_strangers_stay_outside(void)
@@ -281,7 +265,7 @@ static void broadcasts_and_strangers_stay_outside(void)
 					  "8.8.8.8" };
 	struct end s, r;
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	s = bound("0.0.0.0");
 	r = bound("0.0.0.0");
 	for (unsigned i = 0; i < sizeof(to) / sizeof(to[0]); i++) {
@@ -298,7 +282,7 @@ static void broadcasts_and_strangers_stay_outside(void)
 	expect_deny(&b, 2, REASON(REMOTE));
 	expect_deny(&a, 1, REASON(REMOTE));
 	close_ends(&s, &r);
-	end();
+	scene_end();
 }
 
 /* b says that it is the receiver; it is c's socket. */
@@ -306,7 +290,7 @@ static void who_has_no_socket_gets_nothing(void)
 {
 	struct end s, r, other;
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	s = bound("127.0.0.1");
 	r = bound("127.0.0.1");
 	other = bound("127.0.0.1");
@@ -332,7 +316,7 @@ static void who_has_no_socket_gets_nothing(void)
 	}
 	close_ends(&s, &r);
 	(void)close(other.fd);
-	end();
+	scene_end();
 }
 
 /* The receiver's port is shared with another address: each proves its own only. */
@@ -342,7 +326,7 @@ static void an_address_is_not_a_port(void)
 	struct end s, r, other;
 	socklen_t len;
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	s = bound("127.0.0.1");
 	r = bound("127.0.0.1");
 	address_of("127.0.0.2", r.port, &at, &len);
@@ -355,14 +339,14 @@ static void an_address_is_not_a_port(void)
 	expect_deny(&b, 2, REASON(STALE));
 	close_ends(&s, &r);
 	(void)close(other.fd);
-	end();
+	scene_end();
 }
 
 static void a_socket_is_not_its_own_peer(void)
 {
 	struct end s;
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	s = bound("127.0.0.1");
 	hint(&a, &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", "127.0.0.1", s.port, s.port });
 	expect_deny(&a, 1, REASON(UNSUPPORTED));
@@ -371,7 +355,7 @@ static void a_socket_is_not_its_own_peer(void)
 	hint(&a, &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", "127.0.0.1", s.port, s.port });
 	expect_deny(&a, 1, REASON(UNSUPPORTED));
 	(void)close(s.fd);
-	end();
+	scene_end();
 }
 
 /* The same flow twice; another source of the same receiver is another flow. */
@@ -380,7 +364,7 @@ static void a_flow_is_upgraded_once(void)
 	struct end s, t, r;
 	uint64_t conn[2];
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	s = bound("127.0.0.1");
 	t = bound("127.0.0.1");
 	r = bound("0.0.0.0");
@@ -406,7 +390,7 @@ static void a_flow_is_upgraded_once(void)
 	CHECK(fake_is_quiet(&a));
 	close_ends(&s, &r);
 	(void)close(t.fd);
-	end();
+	scene_end();
 }
 
 static void a_tcp_hint_is_no_flow(void)
@@ -414,7 +398,7 @@ static void a_tcp_hint_is_no_flow(void)
 	struct end s, r;
 	int fds[2];
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	tcp_connect_pair(fds, AF_INET);
 	s = bound("127.0.0.1");
 	r = bound("127.0.0.1");
@@ -424,10 +408,9 @@ static void a_tcp_hint_is_no_flow(void)
 	hint(&b,
 	     &(struct flow_hint){ r.fd, 2, RECEIVER, "127.0.0.1", "127.0.0.1", r.port, s.port });
 	expect_deny(&a, 1, REASON(STALE));
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	tcp_close_pair(fds);
 	close_ends(&s, &r);
-	end();
+	scene_end();
 }
 
 /* A receiver that is a client of another user's. */
@@ -441,12 +424,12 @@ static void users_may_talk(void)
 	}
 	daemon_start(&psid, true, NULL);
 	fake_attach(&a, &psid, 65534);
-	fake_attach(&b, &psid, (uid_t)-1);
+	fake_attach(&b, &psid, FAKE_SELF);
 	s = bound("127.0.0.1");
 	r = bound("0.0.0.0");
 	flow(&s, "127.0.0.1", &r, "127.0.0.1", "0.0.0.0");
 	close_ends(&s, &r);
-	end();
+	scene_end();
 }
 
 /* A client that says a socket instead of proving a flow makes no sense. */
@@ -454,10 +437,10 @@ static void a_socket_for_a_flow_is_malformed(void)
 {
 	struct end s, r;
 
-	begin(NULL);
+	scene_begin(false, NULL);
 	s = bound("127.0.0.1");
 	r = bound("127.0.0.1");
-	fake_attach(&c, &psid, (uid_t)-1);
+	fake_attach(&c, &psid, FAKE_SELF);
 	hint(&c, &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", "127.0.0.1", s.port, r.port });
 	hint(&b,
 	     &(struct flow_hint){ r.fd, 2, RECEIVER, "127.0.0.1", "127.0.0.1", r.port, s.port });
@@ -466,7 +449,7 @@ static void a_socket_for_a_flow_is_malformed(void)
 	fake_expect_end(&c);
 	fake_close(&c);
 	close_ends(&s, &r);
-	end();
+	scene_end();
 }
 
 static const struct test tests[] = {

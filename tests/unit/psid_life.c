@@ -10,18 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "psid/fake_client.h"
+#include "psid/scene.h"
 
-static struct daemon psid;
-static struct fake_client a, b;
 static int fds[2];
 static struct fake_upgrade u;
 
 static void begin(const char *const settings[])
 {
-	daemon_start(&psid, false, settings);
-	fake_attach(&a, &psid, (uid_t)-1);
-	fake_attach(&b, &psid, (uid_t)-1);
+	scene_begin(false, settings);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
 }
@@ -29,17 +25,8 @@ static void begin(const char *const settings[])
 static void end(void)
 {
 	fake_upgrade_done(&u);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-	fake_close(&a);
-	fake_close(&b);
-	fake_wait_counts(&psid, 0, 0);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
-}
-
-static struct shm_side *side_of(unsigned k)
-{
-	return fake_side(u.side[k].own_fd, u.side[k].size, u.side[k].own_slot);
+	tcp_close_pair(fds);
+	scene_end();
 }
 
 static void adopt(struct fake_client *c, uint32_t parent)
@@ -60,7 +47,7 @@ static void the_dead_are_marked(void)
 	struct shm_side *side;
 
 	begin(NULL);
-	side = side_of(0);
+	side = fake_own_side(&u, 0);
 	atomic_store(&side->notice, 7ull << 32 | SHM_RX_READY);
 	fake_close(&a);
 	CHECK_INT(EXPECT(&b, SLAB_GONE)->slab_gone->id, >, 0);
@@ -78,7 +65,7 @@ static void the_closed_are_not(void)
 	struct shm_side *side;
 
 	begin(NULL);
-	side = side_of(0);
+	side = fake_own_side(&u, 0);
 	atomic_store(&side->n_holders, 0);
 	fake_closed(&a, u.conn);
 	fake_close(&a);
@@ -97,12 +84,12 @@ static void a_lost_socket_is_not_death(void)
 	a.fd = -1;
 	fake_wait_counts(&psid, 2, 1);
 	CHECK(fake_is_quiet(&b));
-	CHECK_INT(side_of(0)->notice & SHM_DEAD, ==, 0);
+	CHECK_INT(fake_own_side(&u, 0)->notice & SHM_DEAD, ==, 0);
 	fake_kill(&a);
 	(void)EXPECT(&b, SLAB_GONE);
 	(void)EXPECT(&b, SLAB_GONE);
 	(void)EXPECT(&b, GONE);
-	CHECK_INT(side_of(0)->notice & SHM_DEAD, ==, SHM_DEAD);
+	CHECK_INT(fake_own_side(&u, 0)->notice & SHM_DEAD, ==, SHM_DEAD);
 	end();
 }
 
@@ -118,17 +105,17 @@ static void children_inherit(void)
 
 	begin(NULL);
 	fake_kill(&a); /* its socket is still held, as by a child */
-	fake_attach(&child, &psid, (uid_t)-1);
+	fake_attach(&child, &psid, FAKE_SELF);
 	adopt(&child, a.id);
 	(void)close(a.fd);
 	a.fd = -1;
 	(void)EXPECT(&b, SLAB_GONE);
 	(void)EXPECT(&b, SLAB_GONE);
 	CHECK_INT(EXPECT(&b, GONE)->gone->client, ==, a.id);
-	CHECK_INT(side_of(0)->notice & SHM_DEAD, ==, 0);
+	CHECK_INT(fake_own_side(&u, 0)->notice & SHM_DEAD, ==, 0);
 	fake_close(&child);
 	CHECK_INT(EXPECT(&b, GONE)->gone->client, ==, child.id);
-	CHECK_INT(side_of(0)->notice & SHM_DEAD, ==, SHM_DEAD);
+	CHECK_INT(fake_own_side(&u, 0)->notice & SHM_DEAD, ==, SHM_DEAD);
 	end();
 }
 
@@ -138,15 +125,15 @@ static void unclaimed_sides_wait_for_their_heir(void)
 	struct fake_client child;
 
 	begin(NULL);
-	atomic_store(&side_of(0)->notice, SHM_RX_READY);
-	atomic_store(&side_of(0)->n_holders, 1); /* parent left, child remains */
+	atomic_store(&fake_own_side(&u, 0)->notice, SHM_RX_READY);
+	atomic_store(&fake_own_side(&u, 0)->n_holders, 1); /* parent left, child remains */
 	fake_closed(&a, u.conn);
 	fake_closed(&b, u.conn);
 	fake_wait_counts(&psid, 2, 1);
-	fake_attach(&child, &psid, (uid_t)-1);
+	fake_attach(&child, &psid, FAKE_SELF);
 	adopt(&child, 0);
 	CHECK(fake_is_quiet(&child));
-	atomic_store(&side_of(0)->n_holders, 0);
+	atomic_store(&fake_own_side(&u, 0)->n_holders, 0);
 	fake_closed(&child, u.conn);
 	fake_wait_counts(&psid, 3, 0);
 	fake_close(&child);
@@ -165,8 +152,7 @@ static void clients_are_told_of_the_end(void)
 	fake_close(&a);
 	fake_close(&b);
 	fake_upgrade_done(&u);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	tcp_close_pair(fds);
 }
 
 static void idle_psid_goes_away(void)
@@ -178,8 +164,7 @@ static void idle_psid_goes_away(void)
 	fake_close(&b);
 	CHECK_INT(daemon_wait(&psid), ==, 0);
 	fake_upgrade_done(&u);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	tcp_close_pair(fds);
 }
 
 static void one_psid_in_a_place(void)
@@ -204,7 +189,7 @@ static void one_psid_in_a_place(void)
 	CHECK_INT(WEXITSTATUS(system(command)), ==, 0);
 	fake_wait_counts(&psid, 0, 0);
 	(void)snprintf(command, sizeof(command), "rm -r %s", psid.dir);
-	fake_open(&a, &psid, (uid_t)-1);
+	fake_open(&a, &psid, FAKE_SELF);
 	fake_hello(&a, PULC__WIRE__ROLE__ROLE_CONTROL);
 	(void)EXPECT(&a, WELCOME);
 	{

@@ -4,71 +4,32 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "psid/fake_client.h"
+#include "psid/scene.h"
 
-#define SELF ((uid_t)-1)
-
-static struct daemon psid;
-static struct fake_client a, b, c;
-
-/* The client is told to go, for this reason and with a text, and is hung up on. */
-static void expect_refusal(struct fake_client *client, Pulc__Wire__Reason reason)
-{
-	CHECK_INT(EXPECT(client, REFUSE)->refuse->reason, ==, reason);
-	CHECK(strlen(client->msg->refuse->text) > 10);
-	CHECK(fake_receive(client) == NULL);
-	fake_close(client);
-}
-
-static void refused_attach(uid_t uid, Pulc__Wire__Reason reason)
-{
-	fake_open(&c, &psid, uid);
-	fake_hello(&c, PULC__WIRE__ROLE__ROLE_PROCESS);
-	expect_refusal(&c, reason);
-}
-
-static void end(void)
-{
-	fake_wait_counts(&psid, 0, 0);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
-}
-
-static void attach_two(const char *const settings[])
-{
-	daemon_start(&psid, false, settings);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
-}
-
-static void end_two(void)
-{
-	fake_close(&a);
-	fake_close(&b);
-	end();
-}
+static struct fake_client c;
 
 static void clients_of_a_user(void)
 {
 	static const char *const settings[] = { "PULC_MAX_CLIENTS_PER_USER=2", NULL };
 	Pulc__Wire__StatusReply status;
 
-	attach_two(settings);
-	refused_attach(SELF, PULC__WIRE__REASON__REASON_LIMIT_CLIENTS);
+	scene_begin(false, settings);
+	scene_check_refusal(FAKE_SELF, PULC__WIRE__REASON__REASON_LIMIT_CLIENTS);
 	fake_status(&psid, &status); /* tools are counted apart */
 	CHECK_INT(status.n_clients, ==, 2);
 	fake_close(&a);
 	fake_wait_counts(&psid, 1, 0);
-	fake_attach(&a, &psid, SELF);
-	end_two();
+	fake_attach(&a, &psid, FAKE_SELF);
+	scene_end();
 }
 
 static void processes_of_the_node(void)
 {
 	static const char *const settings[] = { "PULC_MAX_PROCESSES=2", NULL };
 
-	attach_two(settings);
-	refused_attach(SELF, PULC__WIRE__REASON__REASON_PROCESSES);
-	end_two();
+	scene_begin(false, settings);
+	scene_check_refusal(FAKE_SELF, PULC__WIRE__REASON__REASON_PROCESSES);
+	scene_end();
 }
 
 /* One more connection: both are denied, with this reason. */
@@ -85,8 +46,7 @@ static void denied_upgrade(Pulc__Wire__Reason reason)
 	fake_socket(&b, fds[1], 51);
 	CHECK_INT(EXPECT(&a, DENY)->deny->reason, ==, reason);
 	CHECK_INT(EXPECT(&b, DENY)->deny->reason, ==, reason);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	tcp_close_pair(fds);
 }
 
 static void areas_of_a_user(void)
@@ -97,15 +57,14 @@ static void areas_of_a_user(void)
 	struct fake_upgrade u;
 	int fds[2];
 
-	attach_two(settings);
+	scene_begin(false, settings);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
 	denied_upgrade(PULC__WIRE__REASON__REASON_LIMIT_AREAS);
-	refused_attach(SELF, PULC__WIRE__REASON__REASON_LIMIT_AREAS);
+	scene_check_refusal(FAKE_SELF, PULC__WIRE__REASON__REASON_LIMIT_AREAS);
 	fake_upgrade_done(&u);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-	end_two();
+	tcp_close_pair(fds);
+	scene_end();
 }
 
 static void check_bytes(const char *const settings[])
@@ -113,7 +72,7 @@ static void check_bytes(const char *const settings[])
 	struct fake_upgrade u;
 	int fds[2];
 
-	attach_two(settings);
+	scene_begin(false, settings);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
 	denied_upgrade(PULC__WIRE__REASON__REASON_LIMIT_BYTES);
@@ -123,9 +82,8 @@ static void check_bytes(const char *const settings[])
 	fake_upgrade_done(&u);
 	fake_upgrade(&a, &b, fds, 4, &u); /* what was given back can be had again */
 	fake_upgrade_done(&u);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-	end_two();
+	tcp_close_pair(fds);
+	scene_end();
 }
 
 /* Two board headers, two slab headers, two control pages, two rings: 32 KiB. */
@@ -151,7 +109,7 @@ static void hints_of_a_client(void)
 	Pulc__Wire__StatusReply status;
 	int fds[3][2];
 
-	attach_two(settings);
+	scene_begin(false, settings);
 	for (unsigned i = 0; i < 3; i++) {
 		tcp_connect_pair(fds[i], AF_INET);
 		fake_hint(&a, fds[i][0], i, true);
@@ -168,7 +126,7 @@ static void hints_of_a_client(void)
 		(void)close(fds[i][0]);
 		(void)close(fds[i][1]);
 	}
-	end_two();
+	scene_end();
 }
 
 static void versions_must_fit(void)
@@ -179,7 +137,7 @@ static void versions_must_fit(void)
 	daemon_start(&psid, false, NULL);
 	hello.version = WIRE_VERSION + 41;
 	hello.layout = SHM_VERSION;
-	fake_open(&c, &psid, SELF);
+	fake_open(&c, &psid, FAKE_SELF);
 	fake_send(&c, &msg, NULL, 0);
 	(void)EXPECT(&c, REFUSE);
 	CHECK_INT(c.msg->refuse->reason, ==, PULC__WIRE__REASON__REASON_VERSION);
@@ -189,16 +147,16 @@ static void versions_must_fit(void)
 
 	hello.version = WIRE_VERSION;
 	hello.layout = SHM_VERSION + 6;
-	fake_open(&c, &psid, SELF);
+	fake_open(&c, &psid, FAKE_SELF);
 	fake_send(&c, &msg, NULL, 0);
-	expect_refusal(&c, PULC__WIRE__REASON__REASON_VERSION);
+	fake_expect_refusal(&c, PULC__WIRE__REASON__REASON_VERSION);
 
 	hello.role = PULC__WIRE__ROLE__ROLE_CONTROL; /* who maps nothing needs no layout */
-	fake_open(&c, &psid, SELF);
+	fake_open(&c, &psid, FAKE_SELF);
 	fake_send(&c, &msg, NULL, 0);
 	(void)EXPECT(&c, WELCOME);
 	fake_close(&c);
-	end();
+	scene_close();
 }
 
 static const struct test tests[] = {

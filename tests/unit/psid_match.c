@@ -7,25 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "psid/fake_client.h"
-
-static struct daemon psid;
-static struct fake_client a, b;
+#include "psid/scene.h"
 
 static void begin(const char *const settings[])
 {
-	daemon_start(&psid, false, settings);
-	fake_attach(&a, &psid, (uid_t)-1);
-	fake_attach(&b, &psid, (uid_t)-1);
+	scene_begin(false, settings);
 	CHECK_INT(a.id, !=, b.id);
-}
-
-static void end(void)
-{
-	fake_close(&a);
-	fake_close(&b);
-	fake_wait_counts(&psid, 0, 0);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
 }
 
 static void check_fresh(const struct shm_side *side)
@@ -92,7 +79,7 @@ static void two_ends_meet(void)
 	CHECK_INT(recv(fds[1], &st, 1, 0), ==, 0);
 	(void)close(fds[1]);
 	fake_upgrade_done(&u);
-	end();
+	scene_end();
 }
 
 static void families_mix(void)
@@ -109,10 +96,9 @@ static void families_mix(void)
 		CHECK_INT(u.conn, >, last);
 		last = u.conn;
 		fake_upgrade_done(&u);
-		(void)close(fds[0]);
-		(void)close(fds[1]);
+		tcp_close_pair(fds);
 	}
-	end();
+	scene_end();
 }
 
 static void one_process_has_both_ends(void)
@@ -130,9 +116,8 @@ static void one_process_has_both_ends(void)
 	CHECK(u.side[1].own_fd >= 0 && u.side[1].peer_fd >= 0);
 	CHECK(u.side[0].own_fd < 0 && u.side[0].peer_fd < 0);
 	fake_upgrade_done(&u);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-	end();
+	tcp_close_pair(fds);
+	scene_end();
 }
 
 /* The second connection of a pair brings no descriptors; the third gets the first's slot, clean. */
@@ -171,7 +156,7 @@ static void slots_are_used_again(void)
 		(void)close(fds[i][0]);
 		(void)close(fds[i][1]);
 	}
-	end();
+	scene_end();
 }
 
 /* More connections than a slab has slots: another slab, retired when it is empty. */
@@ -198,7 +183,7 @@ static void full_slabs_get_company(void)
 		(void)close(fds[i][0]);
 		(void)close(fds[i][1]);
 	}
-	end();
+	scene_end();
 }
 
 /* Many hints of one side first, then all of the other. */
@@ -237,7 +222,7 @@ static void a_crowd_meets(void)
 		(void)close(fds[i][0]);
 		(void)close(fds[i][1]);
 	}
-	end();
+	scene_end();
 }
 
 static const struct test tests[] = {

@@ -10,20 +10,16 @@
 #include <unistd.h>
 
 #include "psid/fake_return.h"
+#include "psid/scene.h"
 
-#define SELF ((uid_t)-1)
 #define SOMEBODY 65534
 
-static struct daemon psid;
-static struct fake_client a, b;
 static int fds[2];
 static struct fake_upgrade u;
 
 static void upgrade_one(void)
 {
-	daemon_start(&psid, false, NULL);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
+	scene_begin(false, NULL);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
 }
@@ -32,12 +28,7 @@ static void upgrade_one(void)
 static void begin(const char *const settings[])
 {
 	upgrade_one();
-	daemon_kill(&psid);
-	daemon_run(&psid, false, settings);
-	fake_close(&a);
-	fake_close(&b);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
+	scene_restart(false, settings);
 }
 
 static void end(void)
@@ -46,19 +37,13 @@ static void end(void)
 
 	fake_close(&a);
 	fake_close(&b);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	tcp_close_pair(fds);
 	fake_wait_counts(&psid, 0, 0);
 	fake_status(&psid, &status);
 	CHECK_INT(status.n_areas, ==, 0);
 	CHECK_INT(status.size_bytes, ==, 0);
 	fake_upgrade_done(&u);
 	CHECK_INT(daemon_stop(&psid), ==, 0);
-}
-
-static struct shm_side *side_of(unsigned k)
-{
-	return fake_side(u.side[k].own_fd, u.side[k].size, u.side[k].own_slot);
 }
 
 /* ---- coming back --------------------------------------------------------------------------- */
@@ -69,7 +54,7 @@ static void both_come_back(void)
 	uint64_t conn;
 
 	begin(NULL);
-	atomic_store(&side_of(0)->tx_mode, SHM_TX_RING);
+	atomic_store(&fake_own_side(&u, 0)->tx_mode, SHM_TX_RING);
 	conn = fake_return(&a, &u, 0, fds[0], 7);
 	CHECK_INT(conn, !=, 0);
 	CHECK_INT(fake_return(&b, &u, 1, fds[1], 8), ==, conn);
@@ -101,8 +86,7 @@ static void new_connections_beside_old_ones(void)
 	CHECK(fake_inode(more.side[0].own_fd) != fake_inode(u.side[0].own_fd));
 	fake_wait_counts(&psid, 2, 2);
 	fake_upgrade_done(&more);
-	(void)close(pair[0]);
-	(void)close(pair[1]);
+	tcp_close_pair(pair);
 	end();
 }
 
@@ -111,7 +95,7 @@ static void the_dead_are_marked(void)
 	struct shm_side *side;
 
 	begin(NULL);
-	side = side_of(0);
+	side = fake_own_side(&u, 0);
 	atomic_store(&side->notice, SHM_RX_READY);
 	(void)fake_return(&a, &u, 0, fds[0], 7);
 	(void)fake_return(&b, &u, 1, fds[1], 8);
@@ -146,7 +130,7 @@ static void what_is_unread_stays(void)
 	uint64_t conn;
 
 	begin(NULL);
-	ring = (unsigned char *)side_of(0) + SHM_PAGE;
+	ring = (unsigned char *)fake_own_side(&u, 0) + SHM_PAGE;
 	ring[17] = 42;
 	conn = fake_return(&a, &u, 0, fds[0], 7);
 	fake_closed(&a, conn);
@@ -164,12 +148,12 @@ static void a_family_comes_back(void)
 	uint64_t conn;
 
 	begin(NULL);
-	side = side_of(0);
+	side = fake_own_side(&u, 0);
 	atomic_store(&side->notice, SHM_RX_READY);
 	atomic_store(&side->n_holders, 2);
 	conn = fake_return(&a, &u, 0, fds[0], 7);
 	(void)fake_return(&b, &u, 1, fds[1], 8);
-	fake_attach(&child, &psid, SELF);
+	fake_attach(&child, &psid, FAKE_SELF);
 	CHECK_INT(fake_return(&child, &u, 0, fds[0], 9), ==, conn);
 	fake_close(&a);
 	(void)EXPECT(&b, GONE);
@@ -186,7 +170,7 @@ static void a_child_that_is_late(void)
 	struct shm_side *side;
 
 	begin(NULL);
-	side = side_of(0);
+	side = fake_own_side(&u, 0);
 	atomic_store(&side->notice, SHM_RX_READY);
 	atomic_store(&side->n_holders, 2);
 	(void)fake_return(&a, &u, 0, fds[0], 7);
@@ -220,7 +204,7 @@ static void back_to_the_same(void)
 {
 	daemon_start(&psid, false, NULL);
 	attach_myself(&a);
-	fake_attach(&b, &psid, SELF);
+	fake_attach(&b, &psid, FAKE_SELF);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
 	fake_close(&a);
@@ -242,10 +226,10 @@ static void a_psid_that_stops(void)
 
 	upgrade_one();
 	for (unsigned k = 0; k < 2; k++) {
-		sides[k] = side_of(k);
+		sides[k] = fake_own_side(&u, k);
 		atomic_store(&sides[k]->notice, SHM_RX_READY);
 	}
-	ring = (unsigned char *)side_of(0) + SHM_PAGE;
+	ring = (unsigned char *)fake_own_side(&u, 0) + SHM_PAGE;
 	ring[17] = 42;
 	(void)kill(psid.pid, SIGTERM);
 	CHECK_INT(EXPECT(&a, REFUSE)->refuse->reason, ==, PULC__WIRE__REASON__REASON_SHUTDOWN);
@@ -256,8 +240,8 @@ static void a_psid_that_stops(void)
 	daemon_run(&psid, false, NULL);
 	fake_close(&a);
 	fake_close(&b);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
+	fake_attach(&a, &psid, FAKE_SELF);
+	fake_attach(&b, &psid, FAKE_SELF);
 	conn = fake_return(&a, &u, 0, fds[0], 7);
 	CHECK_INT(fake_return(&b, &u, 1, fds[1], 8), ==, conn);
 	end();
@@ -294,7 +278,7 @@ static void a_program_that_inherits(void)
 	struct fake_client heir;
 
 	upgrade_one();
-	fake_attach(&heir, &psid, SELF);
+	fake_attach(&heir, &psid, FAKE_SELF);
 	fake_ask_attach(&heir, fds[0], 5);
 	check_side(&heir, 5, 0);
 	fake_close(&a);
@@ -302,7 +286,7 @@ static void a_program_that_inherits(void)
 	fake_closed(&b, u.conn);
 	fake_wait_counts(&psid, 2, 0);
 	fake_close(&heir);
-	fake_attach(&a, &psid, SELF);
+	fake_attach(&a, &psid, FAKE_SELF);
 	end();
 }
 
@@ -311,7 +295,7 @@ static void after_a_restart(void)
 	struct fake_client heir;
 
 	begin(NULL);
-	fake_attach(&heir, &psid, SELF);
+	fake_attach(&heir, &psid, FAKE_SELF);
 	fake_ask_attach(&heir, fds[0], 5);
 	CHECK_INT(EXPECT(&heir, DENY)->deny->reason, ==, PULC__WIRE__REASON__REASON_STALE);
 	(void)fake_return(&a, &u, 0, fds[0], 7);
@@ -335,8 +319,8 @@ static void another_users_side(void)
 		return;
 	}
 	daemon_start(&psid, true, settings);
-	fake_attach(&a, &psid, SELF);
-	fake_attach(&b, &psid, SELF);
+	fake_attach(&a, &psid, FAKE_SELF);
+	fake_attach(&b, &psid, FAKE_SELF);
 	fake_attach(&other, &psid, SOMEBODY);
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
@@ -347,8 +331,7 @@ static void another_users_side(void)
 	CHECK_INT(EXPECT(&other, DENY)->deny->reason, ==, PULC__WIRE__REASON__REASON_STALE);
 	fake_ask_attach(&other, STDIN_FILENO, 6);
 	CHECK_INT(EXPECT(&other, DENY)->deny->reason, ==, PULC__WIRE__REASON__REASON_STALE);
-	(void)close(pair[0]);
-	(void)close(pair[1]);
+	tcp_close_pair(pair);
 	fake_close(&other);
 	end();
 }

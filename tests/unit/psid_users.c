@@ -9,14 +9,12 @@
 #include <unistd.h>
 
 #include "board.h"
-#include "psid/fake_client.h"
+#include "psid/scene.h"
 
 #define UID_A 65533u
 #define UID_B 65534u
-#define SELF ((uid_t)-1)
 
-static struct daemon psid;
-static struct fake_client a, b, c;
+static struct fake_client c;
 
 static bool is_root(void)
 {
@@ -26,35 +24,6 @@ static bool is_root(void)
 	return false;
 }
 
-/* The client is told to go, for this reason and with a text, and is hung up on. */
-static void expect_refusal(struct fake_client *client, Pulc__Wire__Reason reason)
-{
-	CHECK_INT(EXPECT(client, REFUSE)->refuse->reason, ==, reason);
-	CHECK(strlen(client->msg->refuse->text) > 10);
-	CHECK(fake_receive(client) == NULL);
-	fake_close(client);
-}
-
-static void refused_attach(uid_t uid, Pulc__Wire__Reason reason)
-{
-	fake_open(&c, &psid, uid);
-	fake_hello(&c, PULC__WIRE__ROLE__ROLE_PROCESS);
-	expect_refusal(&c, reason);
-}
-
-static void end(void)
-{
-	fake_wait_counts(&psid, 0, 0);
-	CHECK_INT(daemon_stop(&psid), ==, 0);
-}
-
-static void end_two(void)
-{
-	fake_close(&a);
-	fake_close(&b);
-	end();
-}
-
 static void users_of_the_node(void)
 {
 	static const char *const settings[] = { "PULC_ALLOW_USERS=root, 65534", NULL };
@@ -62,11 +31,11 @@ static void users_of_the_node(void)
 	if (!is_root())
 		return;
 	daemon_start(&psid, true, settings);
-	fake_attach(&a, &psid, SELF);
+	fake_attach(&a, &psid, FAKE_SELF);
 	fake_attach(&b, &psid, UID_B);
 	fake_open(&c, &psid, UID_A);
-	expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
-	end_two();
+	fake_expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
+	scene_end();
 }
 
 /* A private psid is its owner's. */
@@ -80,8 +49,8 @@ static void others_of_a_private_psid(void)
 	(void)snprintf(path, sizeof(path), "%s", psid.dir);
 	REQUIRE(chmod(psid.dir, 0755) == 0 && chmod(psid.socket, 0666) == 0);
 	fake_open(&c, &psid, UID_A);
-	expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
-	end();
+	fake_expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
+	scene_close();
 }
 
 static void one_user_does_not_use_up_another(void)
@@ -92,9 +61,9 @@ static void one_user_does_not_use_up_another(void)
 		return;
 	daemon_start(&psid, true, settings);
 	fake_attach(&a, &psid, UID_A);
-	refused_attach(UID_A, PULC__WIRE__REASON__REASON_LIMIT_CLIENTS);
+	scene_check_refusal(UID_A, PULC__WIRE__REASON__REASON_LIMIT_CLIENTS);
 	fake_attach(&b, &psid, UID_B);
-	end_two();
+	scene_end();
 }
 
 static void stop_is_the_owners(void)
@@ -109,9 +78,9 @@ static void stop_is_the_owners(void)
 	fake_hello(&c, PULC__WIRE__ROLE__ROLE_CONTROL);
 	(void)EXPECT(&c, WELCOME);
 	fake_send(&c, &msg, NULL, 0);
-	expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
+	fake_expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
 	fake_wait_counts(&psid, 0, 0);
-	fake_open(&c, &psid, SELF);
+	fake_open(&c, &psid, FAKE_SELF);
 	fake_hello(&c, PULC__WIRE__ROLE__ROLE_CONTROL);
 	(void)EXPECT(&c, WELCOME);
 	fake_send(&c, &msg, NULL, 0);
@@ -173,10 +142,9 @@ static void two_users_connect(void)
 	CHECK_INT(bit, ==, 12);
 	shm_boards_unmap(boards);
 	fake_upgrade_done(&u);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	tcp_close_pair(fds);
 	(void)close(event);
-	end_two();
+	scene_end();
 }
 
 static const struct test tests[] = {
