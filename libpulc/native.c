@@ -158,6 +158,7 @@ void native_progress(void)
 		native_link_closed(peer);
 		peer_unref(peer);
 	}
+	port_push_queued();
 }
 
 /* ---- fork --------------------------------------------------------------------------------------- */
@@ -177,6 +178,7 @@ void native_fork_done(void)
 void native_forked(void)
 {
 	struct pulc_port *p;
+	struct pulc_op *op;
 	struct peer *peer;
 
 	atomic_store(&lock, 0);
@@ -187,6 +189,8 @@ void native_forked(void)
 			port_forget(p->port);
 		p->port = NULL;
 		p->n_inside = 0;
+		LIST_FOREACH(op, &p->ops, link)
+		op->p = NULL;
 	}
 	while ((peer = TAILQ_FIRST(&peers))) {
 		TAILQ_REMOVE(&peers, peer, link_all);

@@ -14,14 +14,31 @@
 #include "protocol.h"
 #include "receive.h"
 
+#define NATIVE_N_IOV 1024 /* pieces of a message */
+#define NSEC_PER_MSEC 1000000ull
+
 struct wait;
 struct pulc_waitset;
 
 struct pulc_port {
 	struct port *port; /* NULL: it is the parent's */
 	uint32_t number;
-	uint32_t n_inside; /* calls */
+	uint32_t n_inside; /* calls, and operations that are not ended */
 	LIST_ENTRY(pulc_port) link;
+	LIST_HEAD(, pulc_op) ops;
+};
+
+/* What was begun and not ended. */
+struct pulc_op {
+	LIST_ENTRY(pulc_op) link; /* of the port's */
+	struct pulc_port *p;	  /* NULL: it is the parent's, or was closed by a fork's child */
+	struct port_out *out;	  /* a send to there, while it is not complete */
+	int flags;
+	bool is_send;
+	bool is_cancelled;
+	struct port_sending sending;
+	struct port_request request;
+	struct iovec iov[];
 };
 
 /* ---- native.c ---- */
@@ -48,6 +65,14 @@ void native_forked(void);
 /* ---- native_ports.c ---- */
 /* The process that has this port, joined with us; its errors are those of pulc_send. Under the lock. */
 int native_find_peer(uint32_t number, struct peer **ret_peer, enum port_kind *ret_kind);
+
+/* Returns 0 with the lock held; or why not, without it: -EDEADLK, -ECHILD. */
+int native_enter(struct pulc_port *p);
+void native_leave(struct pulc_port *p);
+/* The destination, made known if need be; its end is told once. The errors of pulc_send. Under the lock. */
+int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out);
+/* The source, which may never have sent anything. Under the lock. */
+int native_know_source(struct pulc_port *p, const struct pulc_address *from);
 
 /* ---- native_psid.c ---- */
 /* 0 when psid has given this process a number; else see pulc_attach. Under the lock. */

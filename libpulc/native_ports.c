@@ -13,8 +13,6 @@
 #include "macros.h"
 #include "native.h"
 
-#define IOV_N_MAX 1024
-
 /* ---- psid's side -------------------------------------------------------------------------------- */
 
 PULC_EXPORT int pulc_attach(void)
@@ -134,8 +132,7 @@ int native_find_peer(uint32_t number, struct peer **ret_peer, enum port_kind *re
 
 /* ---- calls on a port ---------------------------------------------------------------------------- */
 
-/* Returns 0 with the lock held; or why not, without it. */
-static int enter(struct pulc_port *p)
+int native_enter(struct pulc_port *p)
 {
 	if (UNLIKELY(!native_lock()))
 		return -EDEADLK;
@@ -147,7 +144,7 @@ static int enter(struct pulc_port *p)
 	return 0;
 }
 
-static void leave(struct pulc_port *p)
+void native_leave(struct pulc_port *p)
 {
 	p->n_inside--;
 	native_unlock();
@@ -168,7 +165,7 @@ static int wait_locked(void)
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
-static int find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out)
+int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out)
 {
 	enum port_kind kind;
 	struct peer *peer;
@@ -244,7 +241,7 @@ static ssize_t send_locked(struct pulc_port *p, const struct pulc_address *to,
 {
 	struct port_out *out;
 	ssize_t n;
-	int e = find_out(p, to, &out);
+	int e = native_find_out(p, to, &out);
 
 	if (UNLIKELY(e < 0))
 		return e;
@@ -255,7 +252,7 @@ static ssize_t send_locked(struct pulc_port *p, const struct pulc_address *to,
 		return (ssize_t)s->size;
 	n = e == -EAGAIN ? send_slow(out, s, flags) : e;
 	/* The end is told once; the next send asks psid anew. */
-	if ((n == -ECONNRESET || n == -ECONNREFUSED || n == -EBADMSG) && !out->n_inside)
+	if (port_is_end(n) && !out->n_inside)
 		port_out_free(out);
 	return n;
 }
@@ -267,14 +264,14 @@ PULC_EXPORT ssize_t pulc_sendv(pulc_port *p, const struct pulc_address *to, cons
 	ssize_t sent;
 	int e;
 
-	if (UNLIKELY(n < 0 || n > IOV_N_MAX || (flags & ~PULC_DONTWAIT)))
+	if (UNLIKELY(n < 0 || n > NATIVE_N_IOV || (flags & ~PULC_DONTWAIT)))
 		return -EINVAL;
 	s.size = hal_iov_size(iov, s.n);
-	e = enter(p);
+	e = native_enter(p);
 	if (UNLIKELY(e < 0))
 		return e;
 	sent = send_locked(p, to, &s, flags);
-	leave(p);
+	native_leave(p);
 	return sent;
 }
 
@@ -288,8 +285,25 @@ PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const
 
 /* ---- receiving ---------------------------------------------------------------------------------- */
 
-/* Somebody who may never have sent anything: whoever has the port now, so that its end is noticed. */
-static int know_source(struct pulc_port *p, const struct pulc_address *from)
+/* More turns of progress than a ring has frames for. */
+#define N_TURNS_MAX 1024u
+
+/* psid says that nobody has this port: what its owner sent before that is on the links already. */
+static bool has_come(struct pulc_port *p, uint32_t from)
+{
+	uint64_t seen = protocol_events - 1;
+
+	for (unsigned i = 0; i < N_TURNS_MAX && seen != protocol_events; i++) {
+		seen = protocol_events;
+		native_progress();
+		if (port_in_of(p->port, from))
+			return true;
+	}
+	return false;
+}
+
+/* Whoever has the port now, so that its end is noticed. */
+int native_know_source(struct pulc_port *p, const struct pulc_address *from)
 {
 	enum port_kind kind;
 	struct peer *peer;
@@ -301,35 +315,47 @@ static int know_source(struct pulc_port *p, const struct pulc_address *from)
 		return -EHOSTUNREACH;
 	e = native_find_peer(from->port, &peer, &kind);
 	if (e < 0)
-		return e;
+		return e == -ECONNREFUSED && has_come(p, from->port) ? 0 : e;
 	/* Its first frame may have come with that. */
 	if (port_in_of(p->port, from->port))
 		return 0;
 	return port_in_new(p->port, peer, from->port) ? 0 : -ENOMEM;
 }
 
+/* A look at what is there is taken anew each time; who is posted is served as things come. */
+static int look(struct port *port, struct port_request *r)
+{
+	if (UNLIKELY(r->peek))
+		return port_take(port, r);
+	return r->complete ? r->error : -EAGAIN;
+}
+
 static int receive_waiting(struct port *port, struct port_request *r, int flags)
 {
-	int e = -EAGAIN, left;
+	int e, left;
 
-	while (e == -EAGAIN) {
-		(void)port_post(port, r);
+	if (LIKELY(!r->peek))
+		port_post(port, r);
+	for (;;) {
 		native_progress();
-		e = r->complete ? 0 : port_take(port, r);
+		e = look(port, r);
 		if (e != -EAGAIN || (flags & PULC_DONTWAIT))
 			break;
 		e = wait_locked();
 		/* Another thread may have served it meanwhile: what comes next is not for it any more. */
-		e = r->complete ? 0 : e < 0 ? e : -EAGAIN;
+		if (r->complete)
+			e = r->error;
+		if (r->complete || e < 0)
+			break;
 	}
 	left = port_unpost(port, r);
-	return r->complete ? 0 : left < 0 ? left : e;
+	return r->complete ? e : left < 0 ? left : e;
 }
 
 static int receive_locked(struct pulc_port *p, const struct pulc_address *from,
 			  struct port_request *r, int flags)
 {
-	int e = from ? know_source(p, from) : 0;
+	int e = from ? native_know_source(p, from) : 0;
 
 	if (UNLIKELY(e < 0))
 		return e;
@@ -344,18 +370,19 @@ PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
 	struct port_request r = { .iov = iov, .n = (unsigned)n, .peek = flags & PULC_PEEK };
 	int e;
 
-	if (UNLIKELY(n < 0 || n > IOV_N_MAX || (flags & ~(PULC_DONTWAIT | PULC_PEEK | PULC_TRUNC))))
+	if (UNLIKELY(n < 0 || n > NATIVE_N_IOV ||
+		     (flags & ~(PULC_DONTWAIT | PULC_PEEK | PULC_TRUNC))))
 		return -EINVAL;
 	r.size = hal_iov_size(iov, r.n);
 	r.from = from ? from->port : 0;
-	e = enter(p);
+	e = native_enter(p);
 	if (UNLIKELY(e < 0))
 		return e;
 	if (UNLIKELY(p->port->kind == PORT_S && from))
 		e = -EINVAL;
 	else if (LIKELY(r.size || p->port->kind == PORT_D))
 		e = receive_locked(p, from, &r, flags);
-	leave(p);
+	native_leave(p);
 	if (UNLIKELY(e < 0))
 		return e;
 	if (ret_from)

@@ -10,7 +10,6 @@
 #include "native.h"
 #include "rawsys.h"
 
-#define NSEC_PER_MSEC 1000000ull
 #define N_FDS_FEW 62u
 
 /* ---- select ------------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ struct port *port_new(uint32_t number, enum port_kind kind)
 	port->number = number;
 	port->kind = kind;
 	TAILQ_INIT(&port->messages);
+	TAILQ_INIT(&port->posted);
 	LIST_INSERT_HEAD(&ports[number % N_PORT_BUCKETS], port, link);
 	return port;
 }
@@ -84,6 +85,8 @@ void port_out_free(struct port_out *out)
 {
 	if (out->port->out_last == out)
 		out->port->out_last = NULL;
+	while (!TAILQ_EMPTY(&out->queue))
+		port_send_unqueue(out, TAILQ_FIRST(&out->queue));
 	if (out->n_waiting)
 		peer_forget_counter(out->peer, &out->n_waiting);
 	out->port->n_outs--;
@@ -117,6 +120,7 @@ struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kin
 	out->peer = peer_ref(peer);
 	out->to = to;
 	out->kind = kind;
+	TAILQ_INIT(&out->queue);
 	LIST_INSERT_HEAD(&port->outs[to % PORT_N_BUCKETS], out, link);
 	port->n_outs++;
 	return out;
@@ -198,12 +202,12 @@ void port_in_end(struct port_in *in, int why)
 	free(in->partial);
 	in->partial = NULL;
 	in->direct = NULL;
-	if (!r)
-		return;
-	r->bound = NULL;
-	r->done = 0;
-	if (!in->port->posted)
-		in->port->posted = r;
+	if (r) {
+		r->bound = NULL;
+		r->done = 0;
+		port_repost(in->port, r);
+	}
+	port_serve_posted(in->port);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------ */

@@ -32,19 +32,38 @@ TAILQ_HEAD(port_messages, port_message);
 
 /* What a receiver wants. */
 struct port_request {
+	TAILQ_ENTRY(port_request) link; /* of the port's requests, if it is posted */
 	const struct iovec *iov;
 	unsigned n;
 	size_t size;   /* of all pieces */
 	uint32_t from; /* this source only; 0: any */
 	bool peek;
+	bool once;   /* a stream's: complete with the first bytes, though there is room for more */
+	bool posted; /* in the port's row */
+	uint64_t turn; /* the order of posting */
 	/* the answer */
 	bool complete;
+	int error;	   /* why nothing will come from the source */
 	size_t done;	   /* bytes copied */
 	size_t size_whole; /* of the message, kind D: may be more */
 	uint32_t source;   /* port it came from */
 	/* a long message on its way straight to the buffers */
 	struct port_in *bound;
 };
+TAILQ_HEAD(port_requests, port_request);
+
+/* What a sender wants; all but the pieces and their size begin as 0. */
+struct port_sending {
+	const struct iovec *iov;
+	unsigned n;
+	size_t size, at; /* bytes in all, bytes sent */
+	bool begun;
+	/* queued: nobody waits inside of a call for it */
+	TAILQ_ENTRY(port_sending) link;
+	bool complete;
+	int error;
+};
+TAILQ_HEAD(port_sendings, port_sending);
 
 /* A source, as the receiving port sees it. */
 struct port_in {
@@ -73,6 +92,8 @@ struct port_out {
 	uint32_t n_inside;   /* calls that wait: it stays */
 	bool busy;	     /* a long message of somebody who waits for room is under way */
 	uint64_t sent, freed;
+	struct port_sendings queue; /* in order; before all who have not begun */
+	TAILQ_ENTRY(port_out) link_queued;
 };
 
 LIST_HEAD(port_ins, port_in);
@@ -87,7 +108,8 @@ struct port {
 	struct port_outs outs[PORT_N_BUCKETS];
 	unsigned n_ins, n_outs;
 	struct port_messages messages; /* to be received, in order of arrival */
-	struct port_request *posted;
+	struct port_requests
+		posted; /* oldest first; nothing that one of them wants is in `messages` */
 	struct port_out *out_last;
 };
 
@@ -109,13 +131,6 @@ struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kin
 			      struct peer *peer);
 void port_out_free(struct port_out *out);
 
-struct port_sending {
-	const struct iovec *iov;
-	unsigned n;
-	size_t size, at; /* bytes in all, bytes sent */
-	bool begun;
-};
-
 /*
  * Sends on. Returns 0: all is sent; -EAGAIN: no credit or no room now, call again with what is left of it; -EMSGSIZE; -ECONNREFUSED: no
  * such port there; -ECONNRESET: its process is gone; -EBADMSG: it made no sense.
@@ -123,15 +138,25 @@ struct port_sending {
 int port_push(struct port_out *out, struct port_sending *s);
 /* The rest of a message that has begun is copied and will be sent as there is room. 0; -ENOMEM. */
 int port_push_later(struct port_out *out, struct port_sending *s);
-bool port_can_push(const struct port_out *out);
+/* Nothing can be sent to this destination any more. */
+static inline bool port_is_end(ssize_t e)
+{
+	return e == -ECONNRESET || e == -ECONNREFUSED || e == -EBADMSG;
+}
+/* Sends as soon as there is room, by port_push_queued; s->complete says when. out is not to be used afterwards, it may be gone then. */
+void port_send_queue(struct port_out *out, struct port_sending *s);
+/* Takes back one that is not complete. */
+void port_send_unqueue(struct port_out *out, struct port_sending *s);
+/* Sends what is queued, as far as credit and room go. */
+void port_push_queued(void);
 
 /* ---- receiving ---- */
 
 /* Takes what is there. Returns 0: the request is complete; -EAGAIN; or why nothing will come from r->from. */
 int port_take(struct port *port, struct port_request *r);
-/* What comes next goes straight to the request; one at a time. False: another one is there. */
-bool port_post(struct port *port, struct port_request *r);
-/* Takes it back; what has arrived in part is kept. r->complete tells whether it was served. -ENOMEM: a message is lost, the peer's link ends. */
+/* It gets what comes next, after those that were posted before; r->complete tells when, r->error how. */
+void port_post(struct port *port, struct port_request *r);
+/* Takes it back; what has arrived in part is kept. -ENOMEM: a message is lost, the peer's link ends. */
 int port_unpost(struct port *port, struct port_request *r);
 /* Is there something to receive (or to be told) from this source, or any (0)? */
 bool port_has(const struct port *port, uint32_t from);
@@ -145,6 +170,12 @@ struct port_in *port_in_of(const struct port *port, uint32_t from);
 struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from);
 void port_in_end(struct port_in *in, int why);
 int port_arrived(struct peer *peer, const struct hal_frame *f);
+/* Posts it again, where it stood. */
+void port_repost(struct port *port, struct port_request *r);
+/* Nothing more is for it. */
+void port_take_off(struct port *port, struct port_request *r);
+/* Something has been queued, or a source has ended: whoever wants it is served. */
+void port_serve_posted(struct port *port);
 /* This much of what the source has sent needs no room any more. */
 void port_taken(struct port_in *in, uint64_t cost);
 /* Copies the payload of the frame that is shown. -ENOMEM. */

@@ -30,30 +30,58 @@ void port_taken(struct port_in *in, uint64_t cost)
 /* Nothing that came before is still to be taken, and a stream's bytes are of one source. */
 static inline bool is_wanted(const struct port_in *in, const struct port_request *r)
 {
-	if (!r || (r->from && r->from != in->from))
+	if (r->from && r->from != in->from)
 		return false;
 	if (!(r->from ? TAILQ_EMPTY(&in->queue) : TAILQ_EMPTY(&in->port->messages)))
 		return false;
 	return r->done == 0 || r->source == in->from;
 }
 
+/* Whose turn it is. */
+static inline struct port_request *wanted_by(const struct port_in *in)
+{
+	struct port_request *r;
+
+	TAILQ_FOREACH(r, &in->port->posted, link)
+	if (is_wanted(in, r))
+		return r;
+	return NULL;
+}
+
+/* A stream's reader takes more while it has room and nobody stands behind it. */
 static void complete(struct port_in *in, struct port_request *r)
 {
 	r->complete = true;
 	r->source = in->from;
-	/* A stream's reader takes more while it has room. */
-	if (in->port->posted == r && (in->port->kind == PORT_D || r->done == r->size))
-		in->port->posted = NULL;
+	if (r->posted &&
+	    (in->port->kind == PORT_D || r->once || r->done == r->size || TAILQ_NEXT(r, link)))
+		port_take_off(in->port, r);
 }
 
-/* A whole message, or a piece of a stream, of len bytes. What a stream's reader has no room for is queued. */
+/* There is more than the reader has room for. The rest is another one's, or kept. */
+static int give_rest(struct port_in *in, struct port_request *r, uint32_t len, size_t room)
+{
+	int e;
+
+	port_take_off(in->port, r);
+	e = port_queue_frame(in, len, (uint32_t)room);
+	if (e == 0) {
+		complete(in, r);
+		return 0;
+	}
+	/* The frame will be shown again, and given again. */
+	r->done -= room;
+	port_repost(in->port, r);
+	return e;
+}
+
+/* A whole message, or a piece of a stream, of len bytes. */
 static int give(struct port_in *in, struct port_request *r, uint32_t len)
 {
 	struct hal_link *link = in->peer->link;
 	struct iovec iov[16];
 	size_t room;
 	unsigned n;
-	int e = 0;
 
 	if (LIKELY(r->n == 1 && r->size && r->done == 0)) {
 		room = MIN(r->size, (size_t)len);
@@ -66,23 +94,22 @@ static int give(struct port_in *in, struct port_request *r, uint32_t len)
 		(void)link->ops->copy(link, iov, n);
 	}
 	r->done += room;
-	if (in->port->kind == PORT_D || room == len) {
-		r->size_whole = in->port->kind == PORT_D ? len : r->done;
-		port_taken(in, (uint64_t)len + PORT_OVERHEAD);
-	} else {
-		e = port_queue_frame(in, len, (uint32_t)room);
-	}
+	if (UNLIKELY(in->port->kind != PORT_D && room < len))
+		return give_rest(in, r, len, room);
+	r->size_whole = in->port->kind == PORT_D ? len : r->done;
+	port_taken(in, (uint64_t)len + PORT_OVERHEAD);
 	complete(in, r);
-	return e;
+	return 0;
 }
 
 static int whole(struct port_in *in, uint32_t len)
 {
-	struct port_request *r = in->port->posted;
+	struct port_request *r;
 
 	if (in->partial || in->direct)
 		return -EBADMSG;
-	if (LIKELY(is_wanted(in, r)))
+	r = wanted_by(in);
+	if (LIKELY(r))
 		return give(in, r, len);
 	return port_queue_frame(in, len, 0);
 }
@@ -92,7 +119,7 @@ static int whole(struct port_in *in, uint32_t len)
 /* The waiter's buffer takes all of it: from now on it is bound to this message. */
 static void bind(struct port_in *in, struct port_request *r)
 {
-	in->port->posted = NULL;
+	port_take_off(in->port, r);
 	in->direct = r;
 	r->bound = in;
 	r->done = 0;
@@ -126,7 +153,7 @@ static int direct_more(struct port_in *in, uint32_t len, uint32_t skip, bool las
 
 static int first(struct port_in *in, uint32_t len)
 {
-	struct port_request *r = in->port->posted;
+	struct port_request *r = wanted_by(in);
 	struct hal_link *link = in->peer->link;
 	uint64_t size = 0;
 	struct iovec iov = { .iov_base = &size, .iov_len = sizeof(size) };
@@ -138,7 +165,7 @@ static int first(struct port_in *in, uint32_t len)
 		return -EBADMSG;
 	in->size_long = size;
 	/* A buffer of many pieces, or too small a one, is served from the queue. */
-	if (is_wanted(in, r) && r->n == 1 && r->size >= size) {
+	if (r && r->n == 1 && r->size >= size) {
 		bind(in, r);
 		return direct_more(in, len, sizeof(size), false);
 	}

@@ -8,6 +8,9 @@
  * Small pieces of a stream are appended to the last message of their source while that has room: end queueing. Messages of the
  * usual small size are kept when they are freed: preallocated fragments.
  *
+ * Requests stand in a row of the port's too, in order of posting, and what comes is for the first that wants it. Whatever is queued
+ * is offered to them at once, so a message in the row of messages is one that nobody has asked for.
+ *
  * Source: pulc-1998, 4.5.2 (queueing strategies, end queueing, preallocated fragments).
  */
 #include <stdlib.h>
@@ -70,6 +73,7 @@ static void queue(struct port_message *m)
 {
 	TAILQ_INSERT_TAIL(&m->in->port->messages, m, by_port);
 	TAILQ_INSERT_TAIL(&m->in->queue, m, by_source);
+	port_serve_posted(m->in->port);
 }
 
 void port_queue_free(struct port_in *in)
@@ -252,12 +256,58 @@ bool port_has(const struct port *port, uint32_t from)
 
 /* ---- posted ------------------------------------------------------------------------------------- */
 
-bool port_post(struct port *port, struct port_request *r)
+static void insert(struct port *port, struct port_request *r, struct port_request *behind)
 {
-	if (port->posted || r->peek)
-		return false;
-	port->posted = r;
-	return true;
+	if (behind)
+		TAILQ_INSERT_AFTER(&port->posted, behind, r, link);
+	else
+		TAILQ_INSERT_HEAD(&port->posted, r, link);
+	r->posted = true;
+}
+
+void port_take_off(struct port *port, struct port_request *r)
+{
+	TAILQ_REMOVE(&port->posted, r, link);
+	r->posted = false;
+}
+
+void port_post(struct port *port, struct port_request *r)
+{
+	static uint64_t turns;
+	struct port_request *before = TAILQ_LAST(&port->posted, port_requests);
+
+	/* A stream's reader who has something takes no more: the order of sources would be lost. */
+	if (before && before->complete) {
+		port_take_off(port, before);
+		before = TAILQ_LAST(&port->posted, port_requests);
+	}
+	r->turn = ++turns;
+	insert(port, r, before);
+}
+
+void port_repost(struct port *port, struct port_request *r)
+{
+	struct port_request *before = TAILQ_LAST(&port->posted, port_requests);
+
+	while (before && before->turn > r->turn)
+		before = TAILQ_PREV(before, port_requests, link);
+	insert(port, r, before);
+}
+
+void port_serve_posted(struct port *port)
+{
+	struct port_request *r, *next;
+	int e;
+
+	for (r = TAILQ_FIRST(&port->posted); r; r = next) {
+		next = TAILQ_NEXT(r, link);
+		e = r->complete ? -EAGAIN : port_take(port, r);
+		if (e == -EAGAIN)
+			continue;
+		r->complete = true;
+		r->error = e;
+		port_take_off(port, r);
+	}
 }
 
 /* The part of a message that lies in the buffer moves to the queue. */
@@ -277,7 +327,7 @@ static int unbind(struct port_in *in, struct port_request *r)
 
 int port_unpost(struct port *port, struct port_request *r)
 {
-	if (port->posted == r)
-		port->posted = NULL;
+	if (r->posted)
+		port_take_off(port, r);
 	return r->bound ? unbind(r->bound, r) : 0;
 }

@@ -6,6 +6,9 @@
  * streams stop at any byte. Each message costs a little more than its length. The receiver says how much it has taken, in all,
  * whenever a quarter of the window has gathered; a lost or doubled report would do no harm.
  *
+ * Messages that nobody waits for inside of a call are queued, and sent by whoever makes progress. A destination with
+ * such a queue lets nobody else begin; who has begun before goes on.
+ *
  * A message that fits one frame is one frame; a longer one is cut so that the receiver copies a piece while
  * the next is written.
  *
@@ -38,12 +41,6 @@ unsigned port_slice(const struct iovec *iov, unsigned n, size_t at, size_t len, 
 	}
 	*ret_len = done;
 	return n_to;
-}
-
-bool port_can_push(const struct port_out *out)
-{
-	return !out->busy && !out->n_waiting && out->sent - out->freed < PORT_WINDOW &&
-	       STAILQ_EMPTY(&out->peer->pending);
 }
 
 /* One frame of a message: its pieces, ready to be sent. */
@@ -87,11 +84,28 @@ static void cut_next(const struct port_out *out, const struct port_sending *s, s
 	c->f.len += (uint32_t)c->len;
 }
 
-static void count(struct port_out *out, struct port_sending *s, const struct cut *c)
+/* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
+static int send_counted(struct port_out *out, const struct hal_frame *f, const struct iovec *iov,
+			unsigned n, uint64_t cost)
+{
+	int e;
+
+	out->sent += cost;
+	e = peer_send(out->peer, f, iov, n);
+	if (UNLIKELY(e < 0))
+		out->sent -= cost;
+	return e;
+}
+
+static uint64_t cost_of(const struct cut *c)
+{
+	return c->len + (c->f.kind & PORT_FIRST ? PORT_OVERHEAD : 0);
+}
+
+static void advance(struct port_sending *s, const struct cut *c)
 {
 	s->at += c->len;
 	s->begun = true;
-	out->sent += c->len + (c->f.kind & PORT_FIRST ? PORT_OVERHEAD : 0);
 }
 
 /* What most messages are: one piece, one frame. */
@@ -103,12 +117,11 @@ static inline int push_short(struct port_out *out, struct port_sending *s)
 		.protocol = PROTOCOL_PORT,
 		.kind = PORT_FIRST | PORT_LAST,
 	};
-	int e = peer_send(out->peer, &f, s->iov, s->n);
+	int e = send_counted(out, &f, s->iov, s->n, s->size + PORT_OVERHEAD);
 
 	if (LIKELY(e == 0)) {
 		s->at = s->size;
 		s->begun = true;
-		out->sent += s->size + PORT_OVERHEAD;
 	}
 	return e;
 }
@@ -125,12 +138,19 @@ static int push_long(struct port_out *out, struct port_sending *s)
 		if (UNLIKELY(!out->peer->link))
 			return out->peer->error;
 		cut_next(out, s, &c);
-		e = peer_send(out->peer, &c.f, c.iov, c.n);
+		e = send_counted(out, &c.f, c.iov, c.n, cost_of(&c));
 		if (e < 0)
 			return e;
-		count(out, s, &c);
+		advance(s, &c);
 	} while (s->at < s->size);
 	return 0;
+}
+
+static inline bool is_its_turn(const struct port_out *out, const struct port_sending *s)
+{
+	const struct port_sending *head = TAILQ_FIRST(&out->queue);
+
+	return !head || head == s;
 }
 
 int port_push(struct port_out *out, struct port_sending *s)
@@ -142,7 +162,8 @@ int port_push(struct port_out *out, struct port_sending *s)
 	if (UNLIKELY(s->size > PORT_MESSAGE_MAX && out->kind == PORT_D))
 		return -EMSGSIZE;
 	if (LIKELY(!s->begun)) {
-		if (UNLIKELY(out->busy || out->n_waiting || out->sent - out->freed >= PORT_WINDOW))
+		if (UNLIKELY(out->busy || out->n_waiting || out->sent - out->freed >= PORT_WINDOW ||
+			     !is_its_turn(out, s)))
 			return -EAGAIN;
 		if (LIKELY(s->n == 1 && s->size && s->size <= out->peer->link->caps.frame_good))
 			e = push_short(out, s);
@@ -166,8 +187,60 @@ int port_push_later(struct port_out *out, struct port_sending *s)
 			return out->peer->error;
 		cut_next(out, s, &c);
 		e = peer_send_later(out->peer, &c.f, c.iov, c.n, &out->n_waiting);
-		if (e == 0)
-			count(out, s, &c);
+		if (e == 0) {
+			out->sent += cost_of(&c);
+			advance(s, &c);
+		}
 	}
 	return e;
+}
+
+/* ---- queued --------------------------------------------------------------------------------------- */
+
+/* Destinations with a queue. */
+static TAILQ_HEAD(, port_out) outs_queued = TAILQ_HEAD_INITIALIZER(outs_queued);
+
+void port_send_queue(struct port_out *out, struct port_sending *s)
+{
+	if (TAILQ_EMPTY(&out->queue))
+		TAILQ_INSERT_TAIL(&outs_queued, out, link_queued);
+	TAILQ_INSERT_TAIL(&out->queue, s, link);
+	out->n_inside++;
+}
+
+void port_send_unqueue(struct port_out *out, struct port_sending *s)
+{
+	TAILQ_REMOVE(&out->queue, s, link);
+	out->n_inside--;
+	if (TAILQ_EMPTY(&out->queue))
+		TAILQ_REMOVE(&outs_queued, out, link_queued);
+	protocol_events++;
+}
+
+static void push_queue(struct port_out *out)
+{
+	struct port_sending *s;
+	int e = 0;
+
+	while (e != -EAGAIN && (s = TAILQ_FIRST(&out->queue))) {
+		e = port_push(out, s);
+		if (e == -EAGAIN)
+			return;
+		s->complete = true;
+		s->error = e;
+		port_send_unqueue(out, s);
+	}
+	/* Told to all who waited; whoever has the number by then is another one. */
+	if (port_is_end(e) && !out->n_inside)
+		port_out_free(out);
+}
+
+void port_push_queued(void)
+{
+	struct port_out *out, *next;
+
+	for (out = TAILQ_FIRST(&outs_queued); out; out = next) {
+		next = TAILQ_NEXT(out, link_queued);
+		push_queue(out);
+	}
 }

@@ -28,6 +28,7 @@ extern "C" {
 #endif
 
 typedef struct pulc_port pulc_port;
+typedef struct pulc_op pulc_op;
 
 enum pulc_kind { PULC_S = 1, PULC_M = 2, PULC_D = 3 };
 
@@ -80,7 +81,7 @@ int pulc_port_open(enum pulc_kind kind, uint32_t number, const char *name, pulc_
  *
  * port: NULL does nothing.
  * Return: 0.
- * Errors: -EINTR: a signal came while messages waited for room; the port is still open; -EBUSY: another thread is inside a call on it;
+ * Errors: -EINTR: a signal came while messages waited for room; the port is still open; -EBUSY: another thread is inside a call on it, or an operation of it is not ended;
  * -EDEADLK. In a forked child (-ECHILD) the parent's port is only forgotten.
  * Threads and fork: any thread.
  * Blocking: while messages that were accepted with PULC_DONTWAIT wait for room.
@@ -165,6 +166,105 @@ struct pulc_wait {
  */
 int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds, size_t n_fds,
 		int msec_timeout);
+
+/* ---- operations that nobody waits for -------------------------------------------------------------- */
+
+/*
+ * A send or a receive that is begun in one call and ended in another. In between the library moves it on inside of any call of this header
+ * that waits or looks, in any thread; pulc_fd and pulc_arm tell of its end too. Operations are done in the order in which
+ * they were begun, together with the calls that wait: a message is for the first who wants it, and sends to one destination go one
+ * behind the other. Each operation that was begun is to be ended by pulc_op_end, exactly once, and its port cannot be closed before.
+ */
+
+/*
+ * Begins a send.
+ *
+ * port, to, buf, len: as for pulc_send. The bytes must stay as they are until the operation is complete. ret_op: the operation,
+ * perhaps complete already.
+ * Return: 0.
+ * Errors: as pulc_send, but neither -EAGAIN nor -EINTR: then nothing was begun. What goes wrong later is the operation's result.
+ * Ownership: the operation is the caller's, to be ended.
+ * Threads and fork: any thread; in a forked child it is complete with -ECHILD, and the parent's goes on.
+ * Blocking: never, but for psid's answer when the destination is new.
+ * Source: pulc-1998, 4.6.1.
+ */
+int pulc_isend(pulc_port *port, const struct pulc_address *to, const void *buf, size_t len,
+	       pulc_op **ret_op);
+/* The same, gathered from n pieces; iov itself is copied. */
+int pulc_isendv(pulc_port *port, const struct pulc_address *to, const struct iovec *iov, int n,
+		pulc_op **ret_op);
+
+/*
+ * Begins a receive, from any source. On a stream it is complete with the first bytes that come.
+ *
+ * port, buf, len: as for pulc_receive. The buffer is the library's until the operation is ended. ret_op: the operation, perhaps complete already.
+ * Return: 0.
+ * Errors: as pulc_receive, but neither -EAGAIN nor -EINTR: then nothing was begun.
+ * Ownership: the operation is the caller's, to be ended.
+ * Threads and fork: any thread; in a forked child it is complete with -ECHILD, and the parent's goes on.
+ * Blocking: never.
+ * Source: pulc-1998, 4.6.1 (posted receives).
+ */
+int pulc_ireceive(pulc_port *port, void *buf, size_t len, pulc_op **ret_op);
+/*
+ * The same, scattered into n pieces, from one source only; iov itself is copied.
+ *
+ * from: the source; NULL: any. Not for kind PULC_S (-EINVAL). flags: PULC_TRUNC or 0.
+ * Errors: as pulc_receivev. Blocking: as pulc_isend.
+ */
+int pulc_ireceivev(pulc_port *port, const struct iovec *iov, int n, const struct pulc_address *from,
+		   int flags, pulc_op **ret_op);
+
+/*
+ * Is it complete? Moves things on.
+ *
+ * op: not ended.
+ * Return: 1: complete, pulc_op_end will not wait; 0: under way.
+ * Errors: -EINVAL: op is NULL; -EDEADLK.
+ * Threads and fork: any thread.
+ * Blocking: never.
+ * Source: bip-1997.
+ */
+int pulc_op_test(pulc_op *op);
+
+/*
+ * Waits until one of several operations is complete.
+ *
+ * ops: n of them, of any ports; NULL is passed over. msec_timeout: -1: for ever; 0: only looks.
+ * Return: the index of the first that is complete.
+ * Errors: -ETIMEDOUT: none is within the time; -EINVAL: there is none among them; -EINTR; -EDEADLK.
+ * Threads and fork: any thread; nobody may end one of them meanwhile.
+ * Blocking: as said.
+ * Source: bip-1997.
+ */
+int pulc_op_wait(pulc_op *const *ops, size_t n, int msec_timeout);
+
+/*
+ * Waits until the operation is complete, tells what came of it, and frees it.
+ *
+ * op: not ended. ret_from: a receive's source; NULL: not wanted.
+ * Return: what pulc_send or pulc_receive would have returned: the bytes.
+ * Errors: those of pulc_send and pulc_receive; -ECANCELED: it was cancelled; -ECHILD: it is the parent's. And -EINTR, -EDEADLK, -EINVAL (op is NULL), after
+ * which alone it is not ended.
+ * Ownership: the buffers are the caller's again.
+ * Threads and fork: any thread, one for each operation.
+ * Blocking: until it is complete.
+ * Source: bip-1997.
+ */
+ssize_t pulc_op_end(pulc_op *op, struct pulc_address *ret_from);
+
+/*
+ * Makes an operation complete. What pulc_op_end then returns says how far it had come: -ECANCELED if nothing was sent, or
+ * nothing received; a datagram of which a part has left already is copied and counts as sent; a stream's send returns the bytes that left.
+ *
+ * op: not ended.
+ * Return: 0: it is complete now, and pulc_op_end will not wait.
+ * Errors: -ENOMEM: no memory for that copy, it goes on; -EDEADLK.
+ * Threads and fork: any thread.
+ * Blocking: never.
+ * Source: DESIGN 5.
+ */
+int pulc_op_cancel(pulc_op *op);
 
 /* ---- protocols of one's own ---------------------------------------------------------------------- */
 

@@ -90,6 +90,7 @@ is active_messages.no_server 1 "$("$examples/active_messages" client hello 2>/de
 
 is fork "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork" 2>&1)"
 is fork.protocol "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_protocol" 2>&1)"
+is fork.operations "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_ops" 2>&1)"
 
 # The header is C++ too, and the oldest C that it promises.
 compiles() { # COMPILER LANGUAGE STANDARD
