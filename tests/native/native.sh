@@ -88,6 +88,22 @@ wait "$server"
 is active_messages.server_ends 0 $?
 is active_messages.no_server 1 "$("$examples/active_messages" client hello 2>/dev/null; echo $?)"
 
+# Empty, one block exactly, and many blocks with a rest; without the shim and under it.
+for size in 0 262144 20000001; do
+	head -c "$size" /dev/urandom >"$TMPDIR/file"
+	for preload in "" "$PULC_BUILD/lib/libpulc-preload.so"; do
+		name=file_transfer.$size${preload:+.under_the_shim}
+		LD_PRELOAD=$preload "$examples/file_transfer" receive "$TMPDIR/copy" &
+		server=$!
+		await has_port file_transfer || echo "not ok native.$name.receiver_starts"
+		is "$name" "$size bytes" "$("$examples/file_transfer" send "$TMPDIR/file" 2>&1)"
+		wait "$server"
+		is "$name.receiver_ends" 0 $?
+		is "$name.same" "" "$(cmp "$TMPDIR/file" "$TMPDIR/copy" 2>&1)"
+	done
+done
+is file_transfer.no_receiver 1 "$("$examples/file_transfer" send "$TMPDIR/file" 2>/dev/null; echo $?)"
+
 is fork "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork" 2>&1)"
 is fork.protocol "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_protocol" 2>&1)"
 is fork.operations "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_ops" 2>&1)"
