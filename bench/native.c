@@ -1,0 +1,299 @@
+/*
+ * Ports: the time of a message one way, and the bandwidth, between two processes.
+ *
+ * The twin of pingpong.c and stream.c for programs that are written to pulc/pulc.h: the two ends are the same pinned
+ * processes, and their TCP connection only tells the client that the server's port is open. Both ports are of the kind that is measured.
+ *
+ * Ping-pong: blocking sends and receives; the first byte of the last message says that it is the last. Bandwidth: both sides keep a number of operations
+ * under way, so that receives are posted before their messages come. The receiver counts in a window of time after
+ * the warm-up and then closes its port, which ends the sender.
+ */
+#include "clock.h"
+#include "options.h"
+#include "pair.h"
+#include "stats.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pulc/pulc.h>
+
+#define N_BATCHES_MAX 1000000u
+#define N_DEPTH_MAX 64u
+
+struct settings {
+	unsigned server_cpu;
+	unsigned client_cpu;
+	unsigned size;
+	unsigned msec;
+	unsigned warmup_msec;
+	unsigned n_batch;
+	unsigned n_depth;
+	const char *kind_name;
+	bool bandwidth;
+	enum pulc_kind kind;
+};
+
+/* One message of that size, whatever the kind. 0 or a negative errno. */
+static int receive_all(pulc_port *port, char *buf, size_t size, struct pulc_address *ret_from)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t n = pulc_receive(port, buf + done, size - done, ret_from, 0);
+
+		if (n < 0)
+			return (int)n;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static int send_all(pulc_port *port, const struct pulc_address *to, const char *buf, size_t size)
+{
+	ssize_t n = pulc_send(port, to, buf, size, 0);
+
+	return n < 0 ? (int)n : 0;
+}
+
+/* ---- ping-pong ---------------------------------------------------------------------------------- */
+
+static int answer(pulc_port *port, const struct settings *set, char *buf)
+{
+	struct pulc_address from;
+	int r;
+
+	do {
+		r = receive_all(port, buf, set->size, &from);
+		if (r == 0)
+			r = send_all(port, &from, buf, set->size);
+	} while (r == 0 && !buf[0]);
+	return r;
+}
+
+static int round_trips(pulc_port *port, const struct pulc_address *to, const struct settings *set,
+		       char *buf, unsigned n)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < n; i++) {
+		r = send_all(port, to, buf, set->size);
+		if (r == 0)
+			r = receive_all(port, buf, set->size, NULL);
+	}
+	return r;
+}
+
+static int play_for(pulc_port *port, const struct pulc_address *to, const struct settings *set,
+		    char *buf, struct bench_samples *samples)
+{
+	unsigned msec = samples ? set->msec : set->warmup_msec;
+	uint64_t now = nsec_now(), end = now + msec * 1000000ull, before;
+	int r = 0;
+
+	while (r == 0 && now < end) {
+		before = now;
+		r = round_trips(port, to, set, buf, set->n_batch);
+		now = nsec_now();
+		if (samples)
+			bench_samples_add(samples, (double)(now - before) / (2.0 * set->n_batch));
+	}
+	return r;
+}
+
+static int play(pulc_port *port, const struct pulc_address *to, const struct settings *set,
+		char *buf)
+{
+	struct bench_samples samples;
+	int r = bench_samples_init(&samples, N_BATCHES_MAX);
+
+	if (r < 0)
+		return r;
+	r = play_for(port, to, set, buf, NULL);
+	if (r == 0)
+		r = play_for(port, to, set, buf, &samples);
+	if (r == 0) {
+		printf("kind=%s size=%u one_way_ns=%.1f p99_ns=%.1f\n", set->kind_name, set->size,
+		       bench_samples_percentile(&samples, 50),
+		       bench_samples_percentile(&samples, 99));
+		(void)fflush(stdout);
+		buf[0] = 1;
+		r = round_trips(port, to, set, buf, 1);
+	}
+	bench_samples_deinit(&samples);
+	return r;
+}
+
+/* ---- bandwidth ---------------------------------------------------------------------------------- */
+
+static int post_all(pulc_port *port, const struct settings *set, char *buf, pulc_op **ops)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < set->n_depth; i++)
+		r = pulc_ireceive(port, buf + (size_t)i * set->size, set->size, &ops[i]);
+	return r;
+}
+
+/* Until the time is over. Returns the bytes, or a negative errno. */
+static ssize_t take_for(pulc_port *port, const struct settings *set, char *buf, pulc_op **ops,
+			unsigned *at, unsigned msec)
+{
+	uint64_t end = nsec_now() + msec * 1000000ull;
+	ssize_t size = 0, n;
+	int r;
+
+	while (nsec_now() < end) {
+		unsigned i = (*at)++ % set->n_depth;
+
+		n = pulc_op_end(ops[i], NULL);
+		ops[i] = NULL;
+		r = n < 0 ? (int)n
+			  : pulc_ireceive(port, buf + (size_t)i * set->size, set->size, &ops[i]);
+		if (r < 0)
+			return r;
+		size += n;
+	}
+	return size;
+}
+
+static int take_window(pulc_port *port, const struct settings *set, char *buf)
+{
+	pulc_op *ops[N_DEPTH_MAX] = { NULL };
+	uint64_t began = 0;
+	unsigned at = 0;
+	ssize_t n = post_all(port, set, buf, ops);
+
+	if (n == 0)
+		n = take_for(port, set, buf, ops, &at, set->warmup_msec);
+	if (n >= 0) {
+		began = nsec_now();
+		n = take_for(port, set, buf, ops, &at, set->msec);
+	}
+	if (n >= 0)
+		printf("kind=%s size=%u gbs=%.3f\n", set->kind_name, set->size,
+		       (double)n / (double)(nsec_now() - began));
+	(void)fflush(stdout);
+	for (unsigned i = 0; i < set->n_depth; i++)
+		if (ops[i] && pulc_op_cancel(ops[i]) == 0)
+			(void)pulc_op_end(ops[i], NULL);
+	return n < 0 ? (int)n : 0;
+}
+
+/* Until the receiver closes its port, or is gone. */
+static int send_on(pulc_port *port, const struct pulc_address *to, const struct settings *set,
+		   const char *buf)
+{
+	pulc_op *ops[N_DEPTH_MAX] = { NULL };
+	ssize_t n = 0;
+
+	for (unsigned i = 0; n >= 0; i = (i + 1) % set->n_depth) {
+		if (ops[i])
+			n = pulc_op_end(ops[i], NULL);
+		ops[i] = NULL;
+		if (n >= 0)
+			n = pulc_isend(port, to, buf + (size_t)i * set->size, set->size, &ops[i]);
+	}
+	for (unsigned i = 0; i < set->n_depth; i++)
+		if (ops[i])
+			(void)pulc_op_end(ops[i], NULL);
+	return n == -ECONNREFUSED || n == -ECONNRESET ? 0 : (int)n;
+}
+
+/* ---- the two ends ------------------------------------------------------------------------------- */
+
+static int with_port(const struct settings *set, pulc_port **ret_port, char **ret_buf)
+{
+	*ret_buf = calloc(set->n_depth, set->size);
+	if (!*ret_buf)
+		return -ENOMEM;
+	return pulc_port_open(set->kind, 0, NULL, ret_port);
+}
+
+static int serve(int listener, void *arg)
+{
+	const struct settings *set = arg;
+	struct pulc_address self;
+	pulc_port *port;
+	char *buf;
+	int fd, r = with_port(set, &port, &buf);
+
+	if (r < 0)
+		return r;
+	self = pulc_port_address(port);
+	r = bench_accept(listener, &fd);
+	if (r == 0)
+		r = bench_send_all(fd, &self, sizeof(self));
+	if (r == 0)
+		r = set->bandwidth ? take_window(port, set, buf) : answer(port, set, buf);
+	free(buf);
+	return r < 0 ? r : pulc_port_close(port);
+}
+
+static int connect_and_drive(const struct sockaddr_in *server, void *arg)
+{
+	const struct settings *set = arg;
+	struct pulc_address to;
+	pulc_port *port;
+	char *buf;
+	int fd, r = with_port(set, &port, &buf);
+
+	if (r < 0)
+		return r;
+	r = bench_connect(server, &fd);
+	if (r == 0)
+		r = bench_recv_all(fd, &to, sizeof(to)) == 0 ? 0 : -EPIPE;
+	if (r == 0)
+		r = set->bandwidth ? send_on(port, &to, set, buf) : play(port, &to, set, buf);
+	free(buf);
+	return r < 0 ? r : pulc_port_close(port);
+}
+
+static bool find_kind(struct settings *set)
+{
+	static const char names[] = "SMD";
+	const char *at = set->kind_name[0] ? strchr(names, set->kind_name[0]) : NULL;
+
+	if (!at || set->kind_name[1])
+		return false;
+	set->kind = (enum pulc_kind)(PULC_S + (at - names));
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings set = { .size = 8,
+				.msec = 300,
+				.warmup_msec = 300,
+				.n_batch = 32,
+				.n_depth = 4,
+				.kind_name = "D" };
+	const struct bench_option options[] = {
+		{ "kind", "of the ports: S, M or D", .text = &set.kind_name },
+		{ "bandwidth", "one way, instead of a ping-pong", .flag = &set.bandwidth },
+		{ "size", "bytes of a message", .number = &set.size },
+		{ "msec", "time to measure", .number = &set.msec },
+		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
+		{ "batch", "round trips timed together", .number = &set.n_batch },
+		{ "depth", "operations under way, for bandwidth", .number = &set.n_depth },
+		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
+		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
+	};
+	struct bench_pair pair = { .serve = serve, .connect = connect_and_drive, .arg = &set };
+	int r;
+
+	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
+	r = bench_options_parse(argc, argv,
+				"One-way time of a message, or bandwidth, between two ports.",
+				options, sizeof(options) / sizeof(options[0]));
+	if (r != 0)
+		return bench_exit_status(argv[0], r);
+	if (!find_kind(&set) || set.size == 0 || set.n_batch == 0 || set.n_depth == 0 ||
+	    set.n_depth > N_DEPTH_MAX)
+		return bench_exit_status(argv[0], -EINVAL);
+	pair.server_cpu = set.server_cpu;
+	pair.client_cpu = set.client_cpu;
+	return bench_exit_status(argv[0], bench_pair_run(&pair));
+}
