@@ -32,6 +32,7 @@
 #include "slabs.h"
 
 #define N_BUCKETS 256
+#define N_UNTOLD 256u
 /* Beyond so many foreign bells psid rings. */
 #define N_BELLS_MAX 320
 
@@ -47,6 +48,13 @@ struct peer {
 
 static struct peer *_Atomic buckets[N_BUCKETS];
 static unsigned n_bells;
+
+/*
+ * Watches that psid could not be asked to tell, for its channel was full. Their owners look after a while, but not if we say
+ * meanwhile that we can ring: then we do. Of too many the oldest are forgotten. Under the client lock.
+ */
+static uint64_t untold[N_UNTOLD];
+static unsigned n_untold;
 
 static struct peer *find(uint32_t client)
 {
@@ -107,26 +115,6 @@ static bool keep_bell(struct peer *p, uint32_t board, int bell)
 	return true;
 }
 
-void peers_introduce(uint32_t client, uint32_t board, struct shm_boards *boards, int bell)
-{
-	struct peer *p = board < SHM_N_BOARDS ? find_or_make(client) : NULL;
-
-	if (!p) {
-		shm_boards_unmap(boards);
-		(void)raw_close(bell);
-		return;
-	}
-	p->n_psids = client_n_psids();
-	if (boards) {
-		if (!atomic_load_explicit(&p->boards, memory_order_relaxed))
-			atomic_store_explicit(&p->boards, boards, memory_order_release);
-		else
-			shm_boards_unmap(boards);
-	}
-	if (keep_bell(p, board, bell) && p->boards)
-		slabs_acquaint(client, board);
-}
-
 void peers_gone(uint32_t client)
 {
 	struct peer *p = find(client);
@@ -172,7 +160,8 @@ static void ask_psid(uint64_t watch)
 	ring.bit = SHM_WATCH_BIT(watch);
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_RING;
 	msg.ring = &ring;
-	(void)client_send(&msg, NULL, 0);
+	if (client_send(&msg, NULL, 0) == -EAGAIN)
+		untold[n_untold++ % N_UNTOLD] = watch;
 }
 
 /* True if we could do it ourselves. */
@@ -193,6 +182,37 @@ static bool tell_directly(uint64_t watch)
 	while (raw_write(bell, &one, sizeof(one)) == -EBADF && bell_of(p, board) != bell)
 		bell = bell_of(p, board);
 	return true;
+}
+
+/* Whoever of this wait set trusts us from now on may have lost our word to it. */
+static void tell_untold(uint32_t client, uint32_t board)
+{
+	for (unsigned i = 0; i < MIN(n_untold, N_UNTOLD); i++) {
+		if (SHM_WATCH_CLIENT(untold[i]) == client && SHM_WATCH_BOARD(untold[i]) == board)
+			(void)tell_directly(untold[i]);
+	}
+}
+
+void peers_introduce(uint32_t client, uint32_t board, struct shm_boards *boards, int bell)
+{
+	struct peer *p = board < SHM_N_BOARDS ? find_or_make(client) : NULL;
+
+	if (!p) {
+		shm_boards_unmap(boards);
+		(void)raw_close(bell);
+		return;
+	}
+	p->n_psids = client_n_psids();
+	if (boards) {
+		if (!atomic_load_explicit(&p->boards, memory_order_relaxed))
+			atomic_store_explicit(&p->boards, boards, memory_order_release);
+		else
+			shm_boards_unmap(boards);
+	}
+	if (!keep_bell(p, board, bell) || !p->boards)
+		return;
+	slabs_acquaint(client, board);
+	tell_untold(client, board);
 }
 
 void peers_tell(uint64_t watch)
