@@ -15,14 +15,15 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "client.pb-c.h"
+#include "channel.h"
 #include "cleanup.h"
+#include "client.pb-c.h"
 #include "clock.h"
 #include "head.h"
 #include "kill.h"
 #include "macros.h"
 #include "owner.h"
-#include "channel.h"
+#include "talk.h"
 
 #define MSEC_AGAIN 200
 #define MSEC_GATHER 20
@@ -56,19 +57,6 @@ static void send_message(struct psid_link *link, const Pulc__Wire__FromClient *m
 }
 
 /* ---- what we say --------------------------------------------------------------------------- */
-
-static void say_hello(struct psid_link *link)
-{
-	Pulc__Wire__Hello hello = PULC__WIRE__HELLO__INIT;
-	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
-
-	hello.version = WIRE_VERSION;
-	hello.role = PULC__WIRE__ROLE__ROLE_KEEPER;
-	hello.program = (char *)"keeper";
-	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_HELLO;
-	msg.hello = &hello;
-	send_message(link, &msg);
-}
 
 static const char *program(const struct keeper *k)
 {
@@ -220,20 +208,13 @@ static void take(struct psid_link *link, const Pulc__Wire__ToClient *msg)
 
 static void on_message(uv_poll_t *poll, int status, int events)
 {
-	static uint8_t buf[WIRE_SIZE_MAX];
 	struct psid_link *link = CONTAINER_OF(poll, struct psid_link, poll);
-	int fds[WIRE_FDS_MAX], r;
-	size_t len, n_fds;
 	Pulc__Wire__ToClient *msg;
+	int r;
 
 	(void)status;
 	(void)events;
-	while ((r = wire_recv(link->fd, buf, &len, fds, &n_fds)) == 0) {
-		while (n_fds > 0)
-			(void)close_own(fds[--n_fds]);
-		msg = pulc__wire__to_client__unpack(NULL, len, buf);
-		if (!msg)
-			continue;
+	while ((r = wire_talk_take(link->fd, &msg)) == 0) {
 		take(link, msg);
 		pulc__wire__to_client__free_unpacked(msg, NULL);
 	}
@@ -260,7 +241,7 @@ static int call(struct psid_link *link)
 		return -ENOMEM;
 	link->fd = TAKE_FD(fd);
 	(void)uv_poll_start(&link->poll, UV_READABLE, on_message);
-	say_hello(link);
+	(void)wire_talk_hello(link->fd, PULC__WIRE__ROLE__ROLE_KEEPER, "keeper");
 	return 0;
 }
 

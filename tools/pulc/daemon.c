@@ -28,26 +28,19 @@
 #include "library.h"
 #include "paths.h"
 #include "program.h"
+#include "talk.h"
 
 #define SEC_PATIENCE 15
 #define USEC_RETRY 20000
-#define N_RETRIES_BUSY 50
+#define N_TRIES 50
 #define N_STARTS 100
 
 static int look_for_psid(void)
 {
-	int r = -EAGAIN;
+	CLEANUP_FD int fd = -EBADF;
+	int r = wire_talk_call(N_TRIES, NULL, 0, &fd);
 
-	for (int i = 0; i < N_RETRIES_BUSY && r == -EAGAIN; i++) {
-		CLEANUP_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-		if (fd < 0)
-			return -errno;
-		r = wire_connect(fd, NULL, 0);
-		if (r == -EAGAIN)
-			(void)usleep(USEC_RETRY);
-	}
-	return r == -EAGAIN ? 0 : r; /* busy is there */
+	return r == -ETIMEDOUT ? 0 : r; /* busy is there */
 }
 
 /* The run directory, made if need be, locked; *ret_fd holds the lock. */

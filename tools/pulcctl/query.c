@@ -9,7 +9,6 @@
 #include "query.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -19,92 +18,24 @@
 #include "channel.h"
 #include "cleanup.h"
 #include "clock.h"
-#include "paths.h"
 #include "reply.h"
+#include "talk.h"
 
 #define SEC_PATIENCE 5
-#define N_RETRIES_BUSY 50
-#define USEC_RETRY_BUSY 20000
+#define N_TRIES 50
 
-/* The library takes part in connections with this version; pulcctl has no part in the layout. */
-#define LAYOUT_NONE 0
-
-static int await_readable(int fd)
+static uint64_t patience(void)
 {
-	uint64_t end = nsec_now() + SEC_PATIENCE * NSEC_PER_SEC;
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	for (;;) {
-		uint64_t now = nsec_now();
-		int n = now < end ? poll(&p, 1, (int)((end - now) / 1000000) + 1) : 0;
-
-		if (n > 0)
-			return 0;
-		if (n == 0)
-			return -ETIMEDOUT;
-		if (errno != EINTR)
-			return -errno;
-	}
-}
-
-static int receive(int fd, Pulc__Wire__ToClient **ret)
-{
-	uint8_t buf[WIRE_SIZE_MAX];
-	int fds[WIRE_FDS_MAX];
-	size_t len, n_fds;
-	Pulc__Wire__ToClient *msg;
-	int r;
-
-	do {
-		r = await_readable(fd);
-		if (r < 0)
-			return r;
-		r = wire_recv(fd, buf, &len, fds, &n_fds);
-	} while (r == -EAGAIN);
-	if (r < 0)
-		return r;
-	while (n_fds > 0) /* a tool that owns nothing is sent none */
-		(void)close(fds[--n_fds]);
-	msg = pulc__wire__to_client__unpack(NULL, len, buf);
-	if (!msg)
-		return -EBADMSG;
-	*ret = msg;
-	return 0;
-}
-
-/* A psid whose queue of callers is full is asked again for a second. */
-static int connect_patiently(struct ctl_psid *psid)
-{
-	int r = -EAGAIN;
-
-	for (int i = 0; i < N_RETRIES_BUSY && r == -EAGAIN; i++) {
-		if (i > 0)
-			(void)usleep(USEC_RETRY_BUSY);
-		psid->fd = close_own(psid->fd);
-		psid->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-		if (psid->fd < 0)
-			return -errno;
-		r = wire_connect(psid->fd, psid->path, sizeof(psid->path));
-	}
-	return r == -EAGAIN ? -ETIMEDOUT : r;
+	return nsec_now() + SEC_PATIENCE * NSEC_PER_SEC;
 }
 
 static int introduce(struct ctl_psid *psid)
 {
-	Pulc__Wire__Hello hello = PULC__WIRE__HELLO__INIT;
-	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	int r;
 
-	hello.version = WIRE_VERSION;
-	hello.role = PULC__WIRE__ROLE__ROLE_CONTROL;
-	hello.program = (char *)"pulcctl";
-	hello.layout = LAYOUT_NONE;
-	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_HELLO;
-	msg.hello = &hello;
-	r = wire_send_from_client(psid->fd, &msg, NULL, 0);
-	if (r < 0 && r != -EPIPE) /* a Refuse may be there to read */
-		return r;
-	r = receive(psid->fd, &psid->hello);
+	r = wire_talk_hello(psid->fd, PULC__WIRE__ROLE__ROLE_CONTROL, "pulcctl");
+	if (r == 0)
+		r = wire_talk_receive(psid->fd, patience(), &psid->hello);
 	if (r < 0)
 		return r;
 	switch (psid->hello->body_case) {
@@ -122,7 +53,7 @@ int ctl_psid_open(struct ctl_psid *psid)
 	int r;
 
 	*psid = CTL_PSID_NONE;
-	r = connect_patiently(psid);
+	r = wire_talk_call(N_TRIES, psid->path, sizeof(psid->path), &psid->fd);
 	return r < 0 ? r : introduce(psid);
 }
 
@@ -166,7 +97,7 @@ static int collect(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body,
 	Pulc__Wire__ToClient *reply = NULL;
 	int r;
 
-	r = receive(psid->fd, &reply);
+	r = wire_talk_receive(psid->fd, patience(), &reply);
 	if (r < 0)
 		return r;
 	if (answers(reply, body)) {
@@ -309,12 +240,12 @@ int ctl_await_end(struct ctl_psid *psid, int pidfd)
 {
 	for (;;) {
 		Pulc__Wire__ToClient *late = NULL;
-		int r = receive(psid->fd, &late);
+		int r = wire_talk_receive(psid->fd, patience(), &late);
 
 		if (late)
 			pulc__wire__to_client__free_unpacked(late, NULL);
 		if (r == -EPIPE)
-			return pidfd < 0 ? 0 : await_readable(pidfd);
+			return pidfd < 0 ? 0 : wire_talk_await(pidfd, patience());
 		if (r < 0 && r != -EBADMSG)
 			return r;
 	}

@@ -15,58 +15,25 @@
 #include "channel.h"
 #include "cleanup.h"
 #include "macros.h"
-#include "paths.h"
 #include "pulc/daemon.h"
 #include "run.h"
+#include "talk.h"
 
-#define N_RETRIES_BUSY 250
-#define USEC_RETRY 20000
-
-static int connect_patiently(int *ret_fd)
-{
-	int r = -EAGAIN;
-
-	for (int i = 0; i < N_RETRIES_BUSY && r == -EAGAIN; i++) {
-		CLEANUP_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
-					   0);
-
-		if (fd < 0)
-			return -errno;
-		r = wire_connect(fd, NULL, 0);
-		if (r == 0)
-			*ret_fd = TAKE_FD(fd);
-		else if (r == -EAGAIN)
-			(void)usleep(USEC_RETRY);
-	}
-	return r;
-}
+#define N_TRIES 250
 
 static int connect_psid(struct run *run)
 {
-	int r = connect_patiently(&run->psid_fd);
+	int r = wire_talk_call(N_TRIES, NULL, 0, &run->psid_fd);
 
 	if (r == -ENOENT) {
 		r = run_ensure_psid();
 		if (r < 0)
 			return r; /* which has said why */
-		r = connect_patiently(&run->psid_fd);
+		r = wire_talk_call(N_TRIES, NULL, 0, &run->psid_fd);
 	}
 	if (r < 0)
 		fprintf(stderr, "pulcrun: no psid: %s\n", strerror(-r));
 	return r;
-}
-
-static int say_hello(int fd)
-{
-	Pulc__Wire__Hello hello = PULC__WIRE__HELLO__INIT;
-	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
-
-	hello.version = WIRE_VERSION;
-	hello.role = PULC__WIRE__ROLE__ROLE_OWNER;
-	hello.program = (char *)"pulcrun";
-	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_HELLO;
-	msg.hello = &hello;
-	return wire_send_from_client(fd, &msg, NULL, 0);
 }
 
 static Pulc__Wire__Host **make_hosts(const struct hosts *hosts)
@@ -127,21 +94,14 @@ static void take(struct run *run, const Pulc__Wire__ToClient *msg)
 
 static void on_psid(uv_poll_t *poll, int status, int events)
 {
-	static uint8_t buf[WIRE_SIZE_MAX];
 	struct run *run = CONTAINER_OF(poll, struct run, psid_poll);
-	int fds[WIRE_FDS_MAX], r;
-	size_t len, n_fds;
+	Pulc__Wire__ToClient *msg;
 	bool answered = false;
+	int r;
 
 	(void)status;
 	(void)events;
-	while ((r = wire_recv(run->psid_fd, buf, &len, fds, &n_fds)) == 0) {
-		Pulc__Wire__ToClient *msg = pulc__wire__to_client__unpack(NULL, len, buf);
-
-		while (n_fds > 0)
-			(void)close_own(fds[--n_fds]);
-		if (!msg)
-			continue;
+	while ((r = wire_talk_take(run->psid_fd, &msg)) == 0) {
 		take(run, msg);
 		answered |= msg->body_case != PULC__WIRE__TO_CLIENT__BODY_WELCOME;
 		pulc__wire__to_client__free_unpacked(msg, NULL);
@@ -163,7 +123,7 @@ int run_submit(struct run *run)
 	theirs = ends[1];
 	r = channel_open(&run->keeper, &run->channels, ends[0]);
 	if (r == 0)
-		r = say_hello(run->psid_fd);
+		r = wire_talk_hello(run->psid_fd, PULC__WIRE__ROLE__ROLE_OWNER, "pulcrun");
 	if (r == 0)
 		r = submit(run, theirs);
 	if (r == 0)
