@@ -85,6 +85,9 @@ PULC_EXPORT int pulc_isendv(pulc_port *p, const struct pulc_address *to, const s
 		e = begin_send(op, p, to);
 		if (e == 0)
 			list(op, p);
+		/* There may be room, or credit, that we have not heard of yet. */
+		if (e == 0 && !op->sending.complete)
+			native_progress();
 		native_leave(p);
 	}
 	if (e < 0)

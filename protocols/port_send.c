@@ -192,7 +192,7 @@ int port_push_later(struct port_out *out, struct port_sending *s)
 			advance(s, &c);
 		}
 	}
-	return e;
+	return e == -EPIPE ? -ECONNRESET : e;
 }
 
 /* ---- queued --------------------------------------------------------------------------------------- */

@@ -267,6 +267,11 @@ static int serve(struct peer *peer, unsigned n_max)
 	struct hal_frame f;
 	int e = link->ops->progress(link);
 
+	/* Who waits for room tries again; if nobody does, it is no news for the next who waits for something else. */
+	if (UNLIKELY(peer->no_room) && link->ops->room(link)) {
+		peer->no_room = false;
+		protocol_events++;
+	}
 	if (e == 0 && UNLIKELY(!STAILQ_EMPTY(&peer->pending)))
 		e = send_pending(peer);
 	for (unsigned i = 0; e == 0 && i < n_max; i++) {

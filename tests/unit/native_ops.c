@@ -443,6 +443,68 @@ static void garbage(void)
 	NATIVE_RUN(send_garbage, need_the_liar);
 }
 
+/* ---- room ----------------------------------------------------------------------------------------- */
+
+#define N_SINKS 8u
+
+/* More ports than a ring has room for: once there is room again, whoever waits for something else is not kept awake by it. */
+static void fill_the_ring(void)
+{
+	pulc_port *p = native_open(PULC_D, NULL);
+	char name[16];
+	struct peer *peer = NULL;
+	pulc_op *op;
+
+	for (unsigned i = 0; i < N_SINKS; i++) {
+		struct pulc_address to;
+
+		(void)snprintf(name, sizeof(name), "sink%u", i);
+		to = native_find(name);
+		while (pulc_send(p, &to, buf, 4000, PULC_DONTWAIT) == 4000)
+			;
+		MUST(native_lock());
+		peer = port_out_find(p->port, to.port)->peer;
+		native_unlock();
+	}
+	MUST(peer->no_room);
+	op = receive_begin(p, buf, 10, NULL);
+	native_reach(1);
+	while (peer->no_room)
+		MUST_IS(pulc_op_wait(&op, 1, 1), -ETIMEDOUT);
+	native_reach(2);
+	MUST_IS(pulc_op_cancel(op), 0);
+	MUST_IS(pulc_op_end(op, NULL), -ECANCELED);
+	native_await(3);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void drain_the_ring(void)
+{
+	struct pulc_wait wait[N_SINKS] = { { NULL, false } };
+	char name[16];
+
+	for (unsigned i = 0; i < N_SINKS; i++) {
+		(void)snprintf(name, sizeof(name), "sink%u", i);
+		wait[i].port = native_open(PULC_D, name);
+	}
+	native_await(1);
+	while (!native_is_reached(2)) {
+		MUST(pulc_select(wait, N_SINKS, NULL, 0, 1) >= 0);
+		for (unsigned i = 0; i < N_SINKS; i++)
+			while (wait[i].ready &&
+			       pulc_receive(wait[i].port, other_buf, 4000, NULL, PULC_DONTWAIT) > 0)
+				;
+	}
+	native_reach(3);
+	for (unsigned i = 0; i < N_SINKS; i++)
+		MUST_IS(pulc_port_close(wait[i].port), 0);
+}
+
+static void room_is_news_once(void)
+{
+	NATIVE_RUN(fill_the_ring, drain_the_ring);
+}
+
 /* ---- threads ----------------------------------------------------------------------------------- */
 
 #define N_ROUNDS 400u
@@ -504,7 +566,8 @@ static void threads(void)
 }
 
 static const struct test tests[] = {
-	TEST(within_a_process), TEST(cancelling), TEST(ends_of_peers), TEST(garbage), TEST(threads),
+	TEST(within_a_process), TEST(cancelling),	 TEST(ends_of_peers),
+	TEST(garbage),		TEST(room_is_news_once), TEST(threads),
 };
 
 int main(int argc, char **argv)
