@@ -13,7 +13,7 @@
 #include "key.h"
 #include "macros.h"
 
-enum { N_MAX = 6, MSEC_HANG = 30000 };
+enum { N_MAX = 6, MSEC_HANG = 90000 };
 
 static uv_loop_t loop;
 static struct psid_config configs[N_MAX];
