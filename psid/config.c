@@ -64,7 +64,8 @@ static char *strip(char *text)
 }
 
 /* One line, which it may scribble on. */
-static int parse_line(struct psid_config *config, char *line, char *why, size_t size_why)
+static int parse_line(struct psid_config *config, char *line, unsigned number, char *why,
+		      size_t size_why)
 {
 	const struct psid_setting *s;
 	const char *reason;
@@ -86,6 +87,7 @@ static int parse_line(struct psid_config *config, char *line, char *why, size_t 
 		(void)snprintf(why, size_why, "unknown setting \"%.40s\"", name);
 		return -EINVAL;
 	}
+	config->lines[s - psid_settings] = (uint16_t)MIN(number, PSID_LINE_ENVIRONMENT - 1u);
 	if (s->parse(s, config, value, &reason) == 0)
 		return 0;
 	(void)snprintf(why, size_why, "%s=%.60s: %s", name, value, reason);
@@ -98,6 +100,7 @@ int psid_config_parse(struct psid_config *config, const char *name, const char *
 	const char *end = text + len;
 	char line[1024], why[160];
 
+	(void)snprintf(config->read_from, sizeof(config->read_from), "%.80s", name);
 	for (unsigned number = 1; text < end; number++) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
 		size_t len_line = (size_t)((newline ? newline : end) - text);
@@ -107,7 +110,7 @@ int psid_config_parse(struct psid_config *config, const char *name, const char *
 		if (len_line < sizeof(line) && !memchr(text, '\0', len_line)) {
 			memcpy(line, text, len_line);
 			line[len_line] = '\0';
-			r = parse_line(config, line, why, sizeof(why));
+			r = parse_line(config, line, number, why, sizeof(why));
 		}
 		if (r < 0) {
 			(void)snprintf(ret_error->text, sizeof(ret_error->text), "%.80s:%u: %s",
@@ -147,7 +150,10 @@ int psid_config_environment(struct psid_config *config, struct psid_config_error
 
 		psid_setting_variable(s, name, sizeof(name));
 		value = secure_getenv(name);
-		if (!value || !*value || s->parse(s, config, value, &why) == 0)
+		if (!value || !*value)
+			continue;
+		config->lines[i] = PSID_LINE_ENVIRONMENT;
+		if (s->parse(s, config, value, &why) == 0)
 			continue;
 		(void)snprintf(ret_error->text, sizeof(ret_error->text), "%s=%.60s: %s", name,
 			       value, why);
@@ -156,16 +162,42 @@ int psid_config_environment(struct psid_config *config, struct psid_config_error
 	return 0;
 }
 
+/* "psid.conf:12: " or "PULC_FOO_BAR: ": where the setting of that name was given. */
+static const char *where(const struct psid_config *config, const char *name, char *buf, size_t size)
+{
+	const struct psid_setting *s = find_setting(name);
+	unsigned line = s ? config->lines[s - psid_settings] : 0;
+
+	buf[0] = '\0';
+	if (line == PSID_LINE_ENVIRONMENT) {
+		psid_setting_variable(s, buf, size);
+		(void)strncat(buf, ": ", size - strlen(buf) - 1);
+	} else if (line > 0) {
+		(void)snprintf(buf, size, "%s:%u: ", config->read_from, line);
+	}
+	return buf;
+}
+
+static int check_together(const struct psid_config *config, struct psid_config_error *ret_error)
+{
+	const char *setting;
+	const char *wrong = psid_cluster_config_check(&config->cluster, &setting);
+	char at[PSID_SIZE_PATH + 16];
+
+	if (!wrong)
+		return 0;
+	(void)snprintf(ret_error->text, sizeof(ret_error->text), "%s%s",
+		       where(config, setting, at, sizeof(at)), wrong);
+	return -EINVAL;
+}
+
 int psid_config_finish(struct psid_config *config, struct psid_config_error *ret_error)
 {
-	const char *wrong = psid_cluster_config_check(&config->cluster);
 	size_t size = sizeof(config->socket);
-	int n, r = 0;
+	int n, r = check_together(config, ret_error);
 
-	if (wrong) {
-		(void)snprintf(ret_error->text, sizeof(ret_error->text), "%s", wrong);
-		return -EINVAL;
-	}
+	if (r < 0)
+		return r;
 	if (!config->runtime_dir[0])
 		r = wire_runtime_dir(config->system, config->runtime_dir, size);
 	if (r == 0 && !config->socket[0]) {

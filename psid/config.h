@@ -14,6 +14,7 @@
 #include "settings.h"
 
 #define PSID_N_USERS_MAX 64
+#define PSID_N_SETTINGS_MAX 48u
 #define PSID_SIZE_PATH 108 /* what a socket address holds */
 
 struct psid_uid_range {
@@ -43,7 +44,12 @@ struct psid_config {
 	uint32_t n_slots;
 	struct psid_address metrics; /* port 0: none */
 	struct psid_cluster_config cluster;
+	/* Where each setting of the table came from: its line in the file that was read; 0: it is the default. */
+	char read_from[PSID_SIZE_PATH];
+	uint16_t lines[PSID_N_SETTINGS_MAX];
 };
+
+#define PSID_LINE_ENVIRONMENT UINT16_MAX
 
 /* Where a setting came from, for people: "psid.conf:12", "PULC_RING_SIZES". */
 struct psid_config_error {

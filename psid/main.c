@@ -17,6 +17,7 @@
 #include "cleanup.h"
 #include "config.h"
 #include "daemonize.h"
+#include "keys.h"
 #include "log.h"
 #include "psid.h"
 
@@ -110,6 +111,23 @@ static int load(const struct options *options, struct psid_config *config)
 	return r;
 }
 
+/* The files that settings name are not read before a start, but for the one that is easily wrong. */
+static int check(const struct psid_config *config)
+{
+	struct psid_keyring ring;
+	char why[192];
+
+	if (config->cluster.name[0] &&
+	    psid_keyring_read(config->cluster.key_file, config->cluster.name, &ring, why,
+			      sizeof(why)) < 0) {
+		psid_log(PSID_ERROR, "ClusterKeyFile: %s", why);
+		return EXIT_FAILURE;
+	}
+	explicit_bzero(&ring, sizeof(ring));
+	(void)puts("psid: the settings are good");
+	return EXIT_SUCCESS;
+}
+
 static int serve(struct psid_config *config)
 {
 	static struct psid psid;
@@ -134,10 +152,8 @@ int main(int argc, char **argv)
 		return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	if (load(&options, &config) < 0)
 		return EXIT_FAILURE;
-	if (options.check) {
-		(void)puts("psid: the settings are good");
-		return EXIT_SUCCESS;
-	}
+	if (options.check)
+		return check(&config);
 	if (options.system && geteuid() != 0) {
 		psid_log(PSID_ERROR, "--system is for root");
 		return EXIT_FAILURE;

@@ -3,7 +3,8 @@
  *
  * Limits, users, sizes and the level of the log are looked up whenever they are needed, so they hold for what
  * begins from now on; what was given out under the old ones stays. Names, places and the cluster are
- * what others know us by: they keep their old values, and those that differ are named.
+ * what others know us by: they keep their old values, and those that differ are named. The cluster's keys
+ * are read each time (cluster/rekey.c).
  *
  * Files and names of users are read by a helper thread, for a file system or a name service may hang; then a
  * reload hangs, and nothing else.
@@ -23,6 +24,7 @@
 #include "macros.h"
 #include "notify.h"
 #include "psid.h"
+#include "rekey.h"
 #include "user.h"
 
 /* Takes the values that may change in a running psid. */
@@ -43,6 +45,9 @@ static void take_live(struct psid_config *config, const struct psid_config *next
 	config->size_credit = next->size_credit;
 	memcpy(config->size_ring, next->size_ring, sizeof(config->size_ring));
 	config->n_slots = next->n_slots;
+	if (next->cluster.key_file[0])
+		memcpy(config->cluster.key_file, next->cluster.key_file,
+		       sizeof(config->cluster.key_file));
 }
 
 #define FIXED(name, member)                                                                        \
@@ -84,14 +89,21 @@ struct psid_reload {
 	int r;
 	struct psid_config_error error;
 	struct psid_config next;
+	struct psid_keyring ring; /* n 0: there is no cluster */
 };
 
 static void on_work(uv_work_t *work)
 {
 	struct psid_reload *reload = CONTAINER_OF(work, struct psid_reload, work);
-	const struct psid_config *config = reload->psid->config; /* these two never change */
+	const struct psid_config *config =
+		reload->psid->config; /* what is read here never changes */
 
 	reload->r = psid_config_load(config->system, config->file, &reload->next, &reload->error);
+	/* A cluster is joined and left at a start only, so its name is the one that we have. */
+	if (reload->r == 0 && config->cluster.name[0] && reload->next.cluster.key_file[0])
+		reload->r = psid_keyring_read(reload->next.cluster.key_file, config->cluster.name,
+					      &reload->ring, reload->error.text,
+					      sizeof(reload->error.text));
 }
 
 static void answer(struct psid_client *client, const char *error, const char *waiting)
@@ -102,6 +114,24 @@ static void answer(struct psid_client *client, const char *error, const char *wa
 	reply.error = (char *)error;
 	reply.waiting = (char *)waiting;
 	(void)psid_client_send(client, &msg, NULL, 0);
+}
+
+/* The keys first, as they may be refused. */
+static int apply_keys(struct psid_reload *reload)
+{
+	struct psid_cluster *cluster = reload->psid->cluster;
+	char *why = reload->error.text;
+	int r;
+
+	if (reload->ring.n == 0)
+		return 0;
+	r = psid_rekey_check(cluster, &reload->ring, why, sizeof(reload->error.text));
+	if (r < 0)
+		return r;
+	r = psid_rekey(cluster, &reload->ring);
+	if (r < 0)
+		(void)snprintf(why, sizeof(reload->error.text), "no memory");
+	return r;
 }
 
 static void apply(struct psid *psid, const struct psid_config *next)
@@ -121,9 +151,11 @@ static void on_read(uv_work_t *work, int status)
 	char waiting[128] = "";
 
 	(void)status;
+	if (reload->r == 0)
+		reload->r = apply_keys(reload);
 	if (reload->r == 0) {
-		name_fixed(psid->config, &reload->next, waiting, sizeof(waiting));
 		apply(psid, &reload->next);
+		name_fixed(psid->config, &reload->next, waiting, sizeof(waiting));
 		psid_log_of(PSID_LOG_RELOADED, PSID_INFO, NULL, "settings read%s%s",
 			    waiting[0] ? "; these wait for a restart: " : "", waiting);
 	} else {
@@ -137,6 +169,7 @@ static void on_read(uv_work_t *work, int status)
 		psid_reload(psid, NULL);
 	else if (!psid->stopping)
 		psid_notify_ready(psid);
+	explicit_bzero(&reload->ring, sizeof(reload->ring));
 	free(reload);
 }
 

@@ -42,13 +42,32 @@ static void fill_load(const struct psid_cluster *cluster, const struct psid_node
 	ret_entry->age_usec = load->number ? psid_node_usec_age(cluster, node) : 0;
 }
 
-/* version: of 16 bytes, as long as the entry lives. */
-static void fill_node(const struct psid_cluster *cluster, const struct psid_node *node,
-		      char *version, Pulc__Wire__NodeEntry *ret_entry)
+/* What an entry points to, as long as it lives. */
+struct texts {
+	char version[16];
+	char key[WIRE_N_KEYS][9];
+	char *keys[WIRE_N_KEYS];
+};
+
+static void fill_keys(const struct psid_node *node, struct texts *texts,
+		      Pulc__Wire__NodeEntry *ret_entry)
 {
+	for (size_t i = 0; i < node->n_keys; i++) {
+		(void)snprintf(texts->key[i], sizeof(texts->key[i]), "%08x", node->keys[i]);
+		texts->keys[i] = texts->key[i];
+	}
+	ret_entry->keys = texts->keys;
+	ret_entry->n_keys = node->n_keys;
+}
+
+static void fill_node(const struct psid_cluster *cluster, const struct psid_node *node,
+		      struct texts *texts, Pulc__Wire__NodeEntry *ret_entry)
+{
+	char *version = texts->version;
+
 	pulc__wire__node_entry__init(ret_entry);
-	(void)snprintf(version, 16, "%u.%u.%u", node->version.major, node->version.minor,
-		       node->version.patch);
+	(void)snprintf(version, sizeof(texts->version), "%u.%u.%u", node->version.major,
+		       node->version.minor, node->version.patch);
 	ret_entry->name = node->name;
 	ret_entry->state = (char *)psid_node_state_name(node->state);
 	ret_entry->drained = node->drained;
@@ -63,11 +82,12 @@ static void fill_node(const struct psid_cluster *cluster, const struct psid_node
 	ret_entry->life_msec = node->life;
 	ret_entry->incarnation = node->incarnation;
 	fill_load(cluster, node, ret_entry);
+	fill_keys(node, texts, ret_entry);
 }
 
 int psid_report_nodes(struct psid_client *client)
 {
-	static char versions[PSID_N_BATCH + 1][16]; /* of those in the batch, and the next */
+	static struct texts texts[PSID_N_BATCH + 1]; /* of those in the batch, and the next */
 	const struct psid_cluster *cluster = client->psid->cluster;
 	const struct psid_node *node = NULL;
 	struct psid_batch batch;
@@ -84,7 +104,7 @@ int psid_report_nodes(struct psid_client *client)
 	while ((node = psid_node_next(cluster, node ? node->id : 0))) {
 		Pulc__Wire__NodeEntry entry;
 
-		fill_node(cluster, node, versions[n++ % ARRAY_SIZE(versions)], &entry);
+		fill_node(cluster, node, &texts[n++ % ARRAY_SIZE(texts)], &entry);
 		psid_batch_add(&batch, &entry.base, sizeof(entry));
 	}
 	psid_batch_end(&batch);

@@ -6,6 +6,7 @@
  */
 #include "setting.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <pwd.h>
@@ -258,6 +259,7 @@ const struct psid_setting psid_settings[] = {
 	SETTING("LoadFrom", path, cluster.load_from, 0, 0),
 };
 const size_t psid_n_settings = ARRAY_SIZE(psid_settings);
+static_assert(ARRAY_SIZE(psid_settings) <= PSID_N_SETTINGS_MAX, "psid_config has a line for each");
 
 void psid_setting_variable(const struct psid_setting *s, char *buf, size_t size_buf)
 {

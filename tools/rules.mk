@@ -1,6 +1,6 @@
 # The commands. Each is a folder of sources; both speak to psid through the wire schema only.
 PULC_OBJ = $(call objects,$(wildcard tools/pulc/*.c)) $(WIRE_OBJ)
-PULCCTL_OBJ = $(call objects,$(wildcard tools/pulcctl/*.c)) $(WIRE_OBJ)
+PULCCTL_OBJ = $(call objects,$(wildcard tools/pulcctl/*.c)) $(WIRE_OBJ) $(FINGERPRINT_OBJ)
 PULCRUN_OBJ = $(call objects,$(wildcard tools/pulcrun/*.c) $(filter-out %/main.c,$(wildcard tools/pulc/*.c))) $(JOB_OBJ) $(WIRE_OBJ)
 ALL += $(B)/bin/pulc $(B)/bin/pulcctl $(B)/bin/pulcrun
 
@@ -8,10 +8,11 @@ $(B)/obj/tools/pulc/library.o: private CPPFLAGS += -DPULC_LIBDIR='"$(PREFIX)/lib
 
 $(B)/bin/pulc: $$(PULC_OBJ)
 $(B)/bin/pulcctl: $$(PULCCTL_OBJ)
+$(B)/bin/pulcctl: private TOOL_LIBS := -lcrypto
 $(B)/bin/pulc $(B)/bin/pulcctl:
 	@mkdir -p $(@D)
 	@echo '  LD  $@'
-	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^) -lprotobuf-c
+	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^) -lprotobuf-c $(TOOL_LIBS)
 
 $(B)/bin/pulcrun: $$(PULCRUN_OBJ)
 	@mkdir -p $(@D)

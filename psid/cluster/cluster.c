@@ -373,8 +373,7 @@ static void on_seeds(struct psid_cluster *cluster)
 /* All that may well fail, before anything is in the loop. */
 static int open_all(struct psid_cluster *cluster)
 {
-	const struct psid_cluster_config *config = cluster->config;
-	int r = psid_keys_read(config->key_file, config->name, &cluster->keys);
+	int r = psid_rekey_first(cluster);
 
 	if (cluster->self->address.port == 0)
 		cluster->self->address.port = PSID_PORT;
@@ -449,6 +448,6 @@ void psid_cluster_free(struct psid_cluster *cluster)
 	psid_events_deinit(cluster);
 	psid_gossip_deinit(cluster);
 	psid_swim_deinit(&cluster->gossip.swim);
-	explicit_bzero(&cluster->keys, sizeof(cluster->keys));
+	explicit_bzero(&cluster->ring, sizeof(cluster->ring));
 	free(cluster);
 }

@@ -163,6 +163,26 @@ static void get_name(struct psid_reader *r, char ret_name[PSID_SIZE_NAME])
 		r->bad = true;
 }
 
+static void put_keys(struct psid_writer *w, const struct psid_news *news)
+{
+	psid_put(w, news->n_keys, 1);
+	for (size_t i = 0; i < news->n_keys; i++)
+		psid_put(w, news->keys[i], 4);
+}
+
+static void get_keys(struct psid_reader *r, struct psid_news *ret_news)
+{
+	size_t n = (size_t)psid_get(r, 1);
+
+	if (n > WIRE_N_KEYS) {
+		r->bad = true;
+		return;
+	}
+	ret_news->n_keys = (uint8_t)n;
+	for (size_t i = 0; i < n; i++)
+		ret_news->keys[i] = (uint32_t)psid_get(r, 4);
+}
+
 static void put_node(struct psid_writer *w, const struct psid_news *news)
 {
 	unsigned flags = (news->drained ? FLAG_DRAINED : 0) |
@@ -174,6 +194,7 @@ static void put_node(struct psid_writer *w, const struct psid_news *news)
 	psid_put(w, news->incarnation, 4);
 	put_address(w, &news->address);
 	put_version(w, &news->version);
+	put_keys(w, news);
 	psid_put(w, news->n_cores, 2);
 	psid_put(w, news->mib_memory, 4);
 	psid_put(w, MIN(news->sec_state, 0xffffu), 2);
@@ -191,6 +212,7 @@ static void get_node(struct psid_reader *r, struct psid_news *ret_news)
 	ret_news->incarnation = (uint32_t)psid_get(r, 4);
 	get_address(r, flags & FLAG_IPV4, &ret_news->address);
 	get_version(r, &ret_news->version);
+	get_keys(r, ret_news);
 	ret_news->n_cores = (uint16_t)psid_get(r, 2);
 	ret_news->mib_memory = (uint32_t)psid_get(r, 4);
 	ret_news->sec_state = (uint32_t)psid_get(r, 2);

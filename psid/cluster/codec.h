@@ -46,6 +46,8 @@ struct psid_news {
 	struct psid_version version;
 	uint16_t n_cores;
 	uint32_t mib_memory;
+	uint32_t keys[WIRE_N_KEYS];
+	uint8_t n_keys;
 	uint32_t sec_state; /* for how long it has been in this state */
 	/* of LOAD and NODE */
 	struct psid_load load;

@@ -48,7 +48,7 @@ void psid_gossip_send(void *data, const struct psid_address *to, const uint8_t *
 
 static void refuse(struct psid_cluster *cluster, const struct psid_address *from, int r)
 {
-	char text[PSID_SIZE_ADDRESS_TEXT];
+	char text[PSID_SIZE_ADDRESS_TEXT], keys[PSID_SIZE_KEYRING_TEXT];
 
 	cluster->gossip.traffic.n_refused++;
 	if (r == -EPROTO &&
@@ -60,9 +60,10 @@ static void refuse(struct psid_cluster *cluster, const struct psid_address *from
 	if (r == -EBADMSG &&
 	    psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_DATAGRAM_KEY))
 		psid_log(PSID_WARNING,
-			 "%s sends datagrams that can't be read: its ClusterKeyFile or "
-			 "ClusterName is another one than ours, \"%s\"",
-			 psid_address_text(from, text), cluster->config->name);
+			 "%s sends datagrams that can't be read: its key is none of ours, %s "
+			 "(ClusterKeyFile), or its ClusterName is another one than \"%s\"",
+			 psid_address_text(from, text), psid_keyring_text(&cluster->ring, keys),
+			 cluster->config->name);
 }
 
 static void take(struct psid_cluster *cluster, uint64_t usec_now, const struct sockaddr *sa,
@@ -169,7 +170,7 @@ int psid_gossip_open(struct psid_cluster *cluster, const struct psid_address *ad
 		r = open_socket(AF_INET, address, &gossip->fd);
 	}
 	if (r == 0)
-		return psid_seal_init(&gossip->seal, &cluster->keys, cluster->self->id);
+		return psid_seal_init(&gossip->seal, &cluster->ring, cluster->self->id);
 	psid_log(PSID_ERROR, "ClusterAddress %s, UDP: %s", psid_address_text(address, text),
 		 strerror(-r));
 	return r;

@@ -17,7 +17,7 @@
 struct psid_cluster {
 	uv_loop_t *loop;
 	const struct psid_cluster_config *config;
-	struct psid_keys keys;
+	struct psid_keyring ring;
 	struct psid_gossip
 		gossip; /* and the membership in it, which exists without a cluster too */
 	struct psid_seeds seeds;
@@ -36,6 +36,8 @@ struct psid_cluster {
 /* Has what was put off done in the loop's next turn. */
 void psid_cluster_later(struct psid_cluster *cluster);
 uint64_t psid_usec_now(void);
+/* rekey.c: the keys to begin with. Returns 0; negative errno, with a line in the log. */
+int psid_rekey_first(struct psid_cluster *cluster);
 
 static inline struct psid_members *psid_members_of(struct psid_cluster *cluster)
 {

@@ -129,7 +129,7 @@ static int take_greeting(struct psid_link *link)
 		break_link(link, "they don't speak our protocol");
 		return -EPROTO;
 	}
-	if (psid_greeting_compare(ours, &theirs, why, sizeof(why)) < 0) {
+	if (psid_greeting_compare(ours, &link->cluster->ring, &theirs, why, sizeof(why)) < 0) {
 		break_link(link, why);
 		return -EPROTO;
 	}

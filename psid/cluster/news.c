@@ -59,6 +59,8 @@ void psid_news_of(const struct psid_swim *swim, const struct psid_node *node,
 	(void)memcpy(ret_news->name, node->name, strlen(node->name) + 1);
 	ret_news->address = node->address;
 	ret_news->version = node->version;
+	ret_news->n_keys = node->n_keys;
+	memcpy(ret_news->keys, node->keys, sizeof(ret_news->keys));
 	ret_news->n_cores = node->n_cores;
 	ret_news->mib_memory = node->mib_memory;
 	ret_news->sec_state = (uint32_t)((swim->usec_now - node->usec_state) / USEC_PER_SEC);
@@ -219,6 +221,8 @@ static void copy_node(struct psid_swim *swim, struct psid_node *node, const stru
 	node->drained = news->drained;
 	node->address = news->address;
 	node->version = news->version;
+	node->n_keys = news->n_keys;
+	memcpy(node->keys, news->keys, sizeof(node->keys));
 	node->n_cores = news->n_cores;
 	node->mib_memory = news->mib_memory;
 	psid_news_take_load(swim, node, &news->load, news->msec_load);

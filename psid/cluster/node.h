@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 
 #include "address.h"
+#include "key.h"
 
 #define PSID_SIZE_NAME 64u /* of a node, with its end */
 
@@ -47,8 +48,10 @@ struct psid_node {
 	char *name;
 	struct psid_address address; /* of its gossip and its peer connections */
 	struct psid_version version;
-	uint16_t n_cores;    /* that its psid may use */
-	uint32_t mib_memory; /* of the machine */
+	uint16_t n_cores;	    /* that its psid may use */
+	uint32_t mib_memory;	    /* of the machine */
+	uint32_t keys[WIRE_N_KEYS]; /* their numbers: it uses the first and accepts the others */
+	uint8_t n_keys;		    /* 0: not in a cluster, or not known */
 
 	struct psid_load load;
 	uint64_t usec_load;  /* when that news was made, our clock */

@@ -514,11 +514,11 @@ void psid_peers_init(struct psid_cluster *cluster)
 int psid_peers_open(struct psid_cluster *cluster, const struct psid_address *address)
 {
 	struct psid_peers *peers = &cluster->peers;
-	int r = psid_tls_init(&peers->tls, cluster->config, &cluster->keys);
+	int r = psid_tls_init(&peers->tls, cluster->config, &cluster->ring);
 
 	if (r < 0)
 		return r;
-	psid_greeting_make(cluster->config, &cluster->keys, &peers->greeting);
+	psid_greeting_make(cluster->config, &cluster->ring, &peers->greeting);
 	return psid_door_open(cluster, address);
 }
 

@@ -8,6 +8,9 @@
  * that outlives a start. A reader knows the last salt of each sender and a window of its counters:
  * what was seen before, or is older than the window, is a copy that somebody sends again.
  *
+ * While the cluster's key is changed there are several. All are tried on a datagram of a sender whose key is not known,
+ * or is no longer the one that was. Salt and counter go on under the new key, so copies stay out as before.
+ *
  * A copy from an earlier start of its sender passes once. It says nothing that was not true then, and
  * news of an earlier life or incarnation is old news (news.c).
  */
@@ -33,14 +36,15 @@ struct sender {
 	struct psid_map_node by_id;
 	uint8_t salt[6];
 	uint8_t key[PSID_SIZE_SECRET];
+	bool has_key;	 /* and it may be tried first */
 	uint64_t newest; /* counter */
 	uint64_t window; /* bit i: newest - i was seen */
 };
 
-static void derive(const struct psid_seal *seal, const uint8_t *id_and_salt,
+static void derive(const struct psid_keys *keys, const uint8_t *id_and_salt,
 		   uint8_t ret_key[PSID_SIZE_SECRET])
 {
-	psid_keys_mix(seal->key, id_and_salt, 12, ret_key);
+	psid_keys_mix(keys->gossip, id_and_salt, 12, ret_key);
 }
 
 static void make_nonce(const uint8_t *head, uint8_t nonce[SIZE_NONCE])
@@ -61,27 +65,57 @@ static void put_head(struct psid_seal *seal, uint8_t head[PSID_SEAL_SIZE_HEAD])
 	psid_put(&w, ++seal->counter, 5);
 }
 
-int psid_seal_init(struct psid_seal *seal, const struct psid_keys *keys, uint64_t id)
+/* What seals with the first key of the ring, or NULL. */
+static EVP_CIPHER_CTX *make_sealing(const struct psid_seal *seal)
 {
-	uint8_t head[PSID_SEAL_SIZE_HEAD], key[PSID_SIZE_SECRET];
+	uint8_t id_and_salt[12], key[PSID_SIZE_SECRET];
+	struct psid_writer w = { .at = id_and_salt, .end = id_and_salt + sizeof(id_and_salt) };
+	EVP_CIPHER_CTX *sealing = EVP_CIPHER_CTX_new();
 	int ok;
 
-	*seal = (struct psid_seal){ .id = id };
-	memcpy(seal->key, keys->gossip, sizeof(seal->key));
+	psid_put(&w, seal->id, 6);
+	memcpy(w.at, seal->salt, sizeof(seal->salt));
+	derive(&seal->ring->keys[0], id_and_salt, key);
+	ok = sealing && EVP_EncryptInit_ex2(sealing, seal->cipher, key, NULL, NULL) == 1;
+	explicit_bzero(key, sizeof(key));
+	if (ok)
+		return sealing;
+	EVP_CIPHER_CTX_free(sealing);
+	return NULL;
+}
+
+int psid_seal_init(struct psid_seal *seal, const struct psid_keyring *ring, uint64_t id)
+{
+	*seal = (struct psid_seal){ .id = id, .ring = ring };
 	if (getrandom(seal->salt, sizeof(seal->salt), 0) != sizeof(seal->salt))
 		return -EIO;
 	seal->cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
-	seal->sealing = EVP_CIPHER_CTX_new();
 	seal->opening = EVP_CIPHER_CTX_new();
-	put_head(seal, head);
-	derive(seal, head + AT_ID, key);
-	ok = seal->cipher && seal->sealing && seal->opening &&
-	     EVP_EncryptInit_ex2(seal->sealing, seal->cipher, key, NULL, NULL) == 1;
-	explicit_bzero(key, sizeof(key));
-	if (ok)
+	if (seal->cipher)
+		seal->sealing = make_sealing(seal);
+	if (seal->sealing && seal->opening)
 		return 0;
 	psid_seal_deinit(seal);
 	return -ENOMEM;
+}
+
+int psid_seal_rekey(struct psid_seal *seal)
+{
+	EVP_CIPHER_CTX *sealing = make_sealing(seal);
+	struct psid_map_node *node = NULL;
+
+	if (!sealing)
+		return -ENOMEM;
+	EVP_CIPHER_CTX_free(seal->sealing);
+	seal->sealing = sealing;
+	while ((node = psid_map_next(&seal->senders, node))) {
+		struct sender *sender = CONTAINER_OF(node, struct sender, by_id);
+
+		sender->has_key =
+			false; /* it may be derived from one that is not accepted any more */
+		explicit_bzero(sender->key, sizeof(sender->key));
+	}
+	return 0;
 }
 
 static void forget_senders(struct psid_seal *seal)
@@ -143,6 +177,23 @@ static int decrypt(struct psid_seal *seal, const uint8_t key[PSID_SIZE_SECRET],
 	return 0;
 }
 
+/* With any of the keys, the remembered one first. Returns 0, and in key which; -EBADMSG. */
+static int decrypt_any(struct psid_seal *seal, const struct sender *sender, const uint8_t *datagram,
+		       size_t len, uint8_t *ret_body, uint8_t key[PSID_SIZE_SECRET])
+{
+	if (sender && sender->has_key) {
+		memcpy(key, sender->key, PSID_SIZE_SECRET);
+		if (decrypt(seal, key, datagram, len, ret_body) == 0)
+			return 0;
+	}
+	for (size_t i = 0; i < seal->ring->n; i++) {
+		derive(&seal->ring->keys[i], datagram + AT_ID, key);
+		if (decrypt(seal, key, datagram, len, ret_body) == 0)
+			return 0;
+	}
+	return -EBADMSG;
+}
+
 /* ---- copies -------------------------------------------------------------------------------------- */
 
 static bool is_copy(const struct sender *sender, uint64_t counter)
@@ -154,10 +205,12 @@ static bool is_copy(const struct sender *sender, uint64_t counter)
 	return age >= SIZE_WINDOW || (sender->window >> age & 1);
 }
 
-static void note(struct sender *sender, uint64_t counter)
+static void note(struct sender *sender, const uint8_t key[PSID_SIZE_SECRET], uint64_t counter)
 {
 	uint64_t ahead = counter - sender->newest;
 
+	memcpy(sender->key, key, sizeof(sender->key));
+	sender->has_key = true;
 	if (counter <= sender->newest) {
 		sender->window |= 1ull << (sender->newest - counter);
 		return;
@@ -182,6 +235,7 @@ static int remember(struct psid_seal *seal, struct sender *known, const uint8_t 
 	}
 	memcpy(sender->salt, head + AT_SALT, sizeof(sender->salt));
 	memcpy(sender->key, key, sizeof(sender->key));
+	sender->has_key = true;
 	sender->newest = counter;
 	sender->window = 1;
 	return 0;
@@ -220,14 +274,10 @@ int psid_seal_open(struct psid_seal *seal, const uint8_t *datagram, size_t len, 
 	is_known = sender && memcmp(sender->salt, datagram + AT_SALT, sizeof(sender->salt)) == 0;
 	if (is_known && is_copy(sender, counter))
 		return -EALREADY;
-	if (is_known)
-		memcpy(key, sender->key, sizeof(key));
-	else
-		derive(seal, datagram + AT_ID, key);
-	if (decrypt(seal, key, datagram, (size_t)n, ret_body) < 0)
+	if (decrypt_any(seal, is_known ? sender : NULL, datagram, (size_t)n, ret_body, key) < 0)
 		return -EBADMSG;
 	if (is_known)
-		note(sender, counter);
+		note(sender, key, counter);
 	else if (remember(seal, sender, datagram, id, key, counter) < 0)
 		return -ENOMEM;
 	*ret_id = id;

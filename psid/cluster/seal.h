@@ -14,7 +14,7 @@
 #define PSID_SEAL_SIZE (PSID_SEAL_SIZE_HEAD + 16u) /* what a datagram is longer than its body */
 
 struct psid_seal {
-	uint8_t key[PSID_SIZE_SECRET];
+	const struct psid_keyring *ring;
 	uint64_t id;
 	uint8_t salt[6]; /* of this start */
 	uint64_t counter;
@@ -23,15 +23,17 @@ struct psid_seal {
 	struct psid_map senders; /* by id */
 };
 
-/* For datagrams of the node `id`. Returns 0, -ENOMEM, -EIO: no random numbers. */
-int psid_seal_init(struct psid_seal *seal, const struct psid_keys *keys, uint64_t id);
+/* For datagrams of the node `id`. ring must outlive it. Returns 0, -ENOMEM, -EIO: no random numbers. */
+int psid_seal_init(struct psid_seal *seal, const struct psid_keyring *ring, uint64_t id);
+/* The ring has other keys now. Returns 0; -ENOMEM: datagrams are sealed as before. */
+int psid_seal_rekey(struct psid_seal *seal);
 void psid_seal_deinit(struct psid_seal *seal);
 /* ret_datagram has room for len + PSID_SEAL_SIZE. Returns its length; 0: it can't be done. */
 size_t psid_seal_close(struct psid_seal *seal, const uint8_t *body, size_t len,
 		       uint8_t *ret_datagram);
 /*
  * ret_body has room for len. Returns the body's length (positive or 0); -EPROTO: another version of
- * the gossip; -EBADMSG: sealed with another key, or none; -EALREADY: seen before; -ENOMEM.
+ * the gossip; -EBADMSG: sealed with none of the keys; -EALREADY: seen before; -ENOMEM.
  */
 int psid_seal_open(struct psid_seal *seal, const uint8_t *datagram, size_t len, uint8_t *ret_body,
 		   uint64_t *ret_id);

@@ -16,17 +16,31 @@ void psid_cluster_config_init(struct psid_cluster_config *config)
 	*config = (struct psid_cluster_config){ .msec_probe = 250, .load_from = "/proc" };
 }
 
-const char *psid_cluster_config_check(const struct psid_cluster_config *config)
+/* The first of these that is given. */
+static const char *any_of(const struct psid_cluster_config *config)
+{
+	if (config->key_file[0])
+		return "ClusterKeyFile";
+	return config->n_seeds ? "ClusterSeeds" : "ClusterNodes";
+}
+
+const char *psid_cluster_config_check(const struct psid_cluster_config *config,
+				      const char **ret_setting)
 {
 	unsigned n_files = !!config->certificate[0] + !!config->certificate_key[0] +
 			   !!config->authority[0];
 
+	*ret_setting = config->certificate[0]	    ? "ClusterCertificate"
+		       : config->certificate_key[0] ? "ClusterCertificateKey"
+						    : "ClusterAuthority";
 	if (n_files != 0 && n_files != 3)
 		return "ClusterCertificate, ClusterCertificateKey and ClusterAuthority belong "
 		       "together: give all or none";
+	*ret_setting = "ClusterName";
 	if (config->name[0] && !config->key_file[0])
 		return "ClusterName needs ClusterKeyFile: `pulcctl keygen FILE` makes one, and "
 		       "every node gets a copy";
+	*ret_setting = any_of(config);
 	if (!config->name[0] && (config->key_file[0] || config->n_seeds || config->n_nodes))
 		return "ClusterName is missing: without it the other settings of the cluster mean "
 		       "nothing";

@@ -37,8 +37,9 @@ struct psid_setting;
 struct psid_config;
 
 void psid_cluster_config_init(struct psid_cluster_config *config);
-/* What is wrong with the settings together: NULL, or a line for people. */
-const char *psid_cluster_config_check(const struct psid_cluster_config *config);
+/* What is wrong with the settings together: NULL, or a line for people, and which setting's. */
+const char *psid_cluster_config_check(const struct psid_cluster_config *config,
+				      const char **ret_setting);
 
 /* Kinds of values, as in setting.h. */
 int psid_setting_node_name(const struct psid_setting *s, struct psid_config *config,

@@ -4,6 +4,9 @@
  * key later can't read what was said before. With certificates both sides show one that the
  * configured authority has signed, with the node's name as common name (peers.c looks at that).
  *
+ * The identity that goes with the pre-shared key names it by its fingerprint: the side that connects uses its first
+ * key, the other one looks among all it has. A connection that is open does not notice a change of keys.
+ *
  * No tickets, no renegotiation, no compression: connections are few and live long.
  */
 #include "tls.h"
@@ -11,20 +14,27 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "log.h"
 
-static const unsigned char identity[] = "pulc";
+#define SIZE_IDENTITY 24u
+
 static const unsigned char suite[] = { 0x13, 0x01 }; /* TLS_AES_128_GCM_SHA256 */
 
-/* The key as OpenSSL wants it: a session that both sides claim to have had. */
-static SSL_SESSION *make_session(SSL *ssl)
+static size_t name_key(const struct psid_keys *keys, char identity[SIZE_IDENTITY])
 {
-	const struct psid_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+	return (size_t)snprintf(identity, SIZE_IDENTITY, "pulc %016llx",
+				(unsigned long long)keys->fingerprint);
+}
+
+/* The key as OpenSSL wants it: a session that both sides claim to have had. */
+static SSL_SESSION *make_session(SSL *ssl, const struct psid_keys *keys)
+{
 	SSL_SESSION *session = SSL_SESSION_new();
 
-	if (session && SSL_SESSION_set1_master_key(session, tls->secret, sizeof(tls->secret)) &&
+	if (session && SSL_SESSION_set1_master_key(session, keys->peers, sizeof(keys->peers)) &&
 	    SSL_SESSION_set_cipher(session, SSL_CIPHER_find(ssl, suite)) &&
 	    SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
 		return session;
@@ -32,21 +42,36 @@ static SSL_SESSION *make_session(SSL *ssl)
 	return NULL;
 }
 
+static const struct psid_keyring *ring_of(SSL *ssl)
+{
+	const struct psid_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+
+	return tls->ring;
+}
+
+/* OpenSSL copies the identity before it calls anything else. */
 static int on_use_session(SSL *ssl, const EVP_MD *md, const unsigned char **ret_id, size_t *ret_len,
 			  SSL_SESSION **ret_session)
 {
+	static char identity[SIZE_IDENTITY];
+	const struct psid_keys *keys = &ring_of(ssl)->keys[0];
+
 	(void)md;
-	*ret_session = make_session(ssl);
-	*ret_id = identity;
-	*ret_len = sizeof(identity) - 1;
+	*ret_session = make_session(ssl, keys);
+	*ret_len = name_key(keys, identity);
+	*ret_id = (const unsigned char *)identity;
 	return *ret_session != NULL;
 }
 
 static int on_find_session(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSION **ret_session)
 {
-	bool is_ours = len == sizeof(identity) - 1 && memcmp(id, identity, len) == 0;
+	const struct psid_keyring *ring = ring_of(ssl);
+	char identity[SIZE_IDENTITY];
 
-	*ret_session = is_ours ? make_session(ssl) : NULL;
+	*ret_session = NULL;
+	for (size_t i = 0; i < ring->n && !*ret_session; i++)
+		if (name_key(&ring->keys[i], identity) == len && memcmp(id, identity, len) == 0)
+			*ret_session = make_session(ssl, &ring->keys[i]);
 	return 1;
 }
 
@@ -97,12 +122,11 @@ static SSL_CTX *make_context(struct psid_tls *tls, const SSL_METHOD *method)
 }
 
 int psid_tls_init(struct psid_tls *tls, const struct psid_cluster_config *config,
-		  const struct psid_keys *keys)
+		  const struct psid_keyring *ring)
 {
 	int r = 0;
 
-	*tls = (struct psid_tls){ .by_certificate = config->certificate[0] != '\0' };
-	memcpy(tls->secret, keys->peers, sizeof(tls->secret));
+	*tls = (struct psid_tls){ .by_certificate = config->certificate[0] != '\0', .ring = ring };
 	tls->server = make_context(tls, TLS_server_method());
 	tls->client = make_context(tls, TLS_client_method());
 	if (!tls->server || !tls->client) {
@@ -125,7 +149,7 @@ void psid_tls_deinit(struct psid_tls *tls)
 {
 	SSL_CTX_free(tls->server);
 	SSL_CTX_free(tls->client);
-	explicit_bzero(tls, sizeof(*tls));
+	*tls = (struct psid_tls){ .ring = NULL };
 }
 
 SSL *psid_tls_new(struct psid_tls *tls, int fd, bool is_server)

@@ -10,13 +10,13 @@
 
 struct psid_tls {
 	SSL_CTX *server, *client;
-	uint8_t secret[PSID_SIZE_SECRET];
+	const struct psid_keyring *ring;
 	bool by_certificate;
 };
 
-/* Returns 0; negative errno, with a line in the log. */
+/* ring must outlive it, and may change. Returns 0; negative errno, with a line in the log. */
 int psid_tls_init(struct psid_tls *tls, const struct psid_cluster_config *config,
-		  const struct psid_keys *keys);
+		  const struct psid_keyring *ring);
 /* Harmless on all zero. */
 void psid_tls_deinit(struct psid_tls *tls);
 /* On a connected socket, which stays the caller's. Returns NULL: no memory. */

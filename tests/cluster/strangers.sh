@@ -28,8 +28,11 @@ comes strangers.versions_of_datagrams lab_said 2 "another version of the cluster
 # Another key.
 "$bin/pulcctl" keygen "$lab/other" >/dev/null
 lab_start 3 PULC_CLUSTER_KEY_FILE="$lab/other"
-comes strangers.another_key_here lab_said 3 "they have another key than we (ClusterKeyFile)"
-comes strangers.another_key_there lab_said 1 "they have another key than we (ClusterKeyFile)"
+key_of() {
+	"$bin/pulcctl" keygen --list "$1" | awk '{ print $1 }'
+}
+comes strangers.another_key_here lab_said 3 "they use the key $(key_of "$lab/key"), we have only $(key_of "$lab/other") (ClusterKeyFile)"
+comes strangers.another_key_there lab_said 1 "they use the key $(key_of "$lab/other"), we have only $(key_of "$lab/key") (ClusterKeyFile)"
 is strangers.another_key_stays_out "n1 alive, n2 alive" "$(lab_states 1)"
 lab_kill 3
 
@@ -54,10 +57,10 @@ is strangers.readable_key_is_said 1 "$(lab_log 3 | grep -c "others than its owne
 echo nonsense >"$lab/nonsense" && chmod 600 "$lab/nonsense"
 lab_start 3 PULC_CLUSTER_KEY_FILE="$lab/nonsense"
 wait "${lab_pid[3]}"
-is strangers.no_key_is_said 1 "$(lab_log 3 | grep -c "no key of a cluster")"
+is strangers.no_key_is_said 1 "$(lab_log 3 | grep -c "ClusterKeyFile: $lab/nonsense:1: no key of a cluster")"
 lab_start 3 PULC_CLUSTER_KEY_FILE=
 wait "${lab_pid[3]}"
-is strangers.key_is_missing 1 "$(lab_log 3 | grep -c "ClusterName needs ClusterKeyFile")"
+is strangers.key_is_missing 1 "$(lab_log 3 | grep -c "PULC_CLUSTER_NAME: ClusterName needs ClusterKeyFile")"
 lab_start 3 PULC_CLUSTER_ADDRESS=10.77.9.9
 wait "${lab_pid[3]}"
 is strangers.not_our_address 1 "$(lab_log 3 | grep -c "ClusterAddress 10.77.9.9:7852, UDP: Cannot assign")"

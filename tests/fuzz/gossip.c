@@ -54,12 +54,14 @@ static void feed(struct psid_swim *swim, const uint8_t *data, size_t size)
 
 static void unseal(const uint8_t *data, size_t size)
 {
-	static const struct psid_keys keys = { .gossip = { 1 } };
+	static const struct psid_keyring ring = {
+		.keys = { { .gossip = { 1 } }, { .gossip = { 2 } } }, .n = 2
+	};
 	uint8_t body[4096];
 	struct psid_seal seal;
 	uint64_t id;
 
-	if (size > sizeof(body) || psid_seal_init(&seal, &keys, 1) < 0)
+	if (size > sizeof(body) || psid_seal_init(&seal, &ring, 1) < 0)
 		return;
 	(void)psid_seal_open(&seal, data, size, body, &id);
 	psid_seal_deinit(&seal);

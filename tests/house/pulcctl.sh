@@ -88,6 +88,19 @@ is keygen.makes_a_file "600 0" "$(ctl keygen "$TMPDIR/key" >/dev/null; a=$?; sta
 before=$(cat "$TMPDIR/key")
 is keygen.never_another 1 "$(ctl keygen "$TMPDIR/key" >/dev/null 2>&1; echo $?)"
 is keygen.leaves_it_alone "$before" "$(cat "$TMPDIR/key")"
+first=$(ctl keygen --list "$TMPDIR/key" | awk '$2 == "used" { print $1 }')
+is keygen.adds_at_the_end "$first" "$(ctl keygen --add "$TMPDIR/key" --json | json 'j["keys"][0]')"
+second=$(ctl keygen --list "$TMPDIR/key" | awk '$2 == "accepted" { print $1 }')
+is keygen.names_both True "$([[ $first != "$second" && $first$second =~ ^[0-9a-f]{16}$ ]] && echo True)"
+is keygen.keeps_the_key "$before" "$(head -n 1 "$TMPDIR/key")"
+is keygen.keeps_the_mode 600 "$(stat -c %a "$TMPDIR/key")"
+is keygen.uses_a_key "$second+$first" "$(ctl keygen --use "$second" "$TMPDIR/key" | grep -o "^$second+$first")"
+is keygen.uses_it_once "{'file': '$TMPDIR/key', 'keys': ['$second', '$first']}" "$(ctl keygen --use "$second" "$TMPDIR/key" --json | json j)"
+is keygen.no_such_key 1 "$(ctl keygen --use 0123456789 "$TMPDIR/key" 2>/dev/null; echo $?)"
+is keygen.drops_old "$second used" "$(ctl keygen --drop-old "$TMPDIR/key" >/dev/null; ctl keygen --list "$TMPDIR/key")"
+is keygen.says_file_and_line "pulcctl: $TMPDIR/key:2: no key of a cluster" "$(echo nonsense >>"$TMPDIR/key"; ctl keygen --add "$TMPDIR/key" 2>&1 | cut -d: -f1-4)"
+is keygen.one_step_at_a_time 2 "$(ctl keygen --add --list "$TMPDIR/key" 2>/dev/null; echo $?)"
+is keygen.leaves_nothing "$TMPDIR/key" "$(echo "$TMPDIR"/key*)"
 is version.of_psid "$(ctl version | awk '{ print $2 }' | head -n 1)" "$(ctl --json version | json "j['psid']")"
 
 is watch.repeats 3 "$(ctl --watch=0.1 --json status | head -n 3 | wc -l)"

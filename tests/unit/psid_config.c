@@ -91,6 +91,35 @@ static void errors_name_their_line(void)
 	}
 }
 
+/* Each may be right by itself. */
+static void what_does_not_fit_names_its_line(void)
+{
+	static const struct {
+		const char *text, *expected;
+	} cases[] = {
+		{ "\nClusterName=lab\n", "psid.conf:2: ClusterName needs ClusterKeyFile" },
+		{ "ClusterSeeds=n1\n", "psid.conf:1: ClusterName is missing" },
+		{ "ClusterNodes=n1=10.0.0.1\nClusterKeyFile=/key\n",
+		  "psid.conf:2: ClusterName is missing" },
+		{ "\n\nClusterAuthority=/a\n", "psid.conf:3: ClusterCertificate, " },
+		{ "ClusterAuthority=/a\nClusterCertificate=/b\n",
+		  "psid.conf:2: ClusterCertificate, " },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		REQUIRE_INT(parse(cases[i].text), ==, 0);
+		CHECK_INT(psid_config_finish(&config, &error), ==, -EINVAL);
+		if (strncmp(error.text, cases[i].expected, strlen(cases[i].expected)) != 0)
+			CHECK_STR(error.text, cases[i].expected);
+	}
+	REQUIRE_INT(parse("ClusterName=lab\n"), ==, 0);
+	REQUIRE_INT(setenv("PULC_CLUSTER_NAME", "lab", 1), ==, 0);
+	REQUIRE_INT(psid_config_environment(&config, &error), ==, 0);
+	CHECK_INT(psid_config_finish(&config, &error), ==, -EINVAL);
+	CHECK(strncmp(error.text, "PULC_CLUSTER_NAME: ", 19) == 0);
+	(void)unsetenv("PULC_CLUSTER_NAME");
+}
+
 static void nothing_odd_is_swallowed(void)
 {
 	static char text[5000];
@@ -217,8 +246,13 @@ static void users_are_allowed(void)
 }
 
 static const struct test tests[] = {
-	TEST(values_are_read),	 TEST(errors_name_their_line), TEST(nothing_odd_is_swallowed),
-	TEST(files_are_read),	 TEST(environment_wins),       TEST(the_example_is_right),
+	TEST(values_are_read),
+	TEST(errors_name_their_line),
+	TEST(what_does_not_fit_names_its_line),
+	TEST(nothing_odd_is_swallowed),
+	TEST(files_are_read),
+	TEST(environment_wins),
+	TEST(the_example_is_right),
 	TEST(users_are_allowed),
 };
 

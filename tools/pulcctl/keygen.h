@@ -1,14 +1,14 @@
-/* Making a cluster's key. */
+/* Making and changing a cluster's key. */
 #ifndef PULCCTL_KEYGEN_H
 #define PULCCTL_KEYGEN_H
 
-#include <stdbool.h>
+#include "options.h"
 
 /*
- * Makes a new key in a new file; NULL: where psid.conf(5) suggests it, in /etc/pulc for root, in the
- * user's configuration else; says what was done and what is to be done. Returns 0; negative errno,
+ * Does with the key file what the options say; without one: with the one that psid.conf(5) suggests, in /etc/pulc for
+ * root, in the user's configuration else. Says what was done and what is to be done. Returns 0; negative errno,
  * after saying what is wrong.
  */
-int ctl_keygen(const char *path, bool json);
+int ctl_keygen(const struct ctl_options *options);
 
 #endif

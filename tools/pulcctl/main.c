@@ -101,7 +101,7 @@ static int run(const struct ctl_options *options)
 	case CTL_TOP:
 		return ctl_top(options);
 	case CTL_KEYGEN:
-		return ctl_keygen(options->file, options->json) < 0 ? EXIT_REFUSED : EXIT_SUCCESS;
+		return ctl_keygen(options) < 0 ? EXIT_REFUSED : EXIT_SUCCESS;
 	case CTL_VERSION:
 		return print_version(options);
 	default:

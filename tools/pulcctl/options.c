@@ -36,7 +36,7 @@ static const char help[] =
 	"  areas               every area of memory that connections share\n"
 	"  top                 load, traffic and jobs of the cluster, on the whole terminal\n"
 	"  drain [NODE]        let no new tasks begin there; undrain: let them again\n"
-	"  keygen [FILE]       make a key for a new cluster\n"
+	"  keygen [FILE]       make a key for a new cluster, or change that of one that runs\n"
 	"  reload              have psid read its settings again\n"
 	"  loglevel [LEVEL]    what psid logs: error, warning, info or debug\n"
 	"  stop                end psid; connections on rings and jobs keep running\n"
@@ -51,6 +51,10 @@ static const char help[] =
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
 	"  --here              jobs, tasks: only what is on this node\n"
 	"  --signal NAME       kill: send this signal to the tasks instead\n"
+	"  --add               keygen: add a new key to the file, accepted but not used yet\n"
+	"  --use KEY           keygen: make this key of the file the one that is used\n"
+	"  --drop-old          keygen: drop all keys of the file but the one that is used\n"
+	"  --list              keygen: the keys of the file, by the names that 'nodes' shows\n"
 	"  --help              this text\n"
 	"  --version           the version of pulcctl\n"
 	"\n"
@@ -77,6 +81,10 @@ enum {
 	OPT_PATH,
 	OPT_HERE,
 	OPT_SIGNAL,
+	OPT_ADD,
+	OPT_USE,
+	OPT_DROP_OLD,
+	OPT_LIST,
 	OPT_HELP,
 	OPT_VERSION
 };
@@ -90,6 +98,10 @@ static const struct option longs[] = {
 	{ "path", required_argument, NULL, OPT_PATH },
 	{ "here", no_argument, NULL, OPT_HERE },
 	{ "signal", required_argument, NULL, OPT_SIGNAL },
+	{ "add", no_argument, NULL, OPT_ADD },
+	{ "use", required_argument, NULL, OPT_USE },
+	{ "drop-old", no_argument, NULL, OPT_DROP_OLD },
+	{ "list", no_argument, NULL, OPT_LIST },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ 0 },
@@ -154,6 +166,17 @@ static int parse_signal(const char *text, unsigned *ret)
 	return parse_number("signal", text, NSIG - 1, ret);
 }
 
+/* One step of a change of keys at a time. */
+static int take_step(enum ctl_keygen step, struct ctl_options *o)
+{
+	if (o->keygen != CTL_KEY_MAKE) {
+		fputs("pulcctl: one of --add, --use, --drop-old and --list only\n", stderr);
+		return -EINVAL;
+	}
+	o->keygen = step;
+	return 0;
+}
+
 /* Takes one option; 1: it has been served and there is nothing else to do. */
 static int take_option(int c, struct ctl_options *o)
 {
@@ -178,6 +201,15 @@ static int take_option(int c, struct ctl_options *o)
 		return 0;
 	case OPT_SIGNAL:
 		return parse_signal(optarg, &o->signal);
+	case OPT_ADD:
+		return take_step(CTL_KEY_ADD, o);
+	case OPT_USE:
+		o->key = optarg;
+		return take_step(CTL_KEY_USE, o);
+	case OPT_DROP_OLD:
+		return take_step(CTL_KEY_DROP_OLD, o);
+	case OPT_LIST:
+		return take_step(CTL_KEY_LIST, o);
 	case OPT_HELP:
 		fputs(help, stdout);
 		return 1;
@@ -209,6 +241,10 @@ static bool is_picture(enum ctl_command command)
 
 static int check_fit(const struct ctl_options *o)
 {
+	static const char *const steps[] = { [CTL_KEY_ADD] = "add",
+					     [CTL_KEY_USE] = "use",
+					     [CTL_KEY_DROP_OLD] = "drop-old",
+					     [CTL_KEY_LIST] = "list" };
 	const char *option = NULL;
 
 	if (o->pid && o->command != CTL_SOCKETS && o->command != CTL_CLIENTS &&
@@ -224,6 +260,8 @@ static int check_fit(const struct ctl_options *o)
 		option = "here";
 	else if (o->signal && o->command != CTL_KILL)
 		option = "signal";
+	else if (o->keygen != CTL_KEY_MAKE && o->command != CTL_KEYGEN)
+		option = steps[o->keygen];
 	if (!option)
 		return 0;
 	fprintf(stderr, "pulcctl: --%s means nothing to '%s'\n", option, commands[o->command]);

@@ -25,6 +25,8 @@ enum ctl_command {
 	CTL_VERSION
 };
 
+enum ctl_keygen { CTL_KEY_MAKE, CTL_KEY_ADD, CTL_KEY_USE, CTL_KEY_DROP_OLD, CTL_KEY_LIST };
+
 struct ctl_options {
 	enum ctl_command command;
 	bool json;
@@ -38,7 +40,9 @@ struct ctl_options {
 	const char *node;    /* nodes: NULL: all; drain, undrain: NULL: this one */
 	const char *level;   /* loglevel: NULL: only asks */
 	const char *file;    /* keygen: NULL: the usual one */
-	unsigned signal;     /* kill: 0: whatever it takes */
+	enum ctl_keygen keygen;
+	const char *key; /* CTL_KEY_USE: which */
+	unsigned signal; /* kill: 0: whatever it takes */
 };
 
 /* Returns 0; 1: help was asked for and given; -EINVAL: wrong, and stderr says how. */

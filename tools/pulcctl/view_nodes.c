@@ -22,6 +22,7 @@ static const struct ctl_column columns[] = {
 	{ .title = "FREE", .right = true },
 	{ .title = "STALL", .right = true },
 	{ .title = "VERSION" },
+	{ .title = "KEY" },
 	{ .title = "PATH" },
 	{ .title = "AGE", .right = true },
 	{ .title = "ADDRESS" },
@@ -63,6 +64,18 @@ static char *stall_of(const Pulc__Wire__NodeEntry *e, char *buf, size_t size)
 	return buf;
 }
 
+/* "3f2a91c0", or while keys are changed "3f2a91c0+77b01d2e": the first is the one that it uses. */
+static char *keys_of(const Pulc__Wire__NodeEntry *e, char *buf, size_t size)
+{
+	char key[16];
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->n_keys && n < size; i++)
+		n += (size_t)snprintf(buf + n, size - n, "%s%s", i > 0 ? "+" : "",
+				      ctl_text_plain(e->keys[i], key, sizeof(key)));
+	return buf;
+}
+
 static void fill_load(const Pulc__Wire__NodeEntry *e, char cells[7][24])
 {
 	(void)snprintf(cells[0], sizeof(cells[0]), "%u", e->cores);
@@ -78,7 +91,8 @@ static void fill_load(const Pulc__Wire__NodeEntry *e, char cells[7][24])
 static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 {
 	const Pulc__Wire__NodeEntry *e = (const Pulc__Wire__NodeEntry *)entry;
-	char name[256], state[32], version[32], path[32], address[CTL_SIZE_ADDRESS], load[7][24];
+	char name[256], state[32], version[32], keys[48], path[32], address[CTL_SIZE_ADDRESS];
+	char load[7][24];
 	const char *cells[] = {
 		ctl_text_plain(e->name, name, sizeof(name)),
 		ctl_text_plain(state_of(e), state, sizeof(state)),
@@ -89,6 +103,7 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 		is_up(e) ? load[4] : NULL,
 		is_up(e) ? load[5] : NULL,
 		e->version[0] ? ctl_text_plain(e->version, version, sizeof(version)) : NULL,
+		e->n_keys ? keys_of(e, keys, sizeof(keys)) : NULL,
 		ctl_text_plain(e->path, path, sizeof(path)),
 		is_up(e) ? load[6] : NULL,
 		e->port ? ctl_text_endpoint(&e->addr, e->port, address, sizeof(address)) : NULL,
