@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "macros.h"
 #include "native.h"
+#include "notice.h"
 #include "private.h"
 #include "rawsys.h"
 
@@ -257,10 +258,11 @@ static int sleep_fds(const struct native_wait *w, pulc_waitset *set, struct poll
 	uint64_t now = nsec_now(), limit = set ? patience(&all_links, set) : NSEC_BLIND;
 	struct timespec ts;
 
+	limit = MIN(limit, notice_patience());
 	if (w->nsec_deadline != UINT64_MAX)
 		limit = MIN(limit, w->nsec_deadline > now ? w->nsec_deadline - now : 0);
 	ts = timespec_from_nsec(limit);
-	return raw_ppoll(fds, n_fds, limit == UINT64_MAX ? NULL : &ts);
+	return raw_ppoll(fds, n_fds, &ts);
 }
 
 void native_look_at_channel(void)

@@ -32,6 +32,8 @@
 #define NSEC_SEEK (60 * NSEC_PER_SEC)
 /* What psid did not take at once it is offered again. */
 #define NSEC_DUE (1000 * NSEC_PER_USEC)
+/* Whoever was to wake a sleeper may have died before: nobody sleeps longer without a look. */
+#define NSEC_TRUST (5 * NSEC_PER_SEC)
 /* Waits between two looks: a look costs what some ten waits cost. */
 #define N_WAITS 65536
 
@@ -88,11 +90,11 @@ uint64_t notice_patience(void)
 	if (UNLIKELY(return_is_due()))
 		return NSEC_DUE;
 	if (LIKELY(!since))
-		return UINT64_MAX;
+		return NSEC_TRUST;
 	now = nsec_now();
 	next = client_next_attempt();
 	if (now - since > NSEC_SEEK || next == UINT64_MAX)
-		return UINT64_MAX;
+		return NSEC_TRUST;
 	return next > now + NSEC_GAP_MIN ? next - now : NSEC_GAP_MIN;
 }
 

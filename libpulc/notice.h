@@ -20,7 +20,7 @@ uint64_t notice_gap(void);
 
 /* ---- no lock ---- */
 
-/* The longest sleep, ns; UINT64_MAX: no end. */
+/* The longest sleep without a look at memory, ns. */
 uint64_t notice_patience(void);
 /* For waits that hardly ever sleep: to be called with each; now and then it looks. */
 void notice_in_passing(void);

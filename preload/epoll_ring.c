@@ -449,10 +449,17 @@ uint64_t pre_set_patience(struct pre_set *set)
 	return nsec;
 }
 
-void pre_set_check_unsure(struct pre_set *set)
+void pre_set_check(struct pre_set *set, bool all)
 {
-	for (struct pre_member *m = set->unsure; m; m = m->next_unsure) {
+	struct pre_member *m;
+
+	for (m = set->unsure; m; m = m->next_unsure) {
 		m->told = true;
 		pre_ready_list(m);
+	}
+	for (uint32_t i = 0; all && i < set->size_rings; i++) {
+		m = set->rings[i];
+		if (m && !m->disarmed && pre_member_awake(m))
+			pre_ready_list(m);
 	}
 }

@@ -133,8 +133,8 @@ void pre_set_hear(struct pre_set *set);
 void pre_member_watch(struct pre_member *m);
 /* How long a sleeper may trust the bell. */
 uint64_t pre_set_patience(struct pre_set *set);
-/* That time is over: lists the members of which it was not sure. */
-void pre_set_check_unsure(struct pre_set *set);
+/* That time is over: lists the members of which it was not sure; all: and of the others those that memory shows to be ready. */
+void pre_set_check(struct pre_set *set, bool all);
 /* Passes on what was heard of psid's end. No lock is held. */
 void pre_set_notice(struct pre_set *set);
 /* Another waiter must look, if one sleeps. */

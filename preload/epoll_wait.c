@@ -221,7 +221,7 @@ static int sleep_once(struct wait *w)
 		wake_up(set);
 	hear(w);
 	if (asleep && ret == 0 && w->n == 0 && !w->tagged)
-		pre_set_check_unsure(set);
+		pre_set_check(set, pre_now() - since >= nsec_notice);
 	collect(w);
 	pre_set_unlock(set);
 	pre_set_notice(set);

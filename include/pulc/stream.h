@@ -167,7 +167,7 @@ uint64_t pulc_stream_patience(pulc_stream *s, pulc_waitset *set);
 /*
  * psid's end. Rings need no psid, but those who sleep have to notice that another one came, and tell it of their
  * connections. Whoever sleeps over attached streams polls this descriptor too (-1: none) for *ret_events and a hang-up,
- * sleeps no longer than patience says (ns; UINT64_MAX: no end), and calls notice afterwards, with no lock held: `said` if the
+ * sleeps no longer than patience says (ns), and calls notice afterwards, with no lock held: `said` if the
  * descriptor had something to say. The mark changes when the descriptor becomes another one; 0: there is none.
  */
 int pulc_notice_fd(short *ret_events);

@@ -59,6 +59,26 @@ static void bell_wakes_the_sleeper(void)
 	end(&b);
 }
 
+static void who_is_not_told_finds_out(void)
+{
+	struct sleeper sleeper = { .n = -1 };
+	pthread_t thread;
+	struct bed b;
+
+	begin(&b, EPOLLIN | EPOLLET);
+	(void)epoll_wait(b.ep, b.events, N_EVENTS, 1);
+	REQUIRE(waitset_of(&b) != NULL);
+	fake_nsec_trust = 100000000;
+	sleeper.b = &b;
+	pthread_create(&thread, NULL, sleep_in_set, &sleeper);
+	until_asleep(waitset_of(&b));
+	fake_arrive_untold(b.s, 1);
+	pthread_join(thread, NULL);
+	fake_nsec_trust = UINT64_MAX;
+	CHECK_INT(sleeper.n, ==, 1);
+	end(&b);
+}
+
 /* The sleeper began before there was anything but the kernel. */
 static void upgrade_wakes_the_sleeper(void)
 {
@@ -259,6 +279,7 @@ static void threads_share_a_set(void)
 
 static const struct test tests[] = {
 	TEST(bell_wakes_the_sleeper),
+	TEST(who_is_not_told_finds_out),
 	TEST(upgrade_wakes_the_sleeper),
 	TEST(who_leaves_without_an_answer_hands_over),
 	TEST(who_leaves_keeps_the_bell_armed_for_early_sleepers),

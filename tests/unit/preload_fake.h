@@ -105,13 +105,19 @@ static inline void fake_tell(pulc_stream *s, unsigned events)
 	pthread_mutex_unlock(&fake.lock);
 }
 
-static inline void fake_arrive(pulc_stream *s, size_t n)
+/* From a sender who dies before he tells of it. */
+static inline void fake_arrive_untold(pulc_stream *s, size_t n)
 {
 	pthread_mutex_lock(&fake.lock);
 	s->n_in += n;
 	(void)atomic_fetch_add(&s->mark_in, n);
 	(void)atomic_fetch_or(&s->ready, POLLIN);
 	pthread_mutex_unlock(&fake.lock);
+}
+
+static inline void fake_arrive(pulc_stream *s, size_t n)
+{
+	fake_arrive_untold(s, n);
 	fake_tell(s, POLLIN);
 }
 
