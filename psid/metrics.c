@@ -142,34 +142,19 @@ static void turn(struct psid_metrics *metrics)
 
 /* ---- from start to end --------------------------------------------------------------------- */
 
-static int open_socket(int family, const struct psid_address *address, int *ret_fd)
+static int listen_at(const struct psid_address *address, int *ret_fd)
 {
-	CLEANUP_FD int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_storage sa;
-	socklen_t size = psid_address_to_socket(address, family, &sa);
-	int on = 1, off = 0;
+	CLEANUP_FD int fd = -EBADF;
+	int r = psid_address_open(address, AF_INET6, SOCK_STREAM, &fd);
 
-	if (fd < 0)
-		return -errno;
-	if (size == 0)
-		return -EAFNOSUPPORT;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
-		return -errno;
-	if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0)
-		return -errno;
-	if (bind(fd, (const struct sockaddr *)&sa, size) < 0 || listen(fd, SOMAXCONN) < 0)
+	if (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL) /* a kernel without IPv6 */
+		r = psid_address_open(address, AF_INET, SOCK_STREAM, &fd);
+	if (r < 0)
+		return r;
+	if (listen(fd, SOMAXCONN) < 0)
 		return -errno;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
-}
-
-static int listen_at(const struct psid_address *address, int *ret_fd)
-{
-	int r = open_socket(AF_INET6, address, ret_fd);
-
-	if (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL) /* a kernel without IPv6 */
-		r = open_socket(AF_INET, address, ret_fd);
-	return r;
 }
 
 /* Takes fd, also when it fails. */

@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+
+#include "cleanup.h"
 
 static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -106,6 +109,27 @@ socklen_t psid_address_to_socket(const struct psid_address *address, int family,
 	return memcmp(address->ip, v4_mapped, 12) == 0 || psid_address_is_any(address)
 		       ? sizeof(*four)
 		       : 0;
+}
+
+int psid_address_open(const struct psid_address *address, int family, int type, int *ret_fd)
+{
+	CLEANUP_FD int fd = socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_storage sa;
+	socklen_t size = psid_address_to_socket(address, family, &sa);
+	int on = 1, off = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (size == 0)
+		return -EAFNOSUPPORT;
+	if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0)
+		return -errno;
+	if (type == SOCK_STREAM && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+		return -errno;
+	if (bind(fd, (const struct sockaddr *)&sa, size) < 0)
+		return -errno;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
 }
 
 int psid_address_from_socket(const struct sockaddr *sa, struct psid_address *ret_address)

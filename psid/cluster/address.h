@@ -29,6 +29,12 @@ socklen_t psid_address_to_socket(const struct psid_address *address, int family,
 				 struct sockaddr_storage *ret_sa);
 /* From AF_INET6 or AF_INET. Returns 0, -EAFNOSUPPORT. */
 int psid_address_from_socket(const struct sockaddr *sa, struct psid_address *ret_address);
+/*
+ * Opens a non-blocking socket of this family and type, bound to it; a stream's also beside connections that were of
+ * another one. Returns 0 with it; -EAFNOSUPPORT, -EADDRNOTAVAIL: no such family, or no such address there; other
+ * negative errno.
+ */
+int psid_address_open(const struct psid_address *address, int family, int type, int *ret_fd);
 bool psid_address_equal(const struct psid_address *a, const struct psid_address *b);
 /* :: or 0.0.0.0 */
 bool psid_address_is_any(const struct psid_address *address);

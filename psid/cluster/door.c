@@ -62,30 +62,14 @@ static void on_knock(uv_poll_t *poll, int status, int events)
 	}
 }
 
-static int open_socket(int family, const struct psid_address *address, int *ret_fd)
-{
-	CLEANUP_FD int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_storage sa;
-	socklen_t size = psid_address_to_socket(address, family, &sa);
-	int on = 1, off = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (family == AF_INET6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-	    bind(fd, (const struct sockaddr *)&sa, size) < 0 || listen(fd, N_BACKLOG) < 0)
-		return -errno;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
-}
-
 int psid_door_open(struct psid_cluster *cluster, const struct psid_address *address)
 {
 	struct psid_peers *peers = &cluster->peers;
 	char text[PSID_SIZE_ADDRESS_TEXT];
-	int r = open_socket(cluster->gossip.family, address, &peers->fd);
+	int r = psid_address_open(address, cluster->gossip.family, SOCK_STREAM, &peers->fd);
 
+	if (r == 0 && listen(peers->fd, N_BACKLOG) < 0)
+		r = -errno;
 	if (r < 0)
 		psid_log(PSID_ERROR, "ClusterAddress %s, TCP: %s", psid_address_text(address, text),
 			 strerror(-r));

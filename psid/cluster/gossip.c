@@ -135,26 +135,13 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 /* ---- from start to end --------------------------------------------------------------------------- */
 
-static int open_socket(int family, const struct psid_address *address, int *ret_fd)
+/* A cluster that changes speaks in bursts. More than the limit is granted to root only. */
+static void enlarge(int fd)
 {
-	CLEANUP_FD int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_storage sa;
-	socklen_t size = psid_address_to_socket(address, family, &sa);
-	int off = 0, buffer = SIZE_BUFFER;
+	int buffer = SIZE_BUFFER;
 
-	if (fd < 0)
-		return -errno;
-	if (size == 0)
-		return -EAFNOSUPPORT;
-	if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0)
-		return -errno;
-	/* A cluster that changes speaks in bursts. More than the limit is granted to root only. */
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer)) < 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
-	if (bind(fd, (const struct sockaddr *)&sa, size) < 0)
-		return -errno;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
 }
 
 int psid_gossip_open(struct psid_cluster *cluster, const struct psid_address *address)
@@ -164,13 +151,15 @@ int psid_gossip_open(struct psid_cluster *cluster, const struct psid_address *ad
 	int r;
 
 	gossip->family = AF_INET6;
-	r = open_socket(AF_INET6, address, &gossip->fd);
+	r = psid_address_open(address, AF_INET6, SOCK_DGRAM, &gossip->fd);
 	if (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL) { /* a kernel without IPv6 */
 		gossip->family = AF_INET;
-		r = open_socket(AF_INET, address, &gossip->fd);
+		r = psid_address_open(address, AF_INET, SOCK_DGRAM, &gossip->fd);
 	}
-	if (r == 0)
+	if (r == 0) {
+		enlarge(gossip->fd);
 		return psid_seal_init(&gossip->seal, &cluster->ring, cluster->self->id);
+	}
 	psid_log(PSID_ERROR, "ClusterAddress %s, UDP: %s", psid_address_text(address, text),
 		 strerror(-r));
 	return r;
