@@ -441,8 +441,8 @@ void fake_pair_init(struct fake_pair *p, const struct fake_config *config)
 			.flags = config->flags,
 			.frame_max = config->frame_max,
 			.frame_good = config->frame_max,
-			.n_gather = MAX(config->n_gather, 1u),
-			.alignment = MAX(config->alignment, 1u),
+			.n_gather = config->n_gather ? config->n_gather : 1,
+			.alignment = config->alignment ? config->alignment : 1,
 		};
 		p->link[i] = &p->end[i].link;
 	}
