@@ -126,4 +126,3 @@ is rotation.stays_out "n1 alive, n2 alive, n3 left" "$(lab_states 1)"
 spread 3
 comes rotation.comes_in_with_a_reload reload 3
 comes rotation.and_is_back lab_all_alive 3 1 2 3
-for i in 1 2 3; do lab_kill $i; done
