@@ -14,14 +14,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void greet(const uint8_t *data)
 {
-	const struct psid_greeting ours = { .version_min = 1, .version_max = 3, .cluster = "lab" };
+	static const struct psid_greeting ours = { .version_min = 1,
+						   .version_max = 3,
+						   .cluster = "lab" };
+	static const struct psid_keyring ring = { .n = 2 };
 	uint8_t again[PSID_SIZE_GREETING];
 	struct psid_greeting theirs, back;
 	char why[192];
 
 	if (psid_greeting_unpack(data, &theirs) < 0)
 		return;
-	(void)psid_greeting_compare(&ours, &theirs, why, sizeof(why));
+	(void)psid_greeting_compare(&ours, &ring, &theirs, why, sizeof(why));
 	psid_greeting_pack(&theirs, again);
 	if (psid_greeting_unpack(again, &back) < 0 || strcmp(back.cluster, theirs.cluster) != 0)
 		abort();

@@ -25,7 +25,7 @@ static ssize_t serve(pulc_port *port, unsigned *n_messages)
 	ssize_t n;
 
 	while ((n = pulc_receive(port, buf, sizeof(buf), &from, PULC_DONTWAIT)) > 0) {
-		n = pulc_send(port, &from, buf, (size_t)n, 0);
+		(void)pulc_send(port, &from, buf, (size_t)n, 0);
 		++*n_messages;
 	}
 	return n;
