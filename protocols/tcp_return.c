@@ -274,9 +274,9 @@ int tcp_reclaim(struct tcp *t)
 		shm_rx_stay(&t->ring);
 		e = !wait_out(t, is_deciding, NSEC_DECIDING) ? -EAGAIN : is_unreturned(t);
 		if (e == 1)
-			atomic_store(&t->ring.own->rx_mode,
-				     shm_own_notice(&t->ring) & SHM_RX_RING ? TCP_RX_RING
-									    : TCP_RX_KERNEL);
+			atomic_store(&t->ring.own->rx_mode, shm_own_notice(&t->ring) & SHM_RX_RING
+								    ? TCP_RX_RING
+								    : TCP_RX_KERNEL);
 		shm_notice_set(&t->ring, e == 1 ? SHM_WANT_KERNEL : SHM_LEFT);
 	}
 	shm_unlock(&t->ring.own->rx_lock);
