@@ -320,7 +320,8 @@ void pre_file_catch_up(struct pre_file *f)
 			members_to_rings(f);
 		return;
 	}
-	if (atomic_exchange(&f->ended, true))
+	/* Before that it may linger, and its stream has not been closed. */
+	if (!atomic_load(&f->closing) || atomic_exchange(&f->ended, true))
 		return;
 	if (f->set)
 		set_closed(f->set);
@@ -330,6 +331,7 @@ void pre_file_catch_up(struct pre_file *f)
 
 void pre_epoll_closed(struct pre_file *f)
 {
+	atomic_store(&f->closing, true);
 	if (!pre_file_later(f))
 		pre_file_catch_up(f);
 }

@@ -62,6 +62,7 @@ struct pre_file *pre_file_new(void)
 	f->kept = false;
 	atomic_store(&f->spawned, 0);
 	atomic_store(&f->waiting, false);
+	atomic_store(&f->closing, false);
 	atomic_store(&f->ended, false);
 	atomic_store(&f->lingers, false);
 	f->home = -1;

@@ -26,14 +26,16 @@ struct pre_file {
 	pulc_stream *_Atomic stream;
 	struct pre_set *set;	 /* of an epoll descriptor */
 	_Atomic uint32_t n_full; /* sends that were cut short: only then is room news */
-	_Atomic bool ended;	 /* closed, and out of its epoll sets */
-	bool shared;		 /* another process may hold it, after a fork */
-	_Atomic bool lingers;	 /* closed, but for calls that are inside (linger.c) */
-	int home;		 /* the descriptor that these go on with */
-	bool kept;		 /* has options that only the kernel can serve */
-	bool stays;		 /* of exec: some descriptor of it stays open */
-	_Atomic int spawned;	 /* PRE_SPAWNED ...: named in a posix_spawn action */
-	_Atomic bool waiting;	 /* in a thread's `later` */
+	_Atomic bool
+		closing; /* libpulc has heard of the last close: what remains is to be done by whoever comes to it */
+	_Atomic bool ended;   /* closed, and out of its epoll sets */
+	bool shared;	      /* another process may hold it, after a fork */
+	_Atomic bool lingers; /* closed, but for calls that are inside (linger.c) */
+	int home;	      /* the descriptor that these go on with */
+	bool kept;	      /* has options that only the kernel can serve */
+	bool stays;	      /* of exec: some descriptor of it stays open */
+	_Atomic int spawned;  /* PRE_SPAWNED ...: named in a posix_spawn action */
+	_Atomic bool waiting; /* in a thread's `later` */
 	struct pre_lock lock;
 	struct pre_member *members;  /* its memberships in epoll sets; under lock */
 	struct pre_file *next;	     /* in the list of closed ones */
