@@ -6,7 +6,7 @@
 # native/, preload/, restart/, cluster/, stress/, apps/, house/: every *.sh is a test; TESTS_<folder> adds built programs that
 # are tests, TEST_PROGRAMS what must be built but is run by a script only.
 # `make build/tests/unit/NAME TEST_FOLDERS="base shm"` links only what is named.
-# stress/ is run by `make check` for a minute or two and by `make check-stress` for longer.
+# stress/ is run by `make check` for about a minute and by `make check-stress` for longer.
 # apps/load/ is no part of `make check`, for it needs large packages: `make check-apps`.
 TEST_SUITES := house unit hostile native preload restart jobs cluster apps stress
 TEST_FOLDERS ?= base shm psid/wire keeper/common keeper hal protocols libpulc psid psid/cluster psid/jobs

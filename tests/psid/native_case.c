@@ -107,6 +107,24 @@ struct pulc_address native_find(const char *name)
 	return address;
 }
 
+pulc_op *native_receive_begin(pulc_port *p, void *to, size_t len, const struct pulc_address *from)
+{
+	struct iovec iov = { to, len };
+	pulc_op *op = NULL;
+
+	MUST_IS(pulc_ireceivev(p, &iov, 1, from, 0, &op), 0);
+	return op;
+}
+
+pulc_op *native_send_begin(pulc_port *p, const struct pulc_address *to, const void *from,
+			   size_t len)
+{
+	pulc_op *op = NULL;
+
+	MUST_IS(pulc_isend(p, to, from, len, &op), 0);
+	return op;
+}
+
 void native_fill(unsigned char *buf, size_t len, unsigned number)
 {
 	for (size_t i = 0; i < len; i++)

@@ -46,6 +46,10 @@ void native_run_with(native_role *const roles[], size_t n, void (*during)(const 
 pulc_port *native_open(enum pulc_kind kind, const char *name);
 /* The port of that name, waited for. */
 struct pulc_address native_find(const char *name);
+/* A receive, a send that has begun and must not be refused. */
+pulc_op *native_receive_begin(pulc_port *p, void *to, size_t len, const struct pulc_address *from);
+pulc_op *native_send_begin(pulc_port *p, const struct pulc_address *to, const void *from,
+			   size_t len);
 /* Roles meet at a numbered point: the one that calls this waits until the other has called native_reach(point). */
 void native_reach(unsigned point);
 void native_await(unsigned point);

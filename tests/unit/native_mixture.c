@@ -10,24 +10,6 @@
 
 static unsigned char buf[LEN_LONG], other_buf[LEN_LONG];
 
-static pulc_op *receive_begin(pulc_port *p, void *to, size_t len, const struct pulc_address *from)
-{
-	struct iovec iov = { to, len };
-	pulc_op *op = NULL;
-
-	MUST_IS(pulc_ireceivev(p, &iov, 1, from, 0, &op), 0);
-	return op;
-}
-
-static pulc_op *send_begin(pulc_port *p, const struct pulc_address *to, const void *from,
-			   size_t len)
-{
-	pulc_op *op = NULL;
-
-	MUST_IS(pulc_isend(p, to, from, len, &op), 0);
-	return op;
-}
-
 /* ---- a mixture ------------------------------------------------------------------------------------ */
 
 #define N_MIXED 4000u
@@ -83,7 +65,7 @@ static void send_mixed(void)
 			continue;
 		}
 		numbers[k] = i;
-		ops[k] = send_begin(p, &to, room[k], mixed_len(i));
+		ops[k] = native_send_begin(p, &to, room[k], mixed_len(i));
 		if (chance(&state, 20) == 0)
 			MUST_IS(pulc_op_cancel(ops[k]), 0);
 	}
@@ -135,8 +117,8 @@ static void receive_mixed(void)
 		ssize_t len;
 
 		for (unsigned k = 0; k < n; k++)
-			ops[k] = receive_begin(p, room[k], sizeof(room[k]),
-					       chance(&state, 2) ? &from : NULL);
+			ops[k] = native_receive_begin(p, room[k], sizeof(room[k]),
+						      chance(&state, 2) ? &from : NULL);
 		for (unsigned k = 0; k < n; k++) {
 			if (over || chance(&state, 6) == 0) {
 				/* It and all behind it, else a later one would overtake. */

@@ -15,24 +15,6 @@
 
 static unsigned char buf[LEN_LONG], other_buf[LEN_LONG], huge[LEN_HUGE];
 
-static pulc_op *receive_begin(pulc_port *p, void *to, size_t len, const struct pulc_address *from)
-{
-	struct iovec iov = { to, len };
-	pulc_op *op = NULL;
-
-	MUST_IS(pulc_ireceivev(p, &iov, 1, from, 0, &op), 0);
-	return op;
-}
-
-static pulc_op *send_begin(pulc_port *p, const struct pulc_address *to, const void *from,
-			   size_t len)
-{
-	pulc_op *op = NULL;
-
-	MUST_IS(pulc_isend(p, to, from, len, &op), 0);
-	return op;
-}
-
 /* ---- to oneself: everything but waiting ----------------------------------------------------------- */
 
 static void receives_are_served_in_turn(void)
@@ -44,11 +26,11 @@ static void receives_are_served_in_turn(void)
 	pulc_op *ops[4];
 
 	MUST_IS(pulc_send(q, &to, "0", 1, 0), 1);
-	ops[0] = receive_begin(p, a, 8, &from_q); /* is there already */
+	ops[0] = native_receive_begin(p, a, 8, &from_q); /* is there already */
 	MUST_IS(pulc_op_test(ops[0]), 1);
-	ops[1] = receive_begin(p, b, 8, &from_q);
-	ops[2] = receive_begin(p, c, 8, NULL);
-	ops[3] = receive_begin(p, d, 8, NULL);
+	ops[1] = native_receive_begin(p, b, 8, &from_q);
+	ops[2] = native_receive_begin(p, c, 8, NULL);
+	ops[3] = native_receive_begin(p, d, 8, NULL);
 	MUST_IS(pulc_op_test(ops[1]), 0);
 	MUST_IS(pulc_port_close(p), -EBUSY);
 	MUST_IS(pulc_send(r, &to, "r", 1, 0), 1);
@@ -101,15 +83,15 @@ static void no_bytes_at_all(void)
 	struct iovec iov = { buf, 4 };
 	pulc_op *op;
 
-	MUST_IS(pulc_op_end(send_begin(d, &to_s, NULL, 0), NULL), 0);
-	MUST_IS(pulc_op_end(receive_begin(s, NULL, 0, NULL), NULL), 0);
-	MUST_IS(pulc_op_end(send_begin(d, &to_d, NULL, 0), NULL), 0);
-	MUST_IS(pulc_op_end(receive_begin(d, buf, 10, NULL), NULL), 0);
+	MUST_IS(pulc_op_end(native_send_begin(d, &to_s, NULL, 0), NULL), 0);
+	MUST_IS(pulc_op_end(native_receive_begin(s, NULL, 0, NULL), NULL), 0);
+	MUST_IS(pulc_op_end(native_send_begin(d, &to_d, NULL, 0), NULL), 0);
+	MUST_IS(pulc_op_end(native_receive_begin(d, buf, 10, NULL), NULL), 0);
 	/* Cut off, and its whole length. */
 	MUST_IS(pulc_ireceivev(d, &iov, 1, NULL, PULC_TRUNC, &op), 0);
 	MUST_IS(pulc_send(d, &to_d, "0123456789", 10, 0), 10);
 	MUST_IS(pulc_op_end(op, NULL), 10);
-	op = receive_begin(d, buf, 4, NULL);
+	op = native_receive_begin(d, buf, 4, NULL);
 	MUST_IS(pulc_send(d, &to_d, "0123456789", 10, 0), 10);
 	MUST_IS(pulc_op_end(op, NULL), 4);
 	MUST_IS(pulc_port_close(d), 0);
@@ -126,7 +108,7 @@ static void streams_stay_in_order(void)
 	pulc_op *ops[5];
 
 	for (unsigned i = 0; i < 5; i++)
-		ops[i] = receive_begin(s, read[i], sizeof(read[i]), NULL);
+		ops[i] = native_receive_begin(s, read[i], sizeof(read[i]), NULL);
 	MUST_IS(pulc_send(a, &to, "aa", 2, 0), 2);
 	MUST_IS(pulc_send(b, &to, "bbbbb", 5, 0), 5);
 	MUST_IS(pulc_send(a, &to, "AA", 2, 0), 2);
@@ -156,7 +138,7 @@ static void sends_beyond_the_window(void)
 
 	for (uint32_t i = 0; i < N_SENDS; i++) {
 		numbers[i][0] = i;
-		ops[i] = send_begin(p, &to, numbers[i], sizeof(numbers[i]));
+		ops[i] = native_send_begin(p, &to, numbers[i], sizeof(numbers[i]));
 	}
 	MUST_IS(pulc_op_test(ops[0]), 1);
 	MUST_IS(pulc_op_test(ops[N_SENDS - 1]), 0);
@@ -178,7 +160,7 @@ static void receives_before_their_sends(void)
 	pulc_op *op;
 
 	for (unsigned i = 0; i < 1000; i++) {
-		op = receive_begin(p, other_buf, 20000, NULL);
+		op = native_receive_begin(p, other_buf, 20000, NULL);
 		native_fill(buf, 20000, i);
 		MUST_IS(pulc_send(p, &to, buf, 20000, 0), 20000);
 		MUST_IS(pulc_op_end(op, NULL), 20000);
@@ -208,9 +190,9 @@ static void cancel_sends(void)
 	ssize_t n;
 
 	native_fill(huge, LEN_HUGE, 3);
-	begun = send_begin(p, &to, huge, LEN_HUGE);
-	behind = send_begin(p, &to, "behind", 6);
-	bytes = send_begin(p, &stream, huge, LEN_HUGE);
+	begun = native_send_begin(p, &to, huge, LEN_HUGE);
+	behind = native_send_begin(p, &to, "behind", 6);
+	bytes = native_send_begin(p, &stream, huge, LEN_HUGE);
 	MUST_IS(pulc_op_test(begun), 0);
 	MUST_IS(pulc_op_test(bytes), 0);
 	MUST_IS(pulc_op_cancel(behind), 0);
@@ -261,14 +243,14 @@ static void cancel_receives(void)
 	unsigned n = 0;
 
 	while (n < 20) {
-		pulc_op *op = receive_begin(p, buf, LEN_LONG, NULL);
+		pulc_op *op = native_receive_begin(p, buf, LEN_LONG, NULL);
 		ssize_t len;
 
 		(void)pulc_op_test(op);
 		MUST_IS(pulc_op_cancel(op), 0);
 		len = pulc_op_end(op, NULL);
 		if (len == -ECANCELED) {
-			op = receive_begin(p, other_buf, LEN_LONG, NULL);
+			op = native_receive_begin(p, other_buf, LEN_LONG, NULL);
 			MUST_IS(pulc_op_end(op, NULL), LEN_LONG);
 			MUST(native_holds(other_buf, LEN_LONG, 4));
 		} else {
@@ -307,13 +289,13 @@ static void survive(void)
 	ssize_t n;
 
 	for (unsigned i = 0; i < 3; i++)
-		receive[i] = receive_begin(p, other_buf + i, 1, &from);
-	any = receive_begin(p, other_buf + 3, 1, NULL);
+		receive[i] = native_receive_begin(p, other_buf + i, 1, &from);
+	any = native_receive_begin(p, other_buf + 3, 1, NULL);
 	while ((n = pulc_send(p, &from, buf, 1000, PULC_DONTWAIT)) == 1000)
 		;
 	MUST_IS(n, -EAGAIN);
 	for (unsigned i = 0; i < 3; i++)
-		send[i] = send_begin(p, &from, buf, LEN_LONG);
+		send[i] = native_send_begin(p, &from, buf, LEN_LONG);
 	MUST_IS(pulc_op_end(receive[0], NULL), 1);
 	MUST_IS(pulc_op_test(send[0]), 0);
 	native_reach(2);
@@ -347,11 +329,11 @@ static void need_the_closed(void)
 {
 	pulc_port *p = native_open(PULC_D, NULL);
 	struct pulc_address brief = native_find("brief");
-	pulc_op *receive = receive_begin(p, other_buf, 10, &brief), *send;
+	pulc_op *receive = native_receive_begin(p, other_buf, 10, &brief), *send;
 
 	while (pulc_send(p, &brief, buf, 1000, PULC_DONTWAIT) == 1000)
 		;
-	send = send_begin(p, &brief, buf, 1000);
+	send = native_send_begin(p, &brief, buf, 1000);
 	native_reach(1);
 	MUST_IS(pulc_op_end(receive, NULL), -EPIPE);
 	MUST_IS(pulc_op_end(send, NULL), -ECONNREFUSED);
@@ -384,7 +366,7 @@ static void ask_the_brief(void)
 
 	MUST_IS(pulc_send(p, &brief, "?", 1, 0), 1);
 	native_await(1);
-	MUST_IS(pulc_op_end(receive_begin(p, buf, 10, &brief), NULL), 3);
+	MUST_IS(pulc_op_end(native_receive_begin(p, buf, 10, &brief), NULL), 3);
 	MUST(memcmp(buf, "yes", 3) == 0);
 	native_reach(2);
 	MUST_IS(pulc_port_close(p), 0);
@@ -420,14 +402,14 @@ static void need_the_liar(void)
 {
 	pulc_port *p = native_open(PULC_D, "honest");
 	struct pulc_address liar = native_find("liar"), self = pulc_port_address(p);
-	pulc_op *receive = receive_begin(p, buf, 10, &liar), *any = NULL, *send;
+	pulc_op *receive = native_receive_begin(p, buf, 10, &liar), *any = NULL, *send;
 
 	MUST_IS(pulc_op_end(receive, NULL), 5);
-	receive = receive_begin(p, buf, 10, &liar);
-	any = receive_begin(p, other_buf, 10, NULL);
+	receive = native_receive_begin(p, buf, 10, &liar);
+	any = native_receive_begin(p, other_buf, 10, NULL);
 	while (pulc_send(p, &liar, other_buf, 1000, PULC_DONTWAIT) == 1000)
 		;
-	send = send_begin(p, &liar, other_buf, LEN_LONG);
+	send = native_send_begin(p, &liar, other_buf, LEN_LONG);
 	native_reach(1);
 	MUST_IS(pulc_op_end(receive, NULL), -EBADMSG);
 	MUST_IS(pulc_op_end(send, NULL), -EBADMSG);
@@ -467,7 +449,7 @@ static void fill_the_ring(void)
 		native_unlock();
 	}
 	MUST(peer->no_room);
-	op = receive_begin(p, buf, 10, NULL);
+	op = native_receive_begin(p, buf, 10, NULL);
 	native_reach(1);
 	while (peer->no_room)
 		MUST_IS(pulc_op_wait(&op, 1, 1), -ETIMEDOUT);
@@ -520,7 +502,7 @@ static void *take_half(void *arg)
 
 	while (len > 0) {
 		if (with_ops)
-			len = pulc_op_end(receive_begin(shared, got, 8, NULL), NULL);
+			len = pulc_op_end(native_receive_begin(shared, got, 8, NULL), NULL);
 		else
 			len = pulc_receive(shared, got, 8, NULL, 0);
 		MUST(len >= 0);
@@ -553,7 +535,7 @@ static void send_to_two_threads(void)
 	pulc_port *p = native_open(PULC_D, NULL);
 
 	for (unsigned i = 0; i < N_ROUNDS; i++)
-		MUST_IS(pulc_op_end(send_begin(p, &to, "12345678", 8), NULL), 8);
+		MUST_IS(pulc_op_end(native_send_begin(p, &to, "12345678", 8), NULL), 8);
 	for (unsigned i = 0; i < 2; i++)
 		MUST_IS(pulc_send(p, &to, NULL, 0, 0), 0);
 	native_await(1);
