@@ -135,30 +135,6 @@ static inline void pre_use_known(struct pre_use *use, struct pre_file *f)
 	use->stream = NULL;
 }
 
-/* Begins to use fd's file. False: not tracked, nothing to end. stream is NULL if it has none. */
-static inline bool pre_use_file(struct pre_use *use, int fd)
-{
-	struct pre_file *f = pre_file_at(fd), *again;
-
-	if (!f)
-		return false;
-	pre_use_slot(use);
-	for (;;) {
-		pre_thread_publish(&use->thread->using[use->slot], f);
-		again = pre_file_at(fd);
-		if (__builtin_expect(again == f, 1))
-			break;
-		f = again;
-		if (!f) {
-			use->thread->n_using = use->slot;
-			return false;
-		}
-	}
-	use->file = f;
-	use->stream = atomic_load_explicit(&f->stream, memory_order_acquire);
-	return true;
-}
-
 /* f is being closed: calls of other threads that are inside go on with a descriptor of their own. False: there are none. */
 bool pre_linger(struct pre_file *f, int fd);
 /* A use of a file that lingers has ended: perhaps the last one. */
@@ -174,6 +150,26 @@ static inline void pre_use_end(struct pre_use *use)
 	use->thread->n_using = use->slot;
 	if (__builtin_expect(atomic_load_explicit(&f->lingers, memory_order_relaxed), 0))
 		pre_linger_end(f);
+}
+
+/* Begins to use fd's file. False: not tracked, nothing to end. stream is NULL if it has none. */
+static inline bool pre_use_file(struct pre_use *use, int fd)
+{
+	struct pre_file *f = pre_file_at(fd), *again;
+
+	if (!f)
+		return false;
+	pre_use_known(use, f);
+	while (__builtin_expect((again = pre_file_at(fd)) != f, 0)) {
+		/* Closed in between, by somebody who may have seen this use and left the rest to its end. */
+		pre_use_end(use);
+		if (!again)
+			return false;
+		f = again;
+		pre_use_known(use, f);
+	}
+	use->stream = atomic_load_explicit(&f->stream, memory_order_acquire);
+	return true;
 }
 
 /* The same for one that is still to be taken up (inherit.c); ends the use if that fails. */
