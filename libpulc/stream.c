@@ -43,6 +43,7 @@ struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 		memset(s, 0, sizeof(*s));
 		s->handler = handler;
 		s->fd = fd;
+		atomic_store(&s->n_refs, 1);
 		s->next = first;
 		if (first)
 			first->prev = s;
@@ -52,7 +53,6 @@ struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 	if (!s)
 		return NULL;
 	s->nursery = nursery_enter();
-	atomic_store(&s->n_refs, 1);
 	return s;
 }
 
@@ -85,16 +85,36 @@ static void unlink_stream(struct pulc_stream *s)
 		s->next->prev = s->prev;
 }
 
-PULC_EXPORT pulc_stream *pulc_stream_unref(pulc_stream *s)
+/* Gives up a reference that is not the last one. */
+static bool unref_early(struct pulc_stream *s)
 {
-	if (!s || atomic_fetch_sub_explicit(&s->n_refs, 1, memory_order_acq_rel) != 1)
-		return NULL;
+	uint32_t n = atomic_load_explicit(&s->n_refs, memory_order_relaxed);
+
+	while (n > 1)
+		if (atomic_compare_exchange_weak_explicit(&s->n_refs, &n, n - 1, memory_order_release,
+							  memory_order_relaxed))
+			return true;
+	return false;
+}
+
+static void stream_free(struct pulc_stream *s)
+{
 	nursery_leave(s->nursery);
-	if (!client_lock())
-		return NULL; /* inside our own critical section: better to keep it than to tear it */
 	s->handler->release(s);
 	unlink_stream(s);
 	pool_put(&streams, s);
+}
+
+/* The last reference goes under the lock: who finds a stream by its token or in the list, with the lock held, may take
+ * another one. */
+PULC_EXPORT pulc_stream *pulc_stream_unref(pulc_stream *s)
+{
+	if (!s || unref_early(s))
+		return NULL;
+	if (!client_lock())
+		return NULL; /* inside our own critical section: better to keep it than to tear it */
+	if (atomic_fetch_sub_explicit(&s->n_refs, 1, memory_order_acq_rel) == 1)
+		stream_free(s);
 	client_unlock();
 	return NULL;
 }

@@ -1,4 +1,4 @@
-/* libpulc/upgrade.c: what one thread has settled of a stream, another that waited must not undo. */
+/* libpulc/upgrade.c, stream.c: what one thread has settled of a stream, another that waited must not undo. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -46,6 +46,12 @@ static void *step(void *tid)
 	return NULL;
 }
 
+static void *unref(void *tid)
+{
+	atomic_store((_Atomic int *)tid, gettid());
+	return pulc_stream_unref(stream);
+}
+
 /* The state letter of /proc/TID/stat. */
 static char state_of_thread(int tid)
 {
@@ -61,14 +67,14 @@ static char state_of_thread(int tid)
 	return state;
 }
 
-/* A thread in its step, asleep on the lock that the caller holds. */
-static pthread_t start_waiting_step(void)
+/* A thread that does what is said, asleep on the lock that the caller holds. */
+static pthread_t start_waiting(void *(*what)(void *))
 {
 	static _Atomic int tid;
 	pthread_t thread;
 
 	tid = 0;
-	REQUIRE(pthread_create(&thread, NULL, step, &tid) == 0);
+	REQUIRE(pthread_create(&thread, NULL, what, &tid) == 0);
 	for (unsigned i = 0; i < 5000 && !(tid && state_of_thread(tid) == 'S'); i++)
 		(void)poll(NULL, 0, 1);
 	REQUIRE(state_of_thread(tid) == 'S');
@@ -81,7 +87,7 @@ static void a_waiting_step_keeps(int state)
 
 	begin();
 	REQUIRE(client_lock());
-	thread = start_waiting_step();
+	thread = start_waiting(step);
 	atomic_store(&stream->state, state);
 	client_unlock();
 	REQUIRE(pthread_join(thread, NULL) == 0);
@@ -108,10 +114,36 @@ static void a_step_that_did_not_wait_hints(void)
 	end();
 }
 
+static bool is_listed;
+
+static void look_for_stream(struct pulc_stream *s)
+{
+	is_listed |= s == stream;
+}
+
+/* As an upgrade does that arrives while the last reference is being given up. */
+static void who_finds_a_stream_may_keep_it(void)
+{
+	pthread_t thread;
+
+	begin();
+	REQUIRE(client_lock());
+	thread = start_waiting(unref);
+	CHECK(pulc_stream_ref(stream) == stream);
+	client_unlock();
+	REQUIRE(pthread_join(thread, NULL) == 0);
+	CHECK_INT(atomic_load(&stream->n_refs), ==, 1);
+	is_listed = false;
+	stream_list_each(look_for_stream);
+	CHECK(is_listed);
+	end();
+}
+
 static const struct test tests[] = {
 	TEST(a_step_that_did_not_wait_hints),
 	TEST(a_waiting_step_keeps_never),
 	TEST(a_waiting_step_keeps_attached),
+	TEST(who_finds_a_stream_may_keep_it),
 	TEST(psid_was_well),
 };
 
