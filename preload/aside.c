@@ -22,7 +22,7 @@
 #include "data.h"
 #include "epoll_set.h"
 #include "inherit.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 bool pre_aside;
@@ -40,7 +40,7 @@ static void member_to_kernel(struct pre_member *m)
 	if (m->ring)
 		pre_member_from_ring(m);
 	if (is_member)
-		(void)pre_raw(SYS_epoll_ctl, m->set->epfd, EPOLL_CTL_ADD, m->fd, &event);
+		(void)raw_syscall(SYS_epoll_ctl, m->set->epfd, EPOLL_CTL_ADD, m->fd, &event);
 }
 
 static void set_to_kernel(struct pre_set *set)

@@ -10,15 +10,15 @@
 
 #include "data.h"
 #include "epoll.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 /* SIGPIPE to this very thread, as the kernel does it. */
 static void pipe_signal(void)
 {
-	long pid = pre_raw(SYS_getpid), tid = pre_raw(SYS_gettid);
+	long pid = raw_syscall(SYS_getpid), tid = raw_syscall(SYS_gettid);
 
-	(void)pre_raw(SYS_tgkill, pid, tid, SIGPIPE);
+	(void)raw_syscall(SYS_tgkill, pid, tid, SIGPIPE);
 }
 
 void pre_send_cut_short(struct pre_file *f, ssize_t n, int flags)

@@ -12,7 +12,7 @@
 
 #include "epoll_ctl.h"
 #include "epoll_set.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "sockets.h"
 #include "symbols.h"
 
@@ -272,11 +272,11 @@ static void delete_in_kernel(const struct pre_member *m)
 	int fd = m->fd;
 
 	if (fd != m->key)
-		fd = (int)pre_raw(SYS_fcntl, m->fd, F_DUPFD_CLOEXEC, m->key);
+		fd = (int)raw_syscall(SYS_fcntl, m->fd, F_DUPFD_CLOEXEC, m->key);
 	if (fd == m->key)
-		(void)pre_raw(SYS_epoll_ctl, m->set->epfd, EPOLL_CTL_DEL, m->key, NULL);
+		(void)raw_syscall(SYS_epoll_ctl, m->set->epfd, EPOLL_CTL_DEL, m->key, NULL);
 	if (fd >= 0 && fd != m->fd)
-		(void)pre_raw(SYS_close, fd);
+		(void)raw_syscall(SYS_close, fd);
 }
 
 /* The kernel forgets a member with its last descriptor; but psid may hold one for a moment, and nobody else does

@@ -25,7 +25,7 @@
 #include <pulc/fds.h>
 
 #include "epoll_set.h"
-#include "raw.h"
+#include "rawsys.h"
 
 #define BELL UINT64_MAX
 #define PSID (UINT64_MAX - 1)
@@ -36,7 +36,7 @@ static int raw_ctl(int epfd, int op, int fd, uint32_t events, uint64_t data)
 {
 	struct epoll_event event = { .events = events, .data.u64 = data };
 
-	return (int)pre_raw(SYS_epoll_ctl, epfd, op, fd, &event);
+	return (int)raw_syscall(SYS_epoll_ctl, epfd, op, fd, &event);
 }
 
 /* ---- what a set has ---- */
@@ -54,7 +54,7 @@ static void forget_ancestors(struct pre_set *set)
 /* False: it is not to be had. */
 static bool open_inner(struct pre_set *set)
 {
-	set->inner = (int)pre_raw(SYS_epoll_create1, EPOLL_CLOEXEC);
+	set->inner = (int)raw_syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
 	if (set->inner < 0 || pulc_fd_adopt(&set->inner) < 0) {
 		set->inner = -1;
 		return false;
@@ -213,7 +213,7 @@ void pre_set_drain(struct pre_set *set)
 	if (set->inner < 0)
 		return;
 	do {
-		n = pre_raw(SYS_epoll_pwait, set->inner, events, N_DRAIN, 0, NULL, 8);
+		n = raw_syscall(SYS_epoll_pwait, set->inner, events, N_DRAIN, 0, NULL, 8);
 		for (long i = 0; i < n; i++) {
 			index = (uint32_t)events[i].data.u64;
 			m = index < set->size_rings ? set->rings[index] : NULL;
@@ -244,14 +244,14 @@ void pre_set_hear(struct pre_set *set)
 static bool grow(struct pre_set *set)
 {
 	uint32_t size = set->size_rings ? set->size_rings * 2 : SIZE_RINGS_FIRST;
-	long made = pre_raw(SYS_mmap, NULL, size * sizeof(set->rings[0]), PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	long made = raw_syscall(SYS_mmap, NULL, size * sizeof(set->rings[0]),
+				PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 
 	if (made < 0 && made > -4096)
 		return false;
 	if (set->size_rings) {
 		memcpy((void *)made, set->rings, set->size_rings * sizeof(set->rings[0]));
-		(void)pre_raw(SYS_munmap, set->rings, set->size_rings * sizeof(set->rings[0]));
+		(void)raw_syscall(SYS_munmap, set->rings, set->size_rings * sizeof(set->rings[0]));
 	}
 	set->rings = (struct pre_member **)made;
 	set->size_rings = size;
@@ -261,7 +261,7 @@ static bool grow(struct pre_set *set)
 void pre_rings_free(struct pre_set *set)
 {
 	if (set->size_rings)
-		(void)pre_raw(SYS_munmap, set->rings, set->size_rings * sizeof(set->rings[0]));
+		(void)raw_syscall(SYS_munmap, set->rings, set->size_rings * sizeof(set->rings[0]));
 	set->size_rings = set->n_rings = 0;
 }
 
@@ -290,11 +290,11 @@ static bool was_disarmed(const struct pre_member *m)
 	long fd, n;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", m->set->epfd);
-	fd = pre_raw(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	n = pre_raw(SYS_read, fd, text, sizeof(text) - 1);
-	(void)pre_raw(SYS_close, fd);
+	n = raw_syscall(SYS_read, fd, text, sizeof(text) - 1);
+	(void)raw_syscall(SYS_close, fd);
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
@@ -311,7 +311,7 @@ static bool may_have_edge(const struct pre_member *m)
 	struct pollfd pfd = { .fd = m->set->epfd, .events = POLLIN };
 	struct timespec now = { 0 };
 
-	return pre_raw(SYS_ppoll, &pfd, 1, &now) != 0;
+	return raw_syscall(SYS_ppoll, &pfd, 1, &now) != 0;
 }
 
 /* Gives m what a ring member needs. False: no memory. */

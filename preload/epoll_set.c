@@ -15,7 +15,7 @@
 
 #include "epoll_ctl.h"
 #include "epoll_set.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 _Atomic uint32_t pre_n_exposed;
@@ -37,7 +37,8 @@ static struct pre_set *set_new(int epfd)
 				 .inner = -1,
 				 .inner_of_ancestor = -1 };
 	/* Nobody can guess it, and no program's own data will be it. */
-	if (pre_raw(SYS_getrandom, &set->tag, sizeof(set->tag), GRND_NONBLOCK) != sizeof(set->tag))
+	if (raw_syscall(SYS_getrandom, &set->tag, sizeof(set->tag), GRND_NONBLOCK) !=
+	    sizeof(set->tag))
 		set->tag = (uint64_t)(uintptr_t)set ^ pre_now() << 20;
 	return set;
 }

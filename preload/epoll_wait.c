@@ -16,7 +16,7 @@
 #include <limits.h>
 
 #include "epoll_set.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 /* Of that many answers filled by rings alone one begins with the kernel. */
@@ -64,8 +64,8 @@ static void put_back(struct pre_set *set)
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = set->tag };
 
 	if (set->inner_of_ancestor >= 0)
-		(void)pre_raw(SYS_epoll_ctl, set->epfd, EPOLL_CTL_MOD, set->inner_of_ancestor,
-			      &event);
+		(void)raw_syscall(SYS_epoll_ctl, set->epfd, EPOLL_CTL_MOD, set->inner_of_ancestor,
+				  &event);
 }
 
 /* Adds what the kernel's set has ready now. */
@@ -74,8 +74,8 @@ static void look_at_set(struct wait *w)
 	long n = 0;
 
 	if (w->n < w->max)
-		n = pre_raw(SYS_epoll_pwait, epfd_of(w), w->events + w->n, w->max - w->n, 0, NULL,
-			    8);
+		n = raw_syscall(SYS_epoll_pwait, epfd_of(w), w->events + w->n, w->max - w->n, 0,
+				NULL, 8);
 	if (n > 0)
 		w->n += filter(w, w->events + w->n, (int)n);
 	if (w->tagged && pre_set_inherited(w->set))

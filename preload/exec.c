@@ -24,7 +24,7 @@
 
 #include "inherit.h"
 #include "process.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 #include "target.h"
 
@@ -49,13 +49,13 @@ static bool is_ours(int fd)
 	int protocol = 0;
 	socklen_t len = sizeof(protocol);
 
-	return pre_raw(SYS_getsockopt, fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+	return raw_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
 	       (protocol == IPPROTO_TCP || protocol == IPPROTO_UDP);
 }
 
 static bool stays_open(int fd)
 {
-	long flags = pre_raw(SYS_fcntl, fd, F_GETFD);
+	long flags = raw_syscall(SYS_fcntl, fd, F_GETFD);
 
 	return flags >= 0 && !(flags & FD_CLOEXEC);
 }
@@ -167,7 +167,7 @@ static void begin(struct start *start, enum pre_target target)
 		return;
 	start->foreign = target == PRE_TARGET_FOREIGN || !pulc_can_be_inherited();
 	start->owner = pre_process_owns_table();
-	start->pid = start->caller = (int)pre_raw(SYS_getpid);
+	start->pid = start->caller = (int)raw_syscall(SYS_getpid);
 	pre_each_open(visit_open, start);
 	if (start->unknown)
 		pulc_streams_shared_with(start->pid);
@@ -263,7 +263,7 @@ static void begin_beside(struct start *start, enum pre_target target)
 {
 	*start = (struct start){ .concerned = matters(target),
 				 .owner = true,
-				 .caller = (int)pre_raw(SYS_getpid) };
+				 .caller = (int)raw_syscall(SYS_getpid) };
 	if (!start->concerned)
 		return;
 	start->foreign = target == PRE_TARGET_FOREIGN || !pulc_can_be_inherited();

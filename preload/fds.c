@@ -14,7 +14,7 @@
 
 #include "file.h"
 #include "process.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "sockets.h"
 #include "symbols.h"
 
@@ -77,7 +77,7 @@ int pre_dup(int fd)
 /* Makes room at `wanted` for a duplicate of fd. Returns 0 or -EBADF as the call itself would. */
 static int make_room(int fd, int wanted)
 {
-	if (pulc_fd_is_own(fd) || pre_raw(SYS_fcntl, fd, F_GETFD) < 0)
+	if (pulc_fd_is_own(fd) || raw_syscall(SYS_fcntl, fd, F_GETFD) < 0)
 		return -EBADF;
 	if (pulc_fd_is_own(wanted))
 		return pulc_fd_evict(wanted);

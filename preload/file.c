@@ -18,7 +18,7 @@
 #include "epoll.h"
 #include "file.h"
 #include "inherit.h"
-#include "raw.h"
+#include "rawsys.h"
 
 #define N_TRACKABLE (PRE_FD_CHUNK * PRE_FD_CHUNKS)
 
@@ -39,12 +39,12 @@ static struct pre_file *_Atomic *entry_of(int fd)
 		return NULL;
 	slot = &pre_fd_chunks[(unsigned)fd / PRE_FD_CHUNK];
 	if (!atomic_load(slot)) {
-		made = pre_raw(SYS_mmap, NULL, sizeof(struct pre_fd_chunk), PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		made = raw_syscall(SYS_mmap, NULL, sizeof(struct pre_fd_chunk),
+				   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 		if (made < 0 && made > -4096)
 			return NULL;
 		if (!atomic_compare_exchange_strong(slot, &expected, (struct pre_fd_chunk *)made))
-			(void)pre_raw(SYS_munmap, made, sizeof(struct pre_fd_chunk));
+			(void)raw_syscall(SYS_munmap, made, sizeof(struct pre_fd_chunk));
 	}
 	return &atomic_load(slot)->files[(unsigned)fd % PRE_FD_CHUNK];
 }

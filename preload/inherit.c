@@ -18,7 +18,7 @@
 
 #include "inherit.h"
 #include "process.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 #define SIZE_LISTING 4096
@@ -66,19 +66,19 @@ static void visit_listing(int listing, const char *buf, long len, void (*visit)(
 void pre_each_open(void (*visit)(int fd, void *arg), void *arg)
 {
 	char buf[SIZE_LISTING] __attribute__((aligned(8)));
-	int listing = (int)pre_raw(SYS_openat, AT_FDCWD, "/proc/self/fd",
-				   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int listing = (int)raw_syscall(SYS_openat, AT_FDCWD, "/proc/self/fd",
+				       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	long len;
 
 	for (int fd = 0; listing < 0 && fd < N_WITHOUT_PROC; fd++) {
-		if (pre_raw(SYS_fcntl, fd, F_GETFD) >= 0 && !pulc_fd_is_own(fd))
+		if (raw_syscall(SYS_fcntl, fd, F_GETFD) >= 0 && !pulc_fd_is_own(fd))
 			visit(fd, arg);
 	}
 	if (listing < 0)
 		return;
-	while ((len = pre_raw(SYS_getdents64, listing, buf, sizeof(buf))) > 0)
+	while ((len = raw_syscall(SYS_getdents64, listing, buf, sizeof(buf))) > 0)
 		visit_listing(listing, buf, len, visit, arg);
-	(void)pre_raw(SYS_close, listing);
+	(void)raw_syscall(SYS_close, listing);
 }
 
 /* ---- taking up ---------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static uint64_t cookie_of(int fd)
 	uint64_t cookie = 0;
 	socklen_t len = sizeof(cookie);
 
-	(void)pre_raw(SYS_getsockopt, fd, SOL_SOCKET, SO_COOKIE, &cookie, &len);
+	(void)raw_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_COOKIE, &cookie, &len);
 	return cookie;
 }
 
@@ -131,7 +131,7 @@ struct pre_file *pre_inherit(int fd)
 	uint64_t all = ~0ull, before;
 	struct pre_file *f;
 
-	(void)pre_raw(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
 	pre_lock(&lock);
 	f = pre_file_at(fd);
 	if (f == &pre_file_inherited) {
@@ -139,7 +139,7 @@ struct pre_file *pre_inherit(int fd)
 		pre_file_each(0, UINT32_MAX, settle, &found);
 	}
 	pre_unlock(&lock);
-	(void)pre_raw(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(all));
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(all));
 	return f;
 }
 

@@ -21,13 +21,13 @@
 
 #include "epoll.h"
 #include "file.h"
-#include "raw.h"
+#include "rawsys.h"
 
 /* Can every processor that runs this program be made to show its stores? */
 static bool has_barrier(void)
 {
 	return !__libc_single_threaded &&
-	       pre_raw(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0;
+	       raw_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0;
 }
 
 bool pre_linger(struct pre_file *f, int fd)
@@ -46,7 +46,7 @@ bool pre_linger(struct pre_file *f, int fd)
 	pre_members_moved(f, fd, f->home);
 	atomic_store(&f->lingers, true);
 	/* What was inside at the first look may have ended without seeing the flag. */
-	(void)pre_raw(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0);
+	(void)raw_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0);
 	return true;
 }
 

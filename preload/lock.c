@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "lock.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "thread.h"
 
 /* The count is raised first: a signal handler in between must take the lock for held. */
@@ -17,14 +17,14 @@ void pre_lock(struct pre_lock *lock)
 						    memory_order_relaxed))
 		return;
 	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-		(void)pre_raw(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL);
+		(void)raw_syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL);
 }
 
 void pre_unlock(struct pre_lock *lock)
 {
 	if (!__libc_single_threaded &&
 	    atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
-		(void)pre_raw(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1);
+		(void)raw_syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1);
 	pre_self()->n_locked--;
 }
 

@@ -20,7 +20,7 @@
 
 #include "inherit.h"
 #include "process.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 enum { UNKNOWN, LOOKING, READY };
@@ -41,7 +41,7 @@ static long raw_result(long ret)
 	{                                                                                          \
 		if (pre_start() && pre_real.name != early_##name)                                  \
 			return pre_real.name(PRE_ARGS_##n(__VA_ARGS__));                           \
-		return (ret)raw_result(pre_raw6((sys), PRE_WORDS_##n(__VA_ARGS__)));               \
+		return (ret)raw_result(raw_syscall6((sys), PRE_WORDS_##n(__VA_ARGS__)));           \
 	}
 #define PRE_CHECKED(ret, name, of, args, fits, n, ...)                                             \
 	static ret early_##name(PRE_PARAMS_##n(__VA_ARGS__))                                       \

@@ -20,7 +20,7 @@
 #include "file.h"
 #include "inherit.h"
 #include "polling.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 #include "wait.h"
 
@@ -193,7 +193,7 @@ static bool look_at_kernel(void *arg)
 	struct wait *w = arg;
 	struct timespec now = zero;
 
-	if (pre_raw(SYS_ppoll, w->kernel, w->n, &now) < 0)
+	if (raw_syscall(SYS_ppoll, w->kernel, w->n, &now) < 0)
 		return false;
 	return merge(w);
 }
@@ -329,8 +329,8 @@ static int run(struct wait *w)
 static int run_large(struct wait *w)
 {
 	size_t size = w->n * sizeof(struct entry) + (w->n + N_OWN) * sizeof(struct pollfd);
-	long made = pre_raw(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	long made = raw_syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	int ret;
 
 	if (made < 0 && made > -4096)
@@ -338,7 +338,7 @@ static int run_large(struct wait *w)
 	w->entries = (struct entry *)made;
 	w->kernel = (struct pollfd *)(w->entries + w->n);
 	ret = run(w);
-	(void)pre_raw(SYS_munmap, made, size);
+	(void)raw_syscall(SYS_munmap, made, size);
 	return ret;
 }
 

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "pool.h"
-#include "raw.h"
+#include "rawsys.h"
 
 static void *chunk_of(struct pre_pool *pool, uint32_t i)
 {
@@ -21,13 +21,13 @@ static void *chunk_of(struct pre_pool *pool, uint32_t i)
 
 	if (chunk)
 		return chunk;
-	made = pre_raw(SYS_mmap, NULL, PRE_POOL_SIZE_CHUNK, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	made = raw_syscall(SYS_mmap, NULL, PRE_POOL_SIZE_CHUNK, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	if (made < 0 && made > -4096)
 		return NULL;
 	if (atomic_compare_exchange_strong(slot, &expected, (void *)made))
 		return (void *)made;
-	(void)pre_raw(SYS_munmap, made, PRE_POOL_SIZE_CHUNK);
+	(void)raw_syscall(SYS_munmap, made, PRE_POOL_SIZE_CHUNK);
 	return expected;
 }
 

@@ -21,7 +21,7 @@
 #include "epoll.h"
 #include "file.h"
 #include "process.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 #include "thread.h"
 
@@ -52,7 +52,7 @@ static void forked_child(void)
 {
 	if (pre_aside)
 		return;
-	atomic_store(owner, (int)pre_raw(SYS_getpid));
+	atomic_store(owner, (int)raw_syscall(SYS_getpid));
 	pre_process_generation++;
 	pre_thread_forked();
 	pre_epoll_forked();
@@ -62,12 +62,12 @@ static void forked_child(void)
 
 void pre_process_start(void)
 {
-	long page = pre_raw(SYS_mmap, NULL, SIZE_PAGE, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	long page = raw_syscall(SYS_mmap, NULL, SIZE_PAGE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1);
 
-	if (page > 0 && pre_raw(SYS_madvise, page, SIZE_PAGE, MADV_WIPEONFORK) == 0)
+	if (page > 0 && raw_syscall(SYS_madvise, page, SIZE_PAGE, MADV_WIPEONFORK) == 0)
 		owner = (_Atomic int *)page;
-	atomic_store(owner, (int)pre_raw(SYS_getpid));
+	atomic_store(owner, (int)raw_syscall(SYS_getpid));
 	(void)pre_thread_start();
 	(void)pthread_atfork(pre_epoll_fork_begin, forked_parent, forked_child);
 	pre_epoll_start();
@@ -82,12 +82,12 @@ void pre_process_notice_fork(void)
 bool pre_process_owns_table(void)
 {
 	pre_process_notice_fork();
-	return atomic_load_explicit(owner, memory_order_relaxed) == (int)pre_raw(SYS_getpid);
+	return atomic_load_explicit(owner, memory_order_relaxed) == (int)raw_syscall(SYS_getpid);
 }
 
 void pre__exit(int status)
 {
 	pulc_process_ends();
 	pre_real._exit(status);
-	(void)pre_raw(SYS_exit_group, status);
+	(void)raw_syscall(SYS_exit_group, status);
 }

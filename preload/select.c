@@ -10,7 +10,7 @@
 
 #include "file.h"
 #include "polling.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 #include "wait.h"
 
@@ -152,8 +152,8 @@ static bool run(const struct sets *s, int limit, uint64_t deadline, const sigset
 	if (n == 0)
 		return false;
 	if (n > N_SMALL) {
-		made = pre_raw(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		made = raw_syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1);
 		if (made < 0 && made > -4096)
 			return false;
 		fds = (struct pollfd *)made;
@@ -163,7 +163,7 @@ static bool run(const struct sets *s, int limit, uint64_t deadline, const sigset
 	if (concerned)
 		*ret = wait_for_sets(s, fds, n, deadline, mask);
 	if (fds != small)
-		(void)pre_raw(SYS_munmap, fds, size);
+		(void)raw_syscall(SYS_munmap, fds, size);
 	return concerned;
 }
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "data.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 #define SIZE_BOUNCE (16u << 10)
@@ -37,9 +37,9 @@ static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len)
 	long got;
 
 	while (total < len) {
-		got = pre_raw(SYS_pread64, fd_in, buf,
-			      len - total < sizeof(buf) ? len - total : sizeof(buf),
-			      pos + (off_t)total);
+		got = raw_syscall(SYS_pread64, fd_in, buf,
+				  len - total < sizeof(buf) ? len - total : sizeof(buf),
+				  pos + (off_t)total);
 		if (got <= 0)
 			return total > 0 ? (ssize_t)total : got;
 		n = pre_send(fd, buf, (size_t)got, 0);
@@ -54,7 +54,7 @@ static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len)
 
 static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
 {
-	off_t pos = offset ? *offset : (off_t)pre_raw(SYS_lseek, fd_in, 0, SEEK_CUR);
+	off_t pos = offset ? *offset : (off_t)raw_syscall(SYS_lseek, fd_in, 0, SEEK_CUR);
 	ssize_t n;
 
 	if (pos < 0)
@@ -63,7 +63,7 @@ static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
 	if (n > 0 && offset)
 		*offset = pos + n;
 	else if (n > 0)
-		(void)pre_raw(SYS_lseek, fd_in, pos + n, SEEK_SET);
+		(void)raw_syscall(SYS_lseek, fd_in, pos + n, SEEK_SET);
 	return n;
 }
 
@@ -94,7 +94,7 @@ static bool is_pipe(int fd)
 /* Can fd be read from (O_RDONLY) or written to (O_WRONLY)? */
 static bool is_open_for(int fd, long mode)
 {
-	long flags = pre_raw(SYS_fcntl, fd, F_GETFL);
+	long flags = raw_syscall(SYS_fcntl, fd, F_GETFL);
 
 	return flags >= 0 && ((flags & O_ACCMODE) == O_RDWR || (flags & O_ACCMODE) == mode);
 }
@@ -125,7 +125,7 @@ static ssize_t write_now(int fd, void *buf, size_t len)
 	/* An older kernel: a pipe that has room takes at least that much without blocking. */
 	if (!is_ready(fd, POLLOUT))
 		return -EAGAIN;
-	return pre_raw(SYS_write, fd, buf, len < PIPE_BUF ? len : PIPE_BUF);
+	return raw_syscall(SYS_write, fd, buf, len < PIPE_BUF ? len : PIPE_BUF);
 }
 
 /* Puts what fits into the pipe; waits for room for the first byte unless told not to. */
@@ -137,7 +137,7 @@ static ssize_t into_pipe(int fd, void *buf, size_t len, unsigned flags)
 	for (;;) {
 		n = write_now(fd, buf, len);
 		if (n != -EAGAIN || (flags & SPLICE_F_NONBLOCK) ||
-		    (pre_raw(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK))
+		    (raw_syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK))
 			return n;
 		ret = wait_for(fd, POLLOUT);
 		if (ret < 0)
@@ -186,7 +186,7 @@ static ssize_t pipe_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, u
 	if ((flags & SPLICE_F_NONBLOCK) && !is_ready(fd_pipe, POLLIN))
 		return -EAGAIN;
 	if (!pulc_stream_poll(s, fd, POLLOUT)) {
-		if (pre_raw(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK)
+		if (raw_syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK)
 			return -EAGAIN;
 		n = wait_for(fd, POLLOUT);
 		if (n < 0)

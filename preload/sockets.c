@@ -13,7 +13,7 @@
 
 #include "file.h"
 #include "process.h"
-#include "raw.h"
+#include "rawsys.h"
 #include "sockets.h"
 #include "symbols.h"
 
@@ -142,11 +142,11 @@ static bool is_tcp(int fd)
 	int domain = -1, protocol = -1;
 	socklen_t len = sizeof(domain);
 
-	if (pre_raw(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
+	if (raw_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
 	    (domain != AF_INET && domain != AF_INET6))
 		return false;
 	len = sizeof(protocol);
-	return pre_raw(SYS_getsockopt, fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+	return raw_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
 	       protocol == IPPROTO_TCP;
 }
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "raw.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 #define SIZE_HEAD 4096
@@ -75,7 +75,7 @@ static const char *value_of(char *const env[], const char *name)
 
 static long read_head(int fd, char buf[SIZE_HEAD])
 {
-	long n = pre_raw(SYS_pread64, fd, buf, SIZE_HEAD - 1, 0);
+	long n = raw_syscall(SYS_pread64, fd, buf, SIZE_HEAD - 1, 0);
 
 	if (n >= 0)
 		buf[n] = '\0';
@@ -84,14 +84,14 @@ static long read_head(int fd, char buf[SIZE_HEAD])
 
 static bool everybody_loads_us(void)
 {
-	int fd = (int)pre_raw(SYS_openat, AT_FDCWD, "/etc/ld.so.preload", O_RDONLY | O_CLOEXEC);
+	int fd = (int)raw_syscall(SYS_openat, AT_FDCWD, "/etc/ld.so.preload", O_RDONLY | O_CLOEXEC);
 	char buf[SIZE_HEAD];
 	long n;
 
 	if (fd < 0)
 		return false;
 	n = read_head(fd, buf);
-	(void)pre_raw(SYS_close, fd);
+	(void)raw_syscall(SYS_close, fd);
 	return n > 0 && lists_us(buf);
 }
 
@@ -128,7 +128,7 @@ static const char *loader_of(int fd, const char *buf, long n, char path[SIZE_HEA
 		part = (const void *)(buf + elf->e_phoff + i * sizeof(*part));
 		if (part->p_type != PT_INTERP || part->p_filesz >= SIZE_HEAD)
 			continue;
-		len = pre_raw(SYS_pread64, fd, path, part->p_filesz, part->p_offset);
+		len = raw_syscall(SYS_pread64, fd, path, part->p_filesz, part->p_offset);
 		path[len > 0 ? len : 0] = '\0';
 		return path;
 	}
@@ -138,7 +138,7 @@ static const char *loader_of(int fd, const char *buf, long n, char path[SIZE_HEA
 static bool is_privileged(int fd, const struct stat *st)
 {
 	return (st->st_mode & (S_ISUID | S_ISGID)) ||
-	       pre_raw(SYS_fgetxattr, fd, "security.capability", NULL, 0) > 0;
+	       raw_syscall(SYS_fgetxattr, fd, "security.capability", NULL, 0) > 0;
 }
 
 /* The interpreter of a script, cut out of its first line. */
@@ -157,7 +157,7 @@ static enum pre_target judge(int fd, char path[SIZE_HEAD])
 	struct stat st;
 	long n;
 
-	if (pre_raw(SYS_fstat, fd, &st) < 0 || !S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+	if (raw_syscall(SYS_fstat, fd, &st) < 0 || !S_ISREG(st.st_mode) || !(st.st_mode & 0111))
 		return PRE_TARGET_NONE;
 	if (is_privileged(fd, &st))
 		return PRE_TARGET_FOREIGN;
@@ -176,7 +176,7 @@ static enum pre_target judge(int fd, char path[SIZE_HEAD])
 /* A path in `path` on return: the same is to be asked of that file. */
 static enum pre_target judge_at(int dir, const char *name, char path[SIZE_HEAD])
 {
-	int fd = *name ? (int)pre_raw(SYS_openat, dir, name, O_RDONLY | O_CLOEXEC) : dir;
+	int fd = *name ? (int)raw_syscall(SYS_openat, dir, name, O_RDONLY | O_CLOEXEC) : dir;
 	enum pre_target target;
 
 	if (fd == -EACCES) /* perhaps it may be executed all the same */
@@ -185,7 +185,7 @@ static enum pre_target judge_at(int dir, const char *name, char path[SIZE_HEAD])
 		return PRE_TARGET_NONE;
 	target = judge(fd, path);
 	if (*name)
-		(void)pre_raw(SYS_close, fd);
+		(void)raw_syscall(SYS_close, fd);
 	return target;
 }
 

@@ -13,7 +13,7 @@
 
 #include <pulc/signals.h>
 
-#include "raw.h"
+#include "rawsys.h"
 #include "wait.h"
 
 #define NSEC_SIGNALS_OPEN (2 * PRE_NSEC_PER_USEC)
@@ -100,8 +100,8 @@ static void hold_back(struct pre_signals *signals)
 	uint64_t held = PULC_SIGNALS_HELD;
 
 	sigemptyset(&signals->old);
-	signals->blocked = pre_raw(SYS_rt_sigprocmask, SIG_BLOCK, &held, &signals->old,
-				   SIZE_MASK) == 0;
+	signals->blocked = raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &held, &signals->old,
+				       SIZE_MASK) == 0;
 }
 
 void pre_signals_restore(struct pre_signals *signals)
@@ -109,7 +109,7 @@ void pre_signals_restore(struct pre_signals *signals)
 	if (!signals->blocked)
 		return;
 	signals->blocked = false;
-	(void)pre_raw(SYS_rt_sigprocmask, SIG_SETMASK, &signals->old, NULL, SIZE_MASK);
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals->old, NULL, SIZE_MASK);
 }
 
 static bool look(const struct pre_spinner *s)
