@@ -159,6 +159,8 @@ void native_progress(void)
 		peer_unref(peer);
 	}
 	port_push_queued();
+	protocol_unfinished = false;
+	tag_move_on();
 }
 
 /* ---- fork --------------------------------------------------------------------------------------- */
@@ -190,8 +192,14 @@ void native_forked(void)
 		p->port = NULL;
 		p->n_inside = 0;
 		LIST_FOREACH(op, &p->ops, link)
-		op->p = NULL;
+		{
+			op->p = NULL;
+			op->is_parents = true;
+		}
 	}
+	native_tag_forked();
+	if (self)
+		tag_forget_peer(self);
 	while ((peer = TAILQ_FIRST(&peers))) {
 		TAILQ_REMOVE(&peers, peer, link_all);
 		if (peer->link)

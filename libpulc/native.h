@@ -13,6 +13,7 @@
 #include "port.h"
 #include "protocol.h"
 #include "receive.h"
+#include "tag.h"
 
 #define NATIVE_N_IOV 1024 /* pieces of a message */
 #define NSEC_PER_MSEC 1000000ull
@@ -30,14 +31,20 @@ struct pulc_port {
 
 /* What was begun and not ended. */
 struct pulc_op {
-	LIST_ENTRY(pulc_op) link; /* of the port's */
-	struct pulc_port *p;	  /* NULL: it is the parent's, or was closed by a fork's child */
+	LIST_ENTRY(pulc_op) link; /* of the port's, or of tagged ones */
+	struct pulc_port *p;	  /* NULL: of a tagged message, or the parent's */
 	struct port_out *out;	  /* a send to there, while it is not complete */
 	int flags;
 	bool is_send;
+	bool is_tagged;
 	bool is_cancelled;
-	struct port_sending sending;
-	struct port_request request;
+	bool is_parents; /* this is a forked child */
+	union {
+		struct port_sending sending;
+		struct port_request request;
+		struct tag_send tag_send;
+		struct tag_receive tag_receive;
+	};
 	struct iovec iov[];
 };
 
@@ -73,6 +80,17 @@ void native_leave(struct pulc_port *p);
 int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out);
 /* The source, which may never have sent anything. Under the lock. */
 int native_know_source(struct pulc_port *p, const struct pulc_address *from);
+
+/* ---- native_ops.c ---- */
+/* Until it is complete. 0; -EINTR. Under the lock, which it gives up meanwhile. */
+int native_op_await(struct pulc_op *op);
+
+/* ---- native_tag.c: operations of tagged messages. Under the lock. ---- */
+bool native_tag_is_complete(const struct pulc_op *op);
+/* As pulc_op_cancel. */
+int native_tag_cancel(struct pulc_op *op);
+ssize_t native_tag_result(const struct pulc_op *op);
+void native_tag_forked(void);
 
 /* ---- native_psid.c ---- */
 /* 0 when psid has given this process a number; else see pulc_attach. Under the lock. */

@@ -166,7 +166,11 @@ PULC_EXPORT int pulc_ireceive(pulc_port *p, void *buf, size_t len, pulc_op **ret
 
 static bool is_complete(const struct pulc_op *op)
 {
-	return !op->p || (op->is_send ? op->sending.complete : op->request.complete);
+	if (op->is_parents)
+		return true;
+	if (op->is_tagged)
+		return native_tag_is_complete(op);
+	return op->is_send ? op->sending.complete : op->request.complete;
 }
 
 /* Which one is complete; -EAGAIN: none; -EINVAL: there is none at all. */
@@ -206,6 +210,13 @@ static int wait_complete(pulc_op *const *ops, size_t n, uint64_t nsec_deadline)
 	return i;
 }
 
+int native_op_await(struct pulc_op *op)
+{
+	int i = wait_complete(&op, 1, UINT64_MAX);
+
+	return i < 0 ? i : 0;
+}
+
 PULC_EXPORT int pulc_op_wait(pulc_op *const *ops, size_t n, int msec_timeout)
 {
 	uint64_t deadline = UINT64_MAX;
@@ -233,12 +244,15 @@ static ssize_t result(const struct pulc_op *op, struct pulc_address *ret_from)
 {
 	const struct port_request *r = &op->request;
 	const struct port_sending *s = &op->sending;
-	int error = op->is_send ? s->error : r->error;
+	int error;
 
-	if (!op->p)
+	if (op->is_parents)
 		return -ECHILD;
+	if (op->is_tagged)
+		return native_tag_result(op);
 	if (op->is_cancelled)
 		return -ECANCELED;
+	error = op->is_send ? s->error : r->error;
 	if (error < 0)
 		return error;
 	if (op->is_send)
@@ -261,10 +275,10 @@ PULC_EXPORT ssize_t pulc_op_end(pulc_op *op, struct pulc_address *ret_from)
 		return e;
 	}
 	n = result(op, ret_from);
-	if (op->p) {
+	if (!op->is_parents)
 		LIST_REMOVE(op, link);
+	if (op->p)
 		op->p->n_inside--;
-	}
 	native_unlock();
 	free(op);
 	return n;
@@ -307,7 +321,9 @@ PULC_EXPORT int pulc_op_cancel(pulc_op *op)
 
 	if (!native_lock())
 		return -EDEADLK;
-	if (!is_complete(op))
+	if (!is_complete(op) && op->is_tagged)
+		e = native_tag_cancel(op);
+	else if (!is_complete(op))
 		e = op->is_send ? cancel_send(op) : cancel_receive(op);
 	native_unlock();
 	return e;

@@ -119,6 +119,8 @@ int native_attach(void)
 	hal_shm_return_credit = client_credit_return;
 	hal_shm_wake = peers_tell;
 	e = protocol_register(PROTOCOL_PORT, &port_protocol);
+	if (e == 0)
+		e = protocol_register(PROTOCOL_TAG, &tag_protocol);
 	if (e == -EEXIST)
 		e = 0;
 	if (e == 0)

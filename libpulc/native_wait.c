@@ -59,7 +59,7 @@ static inline bool anything(uint64_t seen)
 {
 	bool has;
 
-	if (protocol_events != seen || native_has_news())
+	if (protocol_events != seen || protocol_unfinished || native_has_news())
 		return true;
 	if (LIKELY(__libc_single_threaded))
 		return any_peer_has();

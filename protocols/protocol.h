@@ -16,6 +16,7 @@
 
 #define PROTOCOLS_MAX 32u
 #define PROTOCOL_PORT 1u
+#define PROTOCOL_TAG 2u
 
 /* A port that psid has granted to a peer. */
 struct granted {
@@ -26,6 +27,7 @@ struct granted {
 struct pending;
 STAILQ_HEAD(pending_list, pending);
 struct port_in;
+struct tag_peer;
 
 struct peer {
 	TAILQ_ENTRY(peer) link_all;
@@ -44,6 +46,7 @@ struct peer {
 	struct pending_list pending; /* frames that found no room, oldest first */
 	uint32_t n_pending;
 	struct port_in *in_last; /* whose frame came last: probably the next one's too */
+	struct tag_peer *tags;	 /* of the protocol of tagged messages; NULL: it was never used */
 };
 TAILQ_HEAD(peers, peer);
 
@@ -62,6 +65,8 @@ struct protocol {
 
 /* Counts what may end somebody's waiting. */
 extern uint64_t protocol_events __attribute__((visibility("hidden")));
+/* Progress stopped for the sake of others, and can go on without any news. */
+extern bool protocol_unfinished __attribute__((visibility("hidden")));
 
 /* Returns 0; -EEXIST; -EINVAL: no such number. The struct stays the caller's, for ever. */
 int protocol_register(unsigned number, const struct protocol *p);

@@ -28,6 +28,7 @@ struct pending {
 };
 
 uint64_t protocol_events;
+bool protocol_unfinished;
 static const struct protocol *protocols[PROTOCOLS_MAX];
 
 int protocol_register(unsigned number, const struct protocol *p)
@@ -85,6 +86,7 @@ void peer_unref(struct peer *peer)
 		return;
 	drop_pending(peer);
 	free(peer->granted);
+	free(peer->tags);
 	free(peer);
 }
 

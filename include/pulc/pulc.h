@@ -258,8 +258,9 @@ ssize_t pulc_op_end(pulc_op *op, struct pulc_address *ret_from);
  * nothing received; a datagram of which a part has left already is copied and counts as sent; a stream's send returns the bytes that left.
  *
  * op: not ended.
- * Return: 0: it is complete now, and pulc_op_end will not wait.
- * Errors: -ENOMEM: no memory for that copy, it goes on; -EDEADLK.
+ * Return: 0: it is complete now, and pulc_op_end will not wait; 1: the receiver of a long message (pulc/tag.h) was asked, and it is complete
+ * with the answer.
+ * Errors: -ENOMEM: no memory for that copy, it goes on; -EAGAIN: the receiver could not be asked now, it goes on; -EDEADLK.
  * Threads and fork: any thread.
  * Blocking: never.
  * Source: DESIGN 5.

@@ -107,12 +107,14 @@ is file_transfer.no_receiver 1 "$("$examples/file_transfer" send "$TMPDIR/file" 
 is fork "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork" 2>&1)"
 is fork.protocol "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_protocol" 2>&1)"
 is fork.operations "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_ops" 2>&1)"
+is fork.tagged "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_tag" 2>&1)"
 
-# The header is C++ too, and the oldest C that it promises.
+# The headers are C++ too, and the oldest C that they promise.
 compiles() { # COMPILER LANGUAGE STANDARD
 	"$1" -x "$2" -std="$3" -pedantic-errors -Wall -Wextra -Werror -D_GNU_SOURCE -I"$include" -fsyntax-only - 2>&1 <<-'END'
 		#include <pulc/pulc.h>
-		int main() { struct pulc_frame f = { 0, 0, 0, 0, 0 }; return pulc_protocol_send(&f, NULL, PULC_DONTWAIT); }
+		#include <pulc/tag.h>
+		int main() { struct pulc_frame f = { 0, 0, 0, 0, 0 }; return pulc_protocol_send(&f, NULL, PULC_DONTWAIT) + (int)pulc_tag_send(0, 0, NULL, 0); }
 	END
 }
 for compiler in g++ clang++; do

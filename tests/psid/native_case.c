@@ -125,6 +125,31 @@ pulc_op *native_send_begin(pulc_port *p, const struct pulc_address *to, const vo
 	return op;
 }
 
+pulc_op *native_tag_receive(struct pulc_tag want, void *to, size_t len)
+{
+	pulc_op *op = NULL;
+
+	MUST_IS(pulc_tag_ireceive(&want, to, len, &op), 0);
+	return op;
+}
+
+pulc_op *native_tag_send(uint32_t peer, uint64_t tag, const void *from, size_t len)
+{
+	pulc_op *op = NULL;
+
+	MUST_IS(pulc_tag_isend(peer, tag, from, len, &op), 0);
+	return op;
+}
+
+uint32_t native_peer_named(const char *name)
+{
+	struct pulc_address a = native_find(name);
+	uint32_t peer;
+
+	MUST_IS(pulc_peer_find(&a, &peer), 0);
+	return peer;
+}
+
 void native_fill(unsigned char *buf, size_t len, unsigned number)
 {
 	for (size_t i = 0; i < len; i++)

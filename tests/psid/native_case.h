@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <pulc/pulc.h>
+#include <pulc/tag.h>
 
 #include "harness.h"
 
@@ -50,6 +50,10 @@ struct pulc_address native_find(const char *name);
 pulc_op *native_receive_begin(pulc_port *p, void *to, size_t len, const struct pulc_address *from);
 pulc_op *native_send_begin(pulc_port *p, const struct pulc_address *to, const void *from,
 			   size_t len);
+/* The process that has the port of that name; a tagged message begun, to it or from whom it may come. */
+uint32_t native_peer_named(const char *name);
+pulc_op *native_tag_receive(struct pulc_tag want, void *to, size_t len);
+pulc_op *native_tag_send(uint32_t peer, uint64_t tag, const void *from, size_t len);
 /* Roles meet at a numbered point: the one that calls this waits until the other has called native_reach(point). */
 void native_reach(unsigned point);
 void native_await(unsigned point);

@@ -1,0 +1,327 @@
+/*
+ * pulc/tag.h: tagged messages, as a program uses them.
+ *
+ * Every call begins an operation of native_ops.c; those that wait have theirs on the stack. An operation belongs to the
+ * process and not to a port, and ends in a forked child with -ECHILD.
+ *
+ * A call that a signal interrupts takes its operation back. That of a long message which was offered already can only be
+ * taken back with the receiver's consent, so the call waits for that, and then says which of the two came first.
+ *
+ * Source: bip-1997, 2.
+ */
+#include <pulc/tag.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "native.h"
+
+_Static_assert(PULC_TAG_SHORT == TAG_EAGER_MAX && PULC_ANY_PEER == TAG_ANY_PEER, "the same");
+
+static LIST_HEAD(, pulc_op) ops = LIST_HEAD_INITIALIZER(ops);
+
+/* 0, with the lock. */
+static int enter(void)
+{
+	int e;
+
+	if (UNLIKELY(!native_lock()))
+		return -EDEADLK;
+	e = native_attach();
+	if (UNLIKELY(e < 0))
+		native_unlock();
+	return e;
+}
+
+/* NULL: it is gone, or never was joined with us. */
+static struct peer *find_peer(uint32_t client)
+{
+	return client ? native_peer(client) : native_self();
+}
+
+/* ---- beginning ---------------------------------------------------------------------------------- */
+
+static void op_for_send(struct pulc_op *op, uint64_t tag, const void *buf, size_t len)
+{
+	op->is_tagged = op->is_send = true;
+	op->tag_send = (struct tag_send){ .tag = tag, .buf = buf, .size = len };
+}
+
+static void op_for_receive(struct pulc_op *op, const struct pulc_tag *want, void *buf, size_t len)
+{
+	op->is_tagged = true;
+	op->tag_receive = (struct tag_receive){
+		.tag = want->tag,
+		.mask = want->mask,
+		.peer = want->peer,
+		.buf = buf,
+		.size = len,
+	};
+}
+
+/* 0: complete, or under way; or why it is none. */
+static int begin_send(struct pulc_op *op, uint32_t client)
+{
+	struct tag_send *s = &op->tag_send;
+	int e;
+
+	s->peer = find_peer(client);
+	if (UNLIKELY(!s->peer))
+		return client ? -ECONNRESET : -ENOMEM;
+	e = tag_send_begin(s);
+	/* There may be room, or credit, that we have not heard of yet. */
+	if (e == 0 && !s->complete)
+		native_progress();
+	return e;
+}
+
+/* Nobody else's message will do, and it is not going to send one. */
+static bool is_hopeless(const struct tag_receive *r)
+{
+	return r->peer != TAG_ANY_PEER && !find_peer(r->peer);
+}
+
+static int begin_receive(struct pulc_op *op)
+{
+	struct tag_receive *r = &op->tag_receive;
+	int e = tag_take(r);
+
+	if (e != -EAGAIN)
+		return e;
+	/* What came with the link's end is still to be found. */
+	native_progress();
+	e = tag_take(r);
+	if (e != -EAGAIN)
+		return e;
+	if (is_hopeless(r))
+		return -ECONNRESET;
+	tag_post(r);
+	return 0;
+}
+
+/* A copy of what began well, for the caller. */
+static int begun(struct pulc_op *op, int e, pulc_op **ret_op)
+{
+	if (e < 0) {
+		free(op);
+		return e;
+	}
+	LIST_INSERT_HEAD(&ops, op, link);
+	*ret_op = op;
+	return 0;
+}
+
+PULC_EXPORT int pulc_tag_isend(uint32_t peer, uint64_t tag, const void *buf, size_t len,
+			       pulc_op **ret_op)
+{
+	struct pulc_op *op;
+	int e;
+
+	if (len > SSIZE_MAX)
+		return -EINVAL;
+	op = calloc(1, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	op_for_send(op, tag, buf, len);
+	e = enter();
+	if (e < 0) {
+		free(op);
+		return e;
+	}
+	e = begun(op, begin_send(op, peer), ret_op);
+	native_unlock();
+	return e;
+}
+
+PULC_EXPORT int pulc_tag_ireceive(const struct pulc_tag *want, void *buf, size_t len,
+				  pulc_op **ret_op)
+{
+	struct pulc_op *op;
+	int e;
+
+	if (len > SSIZE_MAX)
+		return -EINVAL;
+	op = calloc(1, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	op_for_receive(op, want, buf, len);
+	e = enter();
+	if (e < 0) {
+		free(op);
+		return e;
+	}
+	e = begun(op, begin_receive(op), ret_op);
+	native_unlock();
+	return e;
+}
+
+/* ---- ending ------------------------------------------------------------------------------------- */
+
+bool native_tag_is_complete(const struct pulc_op *op)
+{
+	return op->is_send ? op->tag_send.complete : op->tag_receive.complete;
+}
+
+ssize_t native_tag_result(const struct pulc_op *op)
+{
+	int error = op->is_send ? op->tag_send.error : op->tag_receive.error;
+
+	if (op->is_cancelled || (op->is_send && op->tag_send.withdrawn))
+		return -ECANCELED;
+	if (error < 0)
+		return error;
+	return (ssize_t)(op->is_send ? op->tag_send.size : op->tag_receive.done);
+}
+
+int native_tag_cancel(struct pulc_op *op)
+{
+	if (op->is_send)
+		return tag_send_cancel(&op->tag_send);
+	tag_unpost(&op->tag_receive);
+	op->is_cancelled = op->tag_receive.complete = true;
+	protocol_events++;
+	return 0;
+}
+
+static void describe(const struct tag_receive *r, struct pulc_tagged *ret_message)
+{
+	if (ret_message)
+		*ret_message = (struct pulc_tagged){
+			.tag = r->got_tag,
+			.size = r->got_size,
+			.peer = r->got_peer,
+		};
+}
+
+PULC_EXPORT ssize_t pulc_tag_end(pulc_op *op, struct pulc_tagged *ret_message)
+{
+	ssize_t n;
+
+	if (!op || !op->is_tagged)
+		return -EINVAL;
+	if (!native_lock())
+		return -EDEADLK;
+	n = op->is_parents ? 0 : native_op_await(op);
+	if (n == 0 && !op->is_parents && !op->is_send && native_tag_result(op) >= 0)
+		describe(&op->tag_receive, ret_message);
+	native_unlock();
+	return n < 0 ? n : pulc_op_end(op, NULL);
+}
+
+/* ---- calls that wait ---------------------------------------------------------------------------- */
+
+/* The operation is not left before it is complete. */
+static ssize_t end_waiting(struct pulc_op *op)
+{
+	bool interrupted = false;
+	int e = native_op_await(op);
+
+	while (e == -EINTR) {
+		if (!interrupted)
+			interrupted = native_tag_cancel(op) >= 0;
+		e = native_op_await(op);
+	}
+	return native_tag_result(op);
+}
+
+PULC_EXPORT ssize_t pulc_tag_send(uint32_t peer, uint64_t tag, const void *buf, size_t len)
+{
+	struct pulc_op op = { .p = NULL };
+	ssize_t n;
+	int e;
+
+	if (len > SSIZE_MAX)
+		return -EINVAL;
+	op_for_send(&op, tag, buf, len);
+	e = enter();
+	if (UNLIKELY(e < 0))
+		return e;
+	n = begin_send(&op, peer);
+	if (LIKELY(n == 0))
+		n = op.tag_send.complete ? native_tag_result(&op) : end_waiting(&op);
+	native_unlock();
+	return n == -ECANCELED ? -EINTR : n;
+}
+
+PULC_EXPORT ssize_t pulc_tag_receive(const struct pulc_tag *want, void *buf, size_t len,
+				     struct pulc_tagged *ret_message)
+{
+	struct pulc_op op = { .p = NULL };
+	ssize_t n;
+	int e;
+
+	if (len > SSIZE_MAX)
+		return -EINVAL;
+	op_for_receive(&op, want, buf, len);
+	e = enter();
+	if (UNLIKELY(e < 0))
+		return e;
+	n = begin_receive(&op);
+	if (LIKELY(n == 0))
+		n = op.tag_receive.complete ? native_tag_result(&op) : end_waiting(&op);
+	native_unlock();
+	if (LIKELY(n >= 0))
+		describe(&op.tag_receive, ret_message);
+	return n == -ECANCELED ? -EINTR : n;
+}
+
+/* ---- looking ------------------------------------------------------------------------------------ */
+
+/* Under the lock, which it gives up meanwhile. */
+static int probe(struct tag_receive *r, uint64_t nsec_deadline)
+{
+	struct native_wait w = { .nsec_deadline = nsec_deadline };
+	int e = 0;
+
+	for (;;) {
+		native_progress();
+		if (tag_look(r))
+			return 1;
+		if (is_hopeless(r))
+			return -ECONNRESET;
+		if (e == -EINTR)
+			return e;
+		if (nsec_deadline != UINT64_MAX && nsec_now() >= nsec_deadline)
+			return 0;
+		w.seen = protocol_events;
+		native_unlock();
+		e = native_wait(&w);
+		while (!native_lock())
+			;
+	}
+}
+
+PULC_EXPORT int pulc_tag_probe(const struct pulc_tag *want, int msec_timeout,
+			       struct pulc_tagged *ret_message)
+{
+	struct pulc_op op = { .p = NULL };
+	uint64_t deadline = UINT64_MAX;
+	int e;
+
+	if (msec_timeout >= 0)
+		deadline = nsec_now() + (uint64_t)msec_timeout * NSEC_PER_MSEC;
+	op_for_receive(&op, want, NULL, 0);
+	e = enter();
+	if (e < 0)
+		return e;
+	e = probe(&op.tag_receive, deadline);
+	native_unlock();
+	if (e == 1)
+		describe(&op.tag_receive, ret_message);
+	return e;
+}
+
+/* ---- fork --------------------------------------------------------------------------------------- */
+
+void native_tag_forked(void)
+{
+	struct pulc_op *op;
+
+	LIST_FOREACH(op, &ops, link)
+	op->is_parents = true;
+	LIST_INIT(&ops);
+	tag_forget();
+}

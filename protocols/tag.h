@@ -1,0 +1,150 @@
+/*
+ * The protocol of tagged messages. docs/native.md is normative for its frames.
+ *
+ * Everything under the caller's lock; nothing blocks: whoever calls decides how to wait.
+ */
+#ifndef PULC_PROTOCOLS_TAG_H
+#define PULC_PROTOCOLS_TAG_H
+
+#include "protocol.h"
+
+/* Frame kinds, and what the word is. */
+#define TAG_EAGER 0u	 /* tag; payload: a whole message */
+#define TAG_OFFER 1u	 /* tag; payload: struct tag_offer */
+#define TAG_PUSH 2u	 /* number of an offer; payload: struct tag_push */
+#define TAG_DATA 3u	 /* number of a push; payload: the next bytes */
+#define TAG_DONE 4u	 /* number of an offer: it was received */
+#define TAG_WITHDRAW 5u	 /* number of an offer: is it still to be had? */
+#define TAG_WITHDRAWN 6u /* number of an offer: nobody will ask for it any more */
+#define TAG_CREDIT 7u	 /* cost of all that was ever taken */
+
+/* What a process may have unread at another one, bytes of cost; a message may begin while less is used. */
+#define TAG_WINDOW (1u << 20)
+/* A message costs its length, if that travels with it, and this. */
+#define TAG_OVERHEAD 64u
+#define TAG_EAGER_MAX 16384u
+#define TAG_ANY_PEER UINT32_MAX
+
+struct tag_offer {
+	uint64_t id, size;
+};
+
+struct tag_push {
+	uint64_t number, size;
+};
+_Static_assert(sizeof(struct tag_offer) == 16 && sizeof(struct tag_push) == 16, "on the wire");
+
+struct tag_message;
+struct tag_peer;
+
+struct tag_send;
+TAILQ_HEAD(tag_sends, tag_send);
+
+/* What a sender wants; all but peer, tag, buf and size begin as 0. */
+struct tag_send {
+	TAILQ_ENTRY(tag_send) link;
+	struct tag_sends *list; /* its peer's that it stands in; NULL: none */
+	struct peer *peer;
+	uint64_t tag;
+	const unsigned char *buf;
+	size_t size;
+	uint64_t id; /* of the offer; 0: none was made */
+	/* pushing, because the receiver asked for it */
+	uint64_t number;
+	size_t at, size_wanted;
+	bool withdrawing;
+	/* the answer */
+	bool complete, withdrawn;
+	int error;
+};
+
+struct tag_receive;
+TAILQ_HEAD(tag_receives, tag_receive);
+
+/* What a receiver wants; all but the first ones begin as 0. */
+struct tag_receive {
+	uint64_t tag, mask;
+	uint32_t peer; /* TAG_ANY_PEER */
+	unsigned char *buf;
+	size_t size;
+	/* posted */
+	TAILQ_ENTRY(tag_receive) link;
+	struct tag_receives *list;
+	uint64_t turn;		     /* the order of posting */
+	struct tag_message *message; /* a long one on its way here */
+	/* the answer */
+	bool complete;
+	int error;
+	size_t done;
+	uint64_t got_tag, got_size;
+	uint32_t got_peer;
+};
+
+extern const struct protocol tag_protocol __attribute__((visibility("hidden")));
+
+/* Goes on with whatever can be moved on without news of a peer's; part of progress. */
+void tag_move_on(void);
+/* In a forked child: nothing that was begun is ours. */
+void tag_forget(void);
+void tag_forget_peer(struct peer *peer);
+
+/* ---- sending: tag_send.c ---- */
+
+/* Begins it. 0: complete, or under way: s->complete tells; or why it is none: -ENOMEM, the peer's error. */
+int tag_send_begin(struct tag_send *s);
+/* 0: it is complete; 1: it will be, when the peer has answered; -EAGAIN, -ENOMEM: not now. */
+int tag_send_cancel(struct tag_send *s);
+
+/* ---- receiving: tag_receive.c ---- */
+
+/* 0: complete, or on its way: r->complete tells. -EAGAIN: nothing is there. */
+int tag_take(struct tag_receive *r);
+/* It gets what comes next, after those that were posted before. */
+void tag_post(struct tag_receive *r);
+/* Takes it back; a message that was on its way is somebody else's, or kept. */
+void tag_unpost(struct tag_receive *r);
+/* Is there something that it could take? Fills in got_. */
+bool tag_look(struct tag_receive *r);
+
+/* ---- inside ---- */
+
+struct tag_peer {
+	struct peer *peer;
+	uint64_t sent, freed;	   /* as a sender */
+	uint64_t got, taken, told; /* as a receiver */
+	struct tag_sends queue;	   /* not begun, in order */
+	struct tag_sends offers;   /* offered: the receiver's turn */
+	struct tag_sends pushing;
+	TAILQ_ENTRY(tag_peer) link; /* of those with something to be moved on */
+	bool busy;
+	bool owes; /* what was taken, and could not be told */
+};
+
+/* NULL: no memory. */
+struct tag_peer *tag_peer_of(struct peer *peer);
+int tag_control(struct peer *peer, unsigned kind, uint64_t word, const void *payload, uint32_t len);
+/* This much of what the peer has sent needs no room any more. */
+void tag_taken(struct peer *peer, uint64_t cost);
+void tag_tell_credit(struct tag_peer *tp);
+/* Something has been put into, or taken out of, what is to be moved on. */
+void tag_set_busy(struct tag_peer *tp);
+/* The send of this process that made the offer; NULL: none. */
+const struct tag_send *tag_find_offered(const struct tag_peer *tp, uint64_t id);
+
+int tag_arrived_eager(struct tag_peer *tp, const struct hal_frame *f);
+int tag_arrived_offer(struct tag_peer *tp, const struct hal_frame *f);
+int tag_arrived_data(struct tag_peer *tp, const struct hal_frame *f);
+int tag_arrived_withdraw(struct tag_peer *tp, const struct hal_frame *f);
+void tag_receives_gone(struct peer *peer);
+void tag_receives_move_on(void);
+void tag_receives_forget(void);
+
+int tag_arrived_push(struct tag_peer *tp, const struct hal_frame *f);
+int tag_arrived_done(struct tag_peer *tp, const struct hal_frame *f);
+int tag_arrived_withdrawn(struct tag_peer *tp, const struct hal_frame *f);
+int tag_arrived_credit(struct tag_peer *tp, const struct hal_frame *f);
+void tag_sends_gone(struct tag_peer *tp);
+void tag_sends_move_on(void);
+void tag_sends_forget(void);
+
+#endif
