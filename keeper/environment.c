@@ -17,14 +17,23 @@
 #include "macros.h"
 #include "pmi.h"
 
-#define N_OWN 13
+#define N_OWN 15
 #define SIZE_OWN 160
 
-static const char *const foreign[] = {
-	"PMI_",		"PMIX_",      "PULC_RANK=",	  "PULC_SIZE=",
-	"PULC_JOB=",	"PULC_NODE=", "PULC_LOCAL_RANK=", "PULC_LOCAL_SIZE=",
-	"PULC_SOCKET=", "HYDRA_",     "JSM_JSRUN_PORT=",  "OMPI_COMM_WORLD_"
-};
+static const char *const foreign[] = { "PMI_",
+				       "PMIX_",
+				       "PULC_RANK=",
+				       "PULC_SIZE=",
+				       "PULC_JOB=",
+				       "PULC_NODE=",
+				       "PULC_LOCAL_RANK=",
+				       "PULC_LOCAL_SIZE=",
+				       "PULC_PARENT=",
+				       "PULC_PARENT_PORT=",
+				       "PULC_SOCKET=",
+				       "HYDRA_",
+				       "JSM_JSRUN_PORT=",
+				       "OMPI_COMM_WORLD_" };
 
 static bool is_foreign(const char *variable)
 {
@@ -76,6 +85,20 @@ static void add_number(struct vector *v, const char *name, uint32_t value)
 	add(v, name, text);
 }
 
+/* Who has spawned it: a task, perhaps, and a port, perhaps, on the node that the job was started from. */
+static void add_parent(struct vector *v, const struct keeper *k)
+{
+	const char *at = strchr(k->start->id, '@');
+	char text[SIZE_OWN];
+
+	if (k->spec->parent[0])
+		add(v, "PULC_PARENT", k->spec->parent);
+	if (!k->spec->parent_port)
+		return;
+	(void)snprintf(text, sizeof(text), "%u%s", k->spec->parent_port, at ? at : "");
+	add(v, "PULC_PARENT_PORT", text);
+}
+
 static void add_own(struct vector *v, const struct task *task, int pmi_fd)
 {
 	const struct keeper *k = task->keeper;
@@ -87,6 +110,7 @@ static void add_own(struct vector *v, const struct task *task, int pmi_fd)
 	add_number(v, "PULC_SIZE", k->n_ranks);
 	add_number(v, "PULC_LOCAL_RANK", task->local);
 	add_number(v, "PULC_LOCAL_SIZE", k->n_tasks);
+	add_parent(v, k);
 	if (pmi_fd < 0)
 		return;
 	add_number(v, "PMI_FD", (uint32_t)pmi_fd);

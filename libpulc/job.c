@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,10 +27,8 @@
 #include "psid_talk.h"
 #include "pulc/job.h"
 #include "rawsys.h"
+#include "spec.h"
 
-#define SIZE_CREDITS (64u << 20) /* bytes of all streams together that may be under way */
-#define SIZE_CREDIT_MIN 16384u
-#define SIZE_CREDIT_MAX (1u << 18)
 #define SIZE_PROGRAM 65 /* of a name for people */
 
 extern char **environ;
@@ -50,32 +47,6 @@ struct pulc_job {
 
 /* ---- what to run --------------------------------------------------------------------------- */
 
-static size_t count(char *const *list)
-{
-	size_t n = 0;
-
-	while (list[n])
-		n++;
-	return n;
-}
-
-static void set_limits(Pulc__Job__Spec *spec, Pulc__Job__Limit *limits, Pulc__Job__Limit **pointers)
-{
-	for (unsigned i = 0; i < RLIM_NLIMITS; i++) {
-		Pulc__Job__Limit *limit = &limits[spec->n_limits];
-		uint64_t value[2];
-
-		if (raw_syscall(SYS_prlimit64, 0, i, NULL, value) < 0)
-			continue;
-		pulc__job__limit__init(limit);
-		limit->resource = i;
-		limit->soft = value[0];
-		limit->hard = value[1];
-		pointers[spec->n_limits++] = limit;
-	}
-	spec->limits = pointers;
-}
-
 /* The mask can only be read by changing it, which other threads would see; the kernel shows it, too. */
 static uint32_t own_umask(void)
 {
@@ -93,23 +64,21 @@ static uint32_t own_umask(void)
 
 static int put_spec(struct pulc_job *job, char *const *arguments, const struct pulc_spawn *how)
 {
-	Pulc__Job__Limit limits[RLIM_NLIMITS], *pointers[RLIM_NLIMITS];
-	Pulc__Job__Spec spec = PULC__JOB__SPEC__INIT;
-	JOB_MESSAGE(msg, SPEC, spec) = &spec;
+	Pulc__Job__Message msg = PULC__JOB__MESSAGE__INIT;
 	CLEANUP_FREE char *directory = how->directory ? strdup(how->directory) : getcwd(NULL, 0);
+	struct spec spec;
 
-	spec.arguments = (char **)arguments;
-	spec.n_arguments = count(arguments);
-	spec.environment = how->environment ? (char **)how->environment : environ;
-	spec.n_environment = spec.environment ? count(spec.environment) : 0;
-	spec.directory = directory ? directory : (char *)"";
-	spec.umask = own_umask();
-	spec.input = PULC__JOB__INPUT__INPUT_NONE;
-	spec.cpus_per_task = how->cpus_per_task;
-	spec.keep_going = how->keep_going;
-	spec.mpi = PULC__JOB__MPI__MPI_PMI1;
-	spec.credit = job->credit;
-	set_limits(&spec, limits, pointers);
+	spec_init(&spec, arguments, how->environment ? how->environment : environ, job->n_tasks);
+	spec.spec.directory = directory ? directory : (char *)"";
+	spec.spec.umask = own_umask();
+	spec.spec.input = PULC__JOB__INPUT__INPUT_NONE;
+	spec.spec.cpus_per_task = how->cpus_per_task;
+	spec.spec.keep_going = how->keep_going;
+	spec.spec.mpi = PULC__JOB__MPI__MPI_PMI1;
+	spec.spec.parent_port = how->port ? pulc_port_address(how->port).port : 0;
+	job->credit = spec.spec.credit;
+	msg.body_case = PULC__JOB__MESSAGE__BODY_SPEC;
+	msg.spec = &spec.spec;
 	return frame_put_message(&job->pipe, &msg);
 }
 
@@ -209,7 +178,6 @@ PULC_EXPORT int pulc_spawn(char *const *arguments, const struct pulc_spawn *how,
 	job->n_tasks = MAX(how->n_tasks, 1u);
 	job->output = how->output;
 	job->data = how->data;
-	job->credit = MIN(MAX(SIZE_CREDITS / 2 / job->n_tasks, SIZE_CREDIT_MIN), SIZE_CREDIT_MAX);
 	job->ends = calloc(job->n_tasks, sizeof(*job->ends));
 	job->owed = calloc(2ull * job->n_tasks, sizeof(*job->owed));
 	r = job->ends && job->owed ? submit(job, arguments, how) : -ENOMEM;

@@ -1,5 +1,5 @@
 LIBPULC_SRC := $(wildcard libpulc/*.c)
-LIBPULC_OBJ = $(call objects,$(BASE_SRC) $(SHM_SRC) $(HAL_SRC) $(PROTOCOLS_SRC) $(LIBPULC_SRC) keeper/common/frame.c) $(B)/obj/gen/job.pb-c.o $(WIRE_OBJ)
+LIBPULC_OBJ = $(call objects,$(BASE_SRC) $(SHM_SRC) $(HAL_SRC) $(PROTOCOLS_SRC) $(LIBPULC_SRC) keeper/common/frame.c keeper/common/spec.c) $(B)/obj/gen/job.pb-c.o $(WIRE_OBJ)
 ALL += $(B)/lib/libpulc.so
 
 $(B)/lib/libpulc.so: $(LIBPULC_SRC) $(PROTOCOLS_SRC) $(SHM_SRC) libpulc/libpulc.map

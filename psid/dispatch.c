@@ -115,6 +115,7 @@ SERVE(port_open, psid_port_open(client, msg->port_open))
 SERVE(port_close, psid_port_close(client, msg->port_close->port))
 SERVE(port_find, psid_port_find(client, msg->port_find))
 SERVE(port_link, psid_link(client, msg->port_link))
+SERVE(port_of_task, psid_port_of_task(client, msg->port_of_task))
 SERVE(ports, psid_report_ports(client))
 SERVE(drain, psid_report_drain(client, msg->drain))
 SERVE(areas, psid_report_areas(client))
@@ -164,6 +165,7 @@ static const struct rule {
 	[BODY(PORT_CLOSE)] = { port_close, "PortClose", PROCESS, 0 },
 	[BODY(PORT_FIND)] = { port_find, "PortFind", PROCESS, 0 },
 	[BODY(PORT_LINK)] = { port_link, "PortLink", PROCESS, 0 },
+	[BODY(PORT_OF_TASK)] = { port_of_task, "PortOfTask", PROCESS, 0 },
 	[BODY(PORTS)] = { ports, "PortsRequest", ANYBODY, 0 },
 	[BODY(SUBMIT)] = { submit, "Submit", ANYBODY, 1 },
 	[BODY(KEEP)] = { keep, "Keep", KEEPER, 0 },

@@ -112,6 +112,7 @@ static void port_free(struct psid_port *port)
 {
 	struct psid *psid = port->client->psid;
 
+	psid_port_unname_task(port);
 	psid_map_remove(&psid->ports, &port->by_number);
 	if (port->name[0])
 		psid_map_remove(&psid->port_names, &port->by_name);

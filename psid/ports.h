@@ -14,6 +14,10 @@ struct psid_port {
 	uint32_t number;
 	Pulc__Wire__PortKind kind;
 	char name[PSID_PORT_NAME_MAX + 1];
+	/* task_ports.c: the task that is found by it */
+	struct psid_map_node by_task; /* psid->task_ports, if job is not NULL */
+	char *job;
+	uint32_t rank;
 };
 
 /* Messages. Return 0; -EBADMSG. */
@@ -27,5 +31,14 @@ void psid_port_reply(struct psid_client *client, uint32_t request, Pulc__Wire__P
 		     const struct psid_port *port);
 /* The client is gone. */
 void psid_ports_forget(struct psid_client *client);
+
+/* task_ports.c. Message PortOfTask. Returns 0; -EBADMSG. */
+int psid_port_of_task(struct psid_client *client, const Pulc__Wire__PortOfTask *msg);
+/* The port that a task of this node is found by; 0: none. */
+uint32_t psid_port_find_task(const struct psid *psid, const char *job, uint32_t rank);
+/* All that tasks are found by; NULL begins and ends. */
+struct psid_port *psid_port_next_of_task(const struct psid *psid, const struct psid_port *after);
+/* No task is found by this port any more. */
+void psid_port_unname_task(struct psid_port *port);
 
 #endif

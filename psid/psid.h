@@ -95,6 +95,7 @@ struct psid {
 	uv_timer_t doubt_timer;
 
 	struct psid_map ports, port_names; /* ports.c */
+	struct psid_map task_ports;	   /* task_ports.c */
 	uint32_t last_port;
 
 	struct psid_jobs *jobs;	      /* jobs/ */

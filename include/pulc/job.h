@@ -5,7 +5,8 @@
  * output and their ends, and when it dies, or frees the job, everything that the job has started is killed, on every node.
  * A job has a name in the cluster, "17@n1", and each task one of its own, "17.3@n1" for rank 3; by these
  * any process of the same user, on any node, can look jobs and tasks up, send them signals and end them.
- * A task finds the name of its job, its rank and the number of tasks in its environment: PULC_JOB, PULC_RANK, PULC_SIZE.
+ * A task finds the name of its job, its rank and the number of tasks in its environment: PULC_JOB, PULC_RANK, PULC_SIZE; and if its
+ * owner is a task, that task's name: PULC_PARENT. Parent and child find each other's ports, see below.
  *
  * Functions return 0 or a negative errno; errno itself says nothing. No thread is made, no signal used, no child process: tasks are
  * children of PULC's own processes. Nothing happens between calls: output waits, in the end for the tasks to stop.
@@ -15,6 +16,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include <pulc/pulc.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,6 +58,7 @@ struct pulc_spawn {
 	 */
 	void (*output)(void *data, unsigned rank, int stream, const void *bytes, size_t len);
 	void *data;
+	const pulc_port *port; /* of this process, that the tasks find by pulc_parent; NULL: none */
 	char *why; /* PULC_SIZE_WHY bytes for one line of why psid has refused; NULL: not wanted */
 };
 
@@ -127,8 +131,9 @@ struct pulc_task {
 	char name[PULC_SIZE_JOB_NAME]; /* "17.3@n1" */
 	char node[PULC_SIZE_NODE_NAME];
 	unsigned rank;
-	int pid; /* there */
+	int pid; /* there; 0: not known yet */
 	struct pulc_end end;
+	struct pulc_address port; /* that it has announced; port 0: none so far, or it is closed */
 };
 
 /*
@@ -140,6 +145,36 @@ struct pulc_task {
  * Ownership: the array is the caller's, to free(3). Threads: any. Blocking: until all nodes have answered, 10 s at most.
  */
 int pulc_lookup(const char *name, struct pulc_task **ret_tasks, size_t *ret_n);
+
+/* ---- ports of parent and child --------------------------------------------------------------------------------------------- */
+
+/* The node of a port of another node. Ports join processes of one node: sending there answers -EHOSTUNREACH. */
+#define PULC_NODE_ELSEWHERE UINT32_MAX
+
+/*
+ * Tells which port of this process its task is found by: pulc_lookup shows it to every process of the same user, on every node,
+ * until the port is closed. A task has one such port, the one announced last by any of its processes.
+ *
+ * Return: 0.
+ * Errors: -ESRCH: this process is no part of a task that this node's psid knows; -ECHILD: the port is the parent process's;
+ * -ENOTCONN: its psid has ended; -ETIMEDOUT, -ENOMEM, -EDEADLK.
+ * Threads and fork: any thread.
+ * Blocking: until psid has answered, 5 s at most.
+ * Source: pulc-1998, 4.6.2 (ports), 4.3 (spawned tasks).
+ */
+int pulc_port_announce(pulc_port *port);
+
+/*
+ * The port of who has spawned this task: the one that was given to pulc_spawn, else the one that the spawning task has
+ * announced.
+ *
+ * Return: 0 with the address.
+ * Errors: -ENOENT: nobody has spawned this process, or whoever has shows no port, yet; and those of pulc_lookup.
+ * Threads and fork: any thread; a child process has the same parent.
+ * Blocking: as pulc_lookup, or not at all if the port was given to pulc_spawn.
+ * Source: as pulc_port_announce.
+ */
+int pulc_parent(struct pulc_address *ret_address);
 
 #ifdef __cplusplus
 }

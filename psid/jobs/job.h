@@ -37,6 +37,7 @@ int job_why(struct job_why *why, int r, const char *format, ...)
 struct job_task {
 	uint32_t rank, pid, code;
 	Pulc__Wire__TaskState state;
+	bool is_known; /* its keeper has told of it */
 };
 
 struct psid_job {

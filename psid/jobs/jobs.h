@@ -2,6 +2,9 @@
 #ifndef PULC_PSID_JOBS_H
 #define PULC_PSID_JOBS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "client.pb-c.h"
 
 struct psid;
@@ -21,5 +24,7 @@ int psid_jobs_report(struct psid_client *client, const Pulc__Wire__TaskReport *r
 int psid_jobs_list(struct psid_client *client, const Pulc__Wire__JobsRequest *request);
 int psid_jobs_list_tasks(struct psid_client *client, const Pulc__Wire__TasksRequest *request);
 int psid_jobs_kill(struct psid_client *client, const Pulc__Wire__KillRequest *request);
+/* Is this a task of a job of the client's user that has a part on this node? */
+bool psid_jobs_has_task(struct psid_client *client, const char *id, uint32_t rank);
 
 #endif

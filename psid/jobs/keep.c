@@ -113,8 +113,16 @@ int psid_jobs_report(struct psid_client *client, const Pulc__Wire__TaskReport *r
 		*task = (struct job_task){ .rank = entry->rank,
 					   .pid = entry->pid,
 					   .code = entry->code,
-					   .state = entry->state };
+					   .state = entry->state,
+					   .is_known = true };
 	}
 	psid_jobs_count(client->psid);
 	return 0;
+}
+
+bool psid_jobs_has_task(struct psid_client *client, const char *id, uint32_t rank)
+{
+	const struct psid_job *job = psid_job_find(client->psid, id);
+
+	return job && job->user == client->user && rank < job->n_ranks;
 }

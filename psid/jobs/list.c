@@ -12,6 +12,7 @@
 #include "jobs.h"
 #include "macros.h"
 #include "peer.h"
+#include "ports.h"
 #include "psid.h"
 #include "user.h"
 
@@ -63,9 +64,9 @@ static void tell_job(struct told *told, const struct psid_job *job)
 	entry->keeper = (uint32_t)job->keeper;
 }
 
-static void tell_task(struct told *told, const struct psid_job *job, uint32_t local)
+static void tell_task(struct told *told, const struct psid_job *job, const struct job_task *task,
+		      uint32_t local)
 {
-	const struct job_task *task = &job->tasks[local];
 	Pulc__Wire__TaskEntry *entry;
 
 	if (told->message.n_tasks == N_TOLD)
@@ -82,6 +83,42 @@ static void tell_task(struct told *told, const struct psid_job *job, uint32_t lo
 	entry->uid = job->user->uid;
 	entry->program = (char *)job->program;
 	entry->local = local;
+	entry->port = psid_port_find_task(job->psid, job->id, task->rank);
+}
+
+static bool is_known(const struct psid_job *job, uint32_t rank)
+{
+	for (uint32_t i = 0; job->tasks && i < job->n_tasks; i++)
+		if (job->tasks[i].is_known && job->tasks[i].rank == rank)
+			return true;
+	return false;
+}
+
+/* A task may have told its port, and others about itself, before its keeper's first report is here. */
+static void tell_early_tasks(struct told *told, const struct psid_job *job)
+{
+	const struct psid_port *port = NULL;
+
+	while ((port = psid_port_next_of_task(job->psid, port))) {
+		const struct job_task task = { .rank = port->rank };
+
+		if (strcmp(port->job, job->id) == 0 && !is_known(job, port->rank))
+			tell_task(told, job, &task, 0);
+	}
+}
+
+static void tell_tasks(struct told *told, const struct psid_job *job)
+{
+	uint32_t n_known = 0;
+
+	for (uint32_t i = 0; job->tasks && i < job->n_tasks; i++) {
+		if (!job->tasks[i].is_known)
+			continue;
+		tell_task(told, job, &job->tasks[i], i);
+		n_known++;
+	}
+	if (n_known < job->n_tasks)
+		tell_early_tasks(told, job);
 }
 
 bool psid_job_is_named(const struct psid_job *job, const char *name)
@@ -115,8 +152,7 @@ static int on_ask(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Me
 		if (!ask->tasks)
 			tell_job(&told, job);
 		else if (!ask->job[0] || psid_job_is_named(job, ask->job))
-			for (uint32_t i = 0; job->tasks && i < job->n_tasks; i++)
-				tell_task(&told, job, i);
+			tell_tasks(&told, job);
 	}
 	send_told(&told, false);
 	return 0;

@@ -227,7 +227,7 @@ static void take_jobs(struct psid_survey *survey, const Pulc__Peer__JobsTold *to
 	}
 }
 
-static void take_tasks(struct psid_survey *survey, const Pulc__Peer__JobsTold *told)
+static void take_tasks(struct psid_survey *survey, const Pulc__Peer__JobsTold *told, bool is_ours)
 {
 	for (size_t i = 0; i < told->n_tasks; i++) {
 		const Pulc__Wire__TaskEntry *entry = told->tasks[i];
@@ -238,6 +238,7 @@ static void take_tasks(struct psid_survey *survey, const Pulc__Peer__JobsTold *t
 		line->of_task = *entry;
 		line->of_task.base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(
 			&pulc__wire__task_entry__descriptor);
+		line->of_task.elsewhere = !is_ours;
 		line->rank = entry->rank;
 	}
 }
@@ -264,6 +265,7 @@ static int on_told(void *data, uint64_t from, uint64_t life, const Pulc__Peer__M
 {
 	const Pulc__Peer__JobsTold *told = msg->jobs_told;
 	struct psid *psid = data;
+	bool is_ours = from == psid_node_self(psid->cluster)->id;
 	struct psid_survey *survey;
 
 	(void)life;
@@ -273,9 +275,9 @@ static int on_told(void *data, uint64_t from, uint64_t life, const Pulc__Peer__M
 	if (!survey || !is_waiting_for(survey, from))
 		return 0; /* too late, or nobody wants to know any more */
 	if (survey->tasks)
-		take_tasks(survey, told);
+		take_tasks(survey, told, is_ours);
 	else
-		take_jobs(survey, told, from == psid_node_self(psid->cluster)->id);
+		take_jobs(survey, told, is_ours);
 	if (!told->more)
 		has_answered(survey, from);
 	return 0;

@@ -74,6 +74,11 @@ is input_to_all "$(seq 30000 | md5sum | cut -c1-32) 6" "$(seq 30000 | run "${eve
 is input_to_a_rank_elsewhere 1 "$(seq 30000 | run "${everywhere[@]}" --stdin 5 --label md5sum | grep -c "^.5. $(seq 30000 | md5sum | cut -c1-32)")"
 is unknown_node 125 "$(run --nodes n9 true 2>/dev/null; echo $?)"
 
+for i in 1 2; do
+	is "port_of_the_parent_from_n$i" "$([ $i = 1 ] && echo "n$i here Success" || echo "n$i elsewhere No route to host")" \
+		"$(on 1 timeout 60 "$PULC_BUILD/tests/jobs/family" across n$i)"
+done
+
 cat >tree <<'E2'
 #!/bin/bash
 trap '' TERM INT HUP

@@ -72,6 +72,34 @@ static void link_to(struct fake_client *c, uint32_t port)
 	fake_send(c, &msg, NULL, 0);
 }
 
+static void name_task(struct fake_client *c, uint32_t port, const char *job)
+{
+	Pulc__Wire__PortOfTask of_task = PULC__WIRE__PORT_OF_TASK__INIT;
+	FROM_CLIENT(msg, PORT_OF_TASK, port_of_task) = &of_task;
+
+	of_task.port = port;
+	of_task.job = (char *)job;
+	fake_send(c, &msg, NULL, 0);
+}
+
+/* Tasks that there are none of. */
+static void tasks_are_not_invented(void)
+{
+	char long_name[200];
+	uint32_t port;
+
+	memset(long_name, 'n', sizeof(long_name));
+	long_name[199] = '\0';
+	begin();
+	port = open_port(&hostile, 0, "");
+	for (unsigned i = 0; i < 3; i++) {
+		name_task(&hostile, port, (const char *[]){ "", "1@here", long_name }[i]);
+		CHECK_INT(EXPECT(&hostile, PORT_REPLY)->port_reply->error, ==,
+			  PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT);
+	}
+	end();
+}
+
 static void numbers_belong_to_one(void)
 {
 	begin();
@@ -94,7 +122,7 @@ static void nonsense_ends_the_client(void)
 	memset(long_name, 'n', sizeof(long_name));
 	long_name[99] = '\0';
 	begin();
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < 9; i++) {
 		switch (i) {
 		case 0:
 			ask_open(&hostile, 0, 0, "");
@@ -120,6 +148,9 @@ static void nonsense_ends_the_client(void)
 		case 7: /* somebody else's */
 			CHECK_INT(open_port(&a, 81, ""), ==, 81);
 			close_port(&hostile, 81);
+			break;
+		case 8:
+			name_task(&hostile, 81, "1@here");
 			break;
 		}
 		fake_expect_end(&hostile);
@@ -207,7 +238,7 @@ static void links_are_paid_for(void)
 
 static const struct test tests[] = {
 	TEST(numbers_belong_to_one), TEST(nonsense_ends_the_client), TEST(ports_are_limited),
-	TEST(links_are_made_once),   TEST(links_are_paid_for),
+	TEST(links_are_made_once),   TEST(links_are_paid_for),	     TEST(tasks_are_not_invented),
 };
 
 int main(int argc, char **argv)

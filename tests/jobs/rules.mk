@@ -1,7 +1,8 @@
-# A program written to pulc/job.h, linked as a user's is; spawn.sh runs it.
-TEST_PROGRAMS += $(B)/tests/jobs/spawn
+# Programs written to pulc/job.h, linked as a user's are; spawn.sh runs them.
+JOB_TESTS := $(B)/tests/jobs/spawn $(B)/tests/jobs/family
+TEST_PROGRAMS += $(JOB_TESTS)
 
-$(B)/tests/jobs/spawn: $(B)/obj/tests/jobs/spawn.o $(B)/obj/tests/harness.o | $(B)/lib/libpulc.so
+$(JOB_TESTS): $(B)/tests/jobs/%: $(B)/obj/tests/jobs/%.o $(B)/obj/tests/harness.o | $(B)/lib/libpulc.so
 	@mkdir -p $(@D)
 	@echo '  LD  $@'
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B))/lib -lcunit -pthread

@@ -30,6 +30,8 @@ is umask_is_the_callers 0027 "$(umask 027; run sh -c umask)"
 is limits_are_the_callers '333 4096' "$(ulimit -S -n 333; ulimit -S -s 4096; run bash -c 'ulimit -n; ulimit -s' | xargs)"
 is many_arguments_pass 20000 "$(seq 20000 | xargs sh -c '"$0" sh -c "echo \$#" "$@"' "$bin/pulcrun" x | awk '{n += $1} END {print n}')"
 is no_descriptors_leak '0 1 2' "$(run --mpi none sh -c 'ls /proc/$$/fd' | xargs)"
+is a_job_in_a_job_names_its_parent '1@' "$(run -n 2 --oversubscribe sh -c '[ $PULC_RANK = 0 ] || PULC_PARENT_PORT=5@n "'"$bin"'/pulcrun" --oversubscribe sh -c "echo \${PULC_PARENT#*.}\$PULC_PARENT_PORT"' | sed 's/@.*/@/')"
+is no_parent_by_hand '' "$(PULC_PARENT=1.1@n PULC_PARENT_PORT=5@n run sh -c 'echo $PULC_PARENT$PULC_PARENT_PORT')"
 is a_job_in_a_job_is_its_own '0/1' "$(run -n 2 --oversubscribe sh -c '[ $PULC_RANK = 1 ] || "'"$bin"'/pulcrun" --oversubscribe sh -c "echo \$PULC_RANK/\$PULC_SIZE"')"
 
 n=$(nproc)

@@ -11,7 +11,6 @@
 
 enum { EXIT_TIMEOUT = 124, EXIT_OWN = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-#define RUN_SIZE_CREDIT (1u << 18) /* bytes of one stream that may be under way, at most */
 
 struct run;
 struct sink;
