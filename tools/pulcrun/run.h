@@ -11,7 +11,6 @@
 
 enum { EXIT_TIMEOUT = 124, EXIT_OWN = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-
 struct run;
 struct sink;
 
