@@ -40,9 +40,9 @@ INC_libpulc := $(INC_protocols) $(INC_wire) -iquotekeeper/common -iquotelibpulc
 INC_preload := -Iinclude $(INC_base) -iquotepreload -iquote$(B)/gen
 INC_job := $(INC_wire) -iquotekeeper/common
 INC_keeper := $(INC_job) -iquotekeeper
-INC_psid := $(INC_shm) $(INC_job) -iquotepsid -iquotepsid/cluster -iquotepsid/jobs
+INC_psid := $(INC_shm) $(INC_job) -iquotepsid -iquotepsid/cluster -iquotepsid/jobs -iquotepsid/partition
 INC_tools := -Iinclude $(INC_job) -iquotetools
-INC_tests := -Iinclude -iquotetests $(INC_libpulc) $(INC_job) -iquotepsid -iquotepsid/cluster -iquotepsid/jobs -iquotekeeper -iquotetools
+INC_tests := -Iinclude -iquotetests $(INC_libpulc) $(INC_job) -iquotepsid -iquotepsid/cluster -iquotepsid/jobs -iquotepsid/partition -iquotekeeper -iquotetools
 INC_bench := -Iinclude $(INC_base) -iquotebench
 
 # A make that was given no -j gets one job for each processor where it builds.

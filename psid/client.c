@@ -30,6 +30,7 @@
 #include "macros.h"
 #include "pair.h"
 #include "ports.h"
+#include "partitions.h"
 #include "psid.h"
 #include "reaper.h"
 #include "user.h"
@@ -199,6 +200,7 @@ void psid_client_free(struct psid_client *client)
 		TAILQ_REMOVE(&client->psid->doomed, client, doomed_link);
 	psid_client_detach(client);
 	psid_jobs_forget(client);
+	psid_partitions_forget(client);
 	psid_conns_forget(client);
 	psid_pairs_forget(client);
 	psid_boards_drop(client);

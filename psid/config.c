@@ -20,6 +20,7 @@
 #include "setting.h"
 
 #define SIZE_FILE_MAX 65536
+#define STATE_DIR_SYSTEM "/var/lib/pulc"
 
 void psid_config_init(struct psid_config *config, bool system)
 {
@@ -198,12 +199,16 @@ int psid_config_finish(struct psid_config *config, struct psid_config_error *ret
 
 	if (r < 0)
 		return r;
+	if (!config->state_dir[0] && config->system && !config->runtime_dir[0])
+		(void)strcpy(config->state_dir, STATE_DIR_SYSTEM);
 	if (!config->runtime_dir[0])
 		r = wire_runtime_dir(config->system, config->runtime_dir, size);
 	if (r == 0 && !config->socket[0]) {
 		n = snprintf(config->socket, size, "%s/%s", config->runtime_dir, WIRE_SOCKET_NAME);
 		r = (size_t)n >= size ? -ENAMETOOLONG : 0;
 	}
+	if (!config->state_dir[0])
+		(void)strcpy(config->state_dir, config->runtime_dir);
 	if (r < 0)
 		(void)snprintf(ret_error->text, sizeof(ret_error->text),
 			       "the path of the socket is too long: %s/%s", config->runtime_dir,

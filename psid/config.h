@@ -26,7 +26,8 @@ struct psid_config {
 	const char *file; /* that was named; NULL: the usual one, which need not exist */
 	char runtime_dir[PSID_SIZE_PATH];
 	char socket[PSID_SIZE_PATH];
-	char starter[PSID_SIZE_PATH]; /* "": psid starts keepers itself */
+	char state_dir[PSID_SIZE_PATH]; /* what is kept over reboots */
+	char starter[PSID_SIZE_PATH];	/* "": psid starts keepers itself */
 	uint32_t log_level;
 	uint32_t sec_idle_exit; /* 0: never */
 	uint32_t msec_hand_over;

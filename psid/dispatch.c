@@ -24,6 +24,7 @@
 #include "links.h"
 #include "log.h"
 #include "macros.h"
+#include "partitions.h"
 #include "ports.h"
 #include "psid.h"
 #include "reaper.h"
@@ -119,6 +120,8 @@ SERVE(port_of_task, psid_port_of_task(client, msg->port_of_task))
 SERVE(ports, psid_report_ports(client))
 SERVE(drain, psid_report_drain(client, msg->drain))
 SERVE(areas, psid_report_areas(client))
+SERVE(partition, psid_partition_asked(client, msg->partition))
+SERVE(partitions, psid_partitions_list(client))
 SERVE(reload, psid_reload_asked(client))
 SERVE(log_level, psid_log_level_asked(client, msg->log_level))
 SERVE(submit, psid_jobs_submit(client, msg->submit, fd))
@@ -159,6 +162,8 @@ static const struct rule {
 	[BODY(NODES)] = { nodes, "NodesRequest", ANYBODY, 0 },
 	[BODY(DRAIN)] = { drain, "DrainRequest", ANYBODY, 0 },
 	[BODY(AREAS)] = { areas, "AreasRequest", ANYBODY, 0 },
+	[BODY(PARTITION)] = { partition, "PartitionRequest", ANYBODY, 0 },
+	[BODY(PARTITIONS)] = { partitions, "PartitionsRequest", ANYBODY, 0 },
 	[BODY(RELOAD)] = { reload, "ReloadRequest", ANYBODY, 0 },
 	[BODY(LOG_LEVEL)] = { log_level, "LogLevelRequest", ANYBODY, 0 },
 	[BODY(PORT_OPEN)] = { port_open, "PortOpen", PROCESS, 0 },

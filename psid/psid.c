@@ -2,7 +2,7 @@
  * One psid put together. Its parts: listener (who knocks), client (who is in), hint and handover
  * (who belongs together), flow and witness (the same for datagrams), conn, pair and slab (what they share), bells (how they wake each
  * other), user (what they may have), report (what can be seen), closer (what may hang), lifecycle
- * and reaper (how things end), cluster (the other nodes), metrics (what can be counted).
+ * and reaper (how things end), cluster (the other nodes), partition (which of them are for whom), metrics (what can be counted).
  *
  * Everything runs in one loop in one thread, but closes of foreign descriptors. Nothing in the
  * loop may block: clients are stopped, slow and hostile.
@@ -28,6 +28,7 @@
 #include "macros.h"
 #include "metrics.h"
 #include "notify.h"
+#include "partitions.h"
 #include "proof.h"
 #include "reaper.h"
 #include "reload.h"
@@ -107,6 +108,8 @@ static int start_loop(struct psid *psid)
 		r = psid_doubt_start(psid);
 	if (r == 0)
 		r = psid_lifecycle_start(psid);
+	if (r == 0)
+		r = psid_partitions_start(psid);
 	if (r == 0)
 		r = psid_jobs_start(psid);
 	if (r == 0)
@@ -204,6 +207,7 @@ void psid_run(struct psid *psid)
 	psid_notify_close(psid);
 	psid_doubt_close(psid);
 	psid_jobs_close(psid);
+	psid_partitions_close(psid);
 	psid_reaper_close(psid);
 	psid_cluster_stop(psid->cluster);
 	psid_handovers_close(psid);

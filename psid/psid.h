@@ -20,6 +20,7 @@ struct psid_conn;
 struct psid_cluster;
 struct psid_jobs;
 struct psid_metrics;
+struct psid_partitions;
 struct psid_reload;
 struct psid_slab;
 
@@ -98,8 +99,9 @@ struct psid {
 	struct psid_map task_ports;	   /* task_ports.c */
 	uint32_t last_port;
 
-	struct psid_jobs *jobs;	      /* jobs/ */
-	struct psid_metrics *metrics; /* metrics.c; NULL: none */
+	struct psid_partitions *partitions; /* partition/ */
+	struct psid_jobs *jobs;		    /* jobs/ */
+	struct psid_metrics *metrics;	    /* metrics.c; NULL: none */
 
 	struct psid_reload *reload; /* reload.c: the one that is under way */
 	uv_timer_t beat;	    /* notify.c */

@@ -61,8 +61,8 @@ static const struct {
 	size_t offset, size;
 } fixed[] = {
 	FIXED("RuntimeDir", runtime_dir), FIXED("Socket", socket),
-	FIXED("Starter", starter),	  FIXED("Metrics", metrics),
-	FIXED("the cluster's", cluster),
+	FIXED("StateDir", state_dir),	  FIXED("Starter", starter),
+	FIXED("Metrics", metrics),	  FIXED("the cluster's", cluster),
 };
 
 /* The list of those that differ, or "". */

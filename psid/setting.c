@@ -230,6 +230,7 @@ static int metrics(const struct psid_setting *s, struct psid_config *config, con
 const struct psid_setting psid_settings[] = {
 	SETTING("RuntimeDir", path, runtime_dir, 0, 0),
 	SETTING("Socket", path, socket, 0, 0),
+	SETTING("StateDir", path, state_dir, 0, 0),
 	SETTING("Starter", path, starter, 0, 0),
 	SETTING("LogLevel", level, log_level, 0, 0),
 	SETTING("IdleExitSec", number, sec_idle_exit, 0, 1000000),

@@ -9,7 +9,7 @@
 # stress/ is run by `make check` for about a minute and by `make check-stress` for longer.
 # apps/load/ is no part of `make check`, for it needs large packages: `make check-apps`.
 TEST_SUITES := house unit hostile native preload restart jobs cluster apps stress
-TEST_FOLDERS ?= base shm psid/wire keeper/common keeper hal protocols libpulc psid psid/cluster psid/jobs
+TEST_FOLDERS ?= base shm psid/wire keeper/common keeper hal protocols libpulc psid psid/cluster psid/jobs psid/partition
 TEST_LIBS := -lcunit -luv -lsystemd -lprotobuf-c -lssl -lcrypto -lmicrohttpd -luring -pthread
 TEST_SUPPORT = $(call objects,$(wildcard tests/*.c))
 TEST_ARCHIVES = $(foreach f,$(TEST_FOLDERS),$(B)/obj/$(f)/all.a)

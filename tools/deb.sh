@@ -163,7 +163,7 @@ scripts() { # ROOT
 	cat >"$1/DEBIAN/postrm" <<-'END'
 		#!/bin/sh
 		set -e
-		[ "$1" != purge ] || rm -rf /run/pulc
+		[ "$1" != purge ] || rm -rf /run/pulc /var/lib/pulc
 		if [ -d /run/systemd/system ]; then
 			systemctl --system daemon-reload || true
 		fi

@@ -47,7 +47,8 @@ struct psid_job {
 	char id[JOB_SIZE_ID];
 	uint32_t number;
 	char program[JOB_SIZE_PROGRAM];
-	bool head; /* started from this node */
+	char partition[JOB_SIZE_NODE]; /* "": none */
+	bool head;		       /* started from this node */
 	uint32_t n_ranks;
 	uint32_t n_cpus; /* of each task; 0: one, and not bound */
 	uint64_t usec_started;
@@ -120,6 +121,9 @@ uint32_t psid_job_number(struct psid *psid);
  */
 int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,
 		   struct job_why *why);
+/* May start->identity use the partition that is wanted? Returns 0; -ENOENT, -EPERM, with one line for people. */
+int psid_job_may_use(struct psid *psid, const Pulc__Wire__Submit *submit,
+		     const Pulc__Job__Start *start, struct job_why *why);
 /* Tasks placed on this node have not started after all. */
 void psid_job_unplace(struct psid *psid, const char *name, size_t n_tasks, uint32_t n_cpus);
 void psid_places_free(Pulc__Job__Start *start);

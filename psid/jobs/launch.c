@@ -28,6 +28,7 @@
 #include "jobs.h"
 #include "log.h"
 #include "macros.h"
+#include "partitions.h"
 #include "peer.h"
 #include "psid.h"
 #include "user.h"
@@ -278,6 +279,7 @@ void psid_job_launch(struct psid_job *job, const Pulc__Job__Start *start)
 	launch.start.data = packed;
 	launch.n_cpus = job->n_cpus;
 	launch.program = job->program;
+	launch.partition = job->partition;
 	launch.origin = psid_node_self(psid->cluster)->id;
 	if (!psid->config->system) {
 		send_launch(psid, &launch);
@@ -305,6 +307,7 @@ static int start_here(struct psid *psid, const Pulc__Peer__Launch *launch, Pulc_
 	for (size_t i = 0; i < start->n_places; i++)
 		job->n_ranks += (uint32_t)start->places[i]->n_ranks;
 	psid_job_set_program(job, launch->program);
+	(void)strcpy(job->partition, launch->partition);
 	r = psid_job_spawn(job, start, -EBADF, -EBADF);
 	if (r < 0)
 		psid_job_end(job);
@@ -314,7 +317,8 @@ static int start_here(struct psid *psid, const Pulc__Peer__Launch *launch, Pulc_
 }
 
 /* Are we to do this, and for this user? Returns NULL, or why not. */
-static const char *objection(struct psid *psid, const Pulc__Job__Start *start, bool known_user)
+static const char *objection(struct psid *psid, const Pulc__Peer__Launch *launch,
+			     const Pulc__Job__Start *start, bool known_user)
 {
 	uint32_t uid = start->identity->uid;
 
@@ -328,7 +332,8 @@ static const char *objection(struct psid *psid, const Pulc__Job__Start *start, b
 		return "the user has another number on that node, or none";
 	if (!psid_config_allows(psid->config, uid))
 		return "the user may not use the psid of that node (AllowUsers)";
-	return NULL;
+	return psid_book_objection(psid_partitions_book(psid), psid_node_self(psid->cluster)->id,
+				   launch->partition, uid);
 }
 
 static void launch_here(struct psid *psid, const Pulc__Peer__Launch *launch, bool known_user)
@@ -343,7 +348,7 @@ static void launch_here(struct psid *psid, const Pulc__Peer__Launch *launch, boo
 		return;
 	start->here = launch->heres[0];
 	start->head = false;
-	why = objection(psid, start, known_user);
+	why = objection(psid, launch, start, known_user);
 	socket = start->socket;
 	start->socket = (char *)psid->config->socket;
 	r = why ? -EPERM : start_here(psid, launch, start);
@@ -370,7 +375,8 @@ static void on_name(uv_work_t *work, int status)
 static bool is_sound(const Pulc__Peer__Launch *launch, const Pulc__Job__Start *start)
 {
 	if (!start || !start->identity || launch->n_heres == 0 ||
-	    strlen(launch->program) >= JOB_SIZE_PROGRAM || strlen(start->id) >= JOB_SIZE_ID ||
+	    strlen(launch->program) >= JOB_SIZE_PROGRAM ||
+	    strlen(launch->partition) >= JOB_SIZE_NODE || strlen(start->id) >= JOB_SIZE_ID ||
 	    strchr(start->id, '/') || start->id[0] == '.')
 		return false;
 	for (size_t i = 0; i < launch->n_heres; i++)

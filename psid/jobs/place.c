@@ -18,6 +18,7 @@
 #include "cluster.h"
 #include "job.h"
 #include "macros.h"
+#include "partitions.h"
 #include "place.h"
 #include "psid.h"
 
@@ -47,16 +48,56 @@ static uint32_t room_of(const struct psid_node *node, const struct psid_placemen
 	return node->n_cores / MAX(wanted->n_cpus, 1u);
 }
 
-static void take_all(struct psid *psid, struct psid_placement *wanted, struct psid_candidate *list,
-		     size_t n_max)
+/*
+ * May a job of this partition ("": none) be placed there? Who may use the partition was looked at before; a node outside of it is
+ * none of its business.
+ */
+static bool is_for(struct psid *psid, const struct psid_node *node, const char *partition)
+{
+	const struct psid_book *book = psid_partitions_book(psid);
+	const struct psid_partition *p = psid_book_find(book, partition);
+
+	return p ? psid_partition_has(p, node->id) : !psid_book_holder(book, node->id);
+}
+
+static void take_all(struct psid *psid, const Pulc__Wire__Submit *submit,
+		     struct psid_placement *wanted, struct psid_candidate *list, size_t n_max)
 {
 	const struct psid_node *node = NULL;
 
 	while ((node = psid_node_next(psid->cluster, node ? node->id : 0)) &&
-	       wanted->n_candidates < n_max)
-		if (psid_place_is_open(node, wanted) && room_of(node, wanted) > 0)
+	       wanted->n_candidates < n_max) {
+		if (!psid_place_is_open(node, wanted) || !is_for(psid, node, submit->partition))
+			continue;
+		if (submit->oversubscribe)
+			add_candidate(wanted, list, node->id, 0);
+		else if (room_of(node, wanted) > 0)
 			add_candidate(wanted, list, node->id, room_of(node, wanted));
+	}
 	wanted->candidates = list;
+}
+
+static bool has_kept(struct psid *psid)
+{
+	const struct psid_node *node = NULL;
+
+	while ((node = psid_node_next(psid->cluster, node ? node->id : 0)))
+		if (psid_node_is_up(node) && psid_book_holder(psid_partitions_book(psid), node->id))
+			return true;
+	return false;
+}
+
+static int refuse_node(struct psid *psid, const char *name, const struct psid_node *node,
+		       const char *partition, struct job_why *why)
+{
+	const struct psid_partition *holder = psid_book_holder(psid_partitions_book(psid),
+							       node->id);
+
+	if (partition[0])
+		return job_why(why, -EPERM, "node %.64s is not in partition %.64s", name,
+			       partition);
+	return job_why(why, -EPERM, "node %.64s is kept for partition %.64s (--partition)", name,
+		       holder ? holder->record->partition->name : "?");
 }
 
 static int find_candidates(struct psid *psid, const Pulc__Wire__Submit *submit,
@@ -72,6 +113,8 @@ static int find_candidates(struct psid *psid, const Pulc__Wire__Submit *submit,
 		if (!psid_node_is_up(node))
 			return job_why(why, -EHOSTUNREACH, "node %.64s is %s", host->name,
 				       psid_node_state_name(node->state));
+		if (!is_for(psid, node, submit->partition))
+			return refuse_node(psid, host->name, node, submit->partition, why);
 		if (!host->slots && !submit->oversubscribe && room_of(node, wanted) == 0)
 			continue;
 		add_candidate(wanted, list, node->id,
@@ -172,9 +215,24 @@ static int choose(struct psid *psid, const Pulc__Wire__Submit *submit,
 		  struct psid_placement *wanted, struct psid_candidate *list, size_t n_max,
 		  uint64_t *ret_nodes)
 {
-	if (submit->n_hosts == 0 && !submit->oversubscribe)
-		take_all(psid, wanted, list, n_max);
+	if (submit->n_hosts == 0)
+		take_all(psid, submit, wanted, list, n_max);
 	return psid_place(psid->cluster, wanted, ret_nodes);
+}
+
+int psid_job_may_use(struct psid *psid, const Pulc__Wire__Submit *submit,
+		     const Pulc__Job__Start *start, struct job_why *why)
+{
+	const struct psid_partition *p = psid_book_find(psid_partitions_book(psid),
+							submit->partition);
+
+	if (!submit->partition[0])
+		return 0;
+	if (!p)
+		return job_why(why, -ENOENT, "no partition named %.64s", submit->partition);
+	if (!psid_partition_allows(p, start->identity->uid))
+		return job_why(why, -EPERM, "you may not use partition %.64s", submit->partition);
+	return 0;
 }
 
 int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,
@@ -202,6 +260,9 @@ int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Jo
 		wanted.n_candidates = 0;
 		r = choose(psid, submit, &wanted, list, n_max, nodes);
 	}
+	if (r == -ENOSPC && !submit->partition[0] && wanted.n_candidates == 0 && has_kept(psid))
+		return job_why(why, r,
+			       "all nodes that are up are kept for partitions (--partition)");
 	if (r == -ENOSPC)
 		return job_why(
 			why, r,

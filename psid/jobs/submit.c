@@ -33,7 +33,8 @@ static void reply(struct psid_client *client, const char *id, const char *error)
 static bool is_sound(const Pulc__Wire__Submit *submit)
 {
 	return submit->n_tasks > 0 && submit->n_tasks <= JOB_N_TASKS_MAX &&
-	       submit->cpus_per_task <= 4096 && strlen(submit->program) < JOB_SIZE_PROGRAM;
+	       submit->cpus_per_task <= 4096 && strlen(submit->program) < JOB_SIZE_PROGRAM &&
+	       strlen(submit->partition) < JOB_SIZE_NODE;
 }
 
 static struct psid_job *make_job(struct psid_client *client, const Pulc__Wire__Submit *submit)
@@ -52,6 +53,7 @@ static struct psid_job *make_job(struct psid_client *client, const Pulc__Wire__S
 	job->n_ranks = submit->n_tasks;
 	job->n_cpus = submit->cpus_per_task;
 	psid_job_set_program(job, submit->program);
+	(void)strcpy(job->partition, submit->partition);
 	return job;
 }
 
@@ -122,6 +124,8 @@ static int submit_job(struct psid_client *client, const Pulc__Wire__Submit *subm
 
 	psid_jobs_count(client->psid); /* what has ended meanwhile makes room */
 	r = psid_job_identity(client, &start.identity);
+	if (r == 0)
+		r = psid_job_may_use(client->psid, submit, &start, why);
 	if (r == 0)
 		r = psid_job_place(client->psid, submit, &start, why);
 	if (r == 0) {

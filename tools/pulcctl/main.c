@@ -16,6 +16,7 @@
 #include "json.h"
 #include "keygen.h"
 #include "options.h"
+#include "partition.h"
 #include "query.h"
 #include "say.h"
 #include "text.h"
@@ -35,6 +36,7 @@ static const struct {
 	[CTL_JOBS] = { PULC__WIRE__FROM_CLIENT__BODY_JOBS, &ctl_list_jobs },
 	[CTL_TASKS] = { PULC__WIRE__FROM_CLIENT__BODY_TASKS, &ctl_list_tasks },
 	[CTL_NODES] = { PULC__WIRE__FROM_CLIENT__BODY_NODES, &ctl_list_nodes },
+	[CTL_PARTITION] = { PULC__WIRE__FROM_CLIENT__BODY_PARTITIONS, &ctl_list_partitions },
 	[CTL_AREAS] = { PULC__WIRE__FROM_CLIENT__BODY_AREAS, &ctl_list_areas },
 };
 
@@ -88,6 +90,14 @@ static int print_version(const struct ctl_options *options)
 	return EXIT_SUCCESS;
 }
 
+/* Once, or again and again. */
+static int show(const struct ctl_options *options)
+{
+	if (options->usec_watch)
+		return ctl_watch(options->usec_watch, print_answer, (void *)options);
+	return print_answer(stdout, (void *)options);
+}
+
 static int run(const struct ctl_options *options)
 {
 	switch (options->command) {
@@ -104,13 +114,14 @@ static int run(const struct ctl_options *options)
 		return ctl_keygen(options) < 0 ? EXIT_REFUSED : EXIT_SUCCESS;
 	case CTL_VERSION:
 		return print_version(options);
+	case CTL_PARTITION:
+		if (options->partition != CTL_PARTITION_LIST)
+			return ctl_partition(options);
+		return show(options);
 	default:
-		if (options->usec_watch)
-			return ctl_watch(options->usec_watch, print_answer, (void *)options);
-		return print_answer(stdout, (void *)options);
+		return show(options);
 	}
 }
-
 int main(int argc, char **argv)
 {
 	struct ctl_options options;

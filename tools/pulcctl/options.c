@@ -36,6 +36,9 @@ static const char help[] =
 	"  areas               every area of memory that connections share\n"
 	"  top                 load, traffic and jobs of the cluster, on the whole terminal\n"
 	"  drain [NODE]        let no new tasks begin there; undrain: let them again\n"
+	"  partition [list [NAME]]                 the partitions: their nodes and users\n"
+	"  partition create NAME NODES             make one of these nodes: n1,n[2-4] or n1-n4\n"
+	"  partition delete NAME                   take it away; its nodes and jobs stay\n"
 	"  keygen [FILE]       make a key for a new cluster, or change that of one that runs\n"
 	"  reload              have psid read its settings again\n"
 	"  loglevel [LEVEL]    what psid logs: error, warning, info or debug\n"
@@ -51,6 +54,10 @@ static const char help[] =
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
 	"  --here              jobs, tasks: only what is on this node\n"
 	"  --signal NAME       kill: send this signal to the tasks instead\n"
+	"  --user USER         partition create: only those so named, its owner and root may use "
+	"it\n"
+	"  --owner USER        partition create: whose it is\n"
+	"  --exclusive         partition create: its nodes run no other jobs\n"
 	"  --add               keygen: add a new key to the file, accepted but not used yet\n"
 	"  --use KEY           keygen: make this key of the file the one that is used\n"
 	"  --drop-old          keygen: drop all keys of the file but the one that is used\n"
@@ -67,8 +74,12 @@ static const char *const commands[] = {
 	[CTL_NODES] = "nodes",	     [CTL_DRAIN] = "drain",	[CTL_UNDRAIN] = "undrain",
 	[CTL_KEYGEN] = "keygen",     [CTL_STOP] = "stop",	[CTL_VERSION] = "version",
 	[CTL_AREAS] = "areas",	     [CTL_TOP] = "top",		[CTL_RELOAD] = "reload",
-	[CTL_LOGLEVEL] = "loglevel", [CTL_PORTS] = "ports",
+	[CTL_LOGLEVEL] = "loglevel", [CTL_PORTS] = "ports",	[CTL_PARTITION] = "partition",
 };
+
+static const char *const verbs[] = { [CTL_PARTITION_LIST] = "list",
+				     [CTL_PARTITION_CREATE] = "create",
+				     [CTL_PARTITION_DELETE] = "delete" };
 
 static const char *const paths[] = { "rings", "kernel", "switching", "mixed" };
 
@@ -81,6 +92,9 @@ enum {
 	OPT_PATH,
 	OPT_HERE,
 	OPT_SIGNAL,
+	OPT_USER,
+	OPT_OWNER,
+	OPT_EXCLUSIVE,
 	OPT_ADD,
 	OPT_USE,
 	OPT_DROP_OLD,
@@ -98,6 +112,9 @@ static const struct option longs[] = {
 	{ "path", required_argument, NULL, OPT_PATH },
 	{ "here", no_argument, NULL, OPT_HERE },
 	{ "signal", required_argument, NULL, OPT_SIGNAL },
+	{ "user", required_argument, NULL, OPT_USER },
+	{ "owner", required_argument, NULL, OPT_OWNER },
+	{ "exclusive", no_argument, NULL, OPT_EXCLUSIVE },
 	{ "add", no_argument, NULL, OPT_ADD },
 	{ "use", required_argument, NULL, OPT_USE },
 	{ "drop-old", no_argument, NULL, OPT_DROP_OLD },
@@ -177,6 +194,16 @@ static int take_step(enum ctl_keygen step, struct ctl_options *o)
 	return 0;
 }
 
+static int take_user(struct ctl_options *o)
+{
+	if (o->n_users == CTL_N_USERS_MAX) {
+		fprintf(stderr, "pulcctl: --user: %u users at most\n", CTL_N_USERS_MAX);
+		return -EINVAL;
+	}
+	o->users[o->n_users++] = optarg;
+	return 0;
+}
+
 /* Takes one option; 1: it has been served and there is nothing else to do. */
 static int take_option(int c, struct ctl_options *o)
 {
@@ -201,6 +228,14 @@ static int take_option(int c, struct ctl_options *o)
 		return 0;
 	case OPT_SIGNAL:
 		return parse_signal(optarg, &o->signal);
+	case OPT_USER:
+		return take_user(o);
+	case OPT_OWNER:
+		o->owner = optarg;
+		return 0;
+	case OPT_EXCLUSIVE:
+		o->exclusive = true;
+		return 0;
 	case OPT_ADD:
 		return take_step(CTL_KEY_ADD, o);
 	case OPT_USE:
@@ -222,9 +257,11 @@ static int take_option(int c, struct ctl_options *o)
 }
 
 /* Commands that do something once. */
-static bool is_picture(enum ctl_command command)
+static bool is_picture(const struct ctl_options *o)
 {
-	switch (command) {
+	switch (o->command) {
+	case CTL_PARTITION:
+		return o->partition == CTL_PARTITION_LIST;
 	case CTL_STOP:
 	case CTL_VERSION:
 	case CTL_KILL:
@@ -254,12 +291,14 @@ static int check_fit(const struct ctl_options *o)
 		option = "port";
 	else if (o->path && o->command != CTL_SOCKETS)
 		option = "path";
-	else if (o->usec_watch && !is_picture(o->command))
+	else if (o->usec_watch && !is_picture(o))
 		option = "watch";
 	else if (o->here && o->command != CTL_JOBS && o->command != CTL_TASKS)
 		option = "here";
 	else if (o->signal && o->command != CTL_KILL)
 		option = "signal";
+	else if (o->partition != CTL_PARTITION_CREATE && (o->n_users || o->owner || o->exclusive))
+		option = o->n_users ? "user" : o->owner ? "owner" : "exclusive";
 	else if (o->keygen != CTL_KEY_MAKE && o->command != CTL_KEYGEN)
 		option = steps[o->keygen];
 	if (!option)
@@ -305,6 +344,29 @@ static int take_object(int n, char **words, struct ctl_options *o)
 	return 0;
 }
 
+/* "create NAME NODES", "delete NAME", "list [NAME]" or nothing. */
+static int take_partition(int n, char **words, struct ctl_options *o)
+{
+	static const int n_words[] = {
+		[CTL_PARTITION_LIST] = 2, [CTL_PARTITION_CREATE] = 3, [CTL_PARTITION_DELETE] = 2
+	};
+	int r = n > 0 ? choose("way with partitions", words[0], verbs, ARRAY_SIZE(verbs)) : 0;
+
+	if (r < 0)
+		return r;
+	o->partition = (enum ctl_partition)r;
+	if (n > n_words[r] || (r != CTL_PARTITION_LIST && n < n_words[r])) {
+		fprintf(stderr, "pulcctl: partition %s%s\n", verbs[r],
+			r == CTL_PARTITION_LIST	    ? " [NAME]"
+			: r == CTL_PARTITION_CREATE ? " NAME NODES"
+						    : " NAME");
+		return -EINVAL;
+	}
+	o->name = n > 1 ? words[1] : NULL;
+	o->nodes = n > 2 ? words[2] : NULL;
+	return 0;
+}
+
 int ctl_options_parse(int argc, char **argv, struct ctl_options *ret_options)
 {
 	struct ctl_options o = { 0 };
@@ -323,7 +385,8 @@ int ctl_options_parse(int argc, char **argv, struct ctl_options *ret_options)
 	if (r < 0)
 		return r;
 	o.command = (enum ctl_command)r;
-	r = take_object(argc - optind - 1, argv + optind + 1, &o);
+	r = (o.command == CTL_PARTITION ? take_partition : take_object)(argc - optind - 1,
+									argv + optind + 1, &o);
 	if (r == 0)
 		r = check_fit(&o);
 	if (r == 0)

@@ -18,12 +18,17 @@ enum ctl_command {
 	CTL_TOP,
 	CTL_DRAIN,
 	CTL_UNDRAIN,
+	CTL_PARTITION,
 	CTL_KEYGEN,
 	CTL_RELOAD,
 	CTL_LOGLEVEL,
 	CTL_STOP,
 	CTL_VERSION
 };
+
+enum ctl_partition { CTL_PARTITION_LIST, CTL_PARTITION_CREATE, CTL_PARTITION_DELETE };
+
+#define CTL_N_USERS_MAX 256u /* of a partition */
 
 enum ctl_keygen { CTL_KEY_MAKE, CTL_KEY_ADD, CTL_KEY_USE, CTL_KEY_DROP_OLD, CTL_KEY_LIST };
 
@@ -42,6 +47,13 @@ struct ctl_options {
 	const char *file;    /* keygen: NULL: the usual one */
 	enum ctl_keygen keygen;
 	const char *key; /* CTL_KEY_USE: which */
+	enum ctl_partition partition;
+	const char *name;  /* partition: which; NULL: all */
+	const char *nodes; /* partition create: its list */
+	bool exclusive;
+	const char *owner; /* NULL: who asks */
+	const char *users[CTL_N_USERS_MAX];
+	unsigned n_users;
 	unsigned signal; /* kill: 0: whatever it takes */
 };
 

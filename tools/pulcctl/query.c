@@ -130,6 +130,7 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 	Pulc__Wire__KillRequest kill = PULC__WIRE__KILL_REQUEST__INIT;
 	Pulc__Wire__NodesRequest nodes = PULC__WIRE__NODES_REQUEST__INIT;
 	Pulc__Wire__DrainRequest drain = PULC__WIRE__DRAIN_REQUEST__INIT;
+	Pulc__Wire__PartitionsRequest partitions = PULC__WIRE__PARTITIONS_REQUEST__INIT;
 	Pulc__Wire__AreasRequest areas = PULC__WIRE__AREAS_REQUEST__INIT;
 	Pulc__Wire__ReloadRequest reload = PULC__WIRE__RELOAD_REQUEST__INIT;
 	Pulc__Wire__LogLevelRequest log_level = PULC__WIRE__LOG_LEVEL_REQUEST__INIT;
@@ -173,6 +174,9 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 	case PULC__WIRE__FROM_CLIENT__BODY_AREAS:
 		msg.areas = &areas;
 		break;
+	case PULC__WIRE__FROM_CLIENT__BODY_PARTITIONS:
+		msg.partitions = &partitions;
+		break;
 	case PULC__WIRE__FROM_CLIENT__BODY_RELOAD:
 		msg.reload = &reload;
 		break;
@@ -185,24 +189,36 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 	return wire_send_from_client(psid->fd, &msg, NULL, 0);
 }
 
-int ctl_ask_about(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, const char *name,
-		  unsigned number, struct ctl_replies *ret)
+static int collect_all(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body,
+		       struct ctl_replies *ret)
 {
 	struct ctl_replies replies = { 0 };
 	int r;
 
-	r = send_question(psid, body, name, number);
-	if (r == 0) {
-		do
-			r = collect(psid, body, &replies);
-		while (r > 0);
-	}
-	if (r < 0) {
+	do
+		r = collect(psid, body, &replies);
+	while (r > 0);
+	if (r < 0)
 		ctl_replies_deinit(&replies);
-		return r;
-	}
-	*ret = replies;
-	return 0;
+	else
+		*ret = replies;
+	return r;
+}
+
+int ctl_ask_message(struct ctl_psid *psid, const Pulc__Wire__FromClient *msg,
+		    struct ctl_replies *ret)
+{
+	int r = wire_send_from_client(psid->fd, msg, NULL, 0);
+
+	return r < 0 ? r : collect_all(psid, msg->body_case, ret);
+}
+
+int ctl_ask_about(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, const char *name,
+		  unsigned number, struct ctl_replies *ret)
+{
+	int r = send_question(psid, body, name, number);
+
+	return r < 0 ? r : collect_all(psid, body, ret);
 }
 
 int ctl_ask(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, struct ctl_replies *ret)

@@ -39,6 +39,9 @@ int ctl_ask(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, struct
  */
 int ctl_ask_about(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, const char *name,
 		  unsigned number, struct ctl_replies *ret);
+/* The same with a question of the caller's own; -EMSGSIZE: it is too large. */
+int ctl_ask_message(struct ctl_psid *psid, const Pulc__Wire__FromClient *msg,
+		    struct ctl_replies *ret);
 void ctl_replies_deinit(struct ctl_replies *replies);
 
 /*

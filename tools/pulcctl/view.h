@@ -23,6 +23,7 @@ extern const struct ctl_list ctl_list_ports;
 extern const struct ctl_list ctl_list_nodes;
 extern const struct ctl_list ctl_list_jobs;
 extern const struct ctl_list ctl_list_tasks;
+extern const struct ctl_list ctl_list_partitions;
 
 /* Print the replies, which are of that kind, as a table for the room given, or as JSON. Return 0, -ENOMEM. */
 int ctl_list_print(FILE *out, const struct ctl_list *list, const struct ctl_replies *replies,

@@ -25,6 +25,7 @@ static const char help[] =
 	"      --strategy S        least-loaded (default), next or node (see pulcrun(1))\n"
 	"      --nodes LIST        only on these: n1,n[2-4]:2 (:2 = at most two tasks there)\n"
 	"      --hostfile FILE     the same, from a file\n"
+	"      --partition NAME    only on the nodes of this partition (pulcctl partition)\n"
 	"      --per-node N        at most N tasks on a node\n"
 	"      --cpus-per-task N   N cores for each task, which is bound to them\n"
 	"      --oversubscribe     more tasks than cores on a node are fine\n"
@@ -53,6 +54,7 @@ enum {
 	OPT_STRATEGY = 256,
 	OPT_NODES,
 	OPT_HOSTFILE,
+	OPT_PARTITION,
 	OPT_PER_NODE,
 	OPT_CPUS,
 	OPT_OVERSUBSCRIBE,
@@ -75,6 +77,7 @@ static const struct option longs[] = {
 	{ "strategy", required_argument, NULL, OPT_STRATEGY },
 	{ "nodes", required_argument, NULL, OPT_NODES },
 	{ "hostfile", required_argument, NULL, OPT_HOSTFILE },
+	{ "partition", required_argument, NULL, OPT_PARTITION },
 	{ "per-node", required_argument, NULL, OPT_PER_NODE },
 	{ "cpus-per-task", required_argument, NULL, OPT_CPUS },
 	{ "oversubscribe", no_argument, NULL, OPT_OVERSUBSCRIBE },
@@ -178,6 +181,9 @@ static int take_place(int c, struct run_options *o)
 		return parse_hosts(hosts_parse(&o->hosts, optarg, strlen(optarg)), optarg);
 	case OPT_HOSTFILE:
 		return parse_hosts(hosts_read(&o->hosts, optarg), optarg);
+	case OPT_PARTITION:
+		o->partition = optarg;
+		return 0;
 	case OPT_PER_NODE:
 		return parse_number("--per-node", optarg, 1, N_TASKS_MAX, &o->per_node);
 	case OPT_CPUS:

@@ -26,6 +26,7 @@ struct run_options {
 	uint32_t input_rank;
 	uint64_t msec_timeout; /* 0: none */
 	const char *output;    /* pattern of file names; NULL: our own streams */
+	const char *partition; /* NULL: none */
 	const char *directory; /* NULL: ours */
 	bool json;
 	const char *json_file; /* NULL: standard output */

@@ -60,6 +60,7 @@ static int submit(struct run *run, int keeper_fd)
 
 	(void)snprintf(name, sizeof(name), "%s", slash ? slash + 1 : o->program[0]);
 	submit.program = name;
+	submit.partition = (char *)(o->partition ? o->partition : "");
 	submit.n_tasks = o->n_tasks;
 	submit.strategy = o->strategy;
 	submit.hosts = make_hosts(&o->hosts);
