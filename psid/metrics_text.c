@@ -125,6 +125,8 @@ static void connections(FILE *out, const struct psid *psid)
 	gauge(out, "pulc_hints", psid->n_hints, "Connections told of, not on rings.");
 	gauge(out, "pulc_ports", psid->ports.n, "Ports of native programs.");
 	counter(out, "pulc_upgrades", psid->counts.n_upgrades, "Connections that came on rings.");
+	counter(out, "pulc_ring_bytes", psid->counts.size_rings,
+		"Bytes that went through rings and queues, counted when their connection ends.");
 	by_reason(out, "pulc_denied_upgrades", psid->counts.n_denied_for,
 		  "Upgrades that were denied.");
 	counter(out, "pulc_forwarded_wakeups", psid->counts.n_rings,

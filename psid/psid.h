@@ -30,6 +30,7 @@ struct psid_counts {
 	uint64_t n_denied_for[PSID_N_REASONS], n_refused[PSID_N_REASONS]; /* by Reason */
 	uint64_t n_malformed;
 	uint64_t n_rings;
+	uint64_t size_rings;
 };
 
 static inline void psid_count_reason(uint64_t counts[PSID_N_REASONS], unsigned reason)

@@ -79,6 +79,7 @@ int psid_report_status(struct psid_client *client)
 	status.n_denied = psid->counts.n_denied;
 	status.n_malformed = psid->counts.n_malformed;
 	status.n_rings_forwarded = psid->counts.n_rings;
+	status.size_rings = psid->counts.size_rings;
 	status.limit_clients_uid = config->max_clients_user;
 	status.limit_areas_uid = config->max_areas_user;
 	status.limit_bytes_uid = config->max_bytes_user;

@@ -157,10 +157,15 @@ def what_happens_is_counted(psid, port):
     comes("connection_is_counted", lambda: value(port, "pulc_connections") == 1)
     check("upgrade_is_counted", 1, value(port, "pulc_upgrades_total"))
     check("clients_are_counted", 2, value(port, "pulc_clients"))
+    comes(
+        "ring_is_used",
+        lambda: any(int(s["size_sent"]) for s in json.loads(psid.ctl("--json", "sockets").stdout)),
+    )
     check("memory_is_counted", True, value(port, "pulc_memory_bytes") > status["size_bytes"])
     pair.stdin.close()
     pair.wait(LIMIT)
     comes("end_is_counted", lambda: value(port, "pulc_connections") == value(port, "pulc_clients") == 0)
+    check("ring_bytes_are_counted", True, value(port, "pulc_ring_bytes_total") > 0)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as there:
         there.settimeout(LIMIT)
         there.connect(psid.folder + "/run/psid.sock")

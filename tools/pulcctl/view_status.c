@@ -51,6 +51,8 @@ static void print_list(FILE *out, const Pulc__Wire__StatusReply *s)
 		   ctl_text_bytes(s->size_bytes, text, sizeof(text)), s->n_areas);
 	print_item(out, "upgrades", "%llu, and %llu denied", (unsigned long long)s->n_upgrades,
 		   (unsigned long long)s->n_denied);
+	print_item(out, "moved", "%s through rings that have ended",
+		   ctl_text_bytes(s->size_rings, text, sizeof(text)));
 	print_item(out, "malformed", "%llu messages", (unsigned long long)s->n_malformed);
 	print_item(out, "forwarded", "%llu wake-ups", (unsigned long long)s->n_rings_forwarded);
 }
