@@ -140,6 +140,7 @@ static void release(struct psid_job *job)
 	(void)close_own(job->pidfd);
 	(void)psid_user_unref(job->user);
 	free(job->tasks);
+	psid_job_forget_early(job);
 	free(job->places);
 	free(job->cpus);
 	free(job);

@@ -40,6 +40,12 @@ struct job_task {
 	bool is_known; /* its keeper has told of it */
 };
 
+/* A place that was lost before the head keeper was there, and why, or NULL. */
+struct job_early {
+	uint32_t here;
+	char *text;
+};
+
 struct psid_job {
 	struct psid_map_node node; /* jobs->by_id, by the hash of its id */
 	struct psid *psid;
@@ -54,7 +60,7 @@ struct psid_job {
 	uint64_t usec_started;
 	uint64_t *places; /* head: the nodes of its places */
 	uint32_t n_places;
-	uint32_t early[JOB_N_EARLY]; /* launch.c */
+	struct job_early early[JOB_N_EARLY]; /* launch.c */
 	uint32_t n_early;
 
 	/* On this node: */
@@ -152,6 +158,7 @@ void psid_job_forget_launch(Pulc__Job__Start *start);
 void psid_job_launch(struct psid_job *job, const Pulc__Job__Start *start);
 /* The head keeper is there: it hears what has gone wrong before. */
 void psid_job_tell_early(struct psid_job *job);
+void psid_job_forget_early(struct psid_job *job);
 void psid_jobs_join(struct psid *psid);
 
 /* list.c: is this job meant by "17@n1", or by "17" on its own node? */

@@ -110,13 +110,24 @@ static void tell_head(struct psid *psid, const char *id, uint32_t here, const ch
 	if (job && job->client)
 		(void)psid_client_send(job->client, &msg, NULL, 0);
 	else if (job && job->n_early < JOB_N_EARLY) /* its keeper has not called yet */
-		job->early[job->n_early++] = here;
+		job->early[job->n_early++] = (struct job_early){ here, strdup(text) };
 }
 
 void psid_job_tell_early(struct psid_job *job)
 {
+	for (uint32_t i = 0; i < job->n_early; i++) {
+		const char *text = job->early[i].text;
+
+		tell_head(job->psid, job->id, job->early[i].here,
+			  text ? text : "its node did not start it");
+	}
+	psid_job_forget_early(job);
+}
+
+void psid_job_forget_early(struct psid_job *job)
+{
 	for (uint32_t i = 0; i < job->n_early; i++)
-		tell_head(job->psid, job->id, job->early[i], "its node did not start it");
+		free(job->early[i].text);
 	job->n_early = 0;
 }
 

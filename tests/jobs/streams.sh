@@ -41,6 +41,22 @@ is files '0:o0 1:o1' "$(run -n 2 --output 'd/{rank}' sh -c 'echo o$PULC_RANK'; e
 is files_for_each_stream 'o1 e1' "$(run -n 2 --output 'e/{rank}.{stream}' sh -c 'echo o$PULC_RANK; echo e$PULC_RANK >&2'; echo "$(cat e/1.stdout) $(cat e/1.stderr)")"
 is full_disk_is_told 125 "$(run --output /dev/full sh -c 'echo x' >/dev/null 2>&1; echo $?)"
 
+# A disk that is full in the middle of rank 1's file, and one that all ranks share. Both are this script's alone.
+if unshare -m mount -t tmpfs -o size=64k none "$TMPDIR" 2>/dev/null; then
+	lines_of() { run -n 3 --oversubscribe --output "$1" sh -c 'seq $((100000 + PULC_RANK)) 1 $((150000 + PULC_RANK))' 2>&1; }
+	export -f run lines_of
+	export bin
+	mkdir -p disk/1 disk/all
+	unshare -m bash -c 'mount -t tmpfs -o size=64k none disk/1 && lines_of "disk/{rank}/out"; echo status $?; cp disk/1/out rest
+		mount -t tmpfs -o size=64k none disk/all && lines_of "disk/all/{rank}"; echo status $?' >full
+	is full_disk_names_the_file 'pulcrun: disk/1/out: No space left on device status 125' "$(head -n 2 full | xargs)"
+	is full_disk_keeps_the_others 'whole whole' "$(for i in 0 2; do seq $((100000 + i)) $((150000 + i)) | cmp -s - disk/$i/out && echo whole; done | xargs)"
+	is full_disk_keeps_what_went_there 'beginning 65536' "$(seq 100001 150001 | cmp -s -n 65536 - rest && echo beginning) $(stat -c %s rest)"
+	is full_disk_names_all_files '0 1 2 status 125' "$(tail -n +3 full | sed -n 's/^pulcrun: disk.all.\([0-2]\): No space left on device$/\1/p' | sort | xargs) $(tail -n 1 full)"
+else
+	echo "skip jobs.full_disk: no mount namespace or tmpfs here"
+fi
+
 is input_goes_to_rank_0 '[0] a
 [0] b' "$(printf 'a\nb\n' | run -n 2 --label cat)"
 is input_to_a_rank '[1] a' "$(echo a | run -n 2 --stdin 1 --label cat)"

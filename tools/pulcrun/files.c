@@ -1,7 +1,8 @@
 /*
  * Output into files: a pattern with {rank} and {stream} in it. Without {stream} both streams of a rank
  * share a file, in the order they come. Folders that are missing are made. A file is opened when its
- * first byte comes, or its end, so that every task has one.
+ * first byte comes, or its end, so that every task has one. Files that can't be opened or written are named, the
+ * first N_TOLD of them; the others are written on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,8 @@
 #include <unistd.h>
 
 #include "run.h"
+
+#define N_TOLD 8u
 
 /* Replaces {rank} and {stream}. Returns 0, -ENAMETOOLONG. */
 static int expand(const char *pattern, uint32_t rank, enum frame_stream stream, char *buf,
@@ -45,6 +48,16 @@ static void make_folders(char *path)
 	}
 }
 
+static void failed(struct run *run, const char *path, int error)
+{
+	run->output_failed = true;
+	if (run->n_files_failed < N_TOLD)
+		run_note(run, "%s: %s", path, strerror(error));
+	else if (run->n_files_failed == N_TOLD)
+		run_note(run, "further files cannot be written");
+	run->n_files_failed++;
+}
+
 static int open_file(struct run *run, uint32_t rank, enum frame_stream stream)
 {
 	char path[PATH_MAX];
@@ -58,8 +71,7 @@ static int open_file(struct run *run, uint32_t rank, enum frame_stream stream)
 			return fd;
 		r = -errno;
 	}
-	run->output_failed = true;
-	run_note(run, "%s: %s", path, strerror(-r));
+	failed(run, path, -r);
 	return r;
 }
 
@@ -74,4 +86,18 @@ struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream)
 	fd = open_file(run, rank, apart ? stream : FRAME_STDOUT);
 	(void)sink_open(sink, run, fd);
 	return sink;
+}
+
+bool run_file_failed(const struct sink *sink, int error)
+{
+	struct run *run = sink->run;
+	size_t i = (size_t)(sink - run->files);
+	char path[PATH_MAX];
+
+	if (!run->files || sink < run->files || i >= 2 * (size_t)run->n_ranks)
+		return false;
+	(void)expand(run->options->output, (uint32_t)(i / 2), i % 2 ? FRAME_STDERR : FRAME_STDOUT,
+		     path, sizeof(path));
+	failed(run, path, error);
+	return true;
 }

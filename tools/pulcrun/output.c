@@ -20,7 +20,7 @@
 #include "run.h"
 
 #define SIZE_LINE 65536u
-#define MSEC_HELD 200
+#define MSEC_HELD 2000
 #define SIZE_PREFIX 128
 
 static size_t prefix_of(const struct run *run, uint32_t rank, int i, char *buf)

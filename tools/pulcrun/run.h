@@ -65,6 +65,7 @@ struct run {
 	uint32_t n_ranks;
 	struct sink out, err;
 	struct sink *files; /* one or two for each rank, with --output */
+	uint32_t n_files_failed;
 	uv_prepare_t prepare;
 	uv_timer_t release;
 	uint32_t credit;
@@ -107,6 +108,8 @@ bool sink_is_full(const struct sink *sink);
 
 /* files.c: --output */
 struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream);
+/* A file takes no more: says which, and why. Returns false if that sink is no file. */
+bool run_file_failed(const struct sink *sink, int error);
 
 /* input.c */
 int run_input_start(struct run *run);

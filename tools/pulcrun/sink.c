@@ -7,7 +7,7 @@
  * buffer until there is room. Files are simply written.
  *
  * A place that takes nothing any more (a full disk, a reader that left) is written off: what it should
- * have got is dropped and counted as failure of pulcrun, once.
+ * have got is dropped and counted as failure of pulcrun. All other places get theirs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static void give_up(struct sink *sink, int error)
 {
 	sink->failed = true;
 	sink->n_buf = sink->start = 0;
-	if (sink->run->output_failed)
+	if (run_file_failed(sink, error) || sink->run->output_failed)
 		return;
 	sink->run->output_failed = true;
 	if (error != EPIPE)
