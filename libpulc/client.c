@@ -34,6 +34,7 @@
 #include "rawsys.h"
 #include "receive.h"
 #include "return.h"
+#include "unsent.h"
 #include "upgrade.h"
 
 #define HINT_AFTER_DEFAULT 4
@@ -172,6 +173,7 @@ void client_detach(void)
 	self.id = 0;
 	self.boards = NULL;
 	atomic_store(&self.nsec_asked, 0);
+	unsent_forget();
 	upgrade_psid_lost();
 	if (notice_lost())
 		self.nsec_retry = nsec_now() + notice_gap();
@@ -179,11 +181,14 @@ void client_detach(void)
 
 int client_send(const Pulc__Wire__FromClient *msg, const int *fds, size_t n_fds)
 {
-	int e;
+	int e = 0;
 
 	if (self.fd < 0 || self.confined)
 		return -ENOTCONN;
-	e = wire_send_from_client(self.fd, msg, fds, n_fds);
+	if (UNLIKELY(unsent_any()))
+		e = unsent_send(self.fd);
+	if (e == 0)
+		e = wire_send_from_client(self.fd, msg, fds, n_fds);
 	if (e == -EPIPE || e == -ECONNRESET || e == -ENOTCONN) {
 		client_detach();
 		return -ENOTCONN;
@@ -327,6 +332,20 @@ static void dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 	}
 }
 
+bool client_owes(void)
+{
+	return self.id != 0 && !self.confined && (unsent_any() || return_is_due());
+}
+
+/* What the channel had no room for when it was said. An end of psid is noticed by the next look. */
+static void repeat(void)
+{
+	if (unsent_any() && unsent_send(self.fd) < 0)
+		return;
+	if (return_is_due())
+		return_all();
+}
+
 void client_look(void)
 {
 	struct received r;
@@ -345,8 +364,8 @@ void client_look(void)
 			dispatch(r.msg, &r);
 		receive_done(&r);
 	}
-	if (UNLIKELY(return_is_due()))
-		return_all();
+	if (UNLIKELY(client_owes()))
+		repeat();
 }
 
 void client_glance(void)
@@ -456,6 +475,7 @@ void client_forked(void)
 	self.forked = true;
 	self.nsec_retry = 0;
 	notice_forked();
+	unsent_forget();
 	atomic_store(&self.nsec_asked, 0);
 	/* Until it is attached the child may grow a ring or two on its parent's good name. */
 	atomic_store(&self.credit, SIZE_CREDIT_FORKED);

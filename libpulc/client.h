@@ -26,6 +26,8 @@ void client_look(void);
 void client_glance(void);
 /* Sends; -ENOTCONN when there is no psid. A psid that does not read makes this -EAGAIN. */
 int client_send(const Pulc__Wire__FromClient *msg, const int *fds, size_t n_fds);
+/* psid reads, but the channel was full: client_look is to be called again before long. No lock. */
+bool client_owes(void);
 /* Forgets the channel: psid is gone, or we are a forked child. */
 void client_detach(void);
 

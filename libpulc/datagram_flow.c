@@ -27,6 +27,7 @@
 #include "macros.h"
 #include "pool.h"
 #include "rawsys.h"
+#include "unsent.h"
 #include "upgrade.h"
 
 #define NSEC_LOOK (50 * NSEC_PER_USEC)
@@ -75,16 +76,9 @@ static void set_waiting(struct flow *f, bool waiting)
 
 static void drop_hint(struct flow *f)
 {
-	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
-	Pulc__Wire__Drop gone = PULC__WIRE__DROP__INIT;
-
-	if (!f->told)
-		return;
+	if (f->told)
+		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_DROP, f->token);
 	f->told = false;
-	gone.token = f->token;
-	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_DROP;
-	msg.drop = &gone;
-	(void)client_send(&msg, NULL, 0);
 }
 
 /* Out of its socket's list, and gone. Nobody can be using it. */

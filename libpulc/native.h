@@ -103,7 +103,8 @@ struct native_reply {
 /* Sends a request with this number and waits for its answer. 0; negative errno. Under the lock. */
 int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply);
 uint32_t native_request(void);
-void native_tell_psid(const Pulc__Wire__FromClient *msg);
+/* psid hears that the port is closed. */
+void native_give_back(uint32_t port);
 /* A message of psid's about ports and links, or none of ours (false). Under the client lock; kept until native_take_news. */
 bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
 void native_take_news(void);

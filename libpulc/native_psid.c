@@ -20,6 +20,7 @@
 #include "private.h"
 #include "rawsys.h"
 #include "shm.h"
+#include "unsent.h"
 #include "upgrade.h"
 
 #define TOKEN_LINK (1ull << 61)
@@ -71,10 +72,10 @@ uint32_t native_request(void)
 	return last_request;
 }
 
-/* Looks at the channel, waiting for something to be there until the deadline. 0; -ENOTCONN; -ETIMEDOUT; -EDEADLK. */
-static int look(uint64_t deadline)
+/* Looks at the channel, waiting for something to be there, or for room, until the deadline. 0; -ENOTCONN; -ETIMEDOUT; -EDEADLK. */
+static int look(short events, uint64_t deadline)
 {
-	struct pollfd p = { .fd = client_channel(), .events = POLLIN };
+	struct pollfd p = { .fd = client_channel(), .events = events };
 	uint64_t now = nsec_now();
 	struct timespec ts;
 
@@ -126,7 +127,7 @@ int native_attach(void)
 	if (e == 0)
 		e = begin();
 	while (e == 0 && client_id() == 0)
-		e = look(deadline);
+		e = look(POLLIN, deadline);
 	return e == -ENOTCONN ? -EPERM : e;
 }
 
@@ -159,6 +160,18 @@ static int error_of(Pulc__Wire__PortError error)
 	}
 }
 
+static int send_request(const Pulc__Wire__FromClient *msg)
+{
+	int e;
+
+	if (!client_lock())
+		return -EDEADLK;
+	waitsets_announce();
+	e = client_send(msg, NULL, 0);
+	client_unlock();
+	return e;
+}
+
 int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply)
 {
 	uint64_t deadline = nsec_now() + NSEC_ANSWER;
@@ -166,21 +179,19 @@ int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct nativ
 
 	if (e < 0)
 		return e;
-	if (!client_lock())
-		return -EDEADLK;
-	waitsets_announce();
-	e = client_send(msg, NULL, 0);
-	client_unlock();
+	do
+		e = send_request(msg);
+	while (e == -EAGAIN && (e = look(POLLIN | POLLOUT, deadline)) == 0);
 	while (e == 0 && !has_reply(request, ret_reply))
-		e = look(deadline);
+		e = look(POLLIN, deadline);
 	return e < 0 ? e : error_of(ret_reply->error);
 }
 
-void native_tell_psid(const Pulc__Wire__FromClient *msg)
+void native_give_back(uint32_t port)
 {
 	if (!client_lock())
 		return;
-	(void)client_send(msg, NULL, 0);
+	unsent_say(PULC__WIRE__FROM_CLIENT__BODY_PORT_CLOSE, port);
 	client_unlock();
 }
 

@@ -114,17 +114,6 @@ static bool is_drained(const struct port *port)
 	return true;
 }
 
-static void give_back(uint32_t number)
-{
-	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
-	Pulc__Wire__PortClose gone = PULC__WIRE__PORT_CLOSE__INIT;
-
-	gone.port = number;
-	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_PORT_CLOSE;
-	msg.port_close = &gone;
-	native_tell_psid(&msg);
-}
-
 /* Under the lock, which it gives up meanwhile. */
 static int drain(struct pulc_port *p)
 {
@@ -159,7 +148,7 @@ PULC_EXPORT int pulc_port_close(pulc_port *p)
 		native_port_unlist(p);
 		if (p->port) {
 			port_free(p->port);
-			give_back(p->number);
+			native_give_back(p->number);
 		}
 	}
 	native_unlock();

@@ -23,7 +23,6 @@
 #include "macros.h"
 #include "private.h"
 #include "rawsys.h"
-#include "return.h"
 
 #define NSEC_GAP_MIN (10 * 1000 * NSEC_PER_USEC)
 #define NSEC_GAP_MAX (2 * NSEC_PER_SEC)
@@ -87,7 +86,7 @@ uint64_t notice_patience(void)
 {
 	uint64_t since = atomic_load_explicit(&lost_at, memory_order_relaxed), now, next;
 
-	if (UNLIKELY(return_is_due()))
+	if (UNLIKELY(client_owes()))
 		return NSEC_DUE;
 	if (LIKELY(!since))
 		return NSEC_TRUST;
@@ -121,7 +120,7 @@ PULC_EXPORT unsigned pulc_notice_mark(void)
 
 PULC_EXPORT void pulc_notice(bool said)
 {
-	if (LIKELY(!said && !is_lost() && !return_is_due()))
+	if (LIKELY(!said && !is_lost() && !client_owes()))
 		return;
 	if (client_is_confined() || !client_lock())
 		return;

@@ -34,6 +34,7 @@
 #include "rawsys.h"
 #include "return.h"
 #include "token.h"
+#include "unsent.h"
 
 /* How often a stream under way looks at the channel; a look is one system call. */
 #define NSEC_LOOK (50 * NSEC_PER_USEC)
@@ -336,15 +337,8 @@ void upgrade_psid_lost(void)
 
 void upgrade_closed(uint64_t conn)
 {
-	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
-	Pulc__Wire__Closed closed = PULC__WIRE__CLOSED__INIT;
-
-	if (!conn)
-		return;
-	closed.conn = conn;
-	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_CLOSED;
-	msg.closed = &closed;
-	(void)client_send(&msg, NULL, 0);
+	if (conn)
+		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_CLOSED, conn);
 }
 
 /*
@@ -389,17 +383,6 @@ void upgrade_dead(uint64_t conn)
 	stream_list_each(note_dead);
 }
 
-static void drop(struct pulc_stream *s)
-{
-	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
-	Pulc__Wire__Drop gone = PULC__WIRE__DROP__INIT;
-
-	gone.token = s->token;
-	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_DROP;
-	msg.drop = &gone;
-	(void)client_send(&msg, NULL, 0);
-}
-
 void upgrade_closing(struct pulc_stream *s, int fd)
 {
 	if (!client_lock())
@@ -409,7 +392,7 @@ void upgrade_closing(struct pulc_stream *s, int fd)
 	if (atomic_load(&s->state) == STREAM_GIVEN && nursery_alone(s->nursery))
 		end_connection(fd);
 	if (s->told && atomic_load(&s->state) < STREAM_ATTACHED)
-		drop(s);
+		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_DROP, s->token);
 	token_unregister(s);
 	client_unlock();
 }
