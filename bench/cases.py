@@ -135,6 +135,36 @@ def messages(bench):
                    report.inform("messages/128KiB", *large, "GB/s", "kernel"))
 
 
+@case("udp-pingpong")
+def udp_pingpong(bench):
+    """a datagram of 8 B one way, blocking send and recv, two cores"""
+    s = Series()
+    options = ("--udp", "--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
+    for floor in bench.repetitions():
+        s.add(floor=floor["line_ns"])
+        for mode in ("spin", "blocking"):
+            s.add(**{mode: bench.program("pingpong", "--mode", mode, *options)[0]["one_way_ns"]})
+        # A flow in each direction.
+        s.add(pulc=s.add_on_rings(bench, "pingpong", *options, n_ends=4)[0]["one_way_ns"])
+    name = "udp-pingpong"
+    return s.judge(
+        report.at_most(f"{name}/floor", s["pulc"], s["floor"], "ns", 3, "floor"),
+        report.faster(f"{name}/spin", s["pulc"], s["spin"], "ns", 15, "kernel, spinning"),
+        report.inform(f"{name}/kernel", s["pulc"], s["blocking"], "ns", "kernel, blocking"))
+
+
+@case("udp-messages")
+def udp_messages(bench):
+    """datagrams of 8 B a second that arrive, one way"""
+    s = Series()
+    options = ("--udp", "--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
+    for _ in bench.repetitions():
+        kernel = bench.program("stream", *options)
+        pulc = s.add_on_rings(bench, "stream", *options)
+        s.add(kernel=kernel[0]["messages_per_usec"], pulc=pulc[0]["messages_per_usec"])
+    return s.judge(report.above("udp-messages/8B", s["pulc"], s["kernel"], "M/s", 10))
+
+
 def iperf3_once(bench, pulc, options):
     """Returns GB/s and whether the data went over rings."""
     port = harness.free_port()

@@ -50,7 +50,7 @@ static int serve(int listener, void *arg)
 
 static int one_request(const struct sockaddr_in *server, size_t size)
 {
-	int fd, r = bench_connect(server, &fd);
+	int fd, r = bench_connect(server, false, &fd);
 
 	if (r < 0)
 		return r;

@@ -262,7 +262,7 @@ static int connect_all(struct end *e, const struct sockaddr_in *server)
 	int r = 0, fd;
 
 	for (unsigned i = 0; r == 0 && i < set->n_connections; i++) {
-		r = bench_connect(server, &fd);
+		r = bench_connect(server, false, &fd);
 		if (r == 0)
 			r = end_add(e, i, fd);
 		for (unsigned k = 0; r == 0 && k < set->n_rounds; k++)

@@ -242,7 +242,7 @@ static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 
 	if (r < 0)
 		return r;
-	r = bench_connect(server, &fd);
+	r = bench_connect(server, false, &fd);
 	if (r == 0)
 		r = bench_recv_all(fd, &to, sizeof(to)) == 0 ? 0 : -EPIPE;
 	if (r == 0)

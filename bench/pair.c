@@ -1,5 +1,5 @@
 /*
- * Two pinned processes with TCP between them.
+ * Two pinned processes with TCP or UDP between them.
  *
  * A benchmark's two ends are processes of their own, as two programs would be, forked before
  * there is any socket: nothing of the connection is shared with the process that waits for them.
@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define N_BACKLOG 1024
@@ -52,9 +53,34 @@ static int set_nodelay(int fd)
 	return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0 ? -errno : 0;
 }
 
+/* Connects to the sender of the datagram that comes first. */
+static int accept_udp(int fd)
+{
+	struct sockaddr_in peer;
+	socklen_t size = sizeof(peer);
+	char none;
+
+	if (recvfrom(fd, &none, 0, MSG_PEEK, (struct sockaddr *)&peer, &size) < 0)
+		return -errno;
+	return connect(fd, (struct sockaddr *)&peer, size) < 0 ? -errno : 0;
+}
+
+static bool is_udp(int fd)
+{
+	int type = 0;
+	socklen_t size = sizeof(type);
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM;
+}
+
 int bench_accept(int listener, int *ret_fd)
 {
 	int r, fd;
+
+	if (is_udp(listener)) {
+		*ret_fd = listener;
+		return accept_udp(listener);
+	}
 
 	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	if (fd < 0)
@@ -68,14 +94,14 @@ int bench_accept(int listener, int *ret_fd)
 	return 0;
 }
 
-int bench_connect(const struct sockaddr_in *server, int *ret_fd)
+int bench_connect(const struct sockaddr_in *server, bool udp, int *ret_fd)
 {
 	int r, fd;
 
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_INET, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	r = set_nodelay(fd);
+	r = udp ? 0 : set_nodelay(fd);
 	if (r == 0 && connect(fd, (const struct sockaddr *)server, sizeof(*server)) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -84,6 +110,14 @@ int bench_connect(const struct sockaddr_in *server, int *ret_fd)
 	}
 	*ret_fd = fd;
 	return 0;
+}
+
+void bench_end_udp(int fd)
+{
+	const struct timespec msec = { .tv_nsec = 1000000 };
+
+	for (unsigned i = 0; i < 1000 && send(fd, "", 0, 0) == 0; i++)
+		(void)nanosleep(&msec, NULL);
 }
 
 int bench_send_all(int fd, const void *buf, size_t size)
@@ -130,10 +164,11 @@ static int run_server(const struct bench_pair *pair, int to_client)
 	r = bench_pin(pair->server_cpu);
 	if (r < 0)
 		return r;
-	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	listener = socket(AF_INET, (pair->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
 	if (listener < 0)
 		return -errno;
-	if (bind(listener, (struct sockaddr *)&addr, size) < 0 || listen(listener, N_BACKLOG) < 0 ||
+	if (bind(listener, (struct sockaddr *)&addr, size) < 0 ||
+	    (!pair->udp && listen(listener, N_BACKLOG) < 0) ||
 	    getsockname(listener, (struct sockaddr *)&addr, &size) < 0)
 		return -errno;
 	if (write(to_client, &addr, sizeof(addr)) != (ssize_t)sizeof(addr))

@@ -1,8 +1,9 @@
-/* Two pinned processes with TCP between them: the stage of nearly every benchmark. */
+/* Two pinned processes with TCP or UDP between them: the stage of nearly every benchmark. */
 #ifndef PULC_BENCH_PAIR_H
 #define PULC_BENCH_PAIR_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -10,6 +11,7 @@
 struct bench_pair {
 	unsigned server_cpu;
 	unsigned client_cpu;
+	bool udp; /* the listener is a datagram socket */
 	int (*serve)(int listener, void *arg);
 	int (*connect)(const struct sockaddr_in *server, void *arg);
 	void *arg;
@@ -29,9 +31,17 @@ void bench_pair_default_cpus(unsigned *ret_server, unsigned *ret_client);
 /* Keeps this process on one processor. Returns 0 or a negative errno. */
 int bench_pin(unsigned cpu);
 
-/* One connection, with TCP_NODELAY. Return 0 or a negative errno. */
+/*
+ * One connection, with TCP_NODELAY. A datagram socket that listens is itself connected, to whoever sends the first
+ * datagram, which stays unread. Return 0 or a negative errno.
+ */
 int bench_accept(int listener, int *ret_fd);
-int bench_connect(const struct sockaddr_in *server, int *ret_fd);
+int bench_connect(const struct sockaddr_in *server, bool udp, int *ret_fd);
+/*
+ * An end of stream for UDP: empty datagrams until the peer is gone or a second has passed. One may be dropped where
+ * buffers are full.
+ */
+void bench_end_udp(int fd);
 
 /* Blocking, whole messages. Return 0; 1: the peer closed; or a negative errno. */
 int bench_send_all(int fd, const void *buf, size_t size);

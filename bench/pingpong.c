@@ -11,7 +11,8 @@
  *
  * Round trips are timed in batches, because reading the clock costs a good part of a round trip
  * through shared memory; percentiles are those of the batches' means. The first --warmup-msec
- * are not counted: a connection may change its path meanwhile.
+ * are not counted: a connection may change its path meanwhile. With --udp a message is a datagram; an empty one ends
+ * the server.
  */
 #include "clock.h"
 #include "options.h"
@@ -53,6 +54,7 @@ struct settings {
 	unsigned n_batch;
 	const char *mode_name;
 	const struct mode *mode;
+	bool udp;
 	bool stay;
 };
 
@@ -228,6 +230,8 @@ static int drive(const struct end *e, const struct settings *set, char *buf)
 		if (set->stay)
 			bench_stay();
 	}
+	if (set->udp)
+		bench_end_udp(e->fd);
 	bench_samples_deinit(&samples);
 	return r;
 }
@@ -241,7 +245,7 @@ static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 
 	if (!buf)
 		return -ENOMEM;
-	r = bench_connect(server, &fd);
+	r = bench_connect(server, set->udp, &fd);
 	if (r == 0)
 		r = end_init(&e, set->mode, fd);
 	if (r == 0)
@@ -265,6 +269,7 @@ int main(int argc, char **argv)
 		{ "batch", "round trips timed together", .number = &set.n_batch },
 		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
 		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
+		{ "udp", "datagrams instead of a connection", .flag = &set.udp },
 		{ "stay", "keep the connection until standard input ends", .flag = &set.stay },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_drive, .arg = &set };
@@ -272,13 +277,14 @@ int main(int argc, char **argv)
 
 	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
 	r = bench_options_parse(argc, argv,
-				"One-way time of a message between two processes over TCP.",
+				"One-way time of a message between two processes over TCP or UDP.",
 				options, sizeof(options) / sizeof(options[0]));
 	if (r != 0)
 		return bench_exit_status(argv[0], r);
 	set.mode = mode_find(set.mode_name);
 	if (!set.mode || set.size == 0 || set.n_batch == 0)
 		return bench_exit_status(argv[0], -EINVAL);
+	pair.udp = set.udp;
 	pair.server_cpu = set.server_cpu;
 	pair.client_cpu = set.client_cpu;
 	return bench_exit_status(argv[0], bench_pair_run(&pair));

@@ -4,7 +4,7 @@
  * The sender sends messages of one size as fast as send() takes them, the receiver takes them
  * with recv() of the same size (or of --recv-size). The receiver counts what it got in a window of
  * time that begins after the warm-up; the sender goes on a little longer, so that the
- * window's end is as busy as its beginning.
+ * window's end is as busy as its beginning. With --udp each message is a datagram; those count that arrive.
  */
 #include "clock.h"
 #include "options.h"
@@ -27,6 +27,7 @@ struct settings {
 	unsigned recv_size;
 	unsigned msec;
 	unsigned warmup_msec;
+	bool udp;
 	bool stay;
 };
 
@@ -118,11 +119,13 @@ static int connect_and_send(const struct sockaddr_in *server, void *arg)
 
 	if (!buf)
 		return -ENOMEM;
-	r = bench_connect(server, &fd);
+	r = bench_connect(server, set->udp, &fd);
 	if (r == 0)
 		r = send_for(fd, buf, set->size, set->warmup_msec + set->msec + MSEC_MARGIN);
 	if (r == 0 && set->stay)
 		bench_stay();
+	if (r == 0 && set->udp)
+		bench_end_udp(fd);
 	free(buf);
 	return r;
 }
@@ -138,6 +141,7 @@ int main(int argc, char **argv)
 		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
 		{ "server-cpu", "processor of the receiver", .number = &set.server_cpu },
 		{ "client-cpu", "processor of the sender", .number = &set.client_cpu },
+		{ "udp", "datagrams instead of a connection", .flag = &set.udp },
 		{ "stay", "keep the connection until standard input ends", .flag = &set.stay },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_send, .arg = &set };
@@ -145,7 +149,8 @@ int main(int argc, char **argv)
 
 	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
 	r = bench_options_parse(
-		argc, argv, "Messages and bytes a second, one way, between two processes over TCP.",
+		argc, argv,
+		"Messages and bytes a second, one way, between two processes over TCP or UDP.",
 		options, sizeof(options) / sizeof(options[0]));
 	if (r != 0)
 		return bench_exit_status(argv[0], r);
@@ -153,6 +158,7 @@ int main(int argc, char **argv)
 		set.recv_size = set.size;
 	if (set.size == 0)
 		return bench_exit_status(argv[0], -EINVAL);
+	pair.udp = set.udp;
 	pair.server_cpu = set.server_cpu;
 	pair.client_cpu = set.client_cpu;
 	return bench_exit_status(argv[0], bench_pair_run(&pair));

@@ -167,7 +167,7 @@ static int connect_and_send(const struct sockaddr_in *server, void *arg)
 	const struct settings *set = arg;
 	int r, fd;
 
-	r = bench_connect(server, &fd);
+	r = bench_connect(server, false, &fd);
 	if (r == 0)
 		r = send_all(fd, set);
 	if (r == 0 && set->stay)
