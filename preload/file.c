@@ -29,6 +29,18 @@ struct pre_file pre_file_other, pre_file_inherited;
 static struct pre_pool files = PRE_POOL(struct pre_file);
 static struct pre_file *_Atomic retired;
 
+/* Chunks from this one on were never made: a fork goes over the table and must not touch all of it. */
+static _Atomic unsigned n_chunks;
+
+/* To be called before the chunk is there, so that nobody overlooks it. */
+static void count_chunk(unsigned chunk)
+{
+	unsigned n = atomic_load(&n_chunks);
+
+	while (n <= chunk && !atomic_compare_exchange_weak(&n_chunks, &n, chunk + 1))
+		;
+}
+
 /* The table's entry for fd; NULL: beyond the table, or no memory. */
 static struct pre_file *_Atomic *entry_of(int fd)
 {
@@ -43,6 +55,7 @@ static struct pre_file *_Atomic *entry_of(int fd)
 				   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 		if (made < 0 && made > -4096)
 			return NULL;
+		count_chunk((unsigned)fd / PRE_FD_CHUNK);
 		if (!atomic_compare_exchange_strong(slot, &expected, (struct pre_fd_chunk *)made))
 			(void)raw_syscall(SYS_munmap, made, sizeof(struct pre_fd_chunk));
 	}
@@ -161,9 +174,10 @@ void pre_file_forget(int fd)
 
 void pre_file_each(unsigned first, unsigned last, pre_visit *visit, void *arg)
 {
+	unsigned end = atomic_load(&n_chunks) * PRE_FD_CHUNK;
 	struct pre_file *f;
 
-	for (unsigned fd = first; fd <= last && fd < N_TRACKABLE; fd++) {
+	for (unsigned fd = first; fd <= last && fd < end; fd++) {
 		if (!atomic_load(&pre_fd_chunks[fd / PRE_FD_CHUNK])) {
 			fd |= PRE_FD_CHUNK - 1;
 			continue;
