@@ -244,6 +244,22 @@ def connects(bench):
     return s.judge(report.at_least("connects", s["pulc"], s["kernel"], "k/s", 0.95, "kernel"))
 
 
+@case("servers")
+def servers(bench):
+    """servers that fork for each connection or were forked before: connections a second"""
+    s = Series()
+    kinds = {"fork": ("1", "100"), "prefork": ("1", "100")}
+    for _ in bench.repetitions():
+        for kind, requests in ((kind, n) for kind, counts in kinds.items() for n in counts):
+            n = (400 if bench.quick else 2000) // (4 if requests != "1" else 1)
+            options = ("--server", kind, "--requests", requests, "--connections", str(n))
+            for path in ("kernel", "pulc"):
+                line = bench.program("connects", *options, pulc=path == "pulc")[0]
+                s.add(**{f"{path}_{kind}_{requests}": line["per_second"] / 1000})
+    return s.judge(*(report.at_least(f"servers/{kind}-{n}", s[f"pulc_{kind}_{n}"], s[f"kernel_{kind}_{n}"],
+                                     "k/s", 1, "kernel") for kind, counts in kinds.items() for n in counts))
+
+
 @case("idle")
 def idle(bench):
     """10,000 idle connections between two processes: memory, mappings, fork, processor"""
