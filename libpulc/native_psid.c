@@ -33,7 +33,7 @@ struct news {
 	uint32_t client;
 	struct slab *own, *peer; /* a link; NULL: of ports */
 	uint64_t conn;
-	uint32_t own_slot, peer_slot;
+	uint32_t own_slot, peer_slot, peer_pid;
 	size_t n_opened, n_closed;
 	uint32_t ports[2 * N_PORTS_NEWS]; /* opened, then closed */
 };
@@ -122,6 +122,7 @@ int native_attach(void)
 	e = protocol_register(PROTOCOL_PORT, &port_protocol);
 	if (e == 0)
 		e = protocol_register(PROTOCOL_TAG, &tag_protocol);
+	tag_allow_pulls(secure_getenv("PULC_PULL"));
 	if (e == -EEXIST)
 		e = 0;
 	if (e == 0)
@@ -240,6 +241,7 @@ static void keep_link(const Pulc__Wire__Upgrade *m, struct received *r)
 	n->conn = m->conn;
 	n->own_slot = m->own_slot;
 	n->peer_slot = m->peer_slot;
+	n->peer_pid = m->peer_pid;
 	publish(n);
 }
 
@@ -330,6 +332,7 @@ static int take_link(const struct news *n)
 		stranger = NULL;
 	peer->link = link;
 	peer->conn = n->conn;
+	peer->pid = n->peer_pid;
 	peer->owner = memory;
 	TAILQ_INSERT_TAIL(native_peers(), peer, link_all);
 	protocol_events++;

@@ -314,6 +314,36 @@ PULC_EXPORT int pulc_tag_probe(const struct pulc_tag *want, int msec_timeout,
 	return e;
 }
 
+static uint32_t speed(const struct tag_rate *rate)
+{
+	return rate->nsec_per_megabyte
+		       ? (uint32_t)(1000.0 * (1 << 20) / (double)rate->nsec_per_megabyte)
+		       : 0;
+}
+
+PULC_EXPORT int pulc_tag_path(uint32_t client, struct pulc_tag_path *ret_path)
+{
+	const struct tag_peer *tp;
+	const struct peer *peer;
+	int e = enter();
+
+	if (e < 0)
+		return e;
+	peer = find_peer(client);
+	if (peer) {
+		tp = peer->tags;
+		*ret_path = (struct pulc_tag_path){ .may_pull = tag_may_pull(peer) };
+		if (tp) {
+			ret_path->n_pulled = tp->rates[TAG_WAY_PULL].n;
+			ret_path->n_pushed = tp->rates[TAG_WAY_PUSH].n;
+			ret_path->mbs_pulled = speed(&tp->rates[TAG_WAY_PULL]);
+			ret_path->mbs_pushed = speed(&tp->rates[TAG_WAY_PUSH]);
+		}
+	}
+	native_unlock();
+	return peer ? 0 : -ECONNRESET;
+}
+
 /* ---- fork --------------------------------------------------------------------------------------- */
 
 void native_tag_forked(void)

@@ -33,6 +33,7 @@ struct peer {
 	TAILQ_ENTRY(peer) link_all;
 	struct hal_link *link; /* NULL: the peer is gone */
 	uint32_t client;       /* psid's number of the process */
+	uint32_t pid;	       /* whose memory may be asked for; 0: psid has not said */
 	uint32_t n_refs;
 	uint64_t conn; /* psid's number of the link; 0: to ourselves */
 	void *owner;   /* libpulc's */

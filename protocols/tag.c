@@ -3,8 +3,9 @@
  *
  * A message is addressed to a process and not to a port: psid's number of it is who the peer is, so the frame's word is free for the
  * tag. Short messages are sent whole and kept by the receiver, within a credit for each pair of processes. A long one is offered: its
- * bytes stay with the sender until a receive wants it. Then the receiver asks for them (PUSH), they come in pieces straight into the
- * receiver's buffer, and the receiver says when it has them all (DONE); before that the sender's buffer is not its own.
+ * bytes stay with the sender until a receive wants it. Then the receiver gets them from the sender's memory by itself (tag_pull.c), or asks
+ * for them (PUSH) and they come in pieces straight into its buffer. It says when it has them all (DONE); before that the sender's buffer is not its
+ * own.
  *
  * So what a message costs the receiver before it is wanted is bounded by the credit, whatever its length; and there is one place for each
  * of the unlucky cases: a receive that is cancelled leaves the offer standing, and the next one asks anew, under another number; pieces
@@ -48,6 +49,14 @@ int tag_control(struct peer *peer, unsigned kind, uint64_t word, const void *pay
 	struct iovec iov = { .iov_base = (void *)payload, .iov_len = len };
 
 	return peer_send_later(peer, &f, &iov, len > 0, NULL);
+}
+
+size_t tag_copy_payload(struct tag_peer *tp, void *to, size_t len)
+{
+	struct hal_link *link = tp->peer->link;
+	struct iovec iov = { .iov_base = to, .iov_len = len };
+
+	return len ? link->ops->copy(link, &iov, 1) : 0;
 }
 
 /* A sender without credit depends on it: what cannot be told now is told as soon as it can be. */
@@ -140,6 +149,7 @@ void tag_forget(void)
 {
 	tag_receives_forget();
 	tag_sends_forget();
+	tag_pull_forget();
 }
 
 void tag_forget_peer(struct peer *peer)

@@ -25,16 +25,22 @@
 #define TAG_EAGER_MAX 16384u
 #define TAG_ANY_PEER UINT32_MAX
 
+/* Where the bytes are, for who may ask the kernel for them; 0 in all: nobody. */
+struct tag_place {
+	uint64_t address;
+	uint64_t proof_address, proof[2]; /* what lies there, in this process and no other one */
+};
+
 struct tag_offer {
 	uint64_t id, size;
+	struct tag_place place;
 };
 
 struct tag_push {
 	uint64_t number, size;
 };
-_Static_assert(sizeof(struct tag_offer) == 16 && sizeof(struct tag_push) == 16, "on the wire");
+_Static_assert(sizeof(struct tag_offer) == 48 && sizeof(struct tag_push) == 16, "on the wire");
 
-struct tag_message;
 struct tag_peer;
 
 struct tag_send;
@@ -58,6 +64,7 @@ struct tag_send {
 	int error;
 };
 
+struct tag_message;
 struct tag_receive;
 TAILQ_HEAD(tag_receives, tag_receive);
 
@@ -82,6 +89,8 @@ struct tag_receive {
 
 extern const struct protocol tag_protocol __attribute__((visibility("hidden")));
 
+/* "0": never ask the kernel for a peer's memory; "1": whenever it may be asked; NULL and others: as measured. */
+void tag_allow_pulls(const char *how);
 /* Goes on with whatever can be moved on without news of a peer's; part of progress. */
 void tag_move_on(void);
 /* In a forked child: nothing that was begun is ours. */
@@ -108,6 +117,14 @@ bool tag_look(struct tag_receive *r);
 
 /* ---- inside ---- */
 
+enum tag_way { TAG_WAY_PULL, TAG_WAY_PUSH };
+
+/* What one way has done for long messages of a peer's. */
+struct tag_rate {
+	uint64_t n;		    /* messages */
+	uint64_t nsec_per_megabyte; /* of the last ones; 0: not known */
+};
+
 struct tag_peer {
 	struct peer *peer;
 	uint64_t sent, freed;	   /* as a sender */
@@ -117,12 +134,17 @@ struct tag_peer {
 	struct tag_sends pushing;
 	TAILQ_ENTRY(tag_peer) link; /* of those with something to be moved on */
 	bool busy;
-	bool owes; /* what was taken, and could not be told */
+	bool owes;    /* what was taken, and could not be told */
+	bool no_pull; /* the kernel does not give us its memory */
+	uint64_t n_chosen;
+	struct tag_rate rates[2]; /* by tag_way */
 };
 
 /* NULL: no memory. */
 struct tag_peer *tag_peer_of(struct peer *peer);
 int tag_control(struct peer *peer, unsigned kind, uint64_t word, const void *payload, uint32_t len);
+/* The payload of the frame that is shown, as far as len goes. Returns the bytes copied. */
+size_t tag_copy_payload(struct tag_peer *tp, void *to, size_t len);
 /* This much of what the peer has sent needs no room any more. */
 void tag_taken(struct peer *peer, uint64_t cost);
 void tag_tell_credit(struct tag_peer *tp);
@@ -130,6 +152,56 @@ void tag_tell_credit(struct tag_peer *tp);
 void tag_set_busy(struct tag_peer *tp);
 /* The send of this process that made the offer; NULL: none. */
 const struct tag_send *tag_find_offered(const struct tag_peer *tp, uint64_t id);
+
+enum tag_stage {
+	TAG_STAGE_EARLY,  /* nobody wants it yet */
+	TAG_STAGE_COPY,	  /* to be copied from this process's own memory */
+	TAG_STAGE_PULL,	  /* to be copied from the sender's memory */
+	TAG_STAGE_ASK,	  /* its bytes are to be asked for */
+	TAG_STAGE_COMING, /* they come */
+	TAG_STAGE_DONE,	  /* they are here; the sender is to be told */
+};
+
+struct tag_message {
+	TAILQ_ENTRY(tag_message) by_order; /* of the early ones, or of those under way */
+	TAILQ_ENTRY(tag_message) by_tag;   /* early */
+	struct peer *peer;
+	uint64_t tag, size;
+	uint64_t turn; /* the order of arrival */
+	uint64_t id;   /* of the offer; 0: it is here */
+	struct tag_place place;
+	bool paid; /* the sender has its credit again */
+	enum tag_stage stage;
+	struct tag_receive *receive; /* COPY to COMING */
+	uint64_t number;	     /* COMING: of what was asked for */
+	uint64_t nsec_begun;
+	unsigned char data[];
+};
+TAILQ_HEAD(tag_messages, tag_message);
+
+/* ---- tag_receive.c ---- */
+void tag_describe(struct tag_receive *r, uint32_t client, uint64_t tag, uint64_t size);
+/* Out of the row in which it stands, if it does. */
+void tag_receive_take_off(struct tag_receive *r);
+void tag_receive_end(struct tag_receive *r, int error);
+void tag_message_free(struct tag_message *m);
+
+/* ---- tag_fetch.c ---- */
+extern struct tag_messages tag_under_way __attribute__((visibility("hidden")));
+/* Binds an offer, which stands nowhere, to the receive that gets it. */
+void tag_fetch_begin(struct tag_message *m, struct tag_receive *r);
+
+/* ---- tag_pull.c ---- */
+
+/* Where the bytes of a send are, if its peer may have them. */
+struct tag_place tag_place_of(const struct tag_send *s);
+enum tag_way tag_choose(struct tag_peer *tp, const struct tag_place *place, uint64_t size);
+/* Gets len bytes from an offset on. 0; negative errno: not from there. */
+int tag_pull(struct tag_peer *tp, const struct tag_place *place, size_t at, void *to, size_t len);
+void tag_rate(struct tag_peer *tp, enum tag_way way, size_t size, uint64_t nsec);
+void tag_pull_forget(void);
+/* May its memory be asked for? */
+bool tag_may_pull(const struct peer *peer);
 
 int tag_arrived_eager(struct tag_peer *tp, const struct hal_frame *f);
 int tag_arrived_offer(struct tag_peer *tp, const struct hal_frame *f);

@@ -109,7 +109,7 @@ static int send_eager(struct tag_send *s)
 /* It is an offer before it is sent: to oneself, the answer may come first. */
 static int send_offer(struct tag_send *s)
 {
-	struct tag_offer offer = { .id = ++last_id, .size = s->size };
+	struct tag_offer offer = { ++last_id, s->size, tag_place_of(s) };
 	const struct hal_frame f = {
 		.word = s->tag,
 		.len = sizeof(offer),

@@ -11,6 +11,7 @@
 #include "cleanup.h"
 #include "client.h"
 #include "conn.h"
+#include "links.h"
 #include "memory.h"
 #include "psid.h"
 
@@ -25,6 +26,17 @@ static void name_slab(const struct psid_slab *slab, Pulc__Wire__Slab *ret_wire)
 	pulc__wire__slab__init(ret_wire);
 	ret_wire->id = slab->id;
 	ret_wire->size = slab->size;
+}
+
+/* Whose memory the client may ask the kernel for, as psid knows it from the kernel: the number is nobody's own claim. */
+static uint32_t pid_for(const struct psid_client *client, struct psid_side *other)
+{
+	const struct psid_client *peer;
+
+	if (other->n_holders == 0 || !psid_is_link(other->conn))
+		return 0;
+	peer = client_of(other);
+	return peer->user == client->user && !peer->exited ? (uint32_t)peer->pid : 0;
 }
 
 /* Descriptors of the own slab and of the other side's (read-only); -EBADF: the client has it already. */
@@ -49,6 +61,7 @@ static int send_to(struct psid_side *side, struct psid_client *client, uint64_t 
 	upgrade.own_slab_fd = own_fd >= 0;
 	upgrade.peer_slab_fd = peer_fd >= 0;
 	upgrade.peer_client = other->n_holders > 0 ? client_of(other)->id : 0;
+	upgrade.peer_pid = pid_for(client, other);
 	if (upgrade.own_slab_fd)
 		fds[n++] = own_fd;
 	if (upgrade.peer_slab_fd)

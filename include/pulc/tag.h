@@ -124,6 +124,28 @@ ssize_t pulc_tag_end(pulc_op *op, struct pulc_tagged *ret_message);
  */
 int pulc_tag_probe(const struct pulc_tag *want, int msec_timeout, struct pulc_tagged *ret_message);
 
+/* How long messages come from a process, and how fast the last ones of 64 KiB and more did, in MB/s (0: not known). */
+struct pulc_tag_path {
+	uint64_t n_pulled; /* fetched out of its memory, in one copy */
+	uint64_t n_pushed; /* sent by it, through the ring */
+	uint32_t mbs_pulled;
+	uint32_t mbs_pushed;
+	bool may_pull; /* both is possible, and what was faster is chosen */
+};
+
+/*
+ * Tells how long messages come from a process. Whether its memory may be read is for psid (the same user) and the kernel to say
+ * (ptrace(2), "access mode checking"); PULC_PULL=0 in the environment forbids it, PULC_PULL=1 prefers it always.
+ *
+ * peer: a number of a process that this one is joined with. ret_path: the answer.
+ * Return: 0.
+ * Errors: -ECONNRESET: that process is gone, or never was joined with this one; -EDEADLK; those of pulc_attach.
+ * Threads and fork: any thread.
+ * Blocking: never, but for psid's answer in a process that has not attached yet.
+ * Source: pulc-1998, 4.5.3 (rawdata).
+ */
+int pulc_tag_path(uint32_t peer, struct pulc_tag_path *ret_path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "native.h"
 #include "psid/native_case.h"
@@ -19,7 +20,7 @@ struct lie {
 	unsigned kind;
 	uint32_t len;
 	uint64_t word;
-	uint64_t payload[2];
+	uint64_t payload[6];
 	unsigned n; /* so many of them */
 	bool harmless;
 };
@@ -29,10 +30,10 @@ static const struct lie lies[] = {
 	{ TAG_EAGER, TAG_EAGER_MAX + 1, 3, { 0, 0 }, 1, false },
 	{ TAG_EAGER, 0, 3, { 0, 0 }, TAG_WINDOW / TAG_OVERHEAD + 300, false },
 	{ TAG_EAGER, TAG_EAGER_MAX, 3, { 0, 0 }, 80, false },
-	{ TAG_OFFER, 15, 3, { 1, 1 }, 1, false },
-	{ TAG_OFFER, 17, 3, { 1, 1 }, 1, false },
-	{ TAG_OFFER, 16, 3, { 0, 100 }, 1, false },
-	{ TAG_OFFER, 16, 3, { 7, UINT64_MAX }, TAG_WINDOW / TAG_OVERHEAD + 300, false },
+	{ TAG_OFFER, 47, 3, { 1, 1 }, 1, false },
+	{ TAG_OFFER, 49, 3, { 1, 1 }, 1, false },
+	{ TAG_OFFER, 48, 3, { 0, 100 }, 1, false },
+	{ TAG_OFFER, 48, 3, { 7, UINT64_MAX }, TAG_WINDOW / TAG_OVERHEAD + 300, false },
 	{ TAG_PUSH, 8, 1, { 1, 1 }, 1, false },
 	{ TAG_PUSH, 16, 1, { 1, 0 }, 1, false },
 	{ TAG_PUSH, 16, 1, { 1, LEN_LONG + 1 }, 1, false },
@@ -55,7 +56,7 @@ static const struct lie lies[] = {
 	/* Lies that cost only the liar. */
 	{ TAG_WITHDRAW, 0, 99, { 0, 0 }, 1, true },
 	{ TAG_PUSH, 16, 1, { 12345, 10 }, 3, true },
-	{ TAG_OFFER, 16, 3, { 7, UINT64_MAX }, 3, true }, /* one number for several */
+	{ TAG_OFFER, 48, 3, { 7, UINT64_MAX }, 3, true }, /* one number for several */
 };
 #define N_LIES (sizeof(lies) / sizeof(lies[0]))
 
@@ -88,7 +89,7 @@ static int send_raw(uint32_t client, const struct lie *l)
 static void be_a_liar(void)
 {
 	/* An honest offer, and nothing of it comes but lies. */
-	const struct lie offer = { TAG_OFFER, 16, TAG_LONG, { 1, LEN_LONG }, 1, true };
+	const struct lie offer = { TAG_OFFER, 48, TAG_LONG, { 1, LEN_LONG }, 1, true };
 	uint32_t victim = native_peer_named("victim");
 	int e = 0;
 
@@ -168,9 +169,88 @@ static void lies_that_harm_only_the_liar(void)
 	run(true);
 }
 
+/* ---- lies about where bytes are ------------------------------------------------------------------ */
+
+static unsigned place_number;
+
+/* Nowhere, the kernel's, around the end of all memory, without the word, the bytes but not all of them. */
+static struct tag_place false_place(uint32_t victim)
+{
+	const struct tag_send s = { .peer = native_peer(victim), .buf = buf };
+	struct tag_place place = tag_place_of(&s);
+	void *page;
+
+	switch (place_number) {
+	case 0:
+		place.address = 16;
+		break;
+	case 1:
+		place.address = 0xffff800000000000ull;
+		break;
+	case 2:
+		place.address = UINT64_MAX - 5;
+		break;
+	case 3:
+		place.proof[1] ^= 1;
+		break;
+	case 4:
+		place.proof_address = 8;
+		break;
+	case 5:
+		page = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		MUST_IS(mprotect(page, 4096, PROT_READ), 0);
+		place.address = (uintptr_t)page + 100;
+		break;
+	}
+	return place;
+}
+
+/* And the true bytes when it is asked for them. */
+static void lie_about_the_place(void)
+{
+	struct lie offer = { TAG_OFFER, 48, TAG_LONG, { 1, 10000 }, 1, true };
+	struct lie data = { TAG_DATA, 10000, 1, { 0x1122334455667788ull }, 1, true };
+	uint32_t victim = native_peer_named("victim");
+	struct tag_place place = false_place(victim);
+
+	memcpy(offer.payload + 2, &place, sizeof(place));
+	MUST_IS(send_raw(victim, &offer), 0);
+	native_await(1);
+	MUST_IS(send_raw(victim, &data), 0);
+	native_await(2);
+}
+
+static void ask_the_liar(void)
+{
+	pulc_port *p = (setenv("PULC_PULL", "1", 1), native_open(PULC_D, "victim"));
+	struct pulc_tag want = { TAG_LONG, PULC_TAG_EXACT, PULC_ANY_PEER };
+	struct pulc_tag_path path;
+	struct pulc_tagged m;
+	pulc_op *op;
+
+	MUST_IS(pulc_tag_probe(&want, -1, &m), 1);
+	MUST_IS(pulc_tag_ireceive(&want, other_buf, LEN_LONG, &op), 0);
+	for (unsigned i = 0; i < 3; i++)
+		MUST_IS(pulc_op_test(op), 0); /* in vain, then it is asked for */
+	MUST_IS(pulc_tag_path(m.peer, &path), 0);
+	MUST(!path.may_pull);
+	native_reach(1);
+	MUST_IS(pulc_op_end(op, NULL), 10000);
+	MUST_IS(other_buf[0], 0x88);
+	native_reach(2);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void lies_about_places(void)
+{
+	for (place_number = 0; place_number < 6; place_number++)
+		NATIVE_RUN(lie_about_the_place, ask_the_liar);
+}
+
 static const struct test tests[] = {
 	TEST(lies_end_the_link),
 	TEST(lies_that_harm_only_the_liar),
+	TEST(lies_about_places),
 };
 
 int main(int argc, char **argv)

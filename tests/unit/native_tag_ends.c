@@ -12,6 +12,7 @@
 #include "psid/native_case.h"
 
 #define LEN_LONG (3u << 20)
+#define LEN_HUGE (64u << 20)
 
 static unsigned char buf[LEN_LONG], other_buf[LEN_LONG];
 
@@ -227,7 +228,7 @@ static void kill_the_first(const pid_t *pids)
 static void die_half_way(void)
 {
 	uint32_t peer = native_peer_named("survivor");
-	pulc_op *op = native_tag_send(peer, 1, calloc(1, 64u << 20), 64u << 20);
+	pulc_op *op = native_tag_send(peer, 1, calloc(1, LEN_HUGE), LEN_HUGE);
 
 	native_reach(1);
 	while (pulc_op_test(op) == 0)
@@ -238,14 +239,14 @@ static void die_half_way(void)
 
 static void lose_the_rest(void)
 {
-	pulc_port *p = native_open(PULC_D, "survivor");
-	unsigned char *to = malloc(64u << 20);
+	pulc_port *p = (setenv("PULC_PULL", "0", 1), native_open(PULC_D, "survivor"));
+	unsigned char *to = malloc(LEN_HUGE);
 	struct pulc_tagged m;
 	pulc_op *op;
 
 	native_await(1);
 	MUST_IS(pulc_tag_probe(&anything, -1, &m), 1);
-	op = native_tag_receive(anything, to, 64u << 20);
+	op = native_tag_receive(anything, to, LEN_HUGE);
 	/* A part comes, and the rest is left in the ring until its sender is dead. */
 	MUST_IS(pulc_op_test(op), 0);
 	native_await(2);
@@ -258,13 +259,53 @@ static void lose_the_rest(void)
 	free(to);
 }
 
+/* The same while its bytes are fetched out of its memory. */
+static void offer_and_die(void)
+{
+	uint32_t peer = native_peer_named("survivor");
+
+	(void)native_tag_send(peer, 1, calloc(1, LEN_HUGE), LEN_HUGE);
+	native_reach(1);
+	native_await(9);
+}
+
+static void fetch_from_the_dead(void)
+{
+	pulc_port *p = (setenv("PULC_PULL", "1", 1), native_open(PULC_D, "survivor"));
+	unsigned char *to = malloc(LEN_HUGE);
+	struct pulc_tagged m;
+	struct pulc_tag want;
+	pulc_op *ops[2];
+
+	native_await(1);
+	MUST_IS(pulc_tag_probe(&anything, -1, &m), 1);
+	want = (struct pulc_tag){ 1, 0, m.peer };
+	ops[0] = native_tag_receive(want, to, LEN_HUGE);
+	ops[1] = native_tag_receive(anything, buf, 10);
+	MUST_IS(pulc_op_test(ops[0]), 0);
+	native_reach(2);
+	while (native_peer(m.peer))
+		(void)pulc_op_test(ops[1]);
+	/* Whoever was faster: the whole message, or the end. */
+	MUST_IS(pulc_op_test(ops[0]), 1);
+	MUST(ops[0]->tag_receive.error == -ECONNRESET || ops[0]->tag_receive.done == LEN_HUGE);
+	(void)pulc_op_end(ops[0], NULL);
+	MUST_IS(pulc_op_test(ops[1]), 0);
+	MUST_IS(pulc_tag_send(0, 5, "s", 1), 1);
+	MUST_IS(pulc_op_end(ops[1], NULL), 1);
+	MUST_IS(pulc_port_close(p), 0);
+	free(to);
+}
+
 static void ends_of_peers(void)
 {
 	native_role *const roles[] = { be_mortal, survive };
 	native_role *const half_way[] = { die_half_way, lose_the_rest };
+	native_role *const fetched[] = { offer_and_die, fetch_from_the_dead };
 
 	native_run_with(roles, 2, kill_the_first);
 	native_run_with(half_way, 2, kill_the_first);
+	native_run_with(fetched, 2, kill_the_first);
 }
 
 /* ---- threads -------------------------------------------------------------------------------------- */

@@ -1,0 +1,178 @@
+/*
+ * Tagged messages: a long one on its way to the receive that wants it.
+ *
+ * From the moment on that a receive has been found for an offer, the two are bound to each other. Its bytes are copied if the sender is
+ * this process, fetched out of the sender's memory (tag_pull.c), or asked for; then the sender is told. Whatever breaks that off before the
+ * last byte leaves the offer as it was. Bytes that come for a number that nobody needs any more are dropped.
+ *
+ * Source: bip-1997, 2 (rendezvous); pulc-1998, 4.5.3 (a posted buffer is filled directly).
+ */
+#include <string.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "tag.h"
+
+/* Copied out of another process in one turn. */
+#define SIZE_PULL (1u << 20)
+
+struct tag_messages tag_under_way = TAILQ_HEAD_INITIALIZER(tag_under_way);
+static uint64_t last_number;
+
+/* ---- the two ends of it -------------------------------------------------------------------------- */
+
+static size_t wanted_size(const struct tag_message *m)
+{
+	return MIN((uint64_t)m->receive->size, m->size);
+}
+
+void tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
+{
+	bool self = m->peer->link->caps.flags & HAL_IMMEDIATE;
+
+	tag_receive_take_off(r);
+	tag_describe(r, m->peer->client, m->tag, m->size);
+	r->message = m;
+	r->done = 0;
+	m->receive = r;
+	if (self)
+		m->stage = TAG_STAGE_COPY;
+	else if (wanted_size(m) && tag_choose(m->peer->tags, &m->place, m->size) == TAG_WAY_PULL)
+		m->stage = TAG_STAGE_PULL;
+	else
+		m->stage = TAG_STAGE_ASK;
+	m->nsec_begun = 0;
+	TAILQ_INSERT_TAIL(&tag_under_way, m, by_order);
+	if (!m->paid)
+		tag_taken(m->peer, TAG_OVERHEAD);
+	m->paid = true;
+	protocol_events++;
+}
+
+/* Keeps it, if the sender cannot be told now: it will be moved on. */
+static void say_done(struct tag_message *m)
+{
+	int e = tag_control(m->peer, TAG_DONE, m->id, NULL, 0);
+
+	if (UNLIKELY(e == -ENOBUFS || e == -ENOMEM))
+		return;
+	TAILQ_REMOVE(&tag_under_way, m, by_order);
+	tag_message_free(m);
+}
+
+static void all_is_here(struct tag_message *m)
+{
+	struct tag_receive *r = m->receive;
+
+	r->message = NULL;
+	m->receive = NULL;
+	m->stage = TAG_STAGE_DONE;
+	tag_receive_end(r, 0);
+	say_done(m);
+}
+
+/* ---- moving on ----------------------------------------------------------------------------------- */
+
+/* The sender is this process, and this is its send. */
+static void copy_own(struct tag_message *m)
+{
+	struct tag_receive *r = m->receive;
+	const struct tag_send *s = tag_find_offered(m->peer->tags, m->id);
+
+	r->done = wanted_size(m);
+	if (r->done)
+		memmove(r->buf, s->buf, r->done);
+	all_is_here(m);
+}
+
+static void measure(const struct tag_message *m, enum tag_way way)
+{
+	tag_rate(m->peer->tags, way, m->receive->done, nsec_now() - m->nsec_begun);
+}
+
+/* A part in each turn, so that nobody who shares the process waits for all of it. If the kernel refuses, the sender is asked. */
+static void pull(struct tag_message *m)
+{
+	struct tag_receive *r = m->receive;
+	size_t len = MIN(wanted_size(m) - r->done, (size_t)SIZE_PULL);
+
+	if (m->nsec_begun == 0)
+		m->nsec_begun = nsec_now();
+	if (tag_pull(m->peer->tags, &m->place, r->done, r->buf + r->done, len) < 0) {
+		r->done = 0;
+		m->nsec_begun = 0;
+		m->stage = TAG_STAGE_ASK;
+		protocol_unfinished = true;
+		return;
+	}
+	r->done += len;
+	protocol_events++;
+	if (r->done < wanted_size(m)) {
+		protocol_unfinished = true;
+		return;
+	}
+	measure(m, TAG_WAY_PULL);
+	all_is_here(m);
+}
+
+static void ask(struct tag_message *m)
+{
+	struct tag_push push = { .number = last_number + 1, .size = wanted_size(m) };
+
+	if (push.size == 0) {
+		all_is_here(m);
+		return;
+	}
+	if (tag_control(m->peer, TAG_PUSH, m->id, &push, sizeof(push)) < 0)
+		return;
+	m->nsec_begun = nsec_now();
+	m->number = ++last_number;
+	m->stage = TAG_STAGE_COMING;
+}
+
+void tag_receives_move_on(void)
+{
+	struct tag_message *m, *next;
+
+	for (m = TAILQ_FIRST(&tag_under_way); m; m = next) {
+		next = TAILQ_NEXT(m, by_order);
+		if (m->stage == TAG_STAGE_COPY)
+			copy_own(m);
+		else if (m->stage == TAG_STAGE_PULL)
+			pull(m);
+		else if (m->stage == TAG_STAGE_ASK)
+			ask(m);
+		else if (m->stage == TAG_STAGE_DONE)
+			say_done(m);
+	}
+}
+
+static struct tag_message *find_coming(const struct tag_peer *tp, uint64_t number)
+{
+	struct tag_message *m;
+
+	TAILQ_FOREACH(m, &tag_under_way, by_order)
+	if (m->stage == TAG_STAGE_COMING && m->number == number && m->peer == tp->peer)
+		return m;
+	return NULL;
+}
+
+int tag_arrived_data(struct tag_peer *tp, const struct hal_frame *f)
+{
+	struct tag_message *m = find_coming(tp, f->word);
+	struct tag_receive *r;
+
+	/* Asked for once, and not wanted any more. */
+	if (!m)
+		return f->word == 0 || f->word > last_number ? -EBADMSG : 0;
+	r = m->receive;
+	if (f->len == 0 || f->len > wanted_size(m) - r->done)
+		return -EBADMSG;
+	(void)tag_copy_payload(tp, r->buf + r->done, f->len);
+	r->done += f->len;
+	if (r->done < wanted_size(m))
+		return 0;
+	measure(m, TAG_WAY_PUSH);
+	all_is_here(m);
+	return 0;
+}

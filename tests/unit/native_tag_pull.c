@@ -1,0 +1,185 @@
+/*
+ * Long messages by either way, out of the sender's memory or through the ring: the same bytes; which way is taken, and that a process which is
+ * not who it should be is not read.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "native.h"
+#include "psid/native_case.h"
+#include "rawsys.h"
+
+#define LEN_LONG (3u << 20)
+#define N_MESSAGES 200u
+
+static unsigned char buf[LEN_LONG], other_buf[LEN_LONG];
+static const struct pulc_tag anything = { .peer = PULC_ANY_PEER };
+static const char *setting;
+
+/* Some places forbid it to processes that are not each other's parents. They are forked from one, so things lie at the same place. */
+static bool kernel_allows(uint32_t pid)
+{
+	static char byte;
+	char to;
+	struct iovec here = { &to, 1 }, there = { &byte, 1 };
+
+	return raw_syscall(SYS_process_vm_readv, (pid_t)pid, &here, 1, &there, 1, 0) == 1;
+}
+
+static void send_long_ones(void)
+{
+	uint32_t peer = native_peer_named("sink");
+
+	for (unsigned i = 0; i < N_MESSAGES; i++) {
+		size_t len = 16385 + (size_t)i * 1777 + (i % 50 == 0 ? 2000000 : 0);
+
+		native_fill(buf, len, i);
+		MUST_IS(pulc_tag_send(peer, i, buf, len), (ssize_t)len);
+	}
+	native_await(1);
+}
+
+static bool allowed;
+
+static void receive_long_ones(struct pulc_tag_path *ret_path)
+{
+	pulc_port *p;
+	struct pulc_tagged m;
+	ssize_t len;
+
+	if (setting)
+		(void)setenv("PULC_PULL", setting, 1);
+	p = native_open(PULC_D, "sink");
+	for (unsigned i = 0; i < N_MESSAGES; i++) {
+		size_t room = i % 7 == 0 ? 30000 : LEN_LONG;
+
+		len = pulc_tag_receive(&anything, other_buf, room, &m);
+		MUST(len == (ssize_t)(m.size < room ? m.size : room));
+		MUST(m.tag == i && native_holds(other_buf, (size_t)len, i));
+	}
+	allowed = kernel_allows(native_peer(m.peer)->pid);
+	MUST_IS(pulc_tag_path(m.peer, ret_path), 0);
+	MUST_IS(pulc_tag_path(4000000, ret_path), -ECONNRESET);
+	native_reach(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void ask_always(void)
+{
+	struct pulc_tag_path path;
+
+	receive_long_ones(&path);
+	MUST(path.n_pulled == 0 && path.n_pushed == N_MESSAGES && !path.may_pull);
+	MUST(path.mbs_pushed > 0 && path.mbs_pulled == 0);
+}
+
+static void fetch_always(void)
+{
+	struct pulc_tag_path path;
+
+	receive_long_ones(&path);
+	if (path.may_pull)
+		MUST(path.n_pulled == N_MESSAGES && path.n_pushed == 0 && path.mbs_pulled > 0);
+	else
+		MUST(path.n_pulled == 0 && path.n_pushed == N_MESSAGES);
+	MUST(path.may_pull == allowed);
+}
+
+static void choose(void)
+{
+	struct pulc_tag_path path;
+
+	receive_long_ones(&path);
+	MUST_IS(path.n_pulled + path.n_pushed, N_MESSAGES);
+	MUST(!path.may_pull ||
+	     (path.n_pulled && path.n_pushed && path.mbs_pulled > 0 && path.mbs_pushed > 0));
+}
+
+static void both_ways(void)
+{
+	setting = "0";
+	NATIVE_RUN(send_long_ones, ask_always);
+	setting = "1";
+	NATIVE_RUN(send_long_ones, fetch_always);
+	setting = NULL;
+	NATIVE_RUN(send_long_ones, choose);
+}
+
+/* ---- somebody else ------------------------------------------------------------------------------ */
+
+static void send_two(void)
+{
+	uint32_t peer = native_peer_named("sink");
+
+	native_fill(buf, LEN_LONG, 3);
+	MUST_IS(pulc_tag_send(peer, 1, buf, LEN_LONG), LEN_LONG);
+	MUST_IS(pulc_tag_send(peer, 2, buf, LEN_LONG), LEN_LONG);
+	native_await(1);
+}
+
+/* The number of the process is another one's by now, with memory at the same place: ours. */
+static void meet_another(void)
+{
+	struct pulc_tag_path path;
+	struct pulc_tagged m;
+	pulc_port *p;
+
+	(void)setenv("PULC_PULL", "1", 1);
+	p = native_open(PULC_D, "sink");
+	memset(buf, 'n', LEN_LONG);
+	MUST_IS(pulc_tag_probe(&anything, -1, &m), 1);
+	MUST(native_lock());
+	MUST(native_peer(m.peer)->pid > 1);
+	native_peer(m.peer)->pid = (uint32_t)getpid();
+	native_unlock();
+	for (unsigned i = 0; i < 2; i++) {
+		memset(other_buf, 0, LEN_LONG);
+		MUST_IS(pulc_tag_receive(&anything, other_buf, LEN_LONG, &m), LEN_LONG);
+		MUST(native_holds(other_buf, LEN_LONG, 3));
+	}
+	MUST_IS(pulc_tag_path(m.peer, &path), 0);
+	MUST(!path.may_pull && path.n_pulled == 0 && path.n_pushed == 2);
+	native_reach(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* Psid's word: who is at the other end, and not who says so. */
+static void know_each_other(void)
+{
+	uint32_t peer = native_peer_named("sink");
+
+	MUST_IS(pulc_tag_send(peer, 1, &(uint32_t){ (uint32_t)getpid() }, 4), 4);
+	native_await(1);
+}
+
+static void know_its_number(void)
+{
+	pulc_port *p = native_open(PULC_D, "sink");
+	struct pulc_tagged m;
+	uint32_t pid;
+
+	MUST_IS(pulc_tag_receive(&anything, &pid, sizeof(pid), &m), 4);
+	MUST(native_lock());
+	MUST_IS(native_peer(m.peer)->pid, pid);
+	native_unlock();
+	native_reach(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void somebody_else_is_not_read(void)
+{
+	NATIVE_RUN(know_each_other, know_its_number);
+	NATIVE_RUN(send_two, meet_another);
+}
+
+static const struct test tests[] = {
+	TEST(both_ways),
+	TEST(somebody_else_is_not_read),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
