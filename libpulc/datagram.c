@@ -131,7 +131,7 @@ bool datagram_is_shared(pulc_stream *s)
 	return false;
 }
 
-static void forking(pulc_stream *s)
+void datagram_forking(pulc_stream *s)
 {
 	struct datagram *d = s->datagram;
 
@@ -493,7 +493,6 @@ const struct handler datagram_handler = {
 	.closing = closing,
 	.release = release,
 	.psid_lost = psid_lost,
-	.forking = forking,
 	.forked = forked,
 	.adopt = adopt,
 };

@@ -162,6 +162,8 @@ void datagram_stop_all(pulc_stream *s, bool give_back);
 /* This process gives up holding its flows, where another one holds them or if it is for good; and takes them up again. */
 void datagram_leave_flows(pulc_stream *s, bool for_good);
 void datagram_stay_flows(pulc_stream *s);
+/* A fork is about to happen (under the client lock). */
+void datagram_forking(pulc_stream *s);
 /* A holder less, unless we have left. The peer is told. */
 void datagram_close_queue(struct flow *f);
 /* For the handler's life. */

@@ -22,11 +22,6 @@
 #include "rawsys.h"
 #include "upgrade.h"
 
-static void add_holder(struct pulc_stream *s)
-{
-	s->handler->forking(s);
-}
-
 static void enter_child(struct pulc_stream *s)
 {
 	s->handler->forked(s);
@@ -43,7 +38,8 @@ static void before(void)
 	/* A psid that ended unnoticed, and the child's numbers would be void. */
 	client_glance();
 	shm_forks++;
-	stream_list_each(add_holder);
+	slabs_forking();
+	stream_list_each_datagram(datagram_forking);
 	nursery_fork_begins();
 }
 

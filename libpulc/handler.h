@@ -53,8 +53,6 @@ struct handler {
 	void (*release)(pulc_stream *s);
 	/* psid is gone: what was under way begins anew. Under the client lock. */
 	void (*psid_lost)(pulc_stream *s);
-	/* A fork is about to happen: in the parent, under the client lock. */
-	void (*forking)(pulc_stream *s);
 	/* The same in the child, which has one thread, and the lock. */
 	void (*forked)(pulc_stream *s);
 	/* The child has a psid of its own: tell(conn) of each connection that it has inherited. Under the client lock. */

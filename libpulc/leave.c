@@ -80,6 +80,7 @@ static void leave(struct pulc_stream *s)
 		s->left = true;
 	} else if (shm_drop_holder(&s->tcp.ring)) {
 		s->left = true;
+		slabs_let_go(s->own_slab, s->own_slot);
 		upgrade_closed(s->conn);
 	}
 }
@@ -98,6 +99,7 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 		return;
 	if (s->left && is_shared_tcp(s)) {
 		shm_add_holder(&s->tcp.ring);
+		slabs_hold(s->own_slab, s->own_slot);
 		upgrade_adopt();
 	} else if (s->left) {
 		nursery_share(s->nursery, raw_getpid());

@@ -83,6 +83,7 @@ struct pulc_waitset {
 /* A stream with one reference, in the list of all; NULL: no memory, or this thread holds the client lock. */
 struct pulc_stream *stream_alloc(int fd, const struct handler *handler);
 void stream_list_each(void (*f)(struct pulc_stream *));
+void stream_list_each_datagram(void (*f)(struct pulc_stream *));
 /* Notes that s is attached (under the client lock); takes the list of those; tells the shim of each (no lock). */
 void stream_note_attached(struct pulc_stream *s);
 struct pulc_stream *stream_take_attached(void);

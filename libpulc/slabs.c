@@ -1,7 +1,7 @@
 /*
  * Registry of mapped slabs: found by psid's number when an Upgrade names one, unmapped when psid
- * has retired it and its last stream is closed. Few in number (one pair for 64 connections
- * between the same two processes), so a list serves.
+ * has retired it and its last stream is closed. Few in number (a pair for 64 connections
+ * between the same two processes, then for 256, for 1,024), so a list serves.
  *
  * Of its own slabs a process keeps the descriptor too: by it alone it can bring them back to another psid (return.c).
  *
@@ -97,6 +97,29 @@ void slabs_gone(uint64_t id)
 			remove_if_done(s);
 		}
 	}
+}
+
+void slabs_hold(struct slab *own, uint32_t slot)
+{
+	(void)atomic_fetch_or(&own->held[slot / 64], 1ull << slot % 64);
+}
+
+void slabs_let_go(struct slab *own, uint32_t slot)
+{
+	(void)atomic_fetch_and(&own->held[slot / 64], ~(1ull << slot % 64));
+}
+
+static void add_holders(_Atomic uint32_t *n_holders, uint64_t slots)
+{
+	for (; slots; slots &= slots - 1)
+		(void)atomic_fetch_add(&n_holders[__builtin_ctzll(slots)], 1);
+}
+
+void slabs_forking(void)
+{
+	for (struct slab *s = slabs; s; s = s->next)
+		for (uint32_t i = 0; s->own && i < s->map.n_slots; i += 64)
+			add_holders(&s->map.slab->n_holders[i], atomic_load(&s->held[i / 64]));
 }
 
 bool slabs_can_keep(void)

@@ -20,6 +20,8 @@ struct slab {
 	uint32_t n_streams;
 	bool own;
 	bool gone; /* psid puts no new connection there */
+	/* Slots that this process is counted for; what a fork raises. A closing thread has no lock. */
+	_Atomic uint64_t held[SHM_SLOTS_MAX / 64];
 };
 
 /* The slab psid calls `id`, if we have it. */
@@ -30,6 +32,12 @@ void slabs_ref(struct slab *slab);
 /* The last stream of a slab that is gone unmaps it. */
 void slabs_unref(struct slab *slab);
 void slabs_gone(uint64_t id);
+
+/* This process is counted among the slot's holders; no longer (no lock). */
+void slabs_hold(struct slab *own, uint32_t slot);
+void slabs_let_go(struct slab *own, uint32_t slot);
+/* Another process is about to hold all that this one holds (fork). */
+void slabs_forking(void);
 
 /* Is there room for the descriptor of one more slab? */
 bool slabs_can_keep(void);

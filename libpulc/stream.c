@@ -24,7 +24,8 @@
 #include "upgrade.h"
 
 static struct pool streams = POOL_INIT(sizeof(struct pulc_stream));
-static struct pulc_stream *first;
+/* Connections, and sockets of datagrams: there are few of those, and only they have something to do at a fork. */
+static struct pulc_stream *firsts[2];
 static struct pulc_stream *newly_attached;
 
 static void (*on_attached)(pulc_stream *, void *);
@@ -34,7 +35,7 @@ static void *on_attached_arg;
 
 struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 {
-	struct pulc_stream *s;
+	struct pulc_stream *s, **first = &firsts[handler->is_datagram];
 
 	if (!client_lock())
 		return NULL;
@@ -44,10 +45,10 @@ struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 		s->handler = handler;
 		s->fd = fd;
 		atomic_store(&s->n_refs, 1);
-		s->next = first;
-		if (first)
-			first->prev = s;
-		first = s;
+		s->next = *first;
+		if (*first)
+			(*first)->prev = s;
+		*first = s;
 	}
 	client_unlock();
 	if (!s)
@@ -80,7 +81,7 @@ static void unlink_stream(struct pulc_stream *s)
 	if (s->prev)
 		s->prev->next = s->next;
 	else
-		first = s->next;
+		firsts[s->handler->is_datagram] = s->next;
 	if (s->next)
 		s->next->prev = s->prev;
 }
@@ -91,8 +92,8 @@ static bool unref_early(struct pulc_stream *s)
 	uint32_t n = atomic_load_explicit(&s->n_refs, memory_order_relaxed);
 
 	while (n > 1)
-		if (atomic_compare_exchange_weak_explicit(&s->n_refs, &n, n - 1, memory_order_release,
-							  memory_order_relaxed))
+		if (atomic_compare_exchange_weak_explicit(
+			    &s->n_refs, &n, n - 1, memory_order_release, memory_order_relaxed))
 			return true;
 	return false;
 }
@@ -136,12 +137,19 @@ PULC_EXPORT void pulc_stream_moved(pulc_stream *s, const int *home)
 
 PULC_EXPORT bool pulc_any_stream(void)
 {
-	return first != NULL;
+	return firsts[0] || firsts[1];
 }
 
 void stream_list_each(void (*f)(struct pulc_stream *))
 {
-	for (struct pulc_stream *s = first; s; s = s->next)
+	for (struct pulc_stream *s = firsts[0]; s; s = s->next)
+		f(s);
+	stream_list_each_datagram(f);
+}
+
+void stream_list_each_datagram(void (*f)(struct pulc_stream *))
+{
+	for (struct pulc_stream *s = firsts[1]; s; s = s->next)
 		f(s);
 }
 
@@ -162,6 +170,7 @@ static void stream_closing(pulc_stream *s, int fd)
 	/* An upgrade may have come just now: then its peer waits for the word. */
 	if (!pulc_stream_attached(s) || s->left)
 		return;
+	slabs_let_go(s->own_slab, s->own_slot);
 	tcp_close(&s->tcp, fd);
 	/* A sender asleep on us gets no event from the kernel if we had shut down before. */
 	stream_tell(s, TCP_SENT | TCP_TAKEN);
@@ -418,12 +427,6 @@ static uint64_t stream_mark(pulc_stream *s)
 
 /* ---- the handler -------------------------------------------------------------------------------- */
 
-static void forking(struct pulc_stream *s)
-{
-	if (pulc_stream_attached(s) && !s->left)
-		shm_add_holder(&s->tcp.ring);
-}
-
 /* Attached streams are left alone: to write to each would copy all their pages. */
 static void forked(struct pulc_stream *s)
 {
@@ -494,7 +497,6 @@ const struct handler stream_handler = {
 	.closing = stream_closing,
 	.release = upgrade_release,
 	.psid_lost = upgrade_begin_anew,
-	.forking = forking,
 	.forked = forked,
 	.adopt = adopt,
 };

@@ -251,9 +251,12 @@ static void upgraded(const Pulc__Wire__Upgrade *m, struct received *r)
 	/* Before anybody can say RX_READY: a peer takes an end without a word for a death. No shutdown comes in
 	 * between, for it needs the lock as well. */
 	tcp_note_shut(&s->tcp, s->fd);
+	slabs_hold(own, m->own_slot);
 	settle(s, STREAM_ATTACHED);
-	if (!pulc_stream_attached(s))
+	if (!pulc_stream_attached(s)) {
+		slabs_let_go(own, m->own_slot);
 		return;
+	}
 	/* Whoever changed an option meanwhile saw no area to note it in. */
 	tcp_attach(&s->tcp, s->fd);
 	nursery_leave(s->nursery);

@@ -247,7 +247,7 @@ void tcp_close(struct tcp *t, int fd)
 {
 	bool locked;
 
-	if (atomic_fetch_sub(&t->ring.own->n_holders, 1) != 1)
+	if (!shm_drop_last_holder(&t->ring))
 		return;
 	locked = shm_lock(&t->ring.own->tx_lock);
 	shm_notice_set(&t->ring, SHM_TX_FIN | SHM_CLOSED | SHM_RX_SHUT);

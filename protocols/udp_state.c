@@ -83,6 +83,6 @@ void udp_stop(struct udp_flow *f)
 
 void udp_close(struct udp_flow *f)
 {
-	if (atomic_fetch_sub(&f->ring.own->n_holders, 1) == 1)
+	if (shm_drop_last_holder(&f->ring))
 		shm_notice_set(&f->ring, SHM_CLOSED);
 }

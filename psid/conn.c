@@ -119,19 +119,20 @@ static void conn_free(struct psid_conn *conn)
 static bool counts_others(const struct psid_side *side)
 {
 	struct shm_side copy;
+	uint32_t n;
 
-	if (psid_slot_read(side->slab, side->slot, &copy) < 0)
-		return false;
-	return (copy.notice & SHM_RX_READY) && copy.n_holders > side->n_holders + side->n_lost;
+	return psid_slot_read(side->slab, side->slot, &copy) == 0 && (copy.notice & SHM_RX_READY) &&
+	       psid_slot_holders(side->slab, side->slot, &n) == 0 &&
+	       n > side->n_holders + side->n_lost;
 }
 
 /* Does it count fewer holders than we know? */
 static bool has_left(const struct psid_side *side)
 {
-	struct shm_side copy;
+	uint32_t n;
 
-	return psid_slot_read(side->slab, side->slot, &copy) == 0 &&
-	       copy.n_holders < side->n_holders + side->n_lost;
+	return psid_slot_holders(side->slab, side->slot, &n) == 0 &&
+	       n < side->n_holders + side->n_lost;
 }
 
 bool psid_side_is_held(const struct psid_side *side)

@@ -43,32 +43,50 @@ static uint64_t size_first(const struct psid_slab *slab)
 
 static uint64_t slot_at(const struct psid_slab *slab, uint32_t slot)
 {
-	return SHM_PAGE + slot * slab->size_slot;
+	return shm_slot_at(slab->size_slot, slot);
 }
 
-static void set_geometry(struct psid_slab *slab, const struct psid_config *config)
+static uint64_t holders_at(uint32_t slot)
 {
-	slab->n_slots = config->n_slots;
+	return offsetof(struct shm_slab, n_holders) + slot * sizeof(uint32_t);
+}
+
+/* Two processes that have many connections will have more, and each mapping costs them something at every fork. */
+static uint32_t n_slots_for(const struct psid_pair *pair, uint32_t n_slots)
+{
+	const struct psid_slab *slab;
+
+	LIST_FOREACH(slab, &pair->slabs, link)
+	n_slots = MIN(4 * n_slots, SHM_SLOTS_MAX);
+	return n_slots;
+}
+
+static void set_geometry(struct psid_slab *slab, const struct psid_pair *pair,
+			 const struct psid_config *config)
+{
+	slab->n_slots = n_slots_for(pair, config->n_slots);
 	slab->size_slot = SHM_PAGE;
 	for (uint32_t i = 0; i < SHM_N_RINGS; i++) {
 		slab->size_ring[i] = config->size_ring[i];
 		slab->size_slot += size_ring_pages(slab, i);
 	}
-	slab->size = SHM_PAGE + slab->n_slots * slab->size_slot;
+	slab->size = slot_at(slab, slab->n_slots);
 }
 
 static int make_memory(struct psid_slab *slab)
 {
-	struct shm_slab header = {
+	struct shm_geometry header = {
 		.magic = SHM_MAGIC_SLAB,
 		.version = SHM_VERSION,
 		.n_slots = slab->n_slots,
 		.size = slab->size,
 		.size_slot = slab->size_slot,
 	};
+	int r;
 
 	memcpy(header.size_ring, slab->size_ring, sizeof(header.size_ring));
-	return psid_memory_new("pulc-slab", slab->size, &header, sizeof(header), &slab->fd);
+	r = psid_memory_new("pulc-slab", slab->size, &header, sizeof(header), &slab->fd);
+	return r < 0 ? r : psid_memory_reserve(slab->fd, 0, SHM_SIZE_HEADER);
 }
 
 static void slab_free(struct psid_slab *slab)
@@ -78,7 +96,7 @@ static void slab_free(struct psid_slab *slab)
 		LIST_REMOVE(slab, link);
 	}
 	psid_map_remove(&slab->psid->slabs, &slab->by_ino);
-	psid_user_give_bytes(slab->user, SHM_PAGE);
+	psid_user_give_bytes(slab->user, SHM_SIZE_HEADER);
 	psid_user_give_area(slab->user);
 	(void)psid_user_unref(slab->user);
 	(void)close_own(slab->fd);
@@ -95,14 +113,14 @@ static int slab_make(struct psid *psid, struct psid_user *user, struct psid_slab
 	r = psid_user_take_area(user);
 	if (r != 0)
 		return r;
-	r = psid_user_take_bytes(user, SHM_PAGE);
+	r = psid_user_take_bytes(user, SHM_SIZE_HEADER);
 	if (r != 0) {
 		psid_user_give_area(user);
 		return r;
 	}
 	slab = calloc(1, sizeof(*slab));
 	if (!slab) {
-		psid_user_give_bytes(user, SHM_PAGE);
+		psid_user_give_bytes(user, SHM_SIZE_HEADER);
 		psid_user_give_area(user);
 		return -ENOMEM;
 	}
@@ -116,7 +134,7 @@ static int slab_make(struct psid *psid, struct psid_user *user, struct psid_slab
 /* Undoes slab_make. */
 static void slab_unmake(struct psid_slab *slab)
 {
-	psid_user_give_bytes(slab->user, SHM_PAGE);
+	psid_user_give_bytes(slab->user, SHM_SIZE_HEADER);
 	psid_user_give_area(slab->user);
 	(void)psid_user_unref(slab->user);
 	(void)close_own(slab->fd);
@@ -144,7 +162,7 @@ static int slab_new(struct psid_pair *pair, struct psid_slab **ret_slab)
 	r = slab_make(psid, pair->owner->user, &slab);
 	if (r != 0)
 		return r;
-	set_geometry(slab, psid->config);
+	set_geometry(slab, pair, psid->config);
 	r = make_memory(slab);
 	if (r == 0)
 		r = psid_memory_check(slab->fd, &ino, &size);
@@ -172,7 +190,8 @@ static uint32_t find_free(const struct psid_slab *slab)
 
 static int prepare(const struct psid_slab *slab, uint32_t slot)
 {
-	struct shm_side side = { .n_holders = 1, .rcvlowat = 1, .inline_at = SHM_NO_INLINE };
+	struct shm_side side = { .rcvlowat = 1, .inline_at = SHM_NO_INLINE };
+	uint32_t n_holders = 1;
 	int r;
 
 	for (uint32_t i = 1; i < SHM_N_RINGS; i++)
@@ -180,6 +199,8 @@ static int prepare(const struct psid_slab *slab, uint32_t slot)
 	r = psid_memory_reserve(slab->fd, slot_at(slab, slot), size_first(slab));
 	if (r == 0)
 		r = psid_memory_write(slab->fd, slot_at(slab, slot), &side, sizeof(side));
+	if (r == 0)
+		r = psid_memory_write(slab->fd, holders_at(slot), &n_holders, sizeof(n_holders));
 	if (r < 0)
 		psid_memory_release(slab->fd, slot_at(slab, slot), slab->size_slot);
 	return r;
@@ -262,7 +283,7 @@ struct psid_slab *psid_slab_find(const struct psid *psid, uint64_t ino)
 
 static int read_geometry(struct psid_slab *slab, int fd, uint64_t size)
 {
-	struct shm_slab header;
+	struct shm_geometry header;
 	int r;
 
 	r = psid_memory_read(fd, 0, &header, sizeof(header));
@@ -328,6 +349,11 @@ void psid_slab_tidy(struct psid_slab *slab)
 int psid_slot_read(const struct psid_slab *slab, uint32_t slot, struct shm_side *ret_side)
 {
 	return psid_memory_read(slab->fd, slot_at(slab, slot), ret_side, sizeof(*ret_side));
+}
+
+int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret_n)
+{
+	return psid_memory_read(slab->fd, holders_at(slot), ret_n, sizeof(*ret_n));
 }
 
 void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot)

@@ -23,12 +23,17 @@ uint64_t shm_slot_size(const uint32_t size_ring[SHM_N_RINGS])
 	return shm_slot_ring_offset(size_ring, SHM_N_RINGS);
 }
 
-int shm_slab_check(const struct shm_slab *header, uint64_t size)
+uint64_t shm_slot_at(uint64_t size_slot, uint32_t slot)
+{
+	return SHM_SIZE_HEADER + slot * size_slot;
+}
+
+int shm_slab_check(const struct shm_geometry *header, uint64_t size)
 {
 	uint64_t size_slot;
 
 	if (header->magic != SHM_MAGIC_SLAB || header->version != SHM_VERSION ||
-	    header->size != size || size < SHM_PAGE)
+	    header->size != size || size < SHM_SIZE_HEADER)
 		return -EBADMSG;
 	for (unsigned i = 0; i < SHM_N_RINGS; i++)
 		if (!is_power_of_two(header->size_ring[i]) ||
@@ -37,7 +42,7 @@ int shm_slab_check(const struct shm_slab *header, uint64_t size)
 			return -EBADMSG;
 	size_slot = shm_slot_size(header->size_ring);
 	if (header->n_slots == 0 || header->n_slots > SHM_SLOTS_MAX ||
-	    header->size_slot != size_slot || SHM_PAGE + header->n_slots * size_slot > size)
+	    header->size_slot != size_slot || shm_slot_at(size_slot, header->n_slots) > size)
 		return -EBADMSG;
 	return 0;
 }

@@ -8,7 +8,9 @@
 uint64_t shm_slot_ring_offset(const uint32_t size_ring[SHM_N_RINGS], uint32_t r);
 /* Size of a slot with rings of these sizes. */
 uint64_t shm_slot_size(const uint32_t size_ring[SHM_N_RINGS]);
-/* Does a copy of a slab's header make sense for a file of this size? Returns 0; -EBADMSG. */
-int shm_slab_check(const struct shm_slab *header, uint64_t size);
+/* Byte offset of a slot within the slab. */
+uint64_t shm_slot_at(uint64_t size_slot, uint32_t slot);
+/* Does a copy of what a slab's header states make sense for a file of this size? Returns 0; -EBADMSG. */
+int shm_slab_check(const struct shm_geometry *header, uint64_t size);
 
 #endif

@@ -2,7 +2,7 @@
  * Every structure that two processes share. docs/shared-memory.md is the normative text.
  *
  * A slab is one sealed memfd that psid makes for one ordered pair of processes: the owner
- * maps it read-write, the peer read-only. It begins with a header page and holds n_slots
+ * maps it read-write, the peer read-only. It begins with a header of two pages and holds n_slots
  * slots. A slot is one side of one connection: a control page (struct shm_side) and the rings
  * that this side sends on, smallest first, each page-aligned. A connection has two slots of
  * the same index space, one in the slab of each side.
@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_VERSION 2u
+#define SHM_VERSION 3u
 #define SHM_MAGIC_SLAB 0x6c73636c75703031ull
 #define SHM_MAGIC_BOARDS 0x6462636c75703031ull
 
@@ -54,20 +54,30 @@ struct shm_acquaintance {
 	_Atomic uint64_t boards[SHM_N_BOARDS / 64];
 };
 
-struct shm_slab {
+struct shm_geometry {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t n_slots;
 	uint64_t size;	    /* of the whole memfd, bytes */
 	uint64_t size_slot; /* from one slot to the next, bytes */
 	uint32_t size_ring[SHM_N_RINGS];
-	uint8_t reserved[SHM_LINE - 48];
+};
+
+struct shm_slab {
+	struct shm_geometry geometry;
+	uint8_t reserved[SHM_LINE - sizeof(struct shm_geometry)];
 	struct shm_acquaintance acquainted[SHM_N_ACQUAINTED];
+	uint8_t pad[SHM_PAGE - SHM_LINE - SHM_N_ACQUAINTED * sizeof(struct shm_acquaintance)];
+	/* How many processes of the owner's family hold each slot; side by side, because a fork raises them all. */
+	_Atomic uint32_t n_holders[SHM_SLOTS_MAX];
 };
 static_assert(sizeof(struct shm_acquaintance) == 40, "shared layout");
-static_assert(offsetof(struct shm_slab, size_ring) == 32, "shared layout");
+static_assert(offsetof(struct shm_geometry, size_ring) == 32, "shared layout");
+static_assert(sizeof(struct shm_geometry) == 48, "shared layout");
 static_assert(offsetof(struct shm_slab, acquainted) == SHM_LINE, "shared layout");
-static_assert(sizeof(struct shm_slab) <= SHM_PAGE, "the header is one page");
+static_assert(offsetof(struct shm_slab, n_holders) == SHM_PAGE, "shared layout");
+static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages");
+#define SHM_SIZE_HEADER ((uint64_t)sizeof(struct shm_slab))
 
 /* ---- one side of a connection ---------------------------------------------------------------- */
 
@@ -142,7 +152,7 @@ struct shm_side {
 	_Atomic uint64_t rx_taken; /* ring bytes taken, not yet all published as tail */
 	uint8_t pad6[48];
 	_Atomic uint32_t rx_mode; /* enum in protocols/tcp.c */
-	_Atomic uint32_t n_holders;
+	_Atomic uint32_t inq;	  /* TCP_INQ: recvmsg tells how much is left */
 	_Atomic uint32_t nonblock;
 	_Atomic uint32_t rcvlowat;
 	_Atomic uint64_t usec_rcvtimeo; /* 0: none */
@@ -151,8 +161,7 @@ struct shm_side {
 	_Atomic uint32_t growth; /* largest ring whose pages are allocated */
 	_Atomic uint64_t
 		returned; /* SHM_TX_RETURNED: ring bytes that the kernel has taken once more, or needn't */
-	_Atomic uint32_t inq; /* TCP_INQ: recvmsg tells how much is left */
-	uint8_t pad7[SHM_LINE - 52];
+	uint8_t pad7[SHM_LINE - 48];
 
 	/* Watch line: written by who goes to sleep, read by the peer only when the notice line counts a new arm. */
 	_Atomic uint64_t rx_watch[SHM_N_WATCHES]; /* tell these when data comes */

@@ -28,7 +28,7 @@ static inline uint64_t ring_tx_position(struct shm_stream *s)
 {
 	if (UNLIKELY(s->tx_known != shm_forks)) {
 		s->tx_head = ring_load(&s->own->head);
-		s->tx_known = atomic_load(&s->own->n_holders) == 1 ? shm_forks : 0;
+		s->tx_known = atomic_load(s->own_holders) == 1 ? shm_forks : 0;
 	}
 	return s->tx_head;
 }

@@ -21,10 +21,10 @@
 /* Copies the geometry out of the header and checks that it fits the file. */
 static int read_geometry(const struct shm_slab *slab, struct shm_slab_map *map)
 {
-	struct shm_slab copy;
+	struct shm_geometry copy;
 	int e;
 
-	memcpy(&copy, slab, offsetof(struct shm_slab, acquainted));
+	memcpy(&copy, &slab->geometry, sizeof(copy));
 	e = shm_slab_check(&copy, map->size);
 	if (e < 0)
 		return e;
@@ -44,7 +44,7 @@ int shm_slab_map(int fd, uint64_t size, bool writable, struct shm_slab_map *ret_
 	p = raw_syscall(SYS_fstat, fd, &st, 0, 0, 0, 0);
 	if (p < 0)
 		return (int)p;
-	if ((uint64_t)st.st_size != size || size < SHM_PAGE)
+	if ((uint64_t)st.st_size != size || size < SHM_SIZE_HEADER)
 		return -EBADMSG;
 	map.ino = st.st_ino;
 	p = raw_syscall(SYS_mmap, NULL, size, PROT_READ | (writable ? PROT_WRITE : 0),
@@ -70,7 +70,7 @@ void shm_slab_unmap(struct shm_slab_map *map)
 
 struct shm_side *shm_slab_side(const struct shm_slab_map *map, uint32_t slot)
 {
-	return (struct shm_side *)((char *)map->slab + SHM_PAGE + slot * map->size_slot);
+	return (struct shm_side *)((char *)map->slab + shm_slot_at(map->size_slot, slot));
 }
 
 int shm_stream_bind(struct shm_stream *s, const struct shm_slab_map *own, uint32_t own_slot,
@@ -81,6 +81,8 @@ int shm_stream_bind(struct shm_stream *s, const struct shm_slab_map *own, uint32
 	*s = (struct shm_stream){
 		.own = shm_slab_side(own, own_slot),
 		.peer = shm_slab_side(peer, peer_slot),
+		.own_holders = &own->slab->n_holders[own_slot],
+		.peer_holders = &peer->slab->n_holders[peer_slot],
 	};
 	for (uint32_t i = 0; i < SHM_N_RINGS; i++) {
 		s->tx_ring[i] = (unsigned char *)s->own + shm_slot_ring_offset(own->size_ring, i);

@@ -44,17 +44,22 @@ uint32_t shm_forks = 1;
 
 void shm_add_holder(struct shm_stream *s)
 {
-	(void)atomic_fetch_add(&s->own->n_holders, 1);
+	(void)atomic_fetch_add(s->own_holders, 1);
 }
 
 bool shm_drop_holder(struct shm_stream *s)
 {
-	uint32_t n = atomic_load(&s->own->n_holders);
+	uint32_t n = atomic_load(s->own_holders);
 
 	while (n > 1)
-		if (atomic_compare_exchange_weak(&s->own->n_holders, &n, n - 1))
+		if (atomic_compare_exchange_weak(s->own_holders, &n, n - 1))
 			return true;
 	return false;
+}
+
+bool shm_drop_last_holder(struct shm_stream *s)
+{
+	return atomic_fetch_sub(s->own_holders, 1) == 1;
 }
 
 int shm_tx_room(struct shm_stream *s, uint64_t *ret_room)

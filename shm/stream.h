@@ -20,6 +20,8 @@
 struct shm_stream {
 	struct shm_side *own;
 	const struct shm_side *peer;
+	_Atomic uint32_t *own_holders;
+	const _Atomic uint32_t *peer_holders;
 	unsigned char *tx_ring[SHM_N_RINGS];
 	const unsigned char *rx_ring[SHM_N_RINGS];
 	uint32_t tx_size[SHM_N_RINGS];
@@ -44,7 +46,7 @@ struct shm_stream {
 static inline bool shm_is_alone(const struct shm_stream *s)
 {
 	return __libc_single_threaded &&
-	       atomic_load_explicit(&s->own->n_holders, memory_order_relaxed) == 1;
+	       atomic_load_explicit(s->own_holders, memory_order_relaxed) == 1;
 }
 
 /* Counts the forks of this process, from 1: what a process remembers of a side that it held alone is void after one. */
@@ -53,6 +55,8 @@ extern uint32_t shm_forks __attribute__((visibility("hidden")));
 void shm_add_holder(struct shm_stream *s);
 /* One of several holds it no more. False: there are no others. */
 bool shm_drop_holder(struct shm_stream *s);
+/* One holds it no more. True: it was the last one. */
+bool shm_drop_last_holder(struct shm_stream *s);
 
 /* ---- sending ---- */
 
@@ -156,7 +160,7 @@ uint32_t shm_peer_receives(const struct shm_stream *s);
 /* Does the peer count more than one process? */
 static inline bool shm_peer_is_shared(const struct shm_stream *s)
 {
-	return atomic_load_explicit(&s->peer->n_holders, memory_order_relaxed) > 1;
+	return atomic_load_explicit(s->peer_holders, memory_order_relaxed) > 1;
 }
 /* Is somebody of the peer inside a send? */
 bool shm_peer_is_sending(const struct shm_stream *s);

@@ -127,7 +127,7 @@ static void memory_of_ones_own(void)
 
 static void headers_that_lie(void)
 {
-	struct shm_slab header, lie;
+	struct shm_geometry header, lie;
 
 	begin(false, FAKE_SELF);
 	REQUIRE(pread(u.side[0].own_fd, &header, sizeof(header), 0) == sizeof(header));

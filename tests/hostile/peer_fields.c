@@ -128,7 +128,7 @@ static void punched_pages_read_as_zeros(void)
 static bool stays_inside(const struct shm_slab_map *map)
 {
 	return map->size_slot == shm_slot_size(map->size_ring) &&
-	       SHM_PAGE + map->n_slots * map->size_slot <= map->size;
+	       shm_slot_at(map->size_slot, map->n_slots) <= map->size;
 }
 
 static void slab_headers_that_lie_are_refused(void)

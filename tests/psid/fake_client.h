@@ -119,5 +119,7 @@ void fake_upgrade_done(struct fake_upgrade *u);
 struct shm_side *fake_side(int slab_fd, uint64_t size, uint32_t slot);
 /* The same, of the side that this end writes. */
 struct shm_side *fake_own_side(const struct fake_upgrade *u, unsigned end);
+/* How many processes that side's family counts. */
+_Atomic uint32_t *fake_own_holders(const struct fake_upgrade *u, unsigned end);
 
 #endif

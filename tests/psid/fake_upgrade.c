@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "geometry.h"
 #include "psid/fake_client.h"
 
 void tcp_connect_pair(int fds[2], int family)
@@ -103,17 +104,29 @@ void fake_upgrade_done(struct fake_upgrade *u)
 	}
 }
 
-struct shm_side *fake_side(int slab_fd, uint64_t size, uint32_t slot)
+static struct shm_slab *map_slab(int slab_fd, uint64_t size)
 {
-	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, slab_fd, 0);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, slab_fd, 0);
 
 	if (p == MAP_FAILED)
 		p = mmap(NULL, size, PROT_READ, MAP_SHARED, slab_fd, 0);
 	REQUIRE(p != MAP_FAILED);
-	return (struct shm_side *)(p + SHM_PAGE + slot * ((struct shm_slab *)(void *)p)->size_slot);
+	return p;
+}
+
+struct shm_side *fake_side(int slab_fd, uint64_t size, uint32_t slot)
+{
+	struct shm_slab *slab = map_slab(slab_fd, size);
+
+	return (struct shm_side *)((char *)slab + shm_slot_at(slab->geometry.size_slot, slot));
 }
 
 struct shm_side *fake_own_side(const struct fake_upgrade *u, unsigned end)
 {
 	return fake_side(u->side[end].own_fd, u->side[end].size, u->side[end].own_slot);
+}
+
+_Atomic uint32_t *fake_own_holders(const struct fake_upgrade *u, unsigned end)
+{
+	return &map_slab(u->side[end].own_fd, u->side[end].size)->n_holders[u->side[end].own_slot];
 }

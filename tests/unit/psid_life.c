@@ -66,7 +66,7 @@ static void the_closed_are_not(void)
 
 	begin(NULL);
 	side = fake_own_side(&u, 0);
-	atomic_store(&side->n_holders, 0);
+	atomic_store(fake_own_holders(&u, 0), 0);
 	fake_closed(&a, u.conn);
 	fake_close(&a);
 	(void)EXPECT(&b, SLAB_GONE);
@@ -126,14 +126,14 @@ static void unclaimed_sides_wait_for_their_heir(void)
 
 	begin(NULL);
 	atomic_store(&fake_own_side(&u, 0)->notice, SHM_RX_READY);
-	atomic_store(&fake_own_side(&u, 0)->n_holders, 1); /* parent left, child remains */
+	atomic_store(fake_own_holders(&u, 0), 1); /* parent left, child remains */
 	fake_closed(&a, u.conn);
 	fake_closed(&b, u.conn);
 	fake_wait_counts(&psid, 2, 1);
 	fake_attach(&child, &psid, FAKE_SELF);
 	adopt(&child, 0);
 	CHECK(fake_is_quiet(&child));
-	atomic_store(&fake_own_side(&u, 0)->n_holders, 0);
+	atomic_store(fake_own_holders(&u, 0), 0);
 	fake_closed(&child, u.conn);
 	fake_wait_counts(&psid, 3, 0);
 	fake_close(&child);

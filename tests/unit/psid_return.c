@@ -150,7 +150,7 @@ static void a_family_comes_back(void)
 	begin(NULL);
 	side = fake_own_side(&u, 0);
 	atomic_store(&side->notice, SHM_RX_READY);
-	atomic_store(&side->n_holders, 2);
+	atomic_store(fake_own_holders(&u, 0), 2);
 	conn = fake_return(&a, &u, 0, fds[0], 7);
 	(void)fake_return(&b, &u, 1, fds[1], 8);
 	fake_attach(&child, &psid, FAKE_SELF);
@@ -172,7 +172,7 @@ static void a_child_that_is_late(void)
 	begin(NULL);
 	side = fake_own_side(&u, 0);
 	atomic_store(&side->notice, SHM_RX_READY);
-	atomic_store(&side->n_holders, 2);
+	atomic_store(fake_own_holders(&u, 0), 2);
 	(void)fake_return(&a, &u, 0, fds[0], 7);
 	(void)fake_return(&b, &u, 1, fds[1], 8);
 	fake_close(&a);
