@@ -37,7 +37,6 @@ static void before(void)
 		return;
 	/* A psid that ended unnoticed, and the child's numbers would be void. */
 	client_glance();
-	shm_forks++;
 	slabs_forking();
 	stream_list_each_datagram(datagram_forking);
 	nursery_fork_begins();

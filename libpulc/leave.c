@@ -71,7 +71,7 @@ static bool process_ends;
 /* Under the client lock. */
 static void leave(struct pulc_stream *s)
 {
-	if (s->left)
+	if (s->left || s->ended)
 		return;
 	if (s->datagram)
 		datagram_leave_flows(s, process_ends);
@@ -97,7 +97,7 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 {
 	if (!client_lock())
 		return;
-	if (s->left && is_shared_tcp(s)) {
+	if (s->left && !s->ended && is_shared_tcp(s)) {
 		shm_add_holder(&s->tcp.ring);
 		slabs_hold(s->own_slab, s->own_slot);
 		upgrade_adopt();

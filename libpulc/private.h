@@ -59,7 +59,8 @@ struct pulc_stream {
 	bool told;	       /* psid has an entry under this token */
 	bool inherited;	       /* by exec or the like: upgraded before this process knew of it */
 	int denied;	       /* why it was not given its memory yet: a Reason */
-	bool left;	       /* no holder any more, though not closed */
+	bool left;	       /* no holder any more, though not closed (client lock) */
+	bool ended;	       /* closed (client lock) */
 	struct slab *own_slab, *peer_slab;
 	struct pulc_stream *hash_next;
 	struct pulc_stream *next, *prev; /* all streams of the process, for fork */

@@ -120,6 +120,7 @@ void slabs_forking(void)
 	for (struct slab *s = slabs; s; s = s->next)
 		for (uint32_t i = 0; s->own && i < s->map.n_slots; i += 64)
 			add_holders(&s->map.slab->n_holders[i], atomic_load(&s->held[i / 64]));
+	(void)atomic_fetch_add(&shm_joined, 1);
 }
 
 bool slabs_can_keep(void)

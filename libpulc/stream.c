@@ -163,12 +163,25 @@ PULC_EXPORT bool pulc_stream_is_kernels(const pulc_stream *s)
 	return s->handler->is_datagram || !pulc_stream_attached(s) || tcp_has_left(&s->tcp);
 }
 
+/* Of closing here and leaving with the process one alone gives up the hold. */
+static bool may_give_up(pulc_stream *s)
+{
+	bool may;
+
+	if (!client_lock()) /* inside our own critical section, and nobody else is in one */
+		return !s->left;
+	may = !s->left && !s->ended;
+	s->ended = true;
+	client_unlock();
+	return may;
+}
+
 static void stream_closing(pulc_stream *s, int fd)
 {
 	if (!pulc_stream_attached(s) && (atomic_load(&s->state) != STREAM_NEVER || s->told))
 		upgrade_closing(s, fd);
 	/* An upgrade may have come just now: then its peer waits for the word. */
-	if (!pulc_stream_attached(s) || s->left)
+	if (!pulc_stream_attached(s) || !may_give_up(s))
 		return;
 	slabs_let_go(s->own_slab, s->own_slot);
 	tcp_close(&s->tcp, fd);

@@ -26,9 +26,11 @@ static inline void ring_copy(void *to, const void *from, size_t len)
 /* Where we write next. Only a lone process remembers it. */
 static inline uint64_t ring_tx_position(struct shm_stream *s)
 {
-	if (UNLIKELY(s->tx_known != shm_forks)) {
+	uint32_t joined = atomic_load_explicit(&shm_joined, memory_order_acquire);
+
+	if (UNLIKELY(s->tx_known != joined)) {
 		s->tx_head = ring_load(&s->own->head);
-		s->tx_known = atomic_load(s->own_holders) == 1 ? shm_forks : 0;
+		s->tx_known = atomic_load(s->own_holders) == 1 ? joined : 0;
 	}
 	return s->tx_head;
 }

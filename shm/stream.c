@@ -38,13 +38,14 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-uint32_t shm_forks = 1;
+_Atomic uint32_t shm_joined = 1;
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
 void shm_add_holder(struct shm_stream *s)
 {
 	(void)atomic_fetch_add(s->own_holders, 1);
+	(void)atomic_fetch_add(&shm_joined, 1);
 }
 
 bool shm_drop_holder(struct shm_stream *s)

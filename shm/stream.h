@@ -30,7 +30,7 @@ struct shm_stream {
 	/* under tx_lock */
 	uint32_t tx_cur;
 	uint32_t
-		tx_known; /* shm_forks when tx_head was own->head and no other process held this side */
+		tx_known; /* shm_joined when tx_head was own->head and no other process held this side */
 	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
 	uint64_t tail_seen;
 	/* under rx_lock */
@@ -49,9 +49,12 @@ static inline bool shm_is_alone(const struct shm_stream *s)
 	       atomic_load_explicit(s->own_holders, memory_order_relaxed) == 1;
 }
 
-/* Counts the forks of this process, from 1: what a process remembers of a side that it held alone is void after one. */
-extern uint32_t shm_forks __attribute__((visibility("hidden")));
-/* Another process is about to hold this side as well (fork). */
+/*
+ * Counts, from 1, how often others have joined in holding a side of ours: what a process remembers of a side that it held
+ * alone is void then. Raised after the holders are counted and before the other process runs.
+ */
+extern _Atomic uint32_t shm_joined __attribute__((visibility("hidden")));
+/* Another process is about to hold this side as well. */
 void shm_add_holder(struct shm_stream *s);
 /* One of several holds it no more. False: there are no others. */
 bool shm_drop_holder(struct shm_stream *s);

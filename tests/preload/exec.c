@@ -189,6 +189,36 @@ CASE(exec_parent_keeps_the_socket, PROCESS)
 	}
 }
 
+/* A parent that has sent already, and whose memory the child has not. */
+CASE(exec_parent_sends_behind_the_spawned, PROCESS)
+{
+	A {
+		SEND("before");
+		*stage_word(p, 1) = start_echo(FD, SPAWN);
+	}
+	B {
+		RECV_FLAGS(6, MSG_WAITALL);
+		SEND("echoed by the spawned one");
+		RECV_FLAGS(25, MSG_WAITALL);
+	}
+	A { SEND("behind"); }
+	B {
+		RECV_FLAGS(6, MSG_WAITALL);
+		SEND("once more");
+		RECV_FLAGS(9, MSG_WAITALL);
+		shutdown(FD, SHUT_WR);
+	}
+	A {
+		reap(p, "echo", (pid_t)*stage_word(p, 1));
+		SEND("last");
+		close(FD);
+	}
+	B {
+		RECV_FLAGS(4, MSG_WAITALL);
+		RECV(1);
+	}
+}
+
 CASE(exec_by_a_shell_in_between, PROCESS)
 {
 	A {
