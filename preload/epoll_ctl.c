@@ -175,6 +175,7 @@ static int control(struct pre_set *set, struct pre_file *f, int epfd, int op, in
 
 	pre_lock(&f->lock);
 	pre_lock(&set->lock);
+	pre_set_own(set);
 	if (!set->closed && atomic_load(&f->n_fds) > 0)
 		ret = op == EPOLL_CTL_ADD ? add(set, f, epfd, fd, event)
 					  : change(set, f, epfd, op, fd, event);
@@ -306,6 +307,7 @@ static void members_to_rings(struct pre_file *f)
 	for (struct pre_member *m = f->members; m; m = m->next_of_file) {
 		set = m->set;
 		pre_lock(&set->lock);
+		pre_set_own(set);
 		pre_member_to_ring(m);
 		pre_set_hand_over(set);
 		pre_set_unlock(set);
@@ -389,6 +391,7 @@ void pre_members_full(struct pre_file *f)
 		set = m->set;
 		pre_lock(&set->lock);
 		if (m->ring && (m->events & EPOLLET) && (m->events & EPOLLOUT)) {
+			pre_set_own(set);
 			m->watched = false; /* not for room, perhaps */
 			pre_ready_list(m);
 			pre_set_wake(set);

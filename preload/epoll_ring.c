@@ -7,8 +7,9 @@
  * member of the program's set, edge-triggered, under a random tag: so one sleep in the program's
  * set sees everything, and so does whoever sleeps on the set from outside.
  *
- * In a forked child the kernel's set, and `inner` in it, belong to the parent too. The child makes an `inner` of
- * its own and waits for it beside the set (epoll_wait.c).
+ * In a forked child the kernel's set, and `inner` in it, belong to the parent too. Before the child uses the set it makes an
+ * `inner` of its own and waits for it beside the set (epoll_wait.c). Until then, and so in a child that only closes what it was
+ * given, there is nothing that it may take back: the parent goes on with it.
  *
  * psid's end is heard of in `inner` too.
  *
@@ -117,7 +118,7 @@ static unsigned bit_of(const struct pre_member *m)
 
 static void unwatch(struct pre_member *m)
 {
-	if (m->placed && m->set->waitset)
+	if (m->placed && m->set->waitset && !pre_set_is_ancestors(m->set))
 		pulc_stream_unwatch(m->stream, m->set->waitset, bit_of(m));
 	m->placed = m->watched = false;
 }
@@ -151,7 +152,7 @@ static void start_over(struct pre_set *set, bool new_inner)
 
 void pre_set_prepare(struct pre_set *set)
 {
-	bool forked = set->prepared != 0 && set->prepared != pre_process_generation;
+	bool forked = pre_set_is_ancestors(set);
 	bool lost = forked || (set->waitset && !pulc_waitset_alive(set->waitset));
 	bool new_inner = false, new_bell = false;
 
@@ -395,9 +396,9 @@ void pre_member_from_ring(struct pre_member *m)
 	pre_ready_unlist(m);
 	pre_ready_cool(m);
 	not_unsure(m);
-	if (set->inner >= 0)
+	if (set->inner >= 0 && !pre_set_is_ancestors(set))
 		(void)raw_ctl(set->inner, EPOLL_CTL_DEL, m->fd, 0, 0);
-	if (m->tagged)
+	if (m->tagged && !pre_set_inherited(set))
 		(void)raw_ctl(set->epfd, EPOLL_CTL_DEL, m->fd, 0, 0);
 	m->tagged = false;
 	set->rings[m->index] = NULL;

@@ -137,6 +137,7 @@ static void refresh(struct pre_set *set, bool expose)
 		return;
 	}
 	if (atomic_load(&set->has_rings)) {
+		pre_set_own(set);
 		pre_set_hear(set);
 		pre_set_hand_over(set);
 	}

@@ -68,8 +68,8 @@ struct pre_set {
 	_Atomic bool has_rings; /* has or had ring members */
 	uint32_t
 		made; /* pre_process_generation at its creation: another one now, the kernel's set is shared */
-	uint32_t prepared; /* pre_process_generation when what follows was made; 0: never */
-	uint64_t tag;	   /* data of `inner` in the program's set */
+	_Atomic uint32_t prepared; /* pre_process_generation when what follows was made; 0: never */
+	uint64_t tag;		   /* data of `inner` in the program's set */
 	int inner; /* the private epoll descriptor: ring members' kernel sockets and the bell */
 	bool deaf; /* there is no `inner`, or it lacks something */
 	int inner_of_ancestor; /* in a forked child: the one that is registered in the program's set */
@@ -101,6 +101,15 @@ static inline bool pre_set_inherited(const struct pre_set *set)
 	return set->made != pre_process_generation;
 }
 
+/* Made and waited for in an ancestor: bell, board, `inner` and what is asked for in their name are the ancestor's, and
+ * there is nothing here for this process to use or to take away. */
+static inline bool pre_set_is_ancestors(const struct pre_set *set)
+{
+	uint32_t prepared = atomic_load_explicit(&set->prepared, memory_order_relaxed);
+
+	return prepared != 0 && prepared != pre_process_generation;
+}
+
 /* Sets that are waited for themselves, perhaps as members of others. */
 extern _Atomic uint32_t pre_n_exposed;
 /* Makes the kernel's view of all of them true. No lock is held. */
@@ -114,6 +123,12 @@ void pre_file_unlock(struct pre_file *f);
 
 /* Opens or, in a forked child, makes anew what the set's ring members need. */
 void pre_set_prepare(struct pre_set *set);
+/* To be called before anything of it is used, but for the end of members and of the set itself. */
+static inline void pre_set_own(struct pre_set *set)
+{
+	if (__builtin_expect(pre_set_is_ancestors(set), 0))
+		pre_set_prepare(set);
+}
 void pre_rings_free(struct pre_set *set);
 /* Makes a kernel member, whose stream is attached, a ring member. */
 void pre_member_to_ring(struct pre_member *m);

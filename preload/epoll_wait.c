@@ -301,8 +301,14 @@ static int wait_on_rings(struct wait *w)
 
 static int run(struct wait *w)
 {
-	int ret = wait_on_rings(w);
+	int ret;
 
+	if (__builtin_expect(pre_set_is_ancestors(w->set), 0)) {
+		pre_lock(&w->set->lock);
+		pre_set_own(w->set);
+		pre_set_unlock(w->set);
+	}
+	ret = wait_on_rings(w);
 	pre_signals_restore(&w->signals);
 	/* With an answer it was done already. */
 	if (ret <= 0) {

@@ -408,6 +408,74 @@ static void child_has_its_own_half(void)
 	end(&b);
 }
 
+static void reap(pid_t pid)
+{
+	int status;
+
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 0);
+}
+
+static bool is_watched(const struct bed *b)
+{
+	bool found = false;
+
+	for (int i = 0; i < 8; i++)
+		found |= b->s->watches[i].set != NULL;
+	return found;
+}
+
+/* A server's child that needs none of it. What is said in a fork's memory stands for the shared memory of rings. */
+static void child_that_closes_takes_nothing_away(void)
+{
+	struct bed b;
+	pid_t pid;
+
+	for (int i = 0; i < 3; i++) {
+		begin(&b, EPOLLIN | EPOLLRDHUP);
+		CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 1), ==, 0);
+		CHECK(is_watched(&b));
+		pid = fork();
+		if (pid == 0) {
+			(void)pulc_stream_ref(b.s);
+			if (i != 0)
+				close(b.fds[0]);
+			if (i != 1)
+				close(b.ep);
+			_exit(is_watched(&b) ? 0 : 1);
+		}
+		reap(pid);
+		atomic_store(&b.s->exact, POLLIN | POLLRDHUP);
+		shutdown(b.fds[1], SHUT_WR);
+		CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 30000), ==, 1);
+		end(&b);
+	}
+}
+
+/* What the kernel has to say of a member is said to the parent, whatever the child has looked at or changed. */
+static void child_that_looks_takes_nothing_away(void)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP };
+	struct bed b;
+	pid_t pid;
+
+	for (int i = 0; i < 2; i++) {
+		begin(&b, EPOLLIN | EPOLLRDHUP);
+		CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 1), ==, 0);
+		atomic_store(&b.s->exact, POLLIN | POLLRDHUP);
+		shutdown(b.fds[1], SHUT_WR);
+		pid = fork();
+		if (pid == 0) {
+			if (i == 1 && epoll_ctl(b.ep, EPOLL_CTL_MOD, b.fds[0], &event) < 0)
+				_exit(1);
+			_exit(epoll_wait(b.ep, b.events, N_EVENTS, 0) == 1 ? 0 : 2);
+		}
+		reap(pid);
+		CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 30000), ==, 1);
+		end(&b);
+	}
+}
+
 static void unknown_set_keeps_members_on_the_kernel(void)
 {
 	int fds[2], ep = epoll_create1(0), hidden;
@@ -446,6 +514,8 @@ static const struct test tests[] = {
 	TEST(time_out_is_kept),
 	TEST(nested_set_is_exact),
 	TEST(child_has_its_own_half),
+	TEST(child_that_closes_takes_nothing_away),
+	TEST(child_that_looks_takes_nothing_away),
 	TEST(unknown_set_keeps_members_on_the_kernel),
 };
 
