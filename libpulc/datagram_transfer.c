@@ -93,13 +93,13 @@ static ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *msg, in
 	f = destination(d, msg);
 	if (LIKELY(f != NULL))
 		n = send_by(s, f, fd, msg->msg_iov, msg->msg_iovlen);
+	if (UNLIKELY(n == -ESHUTDOWN))
+		datagram_flow_over(s, f);
 	datagram_leave(d);
 	if (LIKELY(n >= 0))
 		return n;
-	if (UNLIKELY(n == -ESHUTDOWN)) {
-		datagram_flow_over(s, f);
+	if (UNLIKELY(n == -ESHUTDOWN))
 		datagram_reap(s);
-	}
 	if (f)
 		(void)client_credit_ask(); /* the queue may have found no room to grow */
 	return PULC_USE_KERNEL;

@@ -136,6 +136,7 @@ struct wait {
 	unsigned events;      /* POLLIN or POLLOUT */
 	uint64_t need;	      /* bytes in the ring that make POLLIN worth while */
 	bool kernel_has_part; /* so that its POLLIN is no news */
+	uint64_t ends_heard; /* stream_wait.c: what the peer has said of its end has ended a wait */
 	uint64_t nsec_deadline;
 	struct signal_counts signals; /* when the call began */
 };

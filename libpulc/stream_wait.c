@@ -10,6 +10,8 @@
 #include "rawsys.h"
 
 #define N_TURNS_BRIEF 16
+/* What a peer says of its end. */
+#define ENDS (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD)
 
 bool stream_peer_here(pulc_stream *s)
 {
@@ -39,7 +41,7 @@ static inline bool seems_ready(struct pulc_stream *s, const struct wait *w)
 	if (has_to_return(s, peer))
 		return true;
 	if (w->events & POLLIN)
-		return has_bytes(s, w->need) || (peer & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD));
+		return has_bytes(s, w->need) || (peer & ENDS & ~w->ends_heard);
 	return tcp_ready(&s->tcp, POLLOUT) ||
 	       (shm_tx_mode(&s->tcp.ring) == SHM_TX_RING && (peer & (SHM_CLOSED | SHM_DEAD)));
 }
@@ -92,17 +94,25 @@ static inline bool spin_briefly(struct pulc_stream *s, const struct wait *w)
 	return false;
 }
 
+/*
+ * What the peer has said of its end ends one wait: the caller asks the kernel next, who alone knows the end of the stream. If it
+ * has none to tell (the peer was stopped in between, another process has the socket, or the peer lies) it wakes us when
+ * it has.
+ */
 int stream_wait(struct pulc_stream *s, int fd, struct wait *w)
 {
 	uint64_t budget = wait_budget(s);
+	int e = 0;
 
 	notice_in_passing();
 	(void)tcp_return(&s->tcp, fd);
-	if (budget && spin_briefly(s, w)) {
+	if (budget && spin_briefly(s, w))
 		wait_paid();
-		return 0;
-	}
-	return wait_for(s, fd, w, budget);
+	else
+		e = wait_for(s, fd, w, budget);
+	if (e == 0)
+		w->ends_heard = shm_peer_notice(&s->tcp.ring) & ENDS;
+	return e;
 }
 
 /* ---- telling ------------------------------------------------------------------------------------ */

@@ -135,6 +135,10 @@ static void give_socket(struct pulc_stream *s)
 
 	if (atomic_load(&s->state) != STREAM_HINTED)
 		return;
+	if (!stream_owns(s, s->fd)) {
+		settle(s, STREAM_FRESH); /* the next call brings another one */
+		return;
+	}
 	if (!nursery_alone(s->nursery)) {
 		refuse_to_give(s);
 		return;
@@ -221,18 +225,26 @@ bool upgrade_slabs(const Pulc__Wire__Upgrade *m, struct received *r, struct slab
 	return *ret_own && *ret_peer;
 }
 
+/* Not if it was forked since the socket was given: the other holder would go on with the kernel alone. Nor if the number that we know
+ * it by has become somebody else's. */
+static bool may_attach(struct pulc_stream *s)
+{
+	return stream_owns(s, s->fd) &&
+	       (s->inherited || (nursery_alone(s->nursery) && label_set(s->fd) == 0));
+}
+
 static void upgraded(const Pulc__Wire__Upgrade *m, struct received *r)
 {
 	struct pulc_stream *s = token_find(m->token);
 	struct slab *own, *peer;
 	bool mapped = upgrade_slabs(m, r, &own, &peer);
 
-	/* Forked since the socket was given: the other holder would go on with the kernel alone. */
-	if (s && atomic_load(&s->state) == STREAM_GIVEN && !s->inherited &&
-	    (!nursery_alone(s->nursery) || label_set(s->fd) < 0))
-		settle(s, STREAM_NEVER);
-	if (!s || !mapped || atomic_load(&s->state) != STREAM_GIVEN ||
-	    shm_stream_bind(&s->tcp.ring, &own->map, m->own_slot, &peer->map, m->peer_slot) < 0) {
+	if (!s || atomic_load(&s->state) != STREAM_GIVEN || !mapped ||
+	    shm_stream_bind(&s->tcp.ring, &own->map, m->own_slot, &peer->map, m->peer_slot) < 0 ||
+	    !may_attach(s)) {
+		/* The other end is attached: there will be no second time. */
+		if (s && atomic_load(&s->state) == STREAM_GIVEN)
+			settle(s, STREAM_NEVER);
 		upgrade_closed(m->conn);
 		return;
 	}
@@ -255,6 +267,7 @@ static void upgraded(const Pulc__Wire__Upgrade *m, struct received *r)
 	settle(s, STREAM_ATTACHED);
 	if (!pulc_stream_attached(s)) {
 		slabs_let_go(own, m->own_slot);
+		label_clear(s->fd);
 		return;
 	}
 	/* Whoever changed an option meanwhile saw no area to note it in. */

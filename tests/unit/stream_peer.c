@@ -1,0 +1,179 @@
+/* libpulc's streams, upgraded, with a peer that does what the test makes it do. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pulc/process.h>
+
+#include "private.h"
+#include "psid/fake_client.h"
+#include "upgrade.h"
+
+#define TOKEN 1u
+#define N_TURNS 30000
+#define NSEC_WAIT 300000000l
+/* Of those, what a thread may compute that has nothing to do but wait. */
+#define NSEC_IDLE 100000000l
+
+static struct daemon psid;
+static struct fake_client peer;
+static int fds[2]; /* ours, the peer's */
+static pulc_stream *stream;
+
+/* One psid for all: the library remembers where it found it. */
+static void begin(void)
+{
+	if (!psid.pid)
+		daemon_start(&psid, false, NULL);
+	(void)unsetenv("PULC_SOCKET");
+	(void)setenv("PULC_RUNTIME_DIR", psid.dir, 1);
+	fake_attach(&peer, &psid, FAKE_SELF);
+	tcp_connect_pair(fds, AF_INET);
+	REQUIRE_INT(pulc_stream_new(fds[0], PULC_CONNECTED, &stream), ==, 0);
+	for (unsigned i = 0; i <= client_hint_after(); i++)
+		upgrade_step(stream, fds[0]);
+	REQUIRE_INT(atomic_load(&stream->state), ==, STREAM_HINTED);
+	fake_hint(&peer, fds[1], TOKEN, false);
+	(void)EXPECT(&peer, WANT);
+}
+
+static void end(void)
+{
+	pulc_stream_closing(stream, fds[0]);
+	stream = pulc_stream_unref(stream);
+	tcp_close_pair(fds);
+	fake_close(&peer);
+}
+
+/* Looks at the channel until the stream has left this state. */
+static void look_while(int state)
+{
+	for (unsigned i = 0; i < N_TURNS && atomic_load(&stream->state) == state; i++) {
+		REQUIRE(client_lock());
+		client_look();
+		client_unlock();
+		(void)poll(NULL, 0, 1);
+	}
+}
+
+static void give(void)
+{
+	look_while(STREAM_HINTED);
+	REQUIRE_INT(atomic_load(&stream->state), ==, STREAM_GIVEN);
+	fake_socket(&peer, fds[1], TOKEN);
+}
+
+/* The side of the peer, whom psid has told of the upgrade. */
+static struct shm_side *peer_side(void)
+{
+	const Pulc__Wire__Upgrade *m = EXPECT(&peer, UPGRADE)->upgrade;
+
+	REQUIRE(m->own_slab_fd);
+	return fake_side(peer.fds[0], m->own->size, m->own_slot);
+}
+
+static long cpu_time(void)
+{
+	struct timespec ts;
+
+	REQUIRE(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts) == 0);
+	return ts.tv_sec * 1000000000l + ts.tv_nsec;
+}
+
+/* ---- ends that are none ------------------------------------------------------------------------- */
+
+static void a_word_of_the_end_alone_wakes_once(uint64_t word, int flags)
+{
+	struct timeval most = { .tv_usec = NSEC_WAIT / 1000 };
+	struct shm_side *side;
+	long before;
+	char byte;
+
+	begin();
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)) == 0);
+	give();
+	side = peer_side();
+	look_while(STREAM_GIVEN);
+	REQUIRE(pulc_stream_attached(stream));
+	atomic_store(&side->tx_mode, SHM_TX_RING);
+	(void)atomic_fetch_or(&side->notice, SHM_RX_READY | word);
+	before = cpu_time();
+	CHECK_INT(pulc_stream_recv(stream, fds[0], &byte, 1, flags), ==, -EAGAIN);
+	CHECK_INT(cpu_time() - before, <, NSEC_IDLE);
+	end();
+}
+
+static void a_fin_that_does_not_come(void)
+{
+	a_word_of_the_end_alone_wakes_once(SHM_TX_FIN, 0);
+}
+
+static void a_close_that_does_not_come(void)
+{
+	a_word_of_the_end_alone_wakes_once(SHM_TX_FIN | SHM_CLOSED, MSG_PEEK);
+}
+
+/* ---- numbers that were given out again ---------------------------------------------------------- */
+
+/* As a program does that keeps the connection under another number: ours becomes a foreign socket. */
+static void take_number(int foreign[2])
+{
+	int kept = dup(fds[0]);
+
+	REQUIRE(kept >= 0);
+	tcp_connect_pair(foreign, AF_INET);
+	REQUIRE(dup2(foreign[0], fds[0]) == fds[0]);
+	(void)close(foreign[0]);
+	foreign[0] = fds[0];
+	fds[0] = kept;
+}
+
+static void a_foreign_socket_is_not_given(void)
+{
+	int foreign[2];
+
+	begin();
+	take_number(foreign);
+	look_while(STREAM_HINTED);
+	CHECK_INT(atomic_load(&stream->state), ==, STREAM_FRESH);
+	tcp_close_pair(foreign);
+	end();
+}
+
+static void a_foreign_socket_is_not_upgraded(void)
+{
+	int foreign[2];
+
+	begin();
+	give();
+	take_number(foreign);
+	look_while(STREAM_GIVEN);
+	CHECK_INT(atomic_load(&stream->state), ==, STREAM_NEVER);
+	CHECK(!pulc_socket_is_upgraded(foreign[0]));
+	CHECK(!pulc_socket_is_upgraded(fds[0]));
+	CHECK_INT(send(fds[0], "x", 1, 0), ==, 1); /* the connection is the kernel's, and lives */
+	tcp_close_pair(foreign);
+	end();
+}
+
+static void psid_was_well(void)
+{
+	CHECK_INT(daemon_stop(&psid), ==, 0);
+}
+
+static const struct test tests[] = {
+	TEST(a_fin_that_does_not_come),
+	TEST(a_close_that_does_not_come),
+	TEST(a_foreign_socket_is_not_given),
+	TEST(a_foreign_socket_is_not_upgraded),
+	TEST(psid_was_well),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
