@@ -32,6 +32,7 @@
 #define PSID (UINT64_MAX - 1)
 #define N_DRAIN 32
 #define SIZE_RINGS_FIRST 512u /* one page of pointers */
+#define SIZE_LISTING 4096     /* bytes of it looked through at a time; a line has some eighty */
 
 static int raw_ctl(int epfd, int op, int fd, uint32_t events, uint64_t data)
 {
@@ -282,26 +283,46 @@ static bool take_index(struct pre_member *m)
 	return true;
 }
 
+/* The events of the member whose line begins so, in the listing of a set. False: there is none. */
+static bool find_events(long listing, const char *wanted, unsigned *ret_events)
+{
+	char text[SIZE_LISTING + 1];
+	const char *line, *rest;
+	size_t len = 0;
+	long n;
+
+	while ((n = raw_syscall(SYS_read, listing, text + len, SIZE_LISTING - len)) > 0) {
+		len += (size_t)n;
+		text[len] = '\0';
+		line = strstr(text, wanted);
+		if (line && strchr(line, '\n'))
+			return sscanf(line, "tfd: %*d events: %x", ret_events) == 1;
+		/* The next piece goes on with the last line of this one. */
+		rest = strrchr(text, '\n');
+		if (!rest)
+			continue;
+		len -= (size_t)(rest + 1 - text);
+		memmove(text, rest + 1, len);
+	}
+	return false;
+}
+
 /* A one-shot member may have been reported by the kernel: only /proc tells. */
 static bool was_disarmed(const struct pre_member *m)
 {
-	char path[64], text[8192], wanted[32];
-	const char *line;
+	char path[64], wanted[32];
 	unsigned events;
-	long fd, n;
+	bool found;
+	long fd;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", m->set->epfd);
 	fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	n = raw_syscall(SYS_read, fd, text, sizeof(text) - 1);
-	(void)raw_syscall(SYS_close, fd);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
 	(void)snprintf(wanted, sizeof(wanted), "tfd: %8d ", m->key);
-	line = strstr(text, wanted);
-	return line && sscanf(line, "tfd: %*d events: %x", &events) == 1 &&
+	found = find_events(fd, wanted, &events);
+	(void)raw_syscall(SYS_close, fd);
+	return found &&
 	       !(events & (EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLERR | EPOLLHUP));
 }
 

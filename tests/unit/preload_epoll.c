@@ -169,6 +169,29 @@ static void one_shot_stays_disarmed_over_the_upgrade(void)
 	end(&b);
 }
 
+/* The kernel's listing of the set is longer than any buffer. */
+static void one_shots_of_a_large_set_stay_disarmed(void)
+{
+	enum { N = N_EVENTS };
+	struct bed b = { .ep = epoll_create1(0) };
+	int copies[N];
+
+	fake_pair(b.fds);
+	b.s = fake_of(b.fds[0]);
+	for (int i = 0; i < N; i++) {
+		copies[i] = dup(b.fds[0]);
+		add(b.ep, copies[i], EPOLLIN | EPOLLONESHOT, (uint64_t)i);
+	}
+	CHECK_INT(write(b.fds[1], "x", 1), ==, 1);
+	CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 30000), ==, N);
+	fake_attach(b.s);
+	fake_arrive(b.s, 1);
+	CHECK_INT(wait_now(&b), ==, 0);
+	for (int i = 0; i < N; i++)
+		close(copies[i]);
+	end(&b);
+}
+
 static void modified_edge_asks_again(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -502,6 +525,7 @@ static const struct test tests[] = {
 	TEST(bytes_of_the_kernel_wait_for_who_wants_them),
 	TEST(one_shot_is_disarmed_until_modified),
 	TEST(one_shot_stays_disarmed_over_the_upgrade),
+	TEST(one_shots_of_a_large_set_stay_disarmed),
 	TEST(modified_edge_asks_again),
 	TEST(deleted_and_added_again),
 	TEST(exclusive_cannot_be_modified),
