@@ -334,7 +334,8 @@ static void dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 
 bool client_owes(void)
 {
-	return self.id != 0 && !self.confined && (unsent_any() || return_is_due());
+	return self.id != 0 && !self.confined &&
+	       (unsent_any() || waitsets_are_due() || return_is_due());
 }
 
 /* What the channel had no room for when it was said. An end of psid is noticed by the next look. */
@@ -342,6 +343,8 @@ static void repeat(void)
 {
 	if (unsent_any() && unsent_send(self.fd) < 0)
 		return;
+	if (waitsets_are_due())
+		waitsets_repeat();
 	if (return_is_due())
 		return_all();
 }

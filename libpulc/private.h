@@ -171,6 +171,9 @@ void waitset_forked(void);
 /* Makes the first wait set's bell. */
 void waitset_prepare(void);
 void waitsets_announce(void);
+/* The channel had no room for some of it: waitsets_repeat, under the client lock, says the rest. No lock. */
+bool waitsets_are_due(void);
+void waitsets_repeat(void);
 /* Has all that sleep on any of them look again. Under the client lock. */
 void waitsets_rouse(void);
 /* Wakes a waiter of this process, or of its family, as its peer would. Under the client lock. */

@@ -34,6 +34,8 @@
 static struct pool sets = POOL_INIT(sizeof(struct pulc_waitset));
 static struct pulc_waitset *first, *idle;
 static uint32_t fork_generation;
+/* psid had no room for the word of one of them. Read without the lock. */
+static _Atomic bool announcement_is_due;
 static int spare_bell = -1;
 
 /* Which boards of the present area are taken. */
@@ -73,17 +75,34 @@ static void announce(struct pulc_waitset *set)
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__Bell bell = PULC__WIRE__BELL__INIT;
 	Pulc__Wire__Announce announcement = PULC__WIRE__ANNOUNCE__INIT;
+	int e;
 
 	bell.board = set->index;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_BELL;
 	msg.bell = &bell;
-	if (client_send(&msg, &set->bell, 1) < 0)
-		return;
+	e = client_send(&msg, &set->bell, 1);
 	announcement.board = set->index;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_ANNOUNCE;
 	msg.announce = &announcement;
-	if (client_send(&msg, NULL, 0) == 0)
+	if (e == 0)
+		e = client_send(&msg, NULL, 0);
+	if (e == 0)
 		set->generation = client_generation();
+	else if (e == -EAGAIN || e == -ETOOMANYREFS)
+		announcement_is_due = true;
+}
+
+static void announce_new(void)
+{
+	announcement_is_due = false;
+	for (struct pulc_waitset *set = first; set && !announcement_is_due; set = set->next)
+		if (pulc_waitset_alive(set) && set->generation != client_generation())
+			announce(set);
+}
+
+bool waitsets_are_due(void)
+{
+	return atomic_load_explicit(&announcement_is_due, memory_order_relaxed);
 }
 
 static int make_bell(int *bell)
@@ -114,6 +133,8 @@ static struct pulc_waitset *reuse(void)
 	pulc_waitset_quiet(set);
 	set->next = first;
 	first = set;
+	if (set->generation != client_generation())
+		announce(set);
 	return set;
 }
 
@@ -242,9 +263,13 @@ void waitsets_announce(void)
 	if (!client_boards())
 		return;
 	(void)mine_locked();
-	for (struct pulc_waitset *set = first; set; set = set->next)
-		if (pulc_waitset_alive(set) && set->generation != client_generation())
-			announce(set);
+	announce_new();
+}
+
+void waitsets_repeat(void)
+{
+	if (client_boards())
+		announce_new();
 }
 
 void waitsets_rouse(void)
@@ -277,6 +302,7 @@ void waitset_forked(void)
 	for (struct pulc_waitset *set = idle; set; set = set->next)
 		pulc_fd_release(&set->bell);
 	first = idle = NULL;
+	announcement_is_due = false;
 	mine = NULL;
 	memset(&area, 0, sizeof(area));
 }

@@ -1,4 +1,4 @@
-/* libpulc/unsent.c: what a psid that does not read has no room for it hears later. */
+/* libpulc/unsent.c, waitset.c: what a psid that does not read has no room for it hears later. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -98,6 +98,16 @@ static void a_question_waits_for_room(void)
 	(void)close(hold[0]);
 }
 
+static void look_until_told(void)
+{
+	for (unsigned i = 0; client_owes() && i < 30000; i++) {
+		(void)poll(NULL, 0, 1);
+		REQUIRE(client_lock());
+		client_look();
+		client_unlock();
+	}
+}
+
 static void who_looks_sends_what_was_kept(void)
 {
 	open_all();
@@ -108,13 +118,29 @@ static void who_looks_sends_what_was_kept(void)
 	client_unlock();
 	CHECK(client_owes());
 	REQUIRE(kill(psid.pid, SIGCONT) == 0);
-	for (unsigned i = 0; client_owes() && i < 30000; i++) {
-		(void)poll(NULL, 0, 1);
-		REQUIRE(client_lock());
-		client_look();
-		client_unlock();
-	}
+	look_until_told();
 	CHECK(!unsent_any());
+}
+
+/* A thread that first sleeps while the channel is full: its peers are to know its bell, though none is made later. */
+static void bells_are_announced_later(void)
+{
+	pulc_waitset *set, *again;
+
+	open_all();
+	stop_psid();
+	close_all();
+	REQUIRE_INT(pulc_waitset_new(&set), ==, 0);
+	CHECK_INT(set->generation, !=, client_generation());
+	/* One that goes idle before, and is used again. */
+	(void)pulc_waitset_free(set);
+	REQUIRE_INT(pulc_waitset_new(&again), ==, 0);
+	CHECK(again == set);
+	CHECK(client_owes());
+	REQUIRE(kill(psid.pid, SIGCONT) == 0);
+	look_until_told();
+	CHECK_INT(set->generation, ==, client_generation());
+	(void)pulc_waitset_free(set);
 }
 
 static void psid_was_well(void)
@@ -126,6 +152,7 @@ static const struct test tests[] = {
 	TEST(closed_ports_are_given_back),
 	TEST(a_question_waits_for_room),
 	TEST(who_looks_sends_what_was_kept),
+	TEST(bells_are_announced_later),
 	TEST(psid_was_well),
 };
 
