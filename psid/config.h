@@ -21,6 +21,8 @@ struct psid_uid_range {
 	uid_t first, last;
 };
 
+enum psid_scope { PSID_SCOPE_AUTO, PSID_SCOPE_YES, PSID_SCOPE_NO };
+
 struct psid_config {
 	bool system;
 	const char *file; /* that was named; NULL: the usual one, which need not exist */
@@ -28,6 +30,7 @@ struct psid_config {
 	char socket[PSID_SIZE_PATH];
 	char state_dir[PSID_SIZE_PATH]; /* what is kept over reboots */
 	char starter[PSID_SIZE_PATH];	/* "": psid starts keepers itself */
+	uint32_t job_scope;		/* enum psid_scope */
 	uint32_t log_level;
 	uint32_t sec_idle_exit; /* 0: never */
 	uint32_t msec_hand_over;

@@ -63,6 +63,7 @@ static const struct {
 	FIXED("RuntimeDir", runtime_dir), FIXED("Socket", socket),
 	FIXED("StateDir", state_dir),	  FIXED("Starter", starter),
 	FIXED("Metrics", metrics),	  FIXED("the cluster's", cluster),
+	FIXED("JobScope", job_scope),
 };
 
 /* The list of those that differ, or "". */

@@ -123,6 +123,24 @@ static int level(const struct psid_setting *s, struct psid_config *config, const
 	return -EINVAL;
 }
 
+static int scope(const struct psid_setting *s, struct psid_config *config, const char *text,
+		 const char **ret_why)
+{
+	static const char *const words[] = {
+		[PSID_SCOPE_AUTO] = "auto",
+		[PSID_SCOPE_YES] = "yes",
+		[PSID_SCOPE_NO] = "no",
+	};
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcmp(text, words[i]) == 0) {
+			*(uint32_t *)field(s, config) = i;
+			return 0;
+		}
+	*ret_why = "expected auto, yes or no";
+	return -EINVAL;
+}
+
 /* Cuts the next word off *text, or NULL. */
 static char *next_word(char **text)
 {
@@ -232,6 +250,7 @@ const struct psid_setting psid_settings[] = {
 	SETTING("Socket", path, socket, 0, 0),
 	SETTING("StateDir", path, state_dir, 0, 0),
 	SETTING("Starter", path, starter, 0, 0),
+	SETTING("JobScope", scope, job_scope, 0, 0),
 	SETTING("LogLevel", level, log_level, 0, 0),
 	SETTING("IdleExitSec", number, sec_idle_exit, 0, 1000000),
 	SETTING("HandOverMsec", number, msec_hand_over, 10, 60000),

@@ -14,7 +14,7 @@ declare -A packages=(
 	[bench]="iperf3 redis-server redis-tools python3"
 	[check]="libcunit1-dev liburing-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 python3-prometheus-client iproute2 util-linux netcat-openbsd mandoc
-		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dpkg-dev libjemalloc2 libtcmalloc-minimal4"
+		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libtcmalloc-minimal4"
 	[apps]="postgresql haproxy nginx-light curl rsync openssh-server openssh-client default-jdk-headless nodejs
 		redis-server redis-tools memcached python3 util-linux"
 	[deb]="dpkg-dev"

@@ -1,7 +1,7 @@
 /*
  * The cgroup of a job: <root>/<job> for its keeper, and in it `tasks` for all that the job starts.
  *
- * The root is a folder below our own cgroup, or our starter's (version 2, also where it is mounted beside version 1). No
+ * The root is a folder below our own cgroup, which may be a scope made for us (scope.c), or our starter's (version 2, also where it is mounted beside version 1). No
  * controller is switched on: the cgroup is there so that one write kills all that is in it. Where we may
  * not make one there is none, and the process tree serves instead.
  *
@@ -25,6 +25,7 @@
 #include "log.h"
 #include "macros.h"
 #include "psid.h"
+#include "scope.h"
 #include "starter.h"
 #include "user.h"
 
@@ -66,14 +67,18 @@ static int make_root(struct psid *psid, char *root, size_t size)
 	char mount[256], own[200];
 	int r;
 
+	unsigned number = hash(psid->config->socket);
+
 	r = find_mount(mount, sizeof(mount));
+	if (r == 0 && !psid->config->starter[0])
+		psid_scope_enter(psid->config, number);
 	if (r == 0)
 		r = psid->config->starter[0]
 			    ? psid_starter_cgroup(psid->config->starter, own, sizeof(own))
 			    : psid_cgroup_own(own, sizeof(own));
 	if (r < 0)
 		return r;
-	(void)snprintf(root, size, "%s%s/pulc.%08x", mount, own, hash(psid->config->socket));
+	(void)snprintf(root, size, "%s%s/pulc.%08x", mount, own, number);
 	if (mkdir(root, 0755) < 0 && errno != EEXIST)
 		return -errno;
 	return access(root, W_OK) < 0 ? -errno : 0;

@@ -6,3 +6,10 @@ $(JOB_TESTS): $(B)/tests/jobs/%: $(B)/obj/tests/jobs/%.o $(B)/obj/tests/harness.
 	@mkdir -p $(@D)
 	@echo '  LD  $@'
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B))/lib -lcunit -pthread
+
+# What scope.sh has in place of systemd.
+TEST_PROGRAMS += $(B)/tests/jobs/manager
+$(B)/tests/jobs/manager: $(B)/obj/tests/jobs/manager.o
+	@mkdir -p $(@D)
+	@echo '  LD  $@'
+	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -lsystemd
