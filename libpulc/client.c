@@ -367,6 +367,9 @@ void client_look(void)
 			dispatch(r.msg, &r);
 		receive_done(&r);
 	}
+	if (self.confined)
+		return;
+	peers_bury();
 	if (UNLIKELY(client_owes()))
 		repeat();
 }

@@ -6,7 +6,9 @@
  * known that we can ring it ourselves, we say so in every slab that we own (shm_slab_acquaint): a
  * sleeper reads that before it trusts the bell for ever. Lacking them we ask psid to ring.
  *
- * psid tells when a client has gone. What one psid has introduced its successor knows nothing of, so it ages.
+ * psid tells when a client has gone. What one psid has introduced its successor knows nothing of, so it ages. Another thread may
+ * be about to ring one that has gone, so its boards stay mapped and its bells open for a while: a number that was
+ * given out again must not be written to.
  *
  * Lookups happen with each wake-up, changes hardly ever: a fixed hash of atomic pointers, filled
  * under the client lock, never freed while the process lives except for bells, whose numbers are
@@ -26,6 +28,7 @@
 
 #include "board.h"
 #include "client.h"
+#include "clock.h"
 #include "log.h"
 #include "macros.h"
 #include "rawsys.h"
@@ -35,19 +38,23 @@
 #define N_UNTOLD 256u
 /* Beyond so many foreign bells psid rings. */
 #define N_BELLS_MAX 320
+/* Who has read a bell's number writes to it long before this. */
+#define NSEC_GONE (2 * NSEC_PER_SEC)
 
 struct peer {
 	struct peer *next;
 	_Atomic uint32_t client; /* 0: gone, may be reused */
 	uint32_t n_psids;	 /* that we had known when it was introduced */
 	struct shm_boards *_Atomic boards;
-	struct shm_boards
-		*retired; /* of the client before: another thread may still be setting a bit */
+	uint64_t nsec_gone; /* boards and bells are those of a client that went then; 0: not so */
+	struct peer *gone_next;
 	int bells[SHM_N_BOARDS]; /* -1: not known */
 };
 
 static struct peer *_Atomic buckets[N_BUCKETS];
 static unsigned n_bells;
+/* Those that have gone, in that order. Under the client lock. */
+static struct peer *gone_first, **gone_last = &gone_first;
 
 /*
  * Watches that psid could not be asked to tell, for its channel was full. Their owners look after a while, but not if we say
@@ -73,7 +80,7 @@ static struct peer *find_or_make(uint32_t client)
 	if (p)
 		return p;
 	p = atomic_load_explicit(&buckets[client % N_BUCKETS], memory_order_relaxed);
-	while (p && atomic_load_explicit(&p->client, memory_order_relaxed) != 0)
+	while (p && (atomic_load_explicit(&p->client, memory_order_relaxed) != 0 || p->nsec_gone))
 		p = p->next;
 	if (p) {
 		atomic_store_explicit(&p->client, client, memory_order_release);
@@ -118,20 +125,39 @@ static bool keep_bell(struct peer *p, uint32_t board, int bell)
 void peers_gone(uint32_t client)
 {
 	struct peer *p = find(client);
-	struct shm_boards *boards;
 
+	peers_bury();
 	if (!p)
 		return;
+	atomic_store_explicit(&p->client, 0, memory_order_release);
+	p->nsec_gone = nsec_now();
+	p->gone_next = NULL;
+	*gone_last = p;
+	gone_last = &p->gone_next;
+	slabs_forget(client);
+}
+
+static void bury(struct peer *p)
+{
 	for (unsigned i = 0; i < SHM_N_BOARDS; i++)
 		if (p->bells[i] >= 0) {
 			pulc_fd_release(&p->bells[i]);
 			n_bells--;
 		}
-	boards = atomic_exchange(&p->boards, NULL);
-	shm_boards_unmap(p->retired);
-	p->retired = boards;
-	atomic_store_explicit(&p->client, 0, memory_order_release);
-	slabs_forget(client);
+	shm_boards_unmap(atomic_exchange(&p->boards, NULL));
+	p->nsec_gone = 0;
+}
+
+void peers_bury(void)
+{
+	struct peer *p;
+
+	while ((p = gone_first) != NULL && nsec_now() - p->nsec_gone >= NSEC_GONE) {
+		gone_first = p->gone_next;
+		if (!gone_first)
+			gone_last = &gone_first;
+		bury(p);
+	}
 }
 
 /*

@@ -9,6 +9,8 @@ struct shm_boards;
 /* Under the client lock. Ownership: boards and bell move here. boards may be NULL when known already. */
 void peers_introduce(uint32_t client, uint32_t board, struct shm_boards *boards, int bell);
 void peers_gone(uint32_t client);
+/* Closes and unmaps what was of those that have gone some time ago. To be called now and then. */
+void peers_bury(void);
 /* Forgets those that a psid before the last one has introduced: nobody sleeps under these numbers any more. */
 void peers_age(uint32_t n_psids);
 
