@@ -9,6 +9,8 @@
  * memberships change under both, so holding every set's lock across fork keeps all of them whole. A signal
  * handler that interrupts a holder and closes a member leaves the file in its thread's `later` list.
  */
+#include <stddef.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include <pulc/fds.h>
@@ -22,24 +24,31 @@ _Atomic uint32_t pre_n_exposed;
 
 static struct pre_pool sets = PRE_POOL(struct pre_set);
 
-static struct pre_set *set_new(int epfd)
+/* The record may be an old one, whose lock a fork or a look at all sets holds. */
+static void set_init(struct pre_set *set, int epfd)
 {
-	struct pre_set *set = pre_pool_get(&sets);
-	struct pre_pooled pooled;
+	static const size_t start = offsetof(struct pre_set, lock) + sizeof(struct pre_lock);
 
-	if (!set)
-		return NULL;
-	pooled.index = set->pooled.index;
-	pooled.next = 0;
-	*set = (struct pre_set){ .pooled = pooled,
-				 .epfd = epfd,
-				 .made = pre_process_generation,
-				 .inner = -1,
-				 .inner_of_ancestor = -1 };
+	memset((char *)set + start, 0, sizeof(*set) - start);
+	set->epfd = epfd;
+	set->made = pre_process_generation;
+	set->inner = set->inner_of_ancestor = -1;
 	/* Nobody can guess it, and no program's own data will be it. */
 	if (raw_syscall(SYS_getrandom, &set->tag, sizeof(set->tag), GRND_NONBLOCK) !=
 	    sizeof(set->tag))
 		set->tag = (uint64_t)(uintptr_t)set ^ pre_now() << 20;
+}
+
+/* NULL: no memory, or a signal handler asks that has interrupted the holder of a lock. */
+static struct pre_set *set_new(int epfd)
+{
+	struct pre_set *set = pre_self()->n_locked == 0 ? pre_pool_get(&sets) : NULL;
+
+	if (!set)
+		return NULL;
+	pre_lock(&set->lock);
+	set_init(set, epfd);
+	pre_set_unlock(set);
 	return set;
 }
 
@@ -160,37 +169,48 @@ void pre_sets_refresh(const struct pre_set *except)
 	}
 }
 
-/* A handler that forks while its thread holds a lock: the records are its own to be careful with. */
-static bool fork_locked;
-
+/* A handler that forks while its thread holds a lock: the records are its own to be careful with. Sets that are made meanwhile
+ * are no matter of this fork. */
 void pre_epoll_fork_begin(void)
 {
+	struct pre_thread *t = pre_self();
 	struct pre_set *set;
+	uint32_t n;
 
-	fork_locked = pre_self()->n_locked == 0;
-	if (!fork_locked)
+	if (t->n_locked) {
+		t->n_forks_bare++;
 		return;
-	for (uint32_t i = 0; (set = pre_pool_at(&sets, i)) != NULL; i++)
+	}
+	for (n = 0; (set = pre_pool_at(&sets, n)) != NULL; n++)
 		pre_lock(&set->lock);
+	t->n_sets_locked = n;
 }
 
 void pre_epoll_fork_done(void)
 {
-	struct pre_set *set;
+	struct pre_thread *t = pre_self();
+	uint32_t n = t->n_sets_locked;
 
-	if (!fork_locked)
+	if (t->n_forks_bare) {
+		t->n_forks_bare--;
 		return;
-
-	for (uint32_t i = 0; (set = pre_pool_at(&sets, i)) != NULL; i++)
-		pre_set_unlock(set);
+	}
+	t->n_sets_locked = 0;
+	for (uint32_t i = 0; i < n; i++)
+		pre_set_unlock(pre_pool_at(&sets, i));
 }
 
 void pre_epoll_forked(void)
 {
+	struct pre_thread *t = pre_self();
 	struct pre_set *set;
 
-	if (fork_locked)
-		pre_self()->n_locked = 0;
+	if (t->n_forks_bare) {
+		t->n_forks_bare--;
+	} else {
+		t->n_locked -= t->n_sets_locked;
+		t->n_sets_locked = 0;
+	}
 	pre_files_forked();
 	for (uint32_t i = 0; (set = pre_pool_at(&sets, i)) != NULL; i++) {
 		pre_lock_reset(&set->lock);

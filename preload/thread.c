@@ -24,6 +24,8 @@ static void reset(struct pre_thread *t)
 		atomic_store(&t->using[i], NULL);
 	t->n_using = 0;
 	t->n_locked = 0;
+	t->n_sets_locked = 0;
+	t->n_forks_bare = 0;
 	t->later = NULL;
 	t->spin = (struct pulc_spin){ 0 };
 	t->looked.nsec = 0;

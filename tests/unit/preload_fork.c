@@ -1,0 +1,119 @@
+/* What threads do while another one forks, on a fake libpulc. */
+#include <semaphore.h>
+#include <sys/wait.h>
+
+#include "preload_epoll_bed.h"
+
+/* Run in a fork when the shim has made itself ready for it. */
+static void (*in_fork)(void);
+static sem_t go, done;
+
+static void prepare(void)
+{
+	if (in_fork)
+		in_fork();
+}
+
+/* Before the shim's own: what is to be done before a fork is done in reverse order. */
+__attribute__((constructor(101))) static void start(void)
+{
+	(void)pthread_atfork(prepare, NULL, NULL);
+	(void)sem_init(&go, 0, 0);
+	(void)sem_init(&done, 0, 0);
+}
+
+static void reap(pid_t pid)
+{
+	int status;
+
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 0);
+}
+
+static void let_the_other_work(void)
+{
+	sem_post(&go);
+	sem_wait(&done);
+}
+
+static void *make_set(void *arg)
+{
+	int *ep = arg;
+
+	sem_wait(&go);
+	*ep = epoll_create1(0);
+	sem_post(&done);
+	return NULL;
+}
+
+static void sets_are_made_meanwhile(void)
+{
+	int eps[N_EVENTS], made = -1;
+	pthread_t thread;
+	struct bed b;
+	pid_t pid;
+
+	/* No free record of a set is left that this thread would hold in its fork. */
+	for (int i = 0; i < N_EVENTS; i++)
+		eps[i] = epoll_create1(0);
+	pthread_create(&thread, NULL, make_set, &made);
+	in_fork = let_the_other_work;
+	pid = fork();
+	in_fork = NULL;
+	if (pid == 0)
+		_exit(pre_self()->n_locked == 0 ? 0 : 1);
+	reap(pid);
+	pthread_join(thread, NULL);
+	CHECK_INT(pre_self()->n_locked, ==, 0);
+	close(made);
+	for (int i = 0; i < N_EVENTS; i++)
+		close(eps[i]);
+	begin(&b, EPOLLIN);
+	fake_arrive(b.s, 1);
+	CHECK_INT(wait_now(&b), ==, 1);
+	end(&b);
+}
+
+static void *make_and_close_sets(void *arg)
+{
+	const _Atomic bool *enough = arg;
+	int eps[4];
+
+	while (!atomic_load(enough)) {
+		for (int i = 0; i < 4; i++)
+			eps[i] = epoll_create1(0);
+		for (int i = 0; i < 4; i++)
+			close(eps[i]);
+	}
+	return NULL;
+}
+
+static void sets_come_and_go_meanwhile(void)
+{
+	_Atomic bool enough = false;
+	pthread_t threads[2];
+	pid_t pid;
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, make_and_close_sets, &enough);
+	for (int i = 0; i < 100; i++) {
+		pid = fork();
+		if (pid == 0)
+			_exit(pre_self()->n_locked == 0 ? 0 : 1);
+		reap(pid);
+	}
+	CHECK_INT(pre_self()->n_locked, ==, 0);
+	atomic_store(&enough, true);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static const struct test tests[] = {
+	TEST(sets_are_made_meanwhile),
+	TEST(sets_come_and_go_meanwhile),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
