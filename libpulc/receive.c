@@ -9,7 +9,9 @@
  * A bell must live in the program's own table, and so must the descriptor of an own slab, by which it is brought to the next
  * psid: they pass through a low number for a moment.
  *
- * In a process with one thread nobody can look while we receive, if signals are held off.
+ * In a process with one thread nobody can look while we receive, if signals are held off. But where the table of descriptors is
+ * full memory is mapped by such a child too: a descriptor that finds no number is lost, and psid sends none twice. A bell is
+ * done without, for psid rings.
  */
 #include "receive.h"
 
@@ -127,21 +129,56 @@ static int receive_aside(int channel, struct received *r)
 	return job.result;
 }
 
-/* Does the next message bring memory alone, whose descriptors are not kept? */
-static bool brings_memory(int channel)
+enum brings {
+	NOTHING,  /* or a bell */
+	MEMORY,	  /* whose descriptors are not kept */
+	OWN_SLAB, /* whose descriptor is kept */
+};
+
+/* What the next message brings; negative errno: there is none. */
+static int next_brings(int channel)
 {
 	struct iovec iov = { .iov_base = buffer, .iov_len = sizeof(buffer) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	const Pulc__Wire__ToClient *m;
 	ssize_t n = raw_recvmsg(channel, &msg, MSG_PEEK | MSG_DONTWAIT);
 
-	if (n <= 0)
-		return false;
+	if (n < 0)
+		return (int)n;
 	wire_arena_init(&arena);
 	m = pulc__wire__to_client__unpack(&arena.allocator, (size_t)n, buffer);
-	if (m && m->body_case == PULC__WIRE__TO_CLIENT__BODY_UPGRADE)
-		return !m->upgrade->own_slab_fd || !slabs_can_keep();
-	return m && m->body_case == PULC__WIRE__TO_CLIENT__BODY_WELCOME;
+	if (m && m->body_case == PULC__WIRE__TO_CLIENT__BODY_WELCOME)
+		return MEMORY;
+	if (!m || m->body_case != PULC__WIRE__TO_CLIENT__BODY_UPGRADE)
+		return NOTHING;
+	if (m->upgrade->own_slab_fd && slabs_can_keep())
+		return OWN_SLAB;
+	return m->upgrade->own_slab_fd || m->upgrade->peer_slab_fd ? MEMORY : NOTHING;
+}
+
+/* Are there no numbers for the two descriptors of a message? They would be lost, and with them what it says. */
+static bool table_is_full(int channel)
+{
+	int first = -1, second = -1;
+	bool full = pulc_fd_copy(channel, &first) < 0 || pulc_fd_copy(channel, &second) < 0;
+
+	pulc_fd_release(&first);
+	pulc_fd_release(&second);
+	return full;
+}
+
+static int receive(int channel, struct received *r)
+{
+	int brings = next_brings(channel);
+
+	if (brings == -EAGAIN)
+		return brings;
+	if (brings > NOTHING &&
+	    ((brings == MEMORY && !__libc_single_threaded) || table_is_full(channel))) {
+		r->keeps = false;
+		return receive_aside(channel, r);
+	}
+	return receive_here(channel, r);
 }
 
 int receive_message(int fd, struct received *r)
@@ -154,10 +191,7 @@ int receive_message(int fd, struct received *r)
 	r->keeps = slabs_can_keep();
 	r->is_seen = !__libc_single_threaded;
 	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all), 0, 0);
-	if (!__libc_single_threaded && brings_memory(fd))
-		e = receive_aside(fd, r);
-	else
-		e = receive_here(fd, r);
+	e = receive(fd, r);
 	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(all), 0, 0);
 	errno = saved;
 	return e;
