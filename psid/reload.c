@@ -4,7 +4,7 @@
  * Limits, users, sizes and the level of the log are looked up whenever they are needed, so they hold for what
  * begins from now on; what was given out under the old ones stays. Names, places and the cluster are
  * what others know us by: they keep their old values, and those that differ are named. The cluster's keys
- * are read each time (cluster/rekey.c).
+ * are read each time (cluster/rekey.c), and so are the certificates, for connections from then on.
  *
  * Files and names of users are read by a helper thread, for a file system or a name service may hang; then a
  * reload hangs, and nothing else.
@@ -27,6 +27,18 @@
 #include "rekey.h"
 #include "user.h"
 
+/* Whether certificates are used at all is the cluster's: that waits for a restart. */
+static bool both_certified(const struct psid_config *config, const struct psid_config *next)
+{
+	return config->cluster.name[0] && config->cluster.certificate[0] &&
+	       next->cluster.certificate[0];
+}
+
+static void take(char path[PSID_SIZE_CLUSTER_PATH], const char next[PSID_SIZE_CLUSTER_PATH])
+{
+	memcpy(path, next, PSID_SIZE_CLUSTER_PATH);
+}
+
 /* Takes the values that may change in a running psid. */
 static void take_live(struct psid_config *config, const struct psid_config *next)
 {
@@ -48,6 +60,11 @@ static void take_live(struct psid_config *config, const struct psid_config *next
 	if (next->cluster.key_file[0])
 		memcpy(config->cluster.key_file, next->cluster.key_file,
 		       sizeof(config->cluster.key_file));
+	if (both_certified(config, next)) {
+		take(config->cluster.certificate, next->cluster.certificate);
+		take(config->cluster.certificate_key, next->cluster.certificate_key);
+		take(config->cluster.authority, next->cluster.authority);
+	}
 }
 
 #define FIXED(name, member)                                                                        \
@@ -91,7 +108,18 @@ struct psid_reload {
 	struct psid_config_error error;
 	struct psid_config next;
 	struct psid_keyring ring; /* n 0: there is no cluster */
+	struct psid_tls tls;	  /* all zero: no certificates */
 };
+
+static int read_certificates(struct psid_reload *reload)
+{
+	struct psid_tls_error error = { "" };
+	int r = psid_tls_init(&reload->tls, &reload->next.cluster, NULL, &error);
+
+	if (r < 0)
+		(void)snprintf(reload->error.text, sizeof(reload->error.text), "%s", error.text);
+	return r;
+}
 
 static void on_work(uv_work_t *work)
 {
@@ -105,6 +133,8 @@ static void on_work(uv_work_t *work)
 		reload->r = psid_keyring_read(reload->next.cluster.key_file, config->cluster.name,
 					      &reload->ring, reload->error.text,
 					      sizeof(reload->error.text));
+	if (reload->r == 0 && both_certified(config, &reload->next))
+		reload->r = read_certificates(reload);
 }
 
 static void answer(struct psid_client *client, const char *error, const char *waiting)
@@ -135,9 +165,13 @@ static int apply_keys(struct psid_reload *reload)
 	return r;
 }
 
-static void apply(struct psid *psid, const struct psid_config *next)
+static void apply(struct psid *psid, struct psid_reload *reload)
 {
+	const struct psid_config *next = &reload->next;
+
 	take_live(psid->config, next);
+	if (reload->tls.server)
+		psid_recertify(psid->cluster, &reload->tls);
 	psid_log_init(psid->config->log_level);
 	psid->handovers.msec = psid->config->msec_hand_over;
 	psid_lifecycle_busy(psid);
@@ -155,7 +189,7 @@ static void on_read(uv_work_t *work, int status)
 	if (reload->r == 0)
 		reload->r = apply_keys(reload);
 	if (reload->r == 0) {
-		apply(psid, &reload->next);
+		apply(psid, reload);
 		name_fixed(psid->config, &reload->next, waiting, sizeof(waiting));
 		psid_log_of(PSID_LOG_RELOADED, PSID_INFO, NULL, "settings read%s%s",
 			    waiting[0] ? "; these wait for a restart: " : "", waiting);
@@ -171,6 +205,7 @@ static void on_read(uv_work_t *work, int status)
 	else if (!psid->stopping)
 		psid_notify_ready(psid);
 	explicit_bzero(&reload->ring, sizeof(reload->ring));
+	psid_tls_deinit(&reload->tls);
 	free(reload);
 }
 

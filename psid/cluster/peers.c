@@ -514,10 +514,13 @@ void psid_peers_init(struct psid_cluster *cluster)
 int psid_peers_open(struct psid_cluster *cluster, const struct psid_address *address)
 {
 	struct psid_peers *peers = &cluster->peers;
-	int r = psid_tls_init(&peers->tls, cluster->config, &cluster->ring);
+	struct psid_tls_error error;
+	int r = psid_tls_init(&peers->tls, cluster->config, &cluster->ring, &error);
 
-	if (r < 0)
+	if (r < 0) {
+		psid_log(PSID_ERROR, "%s", error.text);
 		return r;
+	}
 	psid_greeting_make(cluster->config, &cluster->ring, &peers->greeting);
 	return psid_door_open(cluster, address);
 }

@@ -148,3 +148,8 @@ int psid_rekey(struct psid_cluster *cluster, const struct psid_keyring *ring)
 		    psid_keyring_text(&cluster->ring, text));
 	return 0;
 }
+
+void psid_recertify(struct psid_cluster *cluster, struct psid_tls *next)
+{
+	psid_tls_renew(&cluster->peers.tls, next);
+}

@@ -3,6 +3,7 @@
 #define PULC_PSID_REKEY_H
 
 #include "keys.h"
+#include "tls.h"
 
 struct psid_cluster;
 
@@ -14,5 +15,7 @@ int psid_rekey_check(const struct psid_cluster *cluster, const struct psid_keyri
 		     size_t size);
 /* Uses the first from now on, accepts all. Connections stay. Returns 0; -ENOMEM: nothing has changed. */
 int psid_rekey(struct psid_cluster *cluster, const struct psid_keyring *ring);
+/* Other certificates for connections from now on; takes them. */
+void psid_recertify(struct psid_cluster *cluster, struct psid_tls *next);
 
 #endif

@@ -5,7 +5,7 @@
  * configured authority has signed, with the node's name as common name (peers.c looks at that).
  *
  * The identity that goes with the pre-shared key names it by its fingerprint: the side that connects uses its first
- * key, the other one looks among all it has. A connection that is open does not notice a change of keys.
+ * key, the other one looks among all it has. A connection that is open does not notice a change of keys, nor of certificates.
  *
  * No tickets, no renegotiation, no compression: connections are few and live long.
  */
@@ -16,8 +16,6 @@
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "log.h"
 
 #define SIZE_IDENTITY 24u
 
@@ -84,7 +82,8 @@ const char *psid_tls_why(void)
 	return why ? why : "the other side ended it";
 }
 
-static int use_certificates(SSL_CTX *ctx, const struct psid_cluster_config *config)
+static int use_certificates(SSL_CTX *ctx, const struct psid_cluster_config *config,
+			    struct psid_tls_error *ret_error)
 {
 	const char *wrong = NULL;
 
@@ -98,7 +97,7 @@ static int use_certificates(SSL_CTX *ctx, const struct psid_cluster_config *conf
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	if (!wrong)
 		return 0;
-	psid_log(PSID_ERROR, "%s: %s", wrong, psid_tls_why());
+	(void)snprintf(ret_error->text, sizeof(ret_error->text), "%s: %s", wrong, psid_tls_why());
 	return -EINVAL;
 }
 
@@ -122,7 +121,7 @@ static SSL_CTX *make_context(struct psid_tls *tls, const SSL_METHOD *method)
 }
 
 int psid_tls_init(struct psid_tls *tls, const struct psid_cluster_config *config,
-		  const struct psid_keyring *ring)
+		  const struct psid_keyring *ring, struct psid_tls_error *ret_error)
 {
 	int r = 0;
 
@@ -130,12 +129,12 @@ int psid_tls_init(struct psid_tls *tls, const struct psid_cluster_config *config
 	tls->server = make_context(tls, TLS_server_method());
 	tls->client = make_context(tls, TLS_client_method());
 	if (!tls->server || !tls->client) {
-		psid_log(PSID_ERROR, "TLS: %s", psid_tls_why());
+		(void)snprintf(ret_error->text, sizeof(ret_error->text), "TLS: %s", psid_tls_why());
 		r = -ENOMEM;
 	} else if (tls->by_certificate) {
-		r = use_certificates(tls->server, config);
+		r = use_certificates(tls->server, config, ret_error);
 		if (r == 0)
-			r = use_certificates(tls->client, config);
+			r = use_certificates(tls->client, config, ret_error);
 	} else {
 		SSL_CTX_set_psk_find_session_callback(tls->server, on_find_session);
 		SSL_CTX_set_psk_use_session_callback(tls->client, on_use_session);
@@ -150,6 +149,18 @@ void psid_tls_deinit(struct psid_tls *tls)
 	SSL_CTX_free(tls->server);
 	SSL_CTX_free(tls->client);
 	*tls = (struct psid_tls){ .ring = NULL };
+}
+
+void psid_tls_renew(struct psid_tls *tls, struct psid_tls *next)
+{
+	const struct psid_keyring *ring = tls->ring;
+
+	psid_tls_deinit(tls);
+	*tls = *next;
+	tls->ring = ring;
+	SSL_CTX_set_app_data(tls->server, tls);
+	SSL_CTX_set_app_data(tls->client, tls);
+	*next = (struct psid_tls){ .ring = NULL };
 }
 
 SSL *psid_tls_new(struct psid_tls *tls, int fd, bool is_server)

@@ -14,9 +14,16 @@ struct psid_tls {
 	bool by_certificate;
 };
 
-/* ring must outlive it, and may change. Returns 0; negative errno, with a line in the log. */
+/* One line for people: which file is wrong, and how. */
+struct psid_tls_error {
+	char text[PSID_SIZE_CLUSTER_PATH + 128];
+};
+
+/* ring must outlive it, and may change. Returns 0; negative errno, with the error. Any thread. */
 int psid_tls_init(struct psid_tls *tls, const struct psid_cluster_config *config,
-		  const struct psid_keyring *ring);
+		  const struct psid_keyring *ring, struct psid_tls_error *ret_error);
+/* Takes what next has for connections from now on; the ring stays. next is all zero then. */
+void psid_tls_renew(struct psid_tls *tls, struct psid_tls *next);
 /* Harmless on all zero. */
 void psid_tls_deinit(struct psid_tls *tls);
 /* On a connected socket, which stays the caller's. Returns NULL: no memory. */

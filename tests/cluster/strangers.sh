@@ -115,3 +115,24 @@ comes strangers.certificate_of_nobody lab_said 1 "TLS: certificate verify failed
 lab_ctl 5 drain n1
 comes strangers.certificate_or_key lab_said 5 "they use certificates, we the key"
 is strangers.none_of_them_was_heard "n1 alive" "$(lab_ctl 1 nodes --no-headers n1 | awk '{ print $1, $2 }')"
+
+# Another authority, and certificates of it: read again, without a restart. A file that is wrong changes nothing.
+authority newer
+certificate n2 newer
+cat "$lab/newer.crt" >>"$lab/ours.crt"
+lab_kill 2
+certified 2 n2
+comes strangers.with_a_new_certificate lab_all_alive 5 1 2
+: >"$lab/1/log"
+lab_ctl 2 drain n1
+comes strangers.a_new_authority_is_not_known lab_said 1 "TLS: certificate verify failed"
+mv "$lab/n1.crt" "$lab/n1.old"
+lab_ctl 1 reload 2>"$lab/err"
+is strangers.a_missing_certificate 1 $?
+is strangers.a_missing_certificate_is_named 1 "$(grep -c "^pulcctl: $lab/n1.crt: " "$lab/err")"
+lab_ctl 2 drain n1
+is strangers.nothing_has_changed "n1 alive" "$(lab_ctl 1 nodes --no-headers n1 | awk '{ print $1, $2 }')"
+certificate n1 newer
+is strangers.certificates_are_read_again '{"error":"","waiting":""}' "$(lab_ctl 1 --json reload)"
+lab_ctl 2 drain n1
+comes strangers.the_new_authority_is_known lab_knows 2 "n1 drained"

@@ -84,7 +84,8 @@ static int receive(pulc_port *port, struct pulc_address *ret_from)
 static int task_greets(void)
 {
 	pulc_port *port = open_port();
-	char rank = (char)atoi(getenv("PULC_RANK"));
+	const char *text = getenv("PULC_RANK");
+	char rank = (char)(text ? atoi(text) : 90);
 	struct pulc_address parent;
 
 	if (pulc_parent(&parent) < 0 || pulc_send(port, &parent, &rank, 1, 0) != 1)
