@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -14,6 +15,7 @@ import report
 from cases import Series, case
 
 SECONDS_TO_MEET = 60
+SECONDS_MAX = 120
 CTL = harness.BUILD / "bin" / "pulcctl"
 
 
@@ -90,6 +92,19 @@ class Lab:
         return done.returncode == 0 and \
             sum(node["state"] == "alive" for node in json.loads(done.stdout)) == self.n
 
+    def knows_dead_since(self, i, dead, begin):
+        """How many milliseconds after begin node i knew it; waits for that."""
+        end = time.monotonic() + SECONDS_MAX
+        while time.monotonic() < end:
+            done = subprocess.run([CTL, "nodes", "--json"], env=self.environment(i), capture_output=True,
+                                  text=True, check=True)
+            now = time.time()
+            for node in json.loads(done.stdout):
+                if node["name"] == f"n{dead}" and node["state"] == "dead":
+                    return (now - node["since_usec"] / 1e6 - begin) * 1000
+            time.sleep(0.1)
+        raise harness.Failed(f"node {i} does not learn of a death")
+
     def bytes_sent(self):
         """By all of them: what has passed the interface, without the headers of a link."""
         pid = self.processes[0].pid
@@ -152,3 +167,64 @@ def cluster_spread(bench):
             each = collections.Counter(done.stdout.split()).values()
             s.add(spread=max(each) - min(each) if len(each) == 8 else 1000)
     return [report.below("cluster-spread", s["spread"], [], "tasks", 2)]
+
+
+def msec_of(lab, *arguments):
+    """How long a job takes that node 1 is asked for."""
+    begin = time.monotonic()
+    subprocess.run(lab.inside(harness.BUILD / "bin" / "pulcrun", "--oversubscribe", *arguments), env=lab.environment(1),
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=SECONDS_MAX, check=True)
+    return (time.monotonic() - begin) * 1000
+
+
+@case("cluster-start")
+def cluster_start(bench):
+    """start and end 64 times `true` over 8 psids, beside the same on one"""
+    s = Series()
+    with Lab(8) as lab:
+        for _ in bench.repetitions():
+            s.add(many=min(msec_of(lab, "-n", 64, "--per-node", 8, "true") for _ in range(3)),
+                  one=min(msec_of(lab, "-n", 64, "--nodes", "n1", "true") for _ in range(3)))
+    return [report.at_most("cluster-start", s["many"], s["one"], "ms", 2, "one node")]
+
+
+@case("cluster-death")
+def cluster_death(bench):
+    """one of 64 psids dies in silence: how long until the last of the others knows"""
+    s = Series()
+    for _ in list(bench.repetitions())[:3]:
+        with Lab(64) as lab:
+            time.sleep(5)  # what there was to tell is told
+            lab.processes[-1].kill()
+            begin = time.time()
+            s.add(msec=max(lab.knows_dead_since(i, 64, begin) for i in range(1, 64)))
+    return [report.below("cluster-death", s["msec"], [], "ms", 2000)]
+
+
+@case("cluster-kill")
+def cluster_kill(bench):
+    """pulcrun is killed, its job on 8 nodes has some 400 processes: how long until the last is gone"""
+    mark = f"PULC_BENCH_KILL={os.getpid()}"
+    script = "i=0; while [ $i -lt 50 ]; do setsid sleep 300 & i=$((i + 1)); done; echo ready; wait"
+
+    def msec(lab):
+        environment = dict(lab.environment(1), PULC_BENCH_KILL=mark.partition("=")[2])
+        # Without `ip netns exec` in between: what is killed is pulcrun itself.
+        process = subprocess.Popen(lab.inside("sh", "-c", 'echo $$; exec "$@"', "sh", harness.BUILD / "bin" / "pulcrun",
+                                              "--oversubscribe", "-n", 8, "--per-node", 1, "sh", "-c", script),
+                                   env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        pid = int(process.stdout.readline())
+        for _ in range(8):
+            process.stdout.readline()
+        os.kill(pid, signal.SIGKILL)
+        begin = time.monotonic()
+        process.wait()
+        while harness.carry(mark) and time.monotonic() - begin < SECONDS_MAX:
+            pass
+        return (time.monotonic() - begin) * 1000
+
+    s = Series()
+    with Lab(8) as lab:
+        for _ in bench.repetitions():
+            s.add(pulc=msec(lab))
+    return [report.below("cluster-kill", s["pulc"], [], "ms", 1000)]

@@ -182,15 +182,6 @@ def job_kill(bench):
     script = ('i=0; while [ $i -lt 500 ]; do sleep 300 & sleep 300 & setsid sleep 300 & i=$((i + 1)); done; '
               'echo ready; wait')
 
-    def left():
-        n = 0
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                n += mark.encode() in pathlib.Path("/proc", pid, "environ").read_bytes().split(b"\0")
-            except OSError:
-                pass
-        return n
-
     def msec():
         start, environment = launcher(bench, "pulcrun")
         name, value = mark.split("=")
@@ -201,7 +192,7 @@ def job_kill(bench):
         process.kill()
         begin = time.monotonic()
         process.wait()
-        while left() > 0 and time.monotonic() - begin < SECONDS_MAX:
+        while harness.carry(mark) and time.monotonic() - begin < SECONDS_MAX:
             pass
         return (time.monotonic() - begin) * 1000
 

@@ -309,3 +309,14 @@ def stop(process):
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def carry(mark):
+    """Does a process live whose environment has this?"""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if mark.encode() in pathlib.Path("/proc", pid, "environ").read_bytes().split(b"\0"):
+                return True
+        except OSError:
+            pass
+    return False
