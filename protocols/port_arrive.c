@@ -148,6 +148,7 @@ static int direct_more(struct port_in *in, uint32_t len, uint32_t skip, bool las
 	r->size_whole = r->done;
 	port_taken(in, in->size_long + PORT_OVERHEAD);
 	complete(in, r);
+	protocol_enough = true;
 	return 0;
 }
 

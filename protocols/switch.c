@@ -29,6 +29,7 @@ struct pending {
 
 uint64_t protocol_events;
 bool protocol_unfinished;
+bool protocol_enough;
 static const struct protocol *protocols[PROTOCOLS_MAX];
 
 int protocol_register(unsigned number, const struct protocol *p)
@@ -283,7 +284,10 @@ static int serve(struct peer *peer, unsigned n_max)
 		if (e <= 0)
 			break;
 		e = hand_over(peer, &f);
+		if (UNLIKELY(protocol_enough))
+			break;
 	}
+	protocol_enough = false;
 	if (e == 0 && UNLIKELY(peer->any_closing) && !link->ops->pending(link))
 		forget_closed(peer);
 	return e == -EAGAIN ? 0 : e;

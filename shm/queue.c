@@ -56,13 +56,24 @@ static inline void gather_short(union short_record *record, const struct iovec *
 	}
 }
 
+static void put_piece(const struct shm_stream *s, uint32_t r, uint64_t at, const char *buf,
+		      size_t len)
+{
+	uint64_t pos = at & (s->tx_size[r] - 1);
+	size_t first = MIN(len, (size_t)(s->tx_size[r] - pos));
+
+	ring_copy_out(s->tx_ring[r] + pos, buf, first);
+	if (UNLIKELY(first < len))
+		ring_copy_out(s->tx_ring[r], buf + first, len - first);
+}
+
 static void put_long(const struct shm_stream *s, uint32_t r, uint64_t at,
 		     const struct shm_record *header, const struct iovec *iov, size_t n)
 {
 	ring_put(s, r, at, header, SIZE_HEADER);
 	at += SIZE_HEADER;
 	for (size_t i = 0; i < n; i++) {
-		ring_put(s, r, at, iov[i].iov_base, iov[i].iov_len);
+		put_piece(s, r, at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
 }
