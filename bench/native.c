@@ -1,8 +1,9 @@
 /*
- * Ports: the time of a message one way, and the bandwidth, between two processes.
+ * Ports, and messages with tags: the time of a message one way, and the bandwidth, between two processes.
  *
  * The twin of pingpong.c and stream.c for programs that are written to pulc/pulc.h: the two ends are the same pinned
- * processes, and their TCP connection only tells the client that the server's port is open. Both ports are of the kind that is measured.
+ * processes, and their TCP connection only tells the client that the server's port is open. Both ports are of the kind that is measured. Kind T is
+ * messages with tags: then an address's port stands for the number of the process.
  *
  * Ping-pong: blocking sends and receives; the first byte of the last message says that it is the last. Bandwidth: both sides keep a number of operations
  * under way, so that receives are posted before their messages come. The receiver counts in a window of time after
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <pulc/pulc.h>
+#include <pulc/tag.h>
 
 #define N_BATCHES_MAX 1000000u
 #define N_DEPTH_MAX 64u
@@ -33,14 +34,30 @@ struct settings {
 	unsigned n_depth;
 	const char *kind_name;
 	bool bandwidth;
+	bool tagged;
 	enum pulc_kind kind;
 };
 
-/* One message of that size, whatever the kind. 0 or a negative errno. */
-static int receive_all(pulc_port *port, char *buf, size_t size, struct pulc_address *ret_from)
-{
-	size_t done = 0;
+static const struct pulc_tag wanted = { 1, PULC_TAG_EXACT, PULC_ANY_PEER };
 
+static int receive_tagged(char *buf, size_t size, struct pulc_address *ret_from)
+{
+	struct pulc_tagged message;
+	ssize_t n = pulc_tag_receive(&wanted, buf, size, &message);
+
+	if (ret_from)
+		ret_from->port = message.peer;
+	return n < 0 ? (int)n : 0;
+}
+
+/* One message, whatever the kind. 0 or a negative errno. */
+static int receive_all(pulc_port *port, const struct settings *set, char *buf,
+		       struct pulc_address *ret_from)
+{
+	size_t done = 0, size = set->size;
+
+	if (set->tagged)
+		return receive_tagged(buf, size, ret_from);
 	while (done < size) {
 		ssize_t n = pulc_receive(port, buf + done, size - done, ret_from, 0);
 
@@ -51,9 +68,11 @@ static int receive_all(pulc_port *port, char *buf, size_t size, struct pulc_addr
 	return 0;
 }
 
-static int send_all(pulc_port *port, const struct pulc_address *to, const char *buf, size_t size)
+static int send_all(pulc_port *port, const struct settings *set, const struct pulc_address *to,
+		    const char *buf)
 {
-	ssize_t n = pulc_send(port, to, buf, size, 0);
+	ssize_t n = set->tagged ? pulc_tag_send(to->port, 1, buf, set->size)
+				: pulc_send(port, to, buf, set->size, 0);
 
 	return n < 0 ? (int)n : 0;
 }
@@ -66,9 +85,9 @@ static int answer(pulc_port *port, const struct settings *set, char *buf)
 	int r;
 
 	do {
-		r = receive_all(port, buf, set->size, &from);
+		r = receive_all(port, set, buf, &from);
 		if (r == 0)
-			r = send_all(port, &from, buf, set->size);
+			r = send_all(port, set, &from, buf);
 	} while (r == 0 && !buf[0]);
 	return r;
 }
@@ -79,9 +98,9 @@ static int round_trips(pulc_port *port, const struct pulc_address *to, const str
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < n; i++) {
-		r = send_all(port, to, buf, set->size);
+		r = send_all(port, set, to, buf);
 		if (r == 0)
-			r = receive_all(port, buf, set->size, NULL);
+			r = receive_all(port, set, buf, NULL);
 	}
 	return r;
 }
@@ -128,12 +147,18 @@ static int play(pulc_port *port, const struct pulc_address *to, const struct set
 
 /* ---- bandwidth ---------------------------------------------------------------------------------- */
 
+static int post(pulc_port *port, const struct settings *set, char *buf, pulc_op **ret_op)
+{
+	return set->tagged ? pulc_tag_ireceive(&wanted, buf, set->size, ret_op)
+			   : pulc_ireceive(port, buf, set->size, ret_op);
+}
+
 static int post_all(pulc_port *port, const struct settings *set, char *buf, pulc_op **ops)
 {
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < set->n_depth; i++)
-		r = pulc_ireceive(port, buf + (size_t)i * set->size, set->size, &ops[i]);
+		r = post(port, set, buf + (size_t)i * set->size, &ops[i]);
 	return r;
 }
 
@@ -150,8 +175,7 @@ static ssize_t take_for(pulc_port *port, const struct settings *set, char *buf, 
 
 		n = pulc_op_end(ops[i], NULL);
 		ops[i] = NULL;
-		r = n < 0 ? (int)n
-			  : pulc_ireceive(port, buf + (size_t)i * set->size, set->size, &ops[i]);
+		r = n < 0 ? (int)n : post(port, set, buf + (size_t)i * set->size, &ops[i]);
 		if (r < 0)
 			return r;
 		size += n;
@@ -182,6 +206,13 @@ static int take_window(pulc_port *port, const struct settings *set, char *buf)
 	return n < 0 ? (int)n : 0;
 }
 
+static int begin_send(pulc_port *port, const struct settings *set, const struct pulc_address *to,
+		      const char *buf, pulc_op **ret_op)
+{
+	return set->tagged ? pulc_tag_isend(to->port, 1, buf, set->size, ret_op)
+			   : pulc_isend(port, to, buf, set->size, ret_op);
+}
+
 /* Until the receiver closes its port, or is gone. */
 static int send_on(pulc_port *port, const struct pulc_address *to, const struct settings *set,
 		   const char *buf)
@@ -194,7 +225,7 @@ static int send_on(pulc_port *port, const struct pulc_address *to, const struct 
 			n = pulc_op_end(ops[i], NULL);
 		ops[i] = NULL;
 		if (n >= 0)
-			n = pulc_isend(port, to, buf + (size_t)i * set->size, set->size, &ops[i]);
+			n = begin_send(port, set, to, buf + (size_t)i * set->size, &ops[i]);
 	}
 	for (unsigned i = 0; i < set->n_depth; i++)
 		if (ops[i])
@@ -245,6 +276,8 @@ static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 	r = bench_connect(server, false, &fd);
 	if (r == 0)
 		r = bench_recv_all(fd, &to, sizeof(to)) == 0 ? 0 : -EPIPE;
+	if (r == 0 && set->tagged)
+		r = pulc_peer_find(&to, &to.port);
 	if (r == 0)
 		r = set->bandwidth ? send_on(port, &to, set, buf) : play(port, &to, set, buf);
 	free(buf);
@@ -253,12 +286,13 @@ static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 
 static bool find_kind(struct settings *set)
 {
-	static const char names[] = "SMD";
+	static const char names[] = "SMDT";
 	const char *at = set->kind_name[0] ? strchr(names, set->kind_name[0]) : NULL;
 
 	if (!at || set->kind_name[1])
 		return false;
-	set->kind = (enum pulc_kind)(PULC_S + (at - names));
+	set->tagged = *at == 'T';
+	set->kind = set->tagged ? PULC_D : (enum pulc_kind)(PULC_S + (at - names));
 	return true;
 }
 
@@ -271,7 +305,7 @@ int main(int argc, char **argv)
 				.n_depth = 4,
 				.kind_name = "D" };
 	const struct bench_option options[] = {
-		{ "kind", "of the ports: S, M or D", .text = &set.kind_name },
+		{ "kind", "of the ports: S, M or D; T: tagged messages", .text = &set.kind_name },
 		{ "bandwidth", "one way, instead of a ping-pong", .flag = &set.bandwidth },
 		{ "size", "bytes of a message", .number = &set.size },
 		{ "msec", "time to measure", .number = &set.msec },

@@ -89,16 +89,15 @@ static int begin_receive(struct pulc_op *op)
 	struct tag_receive *r = &op->tag_receive;
 	int e = tag_take(r);
 
-	if (e != -EAGAIN)
-		return e;
-	/* What came with the link's end is still to be found. */
-	native_progress();
-	e = tag_take(r);
-	if (e != -EAGAIN)
-		return e;
-	if (is_hopeless(r))
-		return -ECONNRESET;
-	tag_post(r);
+	if (e == -EAGAIN && UNLIKELY(is_hopeless(r))) {
+		/* psid may have told us of it just now. */
+		native_progress();
+		e = tag_take(r);
+		if (e == -EAGAIN && is_hopeless(r))
+			return -ECONNRESET;
+	}
+	if (e == -EAGAIN)
+		tag_post(r);
 	return 0;
 }
 
