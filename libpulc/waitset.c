@@ -383,6 +383,9 @@ uint64_t stream_patience(pulc_stream *s, pulc_waitset *set)
 {
 	uint64_t patience = set->nsec_patience;
 
+	if (UNLIKELY(tcp_is_split(&s->tcp)) &&
+	    (!stream_owns(s, s->fd) || tcp_is_split_enough(&s->tcp, s->fd)))
+		return NSEC_PATIENCE_FIRST;
 	/* Of several processes at the other end perhaps only one has been introduced. */
 	if (!shm_peer_is_shared(&s->tcp.ring) &&
 	    shm_slab_is_acquainted(&s->peer_slab->map, set->client, set->index))

@@ -65,6 +65,8 @@ ssize_t tcp_pull(struct tcp *t, int fd, const struct iovec *iov, size_t n, int f
 bool tcp_is_ending(const struct tcp *t);
 /* SO_RCVLOWAT is to be counted over bytes in the kernel and in the ring: only tcp_poll does that. */
 bool tcp_is_split(struct tcp *t);
+/* ... and enough has been sent: what is not there yet comes through the kernel, which tells nobody of so few. */
+bool tcp_is_split_enough(struct tcp *t, int fd);
 /* Which of POLLIN, POLLOUT the rings alone answer for. No system call. */
 unsigned tcp_ready(struct tcp *t, unsigned events);
 /* Exact readiness, rings and kernel together. */

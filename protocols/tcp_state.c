@@ -179,6 +179,17 @@ static bool parts_are_enough(struct tcp *t, int fd)
 	       size >= atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
 }
 
+bool tcp_is_split_enough(struct tcp *t, int fd)
+{
+	bool more = shm_peer_tx_mode(&t->ring) != SHM_TX_RING;
+	uint64_t left;
+
+	return tcp_is_split(t) &&
+	       tcp_count_left(fd, shm_peer_kernel_at(&t->ring), more, &left) == 0 &&
+	       left + shm_rx_waiting(&t->ring) >=
+		       atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
+}
+
 /* A reset sets the error first, then the state, then what is shut down. */
 static bool is_half_reset(unsigned short kernel)
 {

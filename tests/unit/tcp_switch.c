@@ -70,6 +70,24 @@ static void counts_bytes_read_behind_its_back(void)
 	tcp_pair_deinit(&p);
 }
 
+/* Whoever waits for more bytes than each part has: nobody tells of the kernel's, once the ring's have come. */
+static void parts_may_be_enough_together(void)
+{
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	send_on_kernel(1, 0, 3);
+	tcp_pair_watch(&p);
+	atomic_store(&p.tcp[0].ring.own->rcvlowat, 5);
+	CHECK(!tcp_is_split_enough(&p.tcp[0], p.fd[0]));
+	push(1, 3, 1);
+	CHECK(tcp_is_split(&p.tcp[0]));
+	CHECK(!tcp_is_split_enough(&p.tcp[0], p.fd[0]));
+	push(1, 4, 1);
+	CHECK(tcp_is_split_enough(&p.tcp[0], p.fd[0]));
+	expect(0, 0, 5);
+	CHECK(!tcp_is_split_enough(&p.tcp[0], p.fd[0]));
+	tcp_pair_deinit(&p);
+}
+
 static void never_switches_with_a_sender_inside(void)
 {
 	tcp_pair_init(&p, tcp_pair_small_rings);
@@ -444,6 +462,7 @@ static const struct test tests[] = {
 	TEST(stays_on_kernel_until_watched),
 	TEST(counts_bytes_of_both_roles),
 	TEST(counts_bytes_read_behind_its_back),
+	TEST(parts_may_be_enough_together),
 	TEST(never_switches_with_a_sender_inside),
 	TEST(never_watches_with_a_receiver_inside),
 	TEST(corked_bytes_are_pushed),
