@@ -143,6 +143,11 @@ struct pre_file *pre_inherit(int fd)
 	return f;
 }
 
+void pre_inherit_forked(void)
+{
+	pre_lock_reset(&lock);
+}
+
 bool pre_use_inherited(struct pre_use *use, int fd)
 {
 	pre_use_end(use);

@@ -20,6 +20,7 @@
 
 #include "epoll.h"
 #include "file.h"
+#include "inherit.h"
 #include "process.h"
 #include "rawsys.h"
 #include "symbols.h"
@@ -56,6 +57,7 @@ static void forked_child(void)
 	pre_process_generation++;
 	pre_thread_forked();
 	pre_epoll_forked();
+	pre_inherit_forked();
 	pre_linger_forked();
 	pre_file_each(0, UINT32_MAX, mark_shared, NULL);
 }

@@ -2,7 +2,10 @@
 #include <semaphore.h>
 #include <sys/wait.h>
 
+#include "inherit.h"
 #include "preload_epoll_bed.h"
+
+#define SECONDS_HANGING 30
 
 /* Run in a fork when the shim has made itself ready for it. */
 static void (*in_fork)(void);
@@ -24,8 +27,16 @@ __attribute__((constructor(101))) static void start(void)
 
 static void reap(pid_t pid)
 {
+	siginfo_t info = { 0 };
 	int status;
 
+	for (int i = 0; i < SECONDS_HANGING * 1000; i++) {
+		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+		    info.si_pid != 0)
+			break;
+		usleep(1000);
+	}
+	(void)kill(pid, SIGKILL);
 	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
 	CHECK_INT(status, ==, 0);
 }
@@ -108,9 +119,49 @@ static void sets_come_and_go_meanwhile(void)
 		pthread_join(threads[i], NULL);
 }
 
+static pid_t parent;
+
+static void be_in_the_midst_of_it(void)
+{
+	if (getpid() == parent)
+		let_the_other_work();
+}
+
+static void *take_up(void *arg)
+{
+	(void)pre_inherit(*(int *)arg);
+	return NULL;
+}
+
+/* Who takes it up in the parent is not in the child. */
+static void a_connection_is_taken_up_meanwhile(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	pthread_t thread;
+	pid_t pid;
+
+	REQUIRE(pre_file_install(fd, &pre_file_inherited));
+	parent = getpid();
+	fake.inheriting = be_in_the_midst_of_it;
+	pthread_create(&thread, NULL, take_up, &fd);
+	sem_wait(&go);
+	pid = fork();
+	if (pid == 0) {
+		(void)pre_inherit(fd);
+		_exit(pre_file_at(fd) == &pre_file_other ? 0 : 1);
+	}
+	reap(pid);
+	sem_post(&done);
+	pthread_join(thread, NULL);
+	fake.inheriting = NULL;
+	CHECK(pre_file_at(fd) == &pre_file_other);
+	close(fd);
+}
+
 static const struct test tests[] = {
 	TEST(sets_are_made_meanwhile),
 	TEST(sets_come_and_go_meanwhile),
+	TEST(a_connection_is_taken_up_meanwhile),
 };
 
 int main(int argc, char **argv)
