@@ -233,7 +233,7 @@ int pre_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	struct pre_use use;
 	int ret;
 
-	if (__builtin_expect(!pre_file_at(fd), 1) || !pre_file_own(fd) || !pre_use_file(&use, fd))
+	if (__builtin_expect(!pre_file_at(fd), 1) || !pre_use_own(&use, fd))
 		return foreign_file(epfd, op, fd, event);
 	ret = control_file(use.file, epfd, op, fd, event);
 	pre_use_end(&use);

@@ -119,7 +119,8 @@ void pre_file_retire(struct pre_file *f)
 	pre_files_reclaim();
 }
 
-/* fd was one of f's descriptors, and still is if `open` (else it was closed behind our back). The stream may be upgraded while it closes, and whoever hears of that
+/* fd was one of f's descriptors, and still is if `open` (else it was closed behind our back, and the number is another file's by
+ * now). The stream may be upgraded while it closes, and whoever hears of that
  * sees a file without descriptors: only this use keeps it from being recycled under our hands. */
 static void drop(struct pre_file *f, int fd, bool open)
 {
@@ -140,7 +141,7 @@ static void drop(struct pre_file *f, int fd, bool open)
 	}
 	s = atomic_load(&f->stream);
 	if (s)
-		pulc_stream_closing(s, fd);
+		pulc_stream_closing(s, open ? fd : -1);
 	pre_epoll_closed(f);
 	pre_use_end(&use);
 	pre_files_reclaim();
@@ -220,6 +221,16 @@ struct pre_file *pre_file_own(int fd)
 	return f;
 }
 
+bool pre_use_own(struct pre_use *use, int fd)
+{
+	while (pre_file_own(fd) && pre_use_file(use, fd)) {
+		if (!pre_file_is_standin(use->file))
+			return true;
+		pre_use_end(use);
+	}
+	return false;
+}
+
 bool pre_file_untrack(int fd, struct pre_file *f)
 {
 	return atomic_compare_exchange_strong(entry_of(fd), &f, NULL);
@@ -227,8 +238,10 @@ bool pre_file_untrack(int fd, struct pre_file *f)
 
 bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f)
 {
+	struct pre_file *_Atomic *entry = entry_of(fd);
+
 	(void)atomic_fetch_add(&f->n_fds, 1);
-	if (atomic_compare_exchange_strong(entry_of(fd), &standin, f))
+	if (entry && atomic_compare_exchange_strong(entry, &standin, f))
 		return true;
 	(void)atomic_fetch_sub(&f->n_fds, 1);
 	return false;

@@ -91,7 +91,7 @@ void pre_file_forget_range(unsigned first, unsigned last);
 struct pre_file *pre_file_own(int fd);
 /* fd is the kernel's alone from now on; f is not closed. False: fd was not f's any more. */
 bool pre_file_untrack(int fd, struct pre_file *f);
-/* Puts f in the place of a stand-in. False: it was not there any more. */
+/* Puts f in the place of a stand-in, or of NULL. False: it was not there any more. */
 bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f);
 /* `to` is a duplicate of `from`. */
 void pre_file_share(int from, int to);
@@ -172,7 +172,10 @@ static inline bool pre_use_file(struct pre_use *use, int fd)
 	return true;
 }
 
-/* The same for one that is still to be taken up (inherit.c); ends the use if that fails. */
+/* Begins to use fd's file, after a stand-in was replaced by a record of its own. False: no memory, or not tracked. */
+bool pre_use_own(struct pre_use *use, int fd);
+
+/* Begins to use the stream of one that is still to be taken up (inherit.c); ends the use if that fails. */
 bool pre_use_inherited(struct pre_use *use, int fd);
 
 /* Begins to use fd's stream. False: it has none, nothing to end. */

@@ -64,7 +64,7 @@ static void keep(int fd)
 	struct pre_file *f = pre_file_at(fd);
 	struct pre_use use;
 
-	if (f == &pre_file_other || !pre_file_own(fd) || !pre_use_file(&use, fd))
+	if (f == &pre_file_other || !pre_use_own(&use, fd))
 		return;
 	use.file->kept = true;
 	if (use.stream)

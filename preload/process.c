@@ -37,9 +37,12 @@ static _Atomic int *owner = &fallback;
 static void mark_shared(int fd, struct pre_file *f, void *arg)
 {
 	(void)arg;
-	if (f == &pre_file_tcp)
-		(void)pre_file_install(fd, &pre_file_tcp_shared);
-	else if (!pre_file_is_standin(f))
+	if (f == &pre_file_tcp) {
+		if (pre_file_replace(fd, f, &pre_file_tcp_shared))
+			return;
+		f = pre_file_at(fd); /* another thread has just connected it, or closed it */
+	}
+	if (f && !pre_file_is_standin(f))
 		f->shared = true;
 }
 

@@ -129,7 +129,7 @@ int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
 		disconnected(fd);
 		return ret;
 	}
-	if (!pre_file_own(fd) || !pre_use_file(&use, fd))
+	if (!pre_use_own(&use, fd))
 		return ret;
 	if (!use.file->set)
 		(void)make_stream(use.file, fd, PULC_CONNECTED);
@@ -152,19 +152,22 @@ static bool is_tcp(int fd)
 
 static int accepted(int listener, int fd)
 {
-	struct pre_file *f;
+	struct pre_file *f, *from;
 
 	if (fd < 0 || !pre_enabled)
 		return fd;
 	pre_process_notice_fork();
 	if (!pre_file_at(listener))
-		(void)pre_file_install(listener, is_tcp(fd) ? &pre_file_tcp : &pre_file_other);
-	if (pre_file_at(listener) == &pre_file_other)
+		(void)pre_file_replace(listener, NULL,
+				       is_tcp(fd) ? &pre_file_tcp : &pre_file_other);
+	/* NULL: closed meanwhile. */
+	from = pre_file_at(listener);
+	if (from == &pre_file_other)
 		return fd;
 	f = pre_file_new();
 	if (!f)
 		return fd;
-	f->kept = pre_file_at(listener) && pre_file_at(listener)->kept;
+	f->kept = from && from->kept;
 	if (make_stream(f, fd, PULC_ACCEPTED) < 0 || !pre_file_install(fd, f))
 		pre_file_free(f);
 	return fd;

@@ -46,8 +46,8 @@ bool pulc_stream_is_datagram(const pulc_stream *s);
 pulc_stream *pulc_stream_ref(pulc_stream *s);
 pulc_stream *pulc_stream_unref(pulc_stream *s);
 
-/* Call before the last descriptor of this process is closed; fd is still open. Does not close it,
- * does not drop the reference. */
+/* Call before the last descriptor of this process is closed; fd is still open (-1: it was closed already, unnoticed).
+ * Does not close it, does not drop the reference. */
 void pulc_stream_closing(pulc_stream *s, int fd);
 
 /* All descriptors of this process are closed or about to be, but calls of other threads are still under way, for which *home

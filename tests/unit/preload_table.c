@@ -9,6 +9,7 @@
 
 #include "harness.h"
 #include "preload_fake.h"
+#include "rawsys.h"
 
 static void sockets_become_streams(void)
 {
@@ -82,6 +83,27 @@ static void dup2_over_a_stream_closes_it(void)
 	CHECK_INT(s->n_refs, ==, 1);
 	pulc_stream_unref(s);
 	close(other);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* By a system call that nobody has heard of: its number is another file's when it is noticed. */
+static void closed_behind_our_back(void)
+{
+	int fds[2], next;
+	pulc_stream *s;
+
+	fake_pair(fds);
+	s = pulc_stream_ref(fake_of(fds[0]));
+	REQUIRE_INT(raw_syscall(SYS_close, fds[0]), ==, 0);
+	next = socket(AF_INET, SOCK_STREAM, 0);
+	if (next != fds[0]) {
+		CHECK_INT(fcntl(next, F_DUPFD, fds[0]), ==, fds[0]);
+		close(next);
+	}
+	CHECK_INT(s->n_closings, ==, 1000);
+	CHECK_INT(s->n_refs, ==, 1);
+	pulc_stream_unref(s);
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -317,6 +339,7 @@ static const struct test tests[] = {
 	TEST(failed_connect_makes_no_stream),
 	TEST(duplicates_share_one_stream),
 	TEST(dup2_over_a_stream_closes_it),
+	TEST(closed_behind_our_back),
 	TEST(dup_of_an_unconnected_socket_follows_it),
 	TEST(descriptors_used_as_stdio_stay_on_the_kernel),
 	TEST(own_descriptors_are_not_there),
