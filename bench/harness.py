@@ -107,17 +107,20 @@ class Machine:
 
 
 class Psid:
-    """A psid for this run alone, in a run directory of its own."""
+    """A psid for this run alone, in a run directory of its own. all_users: not for ours alone; needs root."""
 
-    def __init__(self):
+    def __init__(self, all_users=False):
+        self.command = [BUILD / "bin" / "psid", *(["--system"] if all_users else [])]
+        self.mode = 0o755 if all_users else 0o700
         self.process = None
         self.directory = None
 
     def __enter__(self):
         self.directory = tempfile.mkdtemp(prefix="pulc-bench-")
+        os.chmod(self.directory, self.mode)
         log = open(os.path.join(self.directory, "psid.log"), "wb")
         try:
-            self.process = subprocess.Popen([BUILD / "bin" / "psid"], stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
                                             env=self.environment(preload=False),
                                             stdout=log, stderr=log)
             wait_until(lambda: os.path.exists(os.path.join(self.directory, "psid.sock")),

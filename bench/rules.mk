@@ -1,6 +1,6 @@
 # The benchmark programs, one a case family; `bench/run` drives them. They use plain sockets and
 # link nothing of PULC: which path their bytes take is decided by who starts them. Only `native` is written to pulc/pulc.h.
-BENCH_NAMES := floor pingpong stream wake connects idle files
+BENCH_NAMES := floor pingpong stream wake connects idle files memcached
 BENCH_SHARED := $(addprefix bench/,options.c pair.c stats.c)
 BENCH_PROGRAMS := $(addprefix $(B)/bench/,$(BENCH_NAMES))
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that are missing, and says nothing if none is.
 #
-#	tools/deps.sh [GROUP...]     (build demo bench check apps deb lint; default: all of them but apps)
+#	tools/deps.sh [GROUP...]     (build demo bench bench-apps check apps deb lint; default: all of them but those with apps)
 #
 # Needs root or sudo only if something is missing. Services that come with the packages (Redis,
 # nginx, memcached, sshd) are not started by their installation.
@@ -12,6 +12,7 @@ declare -A packages=(
 		libssl-dev libmicrohttpd-dev"
 	[demo]="iperf3 redis-server redis-tools"
 	[bench]="iperf3 redis-server redis-tools python3"
+	[bench-apps]="memcached nginx-light wrk postgresql mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux"
 	[check]="libcunit1-dev liburing-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 python3-prometheus-client iproute2 util-linux netcat-openbsd mandoc
 		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libtcmalloc-minimal4"
