@@ -7,8 +7,8 @@
 
 #include "client.h"
 
-/* Entries of one message; the largest entry has 256 bytes encoded. */
-#define PSID_N_BATCH 48u
+/* Entries of one message; the largest entry has 400 bytes encoded. */
+#define PSID_N_BATCH 32u
 #define PSID_SIZE_ENTRY 512u
 
 struct psid_batch {

@@ -111,6 +111,8 @@ static int start_loop(struct psid *psid)
 	if (r == 0)
 		r = psid_partitions_start(psid);
 	if (r == 0)
+		r = psid_stewards_start(psid);
+	if (r == 0)
 		r = psid_jobs_start(psid);
 	if (r == 0)
 		r = psid_notify_start(psid);
@@ -207,6 +209,7 @@ void psid_run(struct psid *psid)
 	psid_notify_close(psid);
 	psid_doubt_close(psid);
 	psid_jobs_close(psid);
+	psid_stewards_close(psid);
 	psid_partitions_close(psid);
 	psid_reaper_close(psid);
 	psid_cluster_stop(psid->cluster);

@@ -23,6 +23,7 @@ struct psid_metrics;
 struct psid_partitions;
 struct psid_reload;
 struct psid_slab;
+struct psid_stewards;
 
 struct psid_counts {
 	uint64_t n_upgrades;
@@ -101,8 +102,9 @@ struct psid {
 	uint32_t last_port;
 
 	struct psid_partitions *partitions; /* partition/ */
-	struct psid_jobs *jobs;		    /* jobs/ */
-	struct psid_metrics *metrics;	    /* metrics.c; NULL: none */
+	struct psid_stewards *stewards;
+	struct psid_jobs *jobs;	      /* jobs/ */
+	struct psid_metrics *metrics; /* metrics.c; NULL: none */
 
 	struct psid_reload *reload; /* reload.c: the one that is under way */
 	uv_timer_t beat;	    /* notify.c */

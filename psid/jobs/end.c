@@ -21,6 +21,7 @@
 #include "peer.h"
 #include "psid.h"
 #include "user.h"
+#include "wait.h"
 
 /* A client that waits for what another node says. */
 struct psid_kill {
@@ -119,16 +120,19 @@ static int on_job_kill(void *data, uint64_t from, uint64_t life, const Pulc__Pee
 	const Pulc__Peer__JobKill *m = msg->job_kill;
 	struct psid *psid = data;
 	struct psid_job *job = psid_job_find(psid, m->job);
+	struct psid_wait *wait = job ? NULL : psid_wait_find(psid, m->job);
 	Pulc__Peer__JobKilled killed = PULC__PEER__JOB_KILLED__INIT;
 	Pulc__Peer__Message back = PULC__PEER__MESSAGE__INIT;
 
 	(void)life;
-	if (!job)
+	if (!job && !wait)
 		killed.error = (char *)"no such job";
-	else if (!m->any && m->uid != job->user->uid)
+	else if (!m->any && m->uid != (job ? job->user->uid : wait->uid))
 		killed.error = (char *)"this job is another user's";
-	else
+	else if (job)
 		psid_job_signal(job, m->signal, m->only);
+	else
+		psid_wait_end(wait, "the job was ended before it began");
 	killed.number = m->number;
 	back.body_case = PULC__PEER__MESSAGE__BODY_JOB_KILLED;
 	back.job_killed = &killed;
@@ -217,13 +221,25 @@ static const char *why_not(int r)
 	}
 }
 
+/* One that has not begun: it won't. */
+static const char *end_wait(struct psid_client *client, struct psid_wait *wait)
+{
+	if (!psid_may_see(client, wait->uid))
+		return "this job is another user's";
+	psid_wait_end(wait, "the job was ended before it began");
+	return "";
+}
+
 /* Returns why not; NULL: it is done, or will be answered. */
 static const char *end(struct psid_client *client, const struct victim *victim)
 {
 	struct psid_job *job = find_named(client->psid, victim->job);
+	struct psid_wait *wait = job ? NULL : psid_wait_find(client->psid, victim->job);
 	const char *at = strchr(victim->job, '@');
 	int r;
 
+	if (wait)
+		return end_wait(client, wait);
 	if (!job && (!at || strcmp(at + 1, client->psid->jobs->node) == 0))
 		return "no such job on this node";
 	if (job && !psid_may_see(client, job->user->uid))

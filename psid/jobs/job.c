@@ -25,6 +25,7 @@
 #include "processors.h"
 #include "psid.h"
 #include "user.h"
+#include "wait.h"
 
 /* FNV-1a; the map hashes it once more with its secret. */
 static uint64_t key_of(const char *id)
@@ -102,12 +103,17 @@ uint32_t psid_job_n_running(const struct psid_job *job)
 	return n;
 }
 
-void psid_job_set_program(struct psid_job *job, const char *name)
+void psid_job_plain(char buf[JOB_SIZE_PROGRAM], const char *name)
 {
-	(void)snprintf(job->program, sizeof(job->program), "%s", name);
-	for (char *p = job->program; *p; p++)
+	(void)snprintf(buf, JOB_SIZE_PROGRAM, "%s", name);
+	for (char *p = buf; *p; p++)
 		if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
 			*p = '?';
+}
+
+void psid_job_set_program(struct psid_job *job, const char *name)
+{
+	psid_job_plain(job->program, name);
 }
 
 int job_why(struct job_why *why, int r, const char *format, ...)
@@ -133,6 +139,7 @@ void psid_jobs_count(struct psid *psid)
 		n_cpus += n * MAX(job->n_cpus, 1u);
 	}
 	psid_cluster_tasks(psid->cluster, n_tasks, n_cpus);
+	psid_use_changed(psid);
 }
 
 static void release(struct psid_job *job)
@@ -181,6 +188,7 @@ void psid_jobs_forget(struct psid_client *client)
 
 	psid_survey_forget(client);
 	psid_kill_forget(client);
+	psid_wait_forget(client);
 	if (client->role != PULC__WIRE__ROLE__ROLE_KEEPER)
 		return;
 	while ((node = psid_map_next(&client->psid->jobs->by_id, node))) {
@@ -222,6 +230,8 @@ int psid_jobs_start(struct psid *psid)
 	(void)snprintf(jobs->node, sizeof(jobs->node), "%s", psid_node_self(psid->cluster)->name);
 	psid_jobs_join(psid);
 	psid_lists_join(psid);
+	psid_use_join(psid);
+	psid_waits_start(psid);
 	psid_surveys_start(psid);
 	psid_kills_start(psid);
 	psid_cgroups_start(psid);
@@ -243,9 +253,11 @@ void psid_jobs_close(struct psid *psid)
 	psid_cluster_unwatch(&jobs->watch);
 	psid_surveys_close(psid);
 	psid_kills_close(psid);
+	psid_waits_close(psid);
 	close_handle(jobs, (uv_handle_t *)&jobs->sigchld);
 	close_handle(jobs, (uv_handle_t *)&jobs->sweep);
 	close_handle(jobs, (uv_handle_t *)&jobs->answers.timer);
 	close_handle(jobs, (uv_handle_t *)&jobs->kill_answers.timer);
+	close_handle(jobs, (uv_handle_t *)&jobs->wait_timer);
 	psid->jobs = NULL;
 }

@@ -12,9 +12,11 @@
 #include "deadline.h"
 #include "loop.h"
 #include "map.h"
+#include "peer.pb-c.h"
 
 #define JOB_SIZE_ID 80 /* "17@" and a node's name of up to 63 bytes */
 #define JOB_SIZE_NODE 64
+#define JOB_SIZE_WAITS 96 /* why it has not begun */
 #define JOB_SIZE_PROGRAM 65
 #define JOB_N_TASKS_MAX 65536u
 #define JOB_MSEC_ANSWER 2000 /* of another node to a question */
@@ -22,8 +24,10 @@
 struct psid;
 struct psid_processors;
 struct psid_client;
+struct psid_wait;
 struct psid_user;
 
+#define JOB_N_USE_ASKERS 8u
 #define JOB_N_EARLY 64u /* failures of a launch kept until the head keeper is there */
 
 /* One line for people: why not. */
@@ -101,6 +105,14 @@ struct psid_jobs {
 	struct psid_deadlines kill_answers;
 	struct psid_cluster_watch kill_watch;
 	uint32_t last_kill;
+	/* wait.c */
+	LIST_HEAD(, psid_wait) waits;
+	uv_timer_t wait_timer;
+	/* use.c: who decides about partitions, and has asked lately */
+	struct psid_use_asker {
+		uint64_t node, usec;
+	} use_askers[JOB_N_USE_ASKERS];
+	uint64_t use_sum; /* of what was told last */
 
 	/* cgroup.c */
 	char cgroup_root[512]; /* "": there is none */
@@ -130,6 +142,12 @@ int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Jo
 /* May start->identity use the partition that is wanted? Returns 0; -ENOENT, -EPERM, with one line for people. */
 int psid_job_may_use(struct psid *psid, const Pulc__Wire__Submit *submit,
 		     const Pulc__Job__Start *start, struct job_why *why);
+/* Are the nodes that are named there, and in the partition? Returns 0; -EHOSTUNREACH, -EPERM, -E2BIG with one line. */
+int psid_job_may_name(struct psid *psid, const Pulc__Wire__Submit *submit, struct job_why *why);
+/* The same with places that were granted. */
+int psid_job_take_shares(struct psid *psid, const Pulc__Wire__Submit *submit,
+			 Pulc__Peer__Share *const *shares, size_t n_shares, Pulc__Job__Start *start,
+			 struct job_why *why);
 /* Tasks placed on this node have not started after all. */
 void psid_job_unplace(struct psid *psid, const char *name, size_t n_tasks, uint32_t n_cpus);
 void psid_places_free(Pulc__Job__Start *start);
@@ -154,6 +172,9 @@ int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, 
  */
 int psid_job_prepare_launch(struct psid *psid, Pulc__Job__Start *start, int *ret_listen_fd);
 void psid_job_forget_launch(Pulc__Job__Start *start);
+/* Why this node may not run tasks of a job of this user and partition ("": none); NULL: it may. */
+const char *psid_job_objection(struct psid *psid, const char *id, const char *partition,
+			       uint32_t uid);
 /* Has the keepers of the other places started. */
 void psid_job_launch(struct psid_job *job, const Pulc__Job__Start *start);
 /* The head keeper is there: it hears what has gone wrong before. */
@@ -166,6 +187,10 @@ bool psid_job_is_named(const struct psid_job *job, const char *name);
 /* The name of the node that a job was started from, out of its own. */
 const char *psid_job_origin(const char *id);
 void psid_lists_join(struct psid *psid);
+
+/* use.c: what runs here, for those who decide about partitions. */
+void psid_use_join(struct psid *psid);
+void psid_use_changed(struct psid *psid);
 
 /* survey.c: lists of the whole cluster. */
 void psid_surveys_start(struct psid *psid);
@@ -183,6 +208,7 @@ void psid_kills_start(struct psid *psid);
 void psid_kills_close(struct psid *psid);
 void psid_kill_forget(struct psid_client *client);
 /* job.c: for tables and terminals: what is not printable becomes "?". */
+void psid_job_plain(char buf[JOB_SIZE_PROGRAM], const char *name);
 void psid_job_set_program(struct psid_job *job, const char *name);
 /* Tells the cluster how many tasks run here. */
 void psid_jobs_count(struct psid *psid);

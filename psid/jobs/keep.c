@@ -33,7 +33,9 @@ static bool is_sound(const Pulc__Wire__Keep *keep)
 	size_t len = strlen(keep->job);
 
 	return len > 0 && len < JOB_SIZE_ID && keep->job[0] != '.' && is_plain(keep->job) &&
-	       strlen(keep->program) < JOB_SIZE_PROGRAM && keep->n_tasks <= JOB_N_TASKS_MAX;
+	       strlen(keep->program) < JOB_SIZE_PROGRAM &&
+	       strlen(keep->partition) < JOB_SIZE_NODE && is_plain(keep->partition) &&
+	       keep->n_tasks <= JOB_N_TASKS_MAX;
 }
 
 /* A job of the psid before us. */
@@ -52,6 +54,7 @@ static struct psid_job *take_back(struct psid_client *client, const Pulc__Wire__
 	job->has_cgroup = client->psid->jobs->cgroup_root[0] != '\0';
 	job->n_cpus = keep->n_cpus;
 	psid_job_set_program(job, keep->program);
+	(void)strcpy(job->partition, keep->partition);
 	pidfd = fcntl(client->pidfd, F_DUPFD_CLOEXEC, 0);
 	if (pidfd < 0 || psid_job_watch(job, client->pid, pidfd, false) < 0) {
 		psid_job_end(job);

@@ -327,6 +327,25 @@ static int start_here(struct psid *psid, const Pulc__Peer__Launch *launch, Pulc_
 	return r;
 }
 
+const char *psid_job_objection(struct psid *psid, const char *id, const char *partition,
+			       uint32_t uid)
+{
+	uint64_t self = psid_node_self(psid->cluster)->id;
+	const struct psid_book *book = psid_partitions_book(psid);
+	const char *why = psid_book_objection(book, self, partition, uid);
+	struct psid_map_node *node = NULL;
+
+	if (why || !psid_book_holder(book, self))
+		return why;
+	while ((node = psid_map_next(&psid->jobs->by_id, node))) {
+		const struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
+
+		if (job->n_tasks > 0 && strcmp(job->id, id) != 0)
+			return "the node is exclusive, and another job runs there";
+	}
+	return NULL;
+}
+
 /* Are we to do this, and for this user? Returns NULL, or why not. */
 static const char *objection(struct psid *psid, const Pulc__Peer__Launch *launch,
 			     const Pulc__Job__Start *start, bool known_user)
@@ -343,8 +362,7 @@ static const char *objection(struct psid *psid, const Pulc__Peer__Launch *launch
 		return "the user has another number on that node, or none";
 	if (!psid_config_allows(psid->config, uid))
 		return "the user may not use the psid of that node (AllowUsers)";
-	return psid_book_objection(psid_partitions_book(psid), psid_node_self(psid->cluster)->id,
-				   launch->partition, uid);
+	return psid_job_objection(psid, start->id, launch->partition, uid);
 }
 
 static void launch_here(struct psid *psid, const Pulc__Peer__Launch *launch, bool known_user)

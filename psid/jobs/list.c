@@ -15,8 +15,9 @@
 #include "ports.h"
 #include "psid.h"
 #include "user.h"
+#include "wait.h"
 
-#define N_TOLD 512u /* entries of one message, of 300 bytes at most */
+#define N_TOLD 512u /* entries of one message, of 500 bytes at most */
 
 /* An answer in the making: entries of one of the two kinds. */
 struct told {
@@ -58,10 +59,31 @@ static void tell_job(struct told *told, const struct psid_job *job)
 	entry->node = (char *)psid_job_origin(job->id);
 	entry->uid = job->user->uid;
 	entry->program = (char *)job->program;
+	entry->partition = (char *)job->partition;
 	entry->n_tasks = job->n_ranks;
 	entry->n_running = psid_job_n_running(job);
 	entry->started_usec = nsec_now() / NSEC_PER_USEC - job->usec_started;
 	entry->keeper = (uint32_t)job->keeper;
+}
+
+static void tell_wait(struct told *told, const struct psid_wait *wait)
+{
+	Pulc__Wire__JobEntry *entry;
+
+	if (told->message.n_jobs == N_TOLD)
+		send_told(told, true);
+	entry = told->job_pointers[told->message.n_jobs] = &told->jobs[told->message.n_jobs];
+	told->message.n_jobs++;
+	pulc__wire__job_entry__init(entry);
+	entry->job = (char *)wait->id;
+	entry->node = told->psid->jobs->node;
+	entry->uid = wait->uid;
+	entry->program = (char *)wait->program;
+	entry->n_tasks = wait->submit->n_tasks;
+	entry->started_usec = nsec_now() / NSEC_PER_USEC - wait->usec_began;
+	entry->partition = wait->submit->partition;
+	entry->waits = wait->waits[0] ? (char *)wait->waits : (char *)"it was just asked for";
+	entry->position = wait->position;
 }
 
 static void tell_task(struct told *told, const struct psid_job *job, const struct job_task *task,
@@ -136,6 +158,7 @@ static int on_ask(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Me
 	const Pulc__Peer__JobsAsk *ask = msg->jobs_ask;
 	struct psid_map_node *node = NULL;
 	struct psid *psid = data;
+	const struct psid_wait *wait;
 
 	(void)life;
 	told.psid = psid;
@@ -144,7 +167,10 @@ static int on_ask(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Me
 	told.message.number = ask->number;
 	told.message.jobs = told.job_pointers;
 	told.message.tasks = told.task_pointers;
-	while ((node = psid_map_next(&psid->jobs->by_id, node))) {
+	LIST_FOREACH(wait, &psid->jobs->waits, link)
+	if (ask->queued && (ask->any || ask->uid == wait->uid))
+		tell_wait(&told, wait);
+	while (!ask->queued && (node = psid_map_next(&psid->jobs->by_id, node))) {
 		const struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
 
 		if (!ask->any && ask->uid != job->user->uid)

@@ -235,6 +235,23 @@ int psid_job_may_use(struct psid *psid, const Pulc__Wire__Submit *submit,
 	return 0;
 }
 
+int psid_job_may_name(struct psid *psid, const Pulc__Wire__Submit *submit, struct job_why *why)
+{
+	if (submit->n_hosts > PSID_N_PARTITION_NODES)
+		return job_why(why, -E2BIG, "more than %u nodes are named", PSID_N_PARTITION_NODES);
+	for (size_t i = 0; i < submit->n_hosts; i++) {
+		const struct psid_node *node = find_node(psid, submit->hosts[i]->name);
+
+		if (!node)
+			return job_why(why, -EHOSTUNREACH, "no node named %.64s",
+				       submit->hosts[i]->name);
+		if (!is_for(psid, node, submit->partition))
+			return refuse_node(psid, submit->hosts[i]->name, node, submit->partition,
+					   why);
+	}
+	return 0;
+}
+
 int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,
 		   struct job_why *why)
 {
@@ -270,6 +287,27 @@ int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Jo
 			"--oversubscribe lets tasks share cores)",
 			submit->n_tasks);
 	return r < 0 ? r : make_places(psid, submit, start, nodes);
+}
+
+int psid_job_take_shares(struct psid *psid, const Pulc__Wire__Submit *submit,
+			 Pulc__Peer__Share *const *shares, size_t n_shares, Pulc__Job__Start *start,
+			 struct job_why *why)
+{
+	CLEANUP_FREE uint64_t *nodes = calloc(submit->n_tasks, sizeof(*nodes));
+	uint32_t n = 0;
+
+	if (!nodes)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_shares; i++) {
+		if (shares[i]->n_tasks > submit->n_tasks - n ||
+		    !psid_node_find(psid->cluster, shares[i]->node))
+			return job_why(why, -EBADMSG, "what was granted makes no sense here");
+		for (uint32_t k = 0; k < shares[i]->n_tasks; k++)
+			nodes[n++] = shares[i]->node;
+	}
+	if (n < submit->n_tasks)
+		return job_why(why, -EBADMSG, "less was granted than was asked for");
+	return make_places(psid, submit, start, nodes);
 }
 
 void psid_job_unplace(struct psid *psid, const char *name, size_t n_tasks, uint32_t n_cpus)

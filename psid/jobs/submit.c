@@ -19,6 +19,7 @@
 #include "log.h"
 #include "psid.h"
 #include "user.h"
+#include "wait.h"
 
 static void reply(struct psid_client *client, const char *id, const char *error)
 {
@@ -37,10 +38,10 @@ static bool is_sound(const Pulc__Wire__Submit *submit)
 	       strlen(submit->partition) < JOB_SIZE_NODE;
 }
 
-static struct psid_job *make_job(struct psid_client *client, const Pulc__Wire__Submit *submit)
+static struct psid_job *make_job(struct psid_client *client, const Pulc__Wire__Submit *submit,
+				 uint32_t number)
 {
 	struct psid *psid = client->psid;
-	uint32_t number = psid_job_number(psid);
 	char id[JOB_SIZE_ID];
 	struct psid_job *job;
 
@@ -95,6 +96,7 @@ static int begin(struct psid_job *job, Pulc__Job__Start *start, int owner_fd)
 	start->id = job->id;
 	start->number = job->number;
 	start->socket = (char *)job->psid->config->socket;
+	start->partition = job->partition;
 	start->head = true;
 	if (start->here < start->n_places)
 		job->n_tasks = (uint32_t)start->places[start->here]->n_ranks;
@@ -105,7 +107,7 @@ static int begin(struct psid_job *job, Pulc__Job__Start *start, int owner_fd)
 		r = psid_job_spawn(job, start, owner_fd, listen_fd);
 	if (r == 0)
 		psid_job_launch(job, start);
-	start->space = (char *)"";
+	start->space = start->partition = (char *)"";
 	return r;
 }
 
@@ -125,11 +127,9 @@ static int submit_job(struct psid_client *client, const Pulc__Wire__Submit *subm
 	psid_jobs_count(client->psid); /* what has ended meanwhile makes room */
 	r = psid_job_identity(client, &start.identity);
 	if (r == 0)
-		r = psid_job_may_use(client->psid, submit, &start, why);
-	if (r == 0)
 		r = psid_job_place(client->psid, submit, &start, why);
 	if (r == 0) {
-		job = make_job(client, submit);
+		job = make_job(client, submit, psid_job_number(client->psid));
 		r = job ? begin(job, &start, owner_fd) : -ENOMEM;
 		if (r == 0)
 			reply(client, job->id, "");
@@ -145,6 +145,63 @@ static int submit_job(struct psid_client *client, const Pulc__Wire__Submit *subm
 	return r;
 }
 
+/* One of a partition: it begins when there is room there. */
+static int ask_for_it(struct psid_client *client, const Pulc__Wire__Submit *submit, int *owner_fd,
+		      struct job_why *why)
+{
+	Pulc__Job__Start start = PULC__JOB__START__INIT;
+	int r = psid_job_identity(client, &start.identity);
+
+	if (r == 0)
+		r = psid_job_may_use(client->psid, submit, &start, why);
+	if (r == 0)
+		r = psid_job_may_name(client->psid, submit, why);
+	psid_identity_free(start.identity);
+	return r < 0 ? r : psid_wait_begin(client, submit, owner_fd);
+}
+
+static int start_places(struct psid_wait *wait, Pulc__Job__Start *start, struct job_why *why)
+{
+	struct psid_client *client = wait->client;
+	const char *objection = NULL;
+	struct psid_job *job;
+	int r;
+
+	if (start->here < start->n_places)
+		objection = psid_job_objection(client->psid, wait->id, wait->submit->partition,
+					       start->identity->uid);
+	if (objection)
+		return job_why(why, -EPERM, "%s", objection);
+	job = make_job(client, wait->submit, wait->number);
+	r = job ? begin(job, start, wait->owner_fd) : -ENOMEM;
+	if (r == 0)
+		reply(client, job->id, "");
+	else if (job)
+		psid_job_end(job);
+	psid_jobs_count(client->psid);
+	return r;
+}
+
+int psid_job_start_granted(struct psid_wait *wait, const Pulc__Peer__Verdict *verdict,
+			   struct job_why *why)
+{
+	struct psid_client *client = wait->client;
+	Pulc__Job__Start start = PULC__JOB__START__INIT;
+	int r = psid_job_identity(client, &start.identity);
+
+	if (r == 0)
+		r = psid_job_may_use(client->psid, wait->submit, &start, why);
+	if (r == 0)
+		r = psid_job_take_shares(client->psid, wait->submit, verdict->shares,
+					 verdict->n_shares, &start, why);
+	if (r == 0)
+		r = start_places(wait, &start, why);
+	psid_job_forget_launch(&start);
+	psid_places_free(&start);
+	psid_identity_free(start.identity);
+	return r;
+}
+
 int psid_jobs_submit(struct psid_client *client, const Pulc__Wire__Submit *submit, int *fd)
 {
 	CLEANUP_FD int owner_fd = -EBADF;
@@ -154,9 +211,12 @@ int psid_jobs_submit(struct psid_client *client, const Pulc__Wire__Submit *submi
 	if (!is_sound(submit))
 		return -EBADMSG;
 	owner_fd = TAKE_FD(*fd);
-	r = submit_job(client, submit, owner_fd, &why);
+	r = submit->partition[0] ? ask_for_it(client, submit, &owner_fd, &why)
+				 : submit_job(client, submit, owner_fd, &why);
 	if (r == 0)
 		return 0;
+	if (r == -EBADMSG)
+		return r;
 	if (!why.text[0])
 		(void)job_why(&why, r, "the job can't be started: %s", strerror(-r));
 	reply(client, "", why.text);

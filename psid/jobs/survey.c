@@ -26,6 +26,7 @@
 /* A job or a task, as a node told it. */
 struct line {
 	char job[JOB_SIZE_ID], node[JOB_SIZE_NODE], program[JOB_SIZE_PROGRAM];
+	char partition[JOB_SIZE_NODE], waits[JOB_SIZE_WAITS];
 	uint32_t rank;
 	union {
 		Pulc__Wire__JobEntry of_job;
@@ -74,13 +75,24 @@ void psid_survey_forget(struct psid_client *client)
 
 /* ---- the list ------------------------------------------------------------------------------ */
 
+/* Those that wait: by their partition, and their place in its queue; one that does not know it yet is the last. */
+static int compare_waiting(const struct line *x, const struct line *y)
+{
+	uint32_t m = x->of_job.position - 1, n = y->of_job.position - 1;
+	int r = strcmp(x->partition, y->partition);
+
+	return r != 0 ? r : (m > n) - (m < n);
+}
+
 /* By the node that it was started from, its number, and its rank. */
 static int compare(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
 	unsigned long m = strtoul(x->job, NULL, 10), n = strtoul(y->job, NULL, 10);
-	int r = strcmp(psid_job_origin(x->job), psid_job_origin(y->job));
+	int r = x->waits[0] && y->waits[0] ? compare_waiting(x, y) : 0;
 
+	if (r == 0)
+		r = strcmp(psid_job_origin(x->job), psid_job_origin(y->job));
 	if (r == 0)
 		r = (m > n) - (m < n);
 	return r != 0 ? r : (x->rank > y->rank) - (x->rank < y->rank);
@@ -127,6 +139,8 @@ static void send_jobs(struct psid_survey *survey, char **silent, size_t n_silent
 		Pulc__Wire__JobEntry *e = &survey->lines[i].of_job;
 
 		name(&survey->lines[i], &e->job, &e->node, &e->program);
+		e->partition = survey->lines[i].partition;
+		e->waits = survey->lines[i].waits;
 		psid_batch_add(&batch, &e->base, sizeof(*e));
 	}
 	reply.silent = silent;
@@ -205,6 +219,7 @@ static struct line *add_line(struct psid_survey *survey, const char *job, const 
 	}
 	line = &survey->lines[survey->n_lines++];
 	line->rank = 0;
+	line->partition[0] = line->waits[0] = '\0';
 	(void)snprintf(line->job, sizeof(line->job), "%s", job);
 	(void)snprintf(line->node, sizeof(line->node), "%s", node);
 	(void)snprintf(line->program, sizeof(line->program), "%s", program);
@@ -222,6 +237,8 @@ static void take_jobs(struct psid_survey *survey, const Pulc__Peer__JobsTold *to
 		line->of_job = *entry;
 		line->of_job.base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(
 			&pulc__wire__job_entry__descriptor);
+		(void)snprintf(line->partition, sizeof(line->partition), "%s", entry->partition);
+		(void)snprintf(line->waits, sizeof(line->waits), "%s", entry->waits);
 		if (!is_ours)
 			line->of_job.keeper = 0;
 	}
@@ -355,6 +372,7 @@ int psid_jobs_list(struct psid_client *client, const Pulc__Wire__JobsRequest *re
 {
 	Pulc__Peer__JobsAsk ask = PULC__PEER__JOBS_ASK__INIT;
 
+	ask.queued = request->queued;
 	return begin(client, &ask, false, request->here);
 }
 

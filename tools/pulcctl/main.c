@@ -34,6 +34,7 @@ static const struct {
 	[CTL_CLIENTS] = { PULC__WIRE__FROM_CLIENT__BODY_CLIENTS, &ctl_list_clients },
 	[CTL_PORTS] = { PULC__WIRE__FROM_CLIENT__BODY_PORTS, &ctl_list_ports },
 	[CTL_JOBS] = { PULC__WIRE__FROM_CLIENT__BODY_JOBS, &ctl_list_jobs },
+	[CTL_QUEUE] = { PULC__WIRE__FROM_CLIENT__BODY_JOBS, &ctl_list_queue },
 	[CTL_TASKS] = { PULC__WIRE__FROM_CLIENT__BODY_TASKS, &ctl_list_tasks },
 	[CTL_NODES] = { PULC__WIRE__FROM_CLIENT__BODY_NODES, &ctl_list_nodes },
 	[CTL_PARTITION] = { PULC__WIRE__FROM_CLIENT__BODY_PARTITIONS, &ctl_list_partitions },
@@ -57,8 +58,10 @@ static int print_answer(FILE *out, void *arg)
 		room.n_lines--; /* for the cursor */
 	r = ctl_psid_open(&psid);
 	if (r == 0)
-		r = ctl_ask_about(&psid, commands[options->command].question, options->job,
-				  options->here, &replies);
+		r = options->command == CTL_QUEUE
+			    ? ctl_ask_queue(&psid, options->here, &replies)
+			    : ctl_ask_about(&psid, commands[options->command].question,
+					    options->job, options->here, &replies);
 	if (r == 0)
 		r = list ? ctl_list_print(out, list, &replies, options, &room)
 			 : ctl_status_print(out, &replies, options, &room);

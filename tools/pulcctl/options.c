@@ -31,6 +31,7 @@ static const char help[] =
 	"  ports               every port of this node: kind, name, owner, bytes\n"
 	"  jobs                every job of the cluster\n"
 	"  tasks [JOB]         every task of the cluster, or those of one job\n"
+	"  queue               every job that waits to begin, and why\n"
 	"  kill JOB            end a job and everything it has started, on every node\n"
 	"  nodes [NODE]        every node of the cluster: state, load, memory, tasks\n"
 	"  areas               every area of memory that connections share\n"
@@ -52,12 +53,12 @@ static const char help[] =
 	"  --pid PID           sockets, clients, ports, areas: only of this process\n"
 	"  --port PORT         sockets: only with this port at either end\n"
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
-	"  --here              jobs, tasks: only what is on this node\n"
+	"  --here              jobs, tasks, queue: only what is on this node\n"
 	"  --signal NAME       kill: send this signal to the tasks instead\n"
 	"  --user USER         partition create: only those so named, its owner and root may use "
 	"it\n"
 	"  --owner USER        partition create: whose it is\n"
-	"  --exclusive         partition create: its nodes run no other jobs\n"
+	"  --exclusive         partition create: its nodes run no other jobs, and one at a time\n"
 	"  --add               keygen: add a new key to the file, accepted but not used yet\n"
 	"  --use KEY           keygen: make this key of the file the one that is used\n"
 	"  --drop-old          keygen: drop all keys of the file but the one that is used\n"
@@ -75,6 +76,7 @@ static const char *const commands[] = {
 	[CTL_KEYGEN] = "keygen",     [CTL_STOP] = "stop",	[CTL_VERSION] = "version",
 	[CTL_AREAS] = "areas",	     [CTL_TOP] = "top",		[CTL_RELOAD] = "reload",
 	[CTL_LOGLEVEL] = "loglevel", [CTL_PORTS] = "ports",	[CTL_PARTITION] = "partition",
+	[CTL_QUEUE] = "queue",
 };
 
 static const char *const verbs[] = { [CTL_PARTITION_LIST] = "list",
@@ -293,7 +295,8 @@ static int check_fit(const struct ctl_options *o)
 		option = "path";
 	else if (o->usec_watch && !is_picture(o))
 		option = "watch";
-	else if (o->here && o->command != CTL_JOBS && o->command != CTL_TASKS)
+	else if (o->here && o->command != CTL_JOBS && o->command != CTL_TASKS &&
+		 o->command != CTL_QUEUE)
 		option = "here";
 	else if (o->signal && o->command != CTL_KILL)
 		option = "signal";

@@ -11,6 +11,7 @@ enum ctl_command {
 	CTL_CLIENTS,
 	CTL_PORTS,
 	CTL_JOBS,
+	CTL_QUEUE,
 	CTL_TASKS,
 	CTL_KILL,
 	CTL_NODES,

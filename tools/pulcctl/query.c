@@ -213,6 +213,18 @@ int ctl_ask_message(struct ctl_psid *psid, const Pulc__Wire__FromClient *msg,
 	return r < 0 ? r : collect_all(psid, msg->body_case, ret);
 }
 
+int ctl_ask_queue(struct ctl_psid *psid, bool here, struct ctl_replies *ret)
+{
+	Pulc__Wire__JobsRequest jobs = PULC__WIRE__JOBS_REQUEST__INIT;
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+
+	jobs.here = here;
+	jobs.queued = true;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_JOBS;
+	msg.jobs = &jobs;
+	return ctl_ask_message(psid, &msg, ret);
+}
+
 int ctl_ask_about(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, const char *name,
 		  unsigned number, struct ctl_replies *ret)
 {

@@ -2,6 +2,7 @@
 #ifndef PULCCTL_QUERY_H
 #define PULCCTL_QUERY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "client.pb-c.h"
@@ -39,6 +40,8 @@ int ctl_ask(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, struct
  */
 int ctl_ask_about(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, const char *name,
 		  unsigned number, struct ctl_replies *ret);
+/* Which jobs wait, or only of those asked for on this node? */
+int ctl_ask_queue(struct ctl_psid *psid, bool here, struct ctl_replies *ret);
 /* The same with a question of the caller's own; -EMSGSIZE: it is too large. */
 int ctl_ask_message(struct ctl_psid *psid, const Pulc__Wire__FromClient *msg,
 		    struct ctl_replies *ret);

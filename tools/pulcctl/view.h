@@ -22,6 +22,7 @@ extern const struct ctl_list ctl_list_areas;
 extern const struct ctl_list ctl_list_ports;
 extern const struct ctl_list ctl_list_nodes;
 extern const struct ctl_list ctl_list_jobs;
+extern const struct ctl_list ctl_list_queue;
 extern const struct ctl_list ctl_list_tasks;
 extern const struct ctl_list ctl_list_partitions;
 

@@ -39,11 +39,28 @@ static void set_rank(struct run *run, uint32_t rank, const char *node)
 	r->streams[1].sink = &run->err;
 }
 
+static void on_timeout(uv_timer_t *timer)
+{
+	struct run *run = CONTAINER_OF(timer, struct run, timeout);
+
+	run->timed_out = true;
+	run_note(run, "time is up: the job is ended");
+	run_kill(run);
+}
+
+static int start_timeout(struct run *run)
+{
+	return uv_timer_start(&run->timeout, on_timeout, run->options->msec_timeout, 0);
+}
+
 /* Keeps the message: names point into it. */
 static void take_places(struct run *run, Pulc__Job__Message *msg)
 {
 	const Pulc__Job__Placed *placed = msg->placed;
 
+	if (run->waiting && run->options->msec_timeout > 0)
+		(void)start_timeout(run);
+	run->waiting = false;
 	run->placed_message = msg;
 	run->id = placed->id;
 	run->n_ranks = run->options->n_tasks;
@@ -131,15 +148,6 @@ static void on_end(struct channel *channel, int reason)
 		 run->id);
 }
 
-static void on_timeout(uv_timer_t *timer)
-{
-	struct run *run = CONTAINER_OF(timer, struct run, timeout);
-
-	run->timed_out = true;
-	run_note(run, "time is up: the job is ended");
-	run_kill(run);
-}
-
 /* ---- from start to end --------------------------------------------------------------------- */
 
 static int start(struct run *run)
@@ -164,7 +172,7 @@ static int start(struct run *run)
 		r = run_input_start(run);
 	if (r == 0 && run->options->msec_timeout > 0) {
 		(void)uv_timer_init(&run->loop, &run->timeout);
-		r = uv_timer_start(&run->timeout, on_timeout, run->options->msec_timeout, 0);
+		r = start_timeout(run);
 	}
 	return r;
 }

@@ -26,6 +26,7 @@ static const char help[] =
 	"      --nodes LIST        only on these: n1,n[2-4]:2 (:2 = at most two tasks there)\n"
 	"      --hostfile FILE     the same, from a file\n"
 	"      --partition NAME    only on the nodes of this partition (pulcctl partition)\n"
+	"      --wait              until there is room in the partition (pulcctl queue)\n"
 	"      --per-node N        at most N tasks on a node\n"
 	"      --cpus-per-task N   N cores for each task, which is bound to them\n"
 	"      --oversubscribe     more tasks than cores on a node are fine\n"
@@ -55,6 +56,7 @@ enum {
 	OPT_NODES,
 	OPT_HOSTFILE,
 	OPT_PARTITION,
+	OPT_WAIT,
 	OPT_PER_NODE,
 	OPT_CPUS,
 	OPT_OVERSUBSCRIBE,
@@ -78,6 +80,7 @@ static const struct option longs[] = {
 	{ "nodes", required_argument, NULL, OPT_NODES },
 	{ "hostfile", required_argument, NULL, OPT_HOSTFILE },
 	{ "partition", required_argument, NULL, OPT_PARTITION },
+	{ "wait", no_argument, NULL, OPT_WAIT },
 	{ "per-node", required_argument, NULL, OPT_PER_NODE },
 	{ "cpus-per-task", required_argument, NULL, OPT_CPUS },
 	{ "oversubscribe", no_argument, NULL, OPT_OVERSUBSCRIBE },
@@ -184,6 +187,9 @@ static int take_place(int c, struct run_options *o)
 	case OPT_PARTITION:
 		o->partition = optarg;
 		return 0;
+	case OPT_WAIT:
+		o->wait = true;
+		return 0;
 	case OPT_PER_NODE:
 		return parse_number("--per-node", optarg, 1, N_TASKS_MAX, &o->per_node);
 	case OPT_CPUS:
@@ -258,6 +264,8 @@ static int check(const struct run_options *o)
 		wrong = "--pty is for rank 0";
 	else if (o->strategy == PULC__WIRE__STRATEGY__STRATEGY_NODE && o->hosts.n == 0)
 		wrong = "--strategy node wants --nodes or --hostfile";
+	else if (o->wait && !o->partition)
+		wrong = "--wait is for jobs of a --partition";
 	if (!wrong)
 		return 0;
 	fprintf(stderr, "pulcrun: %s\n", wrong);

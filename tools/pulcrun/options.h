@@ -18,7 +18,7 @@ struct run_options {
 	Pulc__Wire__Strategy strategy;
 	struct hosts hosts;
 	uint32_t per_node, cpus_per_task;
-	bool oversubscribe, keep_going, pty, quiet, verbose;
+	bool wait, oversubscribe, keep_going, pty, quiet, verbose;
 	enum run_prefix prefix;
 	enum run_mpi mpi;
 	bool input_chosen;

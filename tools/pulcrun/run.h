@@ -77,6 +77,7 @@ struct run {
 	struct termios terminal;
 	bool raw;
 
+	bool waiting, has_waited; /* for room in a partition */
 	bool done, timed_out, output_failed;
 	int abandoned; /* the signal that ended the wait for a reader */
 	int status;    /* of pulcrun, once it is known */

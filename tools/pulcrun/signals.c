@@ -51,6 +51,11 @@ static void interrupt(struct run *run, int number)
 {
 	uint64_t now = nsec_now();
 
+	if (run->waiting) { /* there is no job yet to end */
+		run->done = true;
+		run->status = 128 + number;
+		return;
+	}
 	if (run->done) { /* only output is left, and nobody takes it */
 		run->abandoned = number;
 		return;

@@ -61,6 +61,7 @@ static int submit(struct run *run, int keeper_fd)
 	(void)snprintf(name, sizeof(name), "%s", slash ? slash + 1 : o->program[0]);
 	submit.program = name;
 	submit.partition = (char *)(o->partition ? o->partition : "");
+	submit.wait = o->wait;
 	submit.n_tasks = o->n_tasks;
 	submit.strategy = o->strategy;
 	submit.hosts = make_hosts(&o->hosts);
@@ -81,7 +82,18 @@ static void hang_up(struct run *run)
 	run->psid_fd = close_own(run->psid_fd);
 }
 
-static void take(struct run *run, const Pulc__Wire__ToClient *msg)
+/* The job has its place in the queue. People read of it once; whoever wants to know more, of every change. */
+static void take_waits(struct run *run, const Pulc__Wire__SubmitReply *submit)
+{
+	if (run->options->verbose || (!run->has_waited && !run->options->quiet))
+		run_note(run, "job %s waits: %s", submit->job, submit->waits);
+	run->has_waited = true;
+	if (run->waiting && run->options->msec_timeout > 0)
+		(void)uv_timer_stop(&run->timeout); /* it is the job's */
+}
+
+/* Returns whether it was the last word. */
+static bool take(struct run *run, const Pulc__Wire__ToClient *msg)
 {
 	const char *why = NULL;
 
@@ -89,8 +101,13 @@ static void take(struct run *run, const Pulc__Wire__ToClient *msg)
 		why = msg->refuse->text;
 	else if (msg->body_case == PULC__WIRE__TO_CLIENT__BODY_SUBMIT)
 		why = msg->submit->error;
+	if (msg->body_case == PULC__WIRE__TO_CLIENT__BODY_SUBMIT && msg->submit->waits[0]) {
+		take_waits(run, msg->submit);
+		return false;
+	}
 	if (why)
 		(void)snprintf(run->refusal, sizeof(run->refusal), "%s", why);
+	return why != NULL;
 }
 
 static void on_psid(uv_poll_t *poll, int status, int events)
@@ -103,8 +120,7 @@ static void on_psid(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	while ((r = wire_talk_take(run->psid_fd, &msg)) == 0) {
-		take(run, msg);
-		answered |= msg->body_case != PULC__WIRE__TO_CLIENT__BODY_WELCOME;
+		answered |= take(run, msg);
 		pulc__wire__to_client__free_unpacked(msg, NULL);
 	}
 	if (r != -EAGAIN || answered)
@@ -116,6 +132,7 @@ int run_submit(struct run *run)
 	CLEANUP_FD int theirs = -EBADF;
 	int ends[2], r;
 
+	run->waiting = run->options->partition != NULL;
 	r = connect_psid(run);
 	if (r < 0)
 		return r;

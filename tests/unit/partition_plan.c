@@ -1,0 +1,343 @@
+/* The plan of a partition: order, passing, exclusive nodes, what is told late or never, and grants that come to nothing. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "harness.h"
+#include "inside.h"
+#include "macros.h"
+#include "plan.h"
+
+enum { N_NODES = 4, N_CORES = 4, SEC = 1000000 };
+
+static struct psid_cluster cluster;
+static struct psid_cluster_config config;
+static struct psid_book book;
+static struct psid_plan *plan;
+static uint64_t now;
+
+/* What became of the jobs that were decided about last. */
+static struct {
+	char text[1024];
+} said;
+
+static struct psid_node *node(unsigned i)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "n%u", i);
+	return psid_members_find(&cluster.gossip.swim.members, psid_node_id(name));
+}
+
+static void make_partition(bool exclusive)
+{
+	Pulc__Peer__PartitionRecord record = PULC__PEER__PARTITION_RECORD__INIT;
+	Pulc__Wire__Partition partition = PULC__WIRE__PARTITION__INIT;
+	char *nodes[] = { (char *)"n0", (char *)"n1", (char *)"n2", (char *)"n3" };
+
+	partition.name = (char *)"night";
+	partition.nodes = nodes;
+	partition.n_nodes = N_NODES;
+	partition.exclusive = exclusive;
+	record.partition = &partition;
+	record.counter = 1;
+	REQUIRE_INT(psid_book_take(&book, &record), ==, 1);
+}
+
+static void set_up(bool exclusive)
+{
+	cluster = (struct psid_cluster){ .config = &config };
+	psid_load_init(&cluster.meter, "/nonexistent");
+	for (unsigned i = 0; i < N_NODES; i++) {
+		struct psid_node *added;
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "n%u", i);
+		REQUIRE_INT(psid_members_add(&cluster.gossip.swim.members, name, &added), ==, 0);
+		psid_members_set_state(&cluster.gossip.swim.members, added, PSID_NODE_ALIVE);
+		added->n_cores = N_CORES;
+		added->load.number = 1;
+		added->usec_load = psid_usec_now();
+	}
+	cluster.self = node(0);
+	cluster.meter.usec_last = psid_usec_now() + 3600ull * SEC; /* never sample */
+	make_partition(exclusive);
+	plan = psid_plan_new("night");
+	REQUIRE(plan != NULL);
+	now = 1000 * SEC;
+}
+
+static void tear_down(void)
+{
+	plan = psid_plan_free(plan);
+	psid_book_deinit(&book);
+	psid_members_deinit(&cluster.gossip.swim.members);
+}
+
+/* ---- words --------------------------------------------------------------------------------- */
+
+/* A job of so many tasks, asked for by n0 at this time. */
+static int want(const char *job, uint32_t n_tasks, uint64_t since, bool waits)
+{
+	Pulc__Wire__Submit submit = PULC__WIRE__SUBMIT__INIT;
+	Pulc__Peer__Want message = PULC__PEER__WANT__INIT;
+
+	submit.n_tasks = n_tasks;
+	submit.wait = waits;
+	message.job = (char *)job;
+	message.since_msec = since;
+	message.submit = &submit;
+	return psid_plan_want(plan, node(0)->id, &message, now);
+}
+
+/* Node i runs this job ("": none) with so many processors. */
+static void tell(unsigned i, const char *job, uint32_t n_cpus)
+{
+	Pulc__Peer__Use use = PULC__PEER__USE__INIT;
+	Pulc__Peer__UsedBy by = PULC__PEER__USED_BY__INIT, *list = &by;
+
+	by.job = (char *)job;
+	by.n_cpus = by.n_tasks = n_cpus;
+	use.jobs = &list;
+	use.n_jobs = job[0] ? 1 : 0;
+	CHECK_INT(psid_plan_told(plan, node(i)->id, &use, now), ==, 0);
+}
+
+static void all_are_idle(void)
+{
+	for (unsigned i = 0; i < N_NODES; i++)
+		tell(i, "", 0);
+}
+
+static void on_verdict(void *data, const struct psid_ticket *ticket, Pulc__Peer__Answer answer,
+		       const Pulc__Peer__Share *shares, size_t n_shares)
+{
+	static const char *const answers[] = { "waits", "granted", "refused" };
+	size_t len = strlen(said.text);
+	uint32_t n = 0;
+
+	(void)data;
+	for (size_t i = 0; i < n_shares; i++)
+		n += shares[i].n_tasks;
+	if (answer == PULC__PEER__ANSWER__ANSWER_GRANTED)
+		CHECK_INT(n, ==, ticket->submit->n_tasks);
+	(void)snprintf(said.text + len, sizeof(said.text) - len, "%s%s %s", len ? ", " : "",
+		       ticket->job, answers[answer]);
+}
+
+/* "a granted, b waits": what is said when it is decided now. */
+static const char *decide(void)
+{
+	said.text[0] = '\0';
+	psid_plan_decide(plan, &cluster, psid_book_find(&book, "night"), now, on_verdict, NULL);
+	return said.text;
+}
+
+/* ---- tests --------------------------------------------------------------------------------- */
+
+static void first_come_first_served(void)
+{
+	set_up(false);
+	CHECK_INT(want("b", 16, 2, true), ==, 0);
+	CHECK_INT(want("a", 16, 1, true), ==, 0);
+	CHECK_INT(want("c", 16, 3, true), ==, 0);
+	CHECK_STR(decide(), ""); /* no node has told */
+	all_are_idle();
+	CHECK_STR(decide(), "a granted, b waits, c waits");
+	CHECK_STR(decide(), ""); /* once */
+	for (unsigned i = 0; i < N_NODES; i++)
+		tell(i, "a", 4);
+	CHECK_STR(decide(), "");
+	all_are_idle();
+	CHECK_STR(decide(), "b granted, c waits"); /* its place is another now */
+	tear_down();
+}
+
+static void the_small_pass_and_not_for_ever(void)
+{
+	char name[8];
+
+	set_up(false);
+	all_are_idle();
+	CHECK_INT(want("half", 8, 1, true), ==, 0);
+	CHECK_STR(decide(), "half granted");
+	CHECK_INT(want("large", 12, 2, true), ==, 0);
+	CHECK_STR(decide(), "large waits");
+	for (unsigned i = 0; i < 12; i += 4) {
+		(void)snprintf(name, sizeof(name), "s%u", i);
+		CHECK_INT(want(name, 4, 10 + i, true), ==, 0);
+		CHECK(strstr(decide(), " granted") != NULL);
+		psid_plan_unwant(plan, node(0)->id, name); /* it has come and gone */
+	}
+	/* There is room, and the large one has been passed by as much as it asks for. */
+	CHECK_INT(want("late", 1, 99, true), ==, 0);
+	CHECK_STR(decide(), "late waits");
+	CHECK_INT(want("too-late", 1, 99, false), ==, 0);
+	CHECK_STR(decide(), "too-late refused");
+	psid_plan_unwant(plan, node(0)->id, "half");
+	CHECK_STR(decide(), "large granted, late granted");
+	tear_down();
+}
+
+static void an_exclusive_node_is_taken_as_a_whole(void)
+{
+	set_up(true);
+	all_are_idle();
+	tell(2, "stranger", 0); /* its keeper is still there */
+	CHECK_INT(want("a", 5, 1, true), ==, 0);
+	CHECK_INT(want("b", 1, 2, true), ==, 0);
+	CHECK_INT(want("c", 1, 3, true), ==, 0);
+	CHECK_STR(decide(), "a granted, b granted, c waits");
+	tell(2, "", 0);
+	CHECK_STR(decide(), "c granted");
+	tear_down();
+}
+
+static void what_never_fits_is_refused(void)
+{
+	set_up(false);
+	all_are_idle();
+	CHECK_INT(want("a", 17, 1, true), ==, 0);
+	CHECK_STR(decide(), "a refused");
+	CHECK_INT(want("b", 16, 2, false), ==, 0);
+	CHECK_INT(want("c", 1, 3, false), ==, 0);
+	CHECK_STR(decide(), "b granted, c refused");
+	tear_down();
+}
+
+/* Who does not want to wait gives the nodes a moment to tell. */
+static void the_silent_are_not_used(void)
+{
+	set_up(false);
+	tell(0, "", 0);
+	now += SEC;
+	CHECK_INT(want("a", 4, 1, false), ==, 0);
+	CHECK_STR(decide(), ""); /* what was told before does not count */
+	tell(1, "", 0);
+	CHECK_STR(decide(), "a granted");
+	CHECK_INT(want("b", 9, 1, false), ==, 0);
+	tell(2, "", 0);
+	tell(3, "", 0);
+	CHECK_STR(decide(), "");
+	now += 2 * SEC;
+	CHECK_STR(decide(), "b refused");
+	CHECK_INT(want("c", 1, 1, true), ==, 0);
+	all_are_idle();
+	now += 4 * SEC; /* and what was told long ago does not either */
+	CHECK_STR(decide(), "c waits");
+	tear_down();
+}
+
+static void the_dead_and_drained_hold_nobody_up(void)
+{
+	set_up(false);
+	all_are_idle();
+	psid_members_set_state(&cluster.gossip.swim.members, node(1), PSID_NODE_DEAD);
+	node(2)->drained = true;
+	psid_plan_forget(plan, node(1)->id);
+	CHECK_INT(want("large", 9, 1, true), ==, 0);
+	CHECK_INT(want("small", 4, 2, true), ==, 0);
+	CHECK_INT(want("small2", 4, 3, true), ==, 0);
+	CHECK_STR(decide(), "large waits, small granted, small2 granted");
+	node(2)->drained = false;
+	psid_plan_unwant(plan, node(0)->id, "small");
+	CHECK_STR(decide(), "large waits");
+	psid_plan_unwant(plan, node(0)->id, "small2");
+	CHECK_STR(decide(), "large granted");
+	tear_down();
+}
+
+static void grants_that_come_to_nothing_lapse(void)
+{
+	set_up(false);
+	all_are_idle();
+	CHECK_INT(want("a", 16, 1, true), ==, 0);
+	CHECK_STR(decide(), "a granted");
+	CHECK(!psid_plan_is_idle(plan));
+	CHECK_INT(want("a", 16, 1, true), ==, 0); /* the answer was lost */
+	CHECK_STR(decide(), "a granted");
+	CHECK_INT(want("b", 1, 2, true), ==, 0);
+	CHECK_STR(decide(), "b waits");
+	now += 5 * SEC;
+	CHECK_INT(want("b", 1, 2, true), ==, 0);
+	now += 6 * SEC;
+	all_are_idle();
+	CHECK_STR(decide(), "b granted");
+	for (unsigned i = 0; i < N_NODES; i++)
+		tell(i, i == 0 ? "b" : "", i == 0);
+	CHECK(psid_plan_is_idle(plan));
+	/* It runs: who asks once more gets nothing. */
+	CHECK_INT(want("b", 1, 2, true), ==, 0);
+	CHECK_STR(decide(), "");
+	CHECK_INT(plan->n_tickets, ==, 0);
+	tear_down();
+}
+
+static void who_is_gone_wants_nothing(void)
+{
+	set_up(false);
+	CHECK_INT(want("a", 1, 1, true), ==, 0);
+	psid_plan_forget(plan, node(0)->id);
+	CHECK_INT(plan->n_tickets, ==, 0);
+	CHECK_INT(want("a", 1, 1, true), ==, 0);
+	now += 7 * SEC; /* not asked for again */
+	all_are_idle();
+	CHECK_STR(decide(), "");
+	CHECK_INT(plan->n_tickets, ==, 0);
+	tear_down();
+}
+
+static void nonsense_is_refused(void)
+{
+	Pulc__Wire__Submit submit = PULC__WIRE__SUBMIT__INIT;
+	Pulc__Peer__Want message = PULC__PEER__WANT__INIT;
+	static char name[200];
+
+	set_up(false);
+	memset(name, 'x', sizeof(name) - 1);
+	CHECK_INT(psid_plan_want(plan, 1, &message, now), ==, -EBADMSG);
+	message.submit = &submit;
+	submit.n_tasks = 1;
+	CHECK_INT(psid_plan_want(plan, 1, &message, now), ==, -EBADMSG); /* no name */
+	message.job = name;
+	CHECK_INT(psid_plan_want(plan, 1, &message, now), ==, -EBADMSG);
+	message.job = (char *)"a";
+	submit.n_tasks = 0;
+	CHECK_INT(psid_plan_want(plan, 1, &message, now), ==, -EBADMSG);
+	submit.n_tasks = 65537;
+	CHECK_INT(psid_plan_want(plan, 1, &message, now), ==, -EBADMSG);
+	submit.n_tasks = 1;
+	submit.cpus_per_task = 5000;
+	CHECK_INT(psid_plan_want(plan, 1, &message, now), ==, -EBADMSG);
+	submit.cpus_per_task = 0;
+	submit.n_hosts = PSID_N_PARTITION_NODES + 1;
+	CHECK_INT(psid_plan_want(plan, 1, &message, now), ==, -EBADMSG);
+	submit.n_hosts = 0;
+	for (unsigned i = 0; i < PSID_N_TICKETS_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "%u@n", i);
+		message.job = name;
+		REQUIRE_INT(psid_plan_want(plan, 1, &message, now), ==, 0);
+	}
+	message.job = (char *)"one-more";
+	CHECK_INT(psid_plan_want(plan, 1, &message, now), ==, -ENOSPC);
+	tear_down();
+}
+
+static const struct test tests[] = {
+	TEST(first_come_first_served),
+	TEST(the_small_pass_and_not_for_ever),
+	TEST(an_exclusive_node_is_taken_as_a_whole),
+	TEST(what_never_fits_is_refused),
+	TEST(the_silent_are_not_used),
+	TEST(the_dead_and_drained_hold_nobody_up),
+	TEST(grants_that_come_to_nothing_lapse),
+	TEST(who_is_gone_wants_nothing),
+	TEST(nonsense_is_refused),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
