@@ -15,6 +15,8 @@
  */
 #include <sys/mman.h>
 
+#include <pulc/process.h>
+
 #include "epoll.h"
 #include "file.h"
 #include "inherit.h"
@@ -147,18 +149,23 @@ static void drop(struct pre_file *f, int fd, bool open)
 	pre_files_reclaim();
 }
 
+static void place(struct pre_file *_Atomic *entry, int fd, struct pre_file *f)
+{
+	struct pre_file *old = atomic_exchange(entry, f);
+
+	if (old) /* closed behind our back */
+		drop(old, fd, false);
+}
+
 bool pre_file_install(int fd, struct pre_file *f)
 {
 	struct pre_file *_Atomic *entry = entry_of(fd);
-	struct pre_file *old;
 
 	if (!entry)
 		return false;
 	if (!pre_file_is_standin(f))
 		(void)atomic_fetch_add(&f->n_fds, 1);
-	old = atomic_exchange(entry, f);
-	if (old) /* closed behind our back */
-		drop(old, fd, false);
+	place(entry, fd, f);
 	return true;
 }
 
@@ -256,8 +263,27 @@ static void keep_on_kernel(struct pre_file *f, int fd, enum pulc_reason reason)
 		pulc_stream_keep_on_kernel(s, fd, reason);
 }
 
+/* f gains a descriptor. False: it has lost its last one, and is being closed. */
+static bool gain(struct pre_file *f)
+{
+	uint32_t n = atomic_load(&f->n_fds);
+
+	while (n > 0 && !atomic_compare_exchange_weak(&f->n_fds, &n, n + 1))
+		;
+	return n > 0;
+}
+
+/* `to` is a duplicate of `from`, which another thread is closing, so that it is nobody's duplicate any more: as if it had
+ * come from elsewhere. */
+static void share_closed(int to)
+{
+	if (pulc_socket_is_upgraded(to))
+		(void)pre_file_install(to, &pre_file_inherited);
+}
+
 void pre_file_share(int from, int to)
 {
+	struct pre_file *_Atomic *entry = entry_of(to);
 	struct pre_use use;
 	struct pre_file *f;
 
@@ -269,10 +295,15 @@ void pre_file_share(int from, int to)
 	if (!pre_use_file(&use, from))
 		return;
 	f = use.file;
-	if (pre_file_is_standin(f) || !pre_file_install(to, f))
+	if (!entry || pre_file_is_standin(f)) {
 		keep_on_kernel(f, from, PULC_REASON_UNSUPPORTED);
-	else if (to <= 2)
-		keep_on_kernel(f, to, PULC_REASON_STDIO);
+	} else if (!gain(f)) {
+		share_closed(to);
+	} else {
+		place(entry, to, f);
+		if (to <= 2)
+			keep_on_kernel(f, to, PULC_REASON_STDIO);
+	}
 	pre_use_end(&use);
 }
 
