@@ -182,7 +182,7 @@ void pre_set_prepare(struct pre_set *set)
 
 static unsigned sleepers(struct pre_set *set)
 {
-	return set->n_asleep + atomic_load_explicit(&set->n_native, memory_order_relaxed);
+	return set->n_asleep + atomic_load(&set->n_native);
 }
 
 void pre_set_wake(struct pre_set *set)
@@ -199,7 +199,7 @@ void pre_set_hand_over(struct pre_set *set)
 		(void)pre_ready_settle(set);
 	for (unsigned i = 0; i < set->n_hot; i++)
 		pre_member_watch(set->hot[i]);
-	if (set->exposed || atomic_load_explicit(&set->n_native, memory_order_relaxed))
+	if (set->exposed || atomic_load(&set->n_native))
 		pulc_waitset_arm(set->waitset);
 	if (pre_ready_maybe(set))
 		pulc_waitset_ring(set->waitset);

@@ -326,13 +326,21 @@ static bool has_more(const struct pre_set *set)
 	       pre_set_inherited(set);
 }
 
-/* The kernel's own call, which answers n. A thread that sleeps in it sleeps on the set too: an upgrade may happen
- * meanwhile, and then others have to wake it. */
-static void before_kernel(struct wait *w)
+/* True: the kernel's own call, which answers n, is all there is to it. A thread that sleeps in it sleeps on the set too: an
+ * upgrade may happen meanwhile, and then others have to wake it. Either they see it counted (epoll_ring.c, sleepers), or it
+ * sees here what they have done. */
+static bool before_kernel(struct wait *w)
 {
+	if (has_more(w->set))
+		return false;
 	w->native = !__libc_single_threaded;
-	if (w->native)
-		(void)atomic_fetch_add_explicit(&w->set->n_native, 1, memory_order_relaxed);
+	if (!w->native)
+		return true;
+	(void)atomic_fetch_add(&w->set->n_native, 1);
+	if (__builtin_expect(!atomic_load(&w->set->has_rings), 1))
+		return true;
+	(void)atomic_fetch_sub(&w->set->n_native, 1);
+	return false;
 }
 
 static int after_kernel(struct wait *w, int n)
@@ -379,12 +387,11 @@ int pre_epoll_pwait(int fd, struct epoll_event *events, int max, int msec, const
 		return (int)pre_sys(pre_real.epoll_pwait(fd, events, max, msec, mask));
 	w.mask = mask;
 	w.deadline = msec == 0 ? 0 : pre_deadline_msec(msec);
-	if (has_more(w.set)) {
-		ret = run(&w);
-	} else {
-		before_kernel(&w);
+	if (before_kernel(&w)) {
 		ret = (int)pre_sys(pre_real.epoll_pwait(fd, events, max, msec, mask));
 		ret = after_kernel(&w, ret);
+	} else {
+		ret = run(&w);
 	}
 	pre_use_end(&use);
 	return ret;
@@ -411,12 +418,11 @@ int pre_epoll_pwait2(int fd, struct epoll_event *events, int max, const struct t
 		return (int)pre_sys(pre_real.epoll_pwait2(fd, events, max, timeout, mask));
 	w.mask = mask;
 	w.deadline = is_zero(timeout) ? 0 : pre_deadline(timeout);
-	if (has_more(w.set)) {
-		ret = run(&w);
-	} else {
-		before_kernel(&w);
+	if (before_kernel(&w)) {
 		ret = (int)pre_sys(pre_real.epoll_pwait2(fd, events, max, timeout, mask));
 		ret = after_kernel(&w, ret);
+	} else {
+		ret = run(&w);
 	}
 	pre_use_end(&use);
 	return ret;
