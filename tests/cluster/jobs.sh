@@ -92,7 +92,7 @@ start() { # MARK ARGUMENTS...
 	local mark=$1
 	shift
 	: >"$mark.out"
-	PULC_TEST_MARK=$TMPDIR/$mark on 1 timeout 60 "$bin/pulcrun" "$@" >"$mark.out" 2>"$mark.err" &
+	PULC_TEST_MARK=$TMPDIR/$mark on 1 timeout 120 "$bin/pulcrun" "$@" >"$mark.out" 2>"$mark.err" &
 	runner=$!
 	await eval '[ "$(grep -c ready '"$mark"'.out)" -ge '"$2"' ]'
 }
@@ -175,6 +175,50 @@ ip -n "pj$$.sw" link set v3 up
 gone parted_network_leaves_nothing parted
 await all_nodes_are_there
 
+# Every psid is killed under an MPI job on all nodes, which goes on, and ends as if nothing had been.
+cat >ring.c <<'E2'
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	int rank, size, sum, go = 0;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	printf("ready\n");
+	fflush(stdout);
+	while (!go) {
+		int mine = argc > 1 && access(argv[1], F_OK) == 0;
+		MPI_Allreduce(&mine, &go, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+		usleep(20000);
+	}
+	for (int i = 0; i < 1000; i++)
+		printf("rank %d of %d line %d\n", rank, size, i);
+	MPI_Reduce(&rank, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+	MPI_Finalize();
+	return rank == 0 ? sum : 0;
+}
+E2
+survive_psids() { # KIND
+	local pid i
+	mpicc."$1" ring.c -o "ring.$1"
+	start "ring.$1" -n 6 --oversubscribe --per-node 2 --keep-going "$TMPDIR/ring.$1" "$TMPDIR/go.$1"
+	await eval '[ "$(grep -c ready ring.'"$1"'.out)" = 6 ]'
+	for ((i = 1; i <= n_nodes; i++)); do
+		pid=$(on $i "$bin/pulcctl" status --json | json 'j["pid"]')
+		kill -KILL "$pid"
+		await eval "! kill -0 $pid"
+		start_node $i
+	done
+	touch "go.$1"
+	wait $runner
+	is "$1.survives_all_psids" "15 6000" "$? $(sort -u "ring.$1.out" | grep -c '^rank . of 6 line')"
+	gone "$1.leaves_nothing" "ring.$1"
+	await all_nodes_are_there
+}
+
 for kind in mpich openmpi; do
 	if ! command -v mpicc.$kind >/dev/null; then
 		echo "skip $suite.$kind: mpicc.$kind is not there"
@@ -196,6 +240,7 @@ for kind in mpich openmpi; do
 		}
 	E2
 	mpicc.$kind hello.c -o hello.$kind
+	survive_psids $kind
 	is "$kind.across_nodes" 6 "$(run "${everywhere[@]}" "$TMPDIR/hello.$kind" 2>&1 | grep -c 'of 6 sum 15')"
 done
 # Without an exchange of all data at the beginning: each rank asks for what it needs, when it needs it.
