@@ -82,9 +82,21 @@ class Lab:
 
     def start(self, i):
         os.mkdir(f"{self.directory}/{i}", 0o700)
-        self.processes.append(subprocess.Popen(
-            self.inside(harness.BUILD / "bin" / "psid"), env=self.environment(i),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        with open(f"{self.directory}/{i}/log", "wb") as log:
+            self.processes.append(subprocess.Popen(
+                self.inside(harness.BUILD / "bin" / "psid"), env=self.environment(i),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log))
+
+    def lose(self, percent):
+        """So many of all datagrams, from now on."""
+        rules = ("table inet bench { chain out { type filter hook output priority 0; "
+                 f"meta l4proto udp numgen random mod 100 < {percent} drop; }} }}")
+        subprocess.run(self.inside("nft", "-f", "-"), input=rules.encode(), check=True)
+
+    def deaths(self):
+        """How often one has found another one dead."""
+        return sum(pathlib.Path(self.directory, str(i), "log").read_text(encoding="utf-8").count(" is dead")
+                   for i in range(1, self.n + 1))
 
     def knows_all(self, i):
         done = subprocess.run([CTL, "nodes", "--json"], env=self.environment(i),
@@ -199,6 +211,26 @@ def cluster_death(bench):
             begin = time.time()
             s.add(msec=max(lab.knows_dead_since(i, 64, begin) for i in range(1, 64)))
     return [report.below("cluster-death", s["msec"], [], "ms", 2000)]
+
+
+@case("cluster-calm")
+def cluster_calm(bench):
+    """64 psids for ten minutes, all processors busy and a tenth of the datagrams lost: deaths that were none"""
+    s = Series()
+    seconds = 20 if bench.quick else 600
+    if not shutil.which("nft"):
+        raise harness.Failed("needs nft")
+    with Lab(64) as lab:
+        lab.lose(10)
+        busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count() or 1)]
+        try:
+            time.sleep(seconds)
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+        s.add(deaths=lab.deaths())
+    return [report.below("cluster-calm", s["deaths"], [], "", 1)]
 
 
 @case("cluster-kill")
