@@ -90,7 +90,7 @@ class Lab:
     def lose(self, percent):
         """So many of all datagrams, from now on."""
         rules = ("table inet bench { chain out { type filter hook output priority 0; "
-                 f"meta l4proto udp numgen random mod 100 < {percent} drop; }} }}")
+                 f"meta l4proto udp numgen random mod 100 < {percent} drop; }}; }}")
         subprocess.run(self.inside("nft", "-f", "-"), input=rules.encode(), check=True)
 
     def deaths(self):
