@@ -15,7 +15,7 @@ void pre_members_moved(struct pre_file *f, int fd, int other);
 void pre_members_full(struct pre_file *f);
 /* Makes the kernel's view of a set's readiness true from now on, for somebody who waits for the set itself. */
 void pre_set_expose(struct pre_set *set);
-/* NULL: nothing happens. */
+/* NULL: nothing happens. This thread holds no lock. */
 void pre_set_free(struct pre_set *set);
 
 void pre_epoll_start(void);

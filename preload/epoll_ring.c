@@ -262,9 +262,11 @@ static bool grow(struct pre_set *set)
 
 void pre_rings_free(struct pre_set *set)
 {
-	if (set->size_rings)
-		(void)raw_syscall(SYS_munmap, set->rings, set->size_rings * sizeof(set->rings[0]));
+	uint32_t size = set->size_rings;
+
 	set->size_rings = set->n_rings = 0;
+	if (size)
+		(void)raw_syscall(SYS_munmap, set->rings, size * sizeof(set->rings[0]));
 }
 
 static bool take_index(struct pre_member *m)

@@ -52,10 +52,12 @@ static struct pre_set *set_new(int epfd)
 	return set;
 }
 
+/* Whoever looks at all sets finds it until then. */
 void pre_set_free(struct pre_set *set)
 {
 	if (!set)
 		return;
+	pre_lock(&set->lock);
 	if (set->exposed)
 		(void)atomic_fetch_sub(&pre_n_exposed, 1);
 	set->exposed = false;
@@ -63,6 +65,7 @@ void pre_set_free(struct pre_set *set)
 	pulc_fd_release(&set->inner);
 	pulc_fd_release(&set->inner_of_ancestor);
 	pre_rings_free(set);
+	pre_set_unlock(set);
 	pre_pool_put(&sets, set);
 }
 

@@ -96,6 +96,13 @@ void pre_file_free(struct pre_file *f)
 	pre_pool_put(&files, f);
 }
 
+/* What a signal handler closes whose thread holds the lock of a set waits for the next one who looks. A file that waits is
+ * used before it ceases to wait. */
+static bool is_busy(const struct pre_file *f)
+{
+	return atomic_load(&f->waiting) || pre_thread_uses(f) || (f->set && pre_self()->n_locked);
+}
+
 /* Takes the whole list, recycles what is free, puts the rest back. */
 void pre_files_reclaim(void)
 {
@@ -103,7 +110,7 @@ void pre_files_reclaim(void)
 
 	for (; f; f = next) {
 		next = f->next;
-		if (pre_thread_uses(f) || atomic_load(&f->waiting)) {
+		if (is_busy(f)) {
 			f->next = atomic_load(&retired);
 			while (!atomic_compare_exchange_weak(&retired, &f->next, f))
 				;
