@@ -126,21 +126,27 @@ static inline void pre_use_slot(struct pre_use *use)
 	use->thread->n_using = use->slot + 1;
 }
 
-/* Begins to use a file that cannot have been recycled yet, or that the caller looks at again before it trusts it. */
-static inline void pre_use_known(struct pre_use *use, struct pre_file *f)
-{
-	pre_use_slot(use);
-	pre_thread_publish(&use->thread->using[use->slot], f);
-	use->file = f;
-	use->stream = NULL;
-}
-
 /* f is being closed: calls of other threads that are inside go on with a descriptor of their own. False: there are none. */
 bool pre_linger(struct pre_file *f, int fd);
 /* A use of a file that lingers has ended: perhaps the last one. */
 void pre_linger_end(struct pre_file *f);
 /* In a forked child, where those calls are not. */
 void pre_linger_forked(void);
+
+/* Begins to use a file that cannot have been recycled yet, or that the caller looks at again before it trusts it. */
+static inline void pre_use_known(struct pre_use *use, struct pre_file *f)
+{
+	struct pre_file *left;
+
+	pre_use_slot(use);
+	left = atomic_load_explicit(&use->thread->using[use->slot], memory_order_relaxed);
+	pre_thread_publish(&use->thread->using[use->slot], f);
+	use->file = f;
+	use->stream = NULL;
+	/* Of a call that a signal handler left by longjmp, and that nobody will end. */
+	if (__builtin_expect(left && atomic_load(&left->lingers), 0))
+		pre_linger_end(left);
+}
 
 static inline void pre_use_end(struct pre_use *use)
 {

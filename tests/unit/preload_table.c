@@ -294,7 +294,7 @@ static void passing_keeps_on_the_kernel(void)
 }
 
 struct racer {
-	int fd;
+	int fd, other;
 	_Atomic bool inside;
 };
 
@@ -334,6 +334,53 @@ static void calls_in_flight_keep_the_stream(void)
 	CHECK_INT(fake.n_streams, ==, 0);
 }
 
+/* As a call whose thread was taken out of it by longjmp. */
+static void *leave_calls(void *arg)
+{
+	struct racer *r = arg;
+	struct pre_use use;
+
+	if (!pre_use_stream(&use, r->fd))
+		return NULL;
+	atomic_store(&r->inside, true);
+	while (atomic_load(&r->inside))
+		usleep(100);
+	for (int i = 1; i < PRE_N_USING; i++)
+		(void)pre_use_file(&use, r->other);
+	/* This one takes the first one's place. */
+	if (pre_use_file(&use, r->other))
+		pre_use_end(&use);
+	atomic_store(&r->inside, true);
+	while (atomic_load(&r->inside))
+		usleep(100);
+	return NULL;
+}
+
+static void calls_left_by_a_jump_are_forgotten(void)
+{
+	struct racer r = { 0 };
+	pthread_t thread;
+	pulc_stream *s;
+	int fds[2];
+
+	fake_pair(fds);
+	s = pulc_stream_ref(fake_of(fds[0]));
+	r.fd = fds[0];
+	r.other = fds[1];
+	pthread_create(&thread, NULL, leave_calls, &r);
+	while (!atomic_load(&r.inside))
+		usleep(100);
+	close(fds[0]);
+	atomic_store(&r.inside, false);
+	while (!atomic_load(&r.inside))
+		usleep(100);
+	CHECK_INT(s->n_closings, ==, 1);
+	atomic_store(&r.inside, false);
+	pthread_join(thread, NULL);
+	pulc_stream_unref(s);
+	close(fds[1]);
+}
+
 static const struct test tests[] = {
 	TEST(sockets_become_streams),
 	TEST(failed_connect_makes_no_stream),
@@ -350,6 +397,7 @@ static const struct test tests[] = {
 	TEST(sizes_asked_by_ioctl),
 	TEST(passing_keeps_on_the_kernel),
 	TEST(calls_in_flight_keep_the_stream),
+	TEST(calls_left_by_a_jump_are_forgotten),
 };
 
 int main(int argc, char **argv)
