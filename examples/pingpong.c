@@ -3,7 +3,7 @@
  *
  *	cc pingpong.c $(pkg-config --cflags --libs pulc) -o pingpong
  *	./pingpong server &
- *	./pingpong client [ROUNDS]
+ *	./pingpong client [ROUNDS [NODE]]	(NODE: where the server is, if not here)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +46,9 @@ static double seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static int play(long rounds)
+static int play(long rounds, const char *node)
 {
+	char name[128];
 	struct pulc_address server;
 	char buf[8] = "ping...";
 	pulc_port *port;
@@ -57,7 +58,8 @@ static int play(long rounds)
 	n = pulc_port_open(PULC_D, 0, NULL, &port);
 	if (n < 0)
 		return fail("cannot open a port", n);
-	n = pulc_find("pingpong", &server);
+	(void)snprintf(name, sizeof(name), "pingpong%s%s", node ? "@" : "", node ? node : "");
+	n = pulc_find(name, &server);
 	if (n < 0)
 		return fail("no server", n);
 	begun = seconds();
@@ -80,7 +82,8 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "server") == 0)
 		return serve();
 	if (argc >= 2 && strcmp(argv[1], "client") == 0)
-		return play(argc > 2 ? strtol(argv[2], NULL, 10) : 100000);
-	fputs("usage: pingpong server | pingpong client [ROUNDS]\n", stderr);
+		return play(argc > 2 ? strtol(argv[2], NULL, 10) : 100000,
+			    argc > 3 ? argv[3] : NULL);
+	fputs("usage: pingpong server | pingpong client [ROUNDS [NODE]]\n", stderr);
 	return 2;
 }

@@ -24,13 +24,42 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "cleanup.h"
+#include "clock.h"
 #include "macros.h"
 
 #define N_GATHER 16u
 /* What close() reads away at most. */
 #define N_DRAIN 64u
+/* A peer is gone when its kernel has answered nothing for so long, though it was asked so often. */
+#define MSEC_SILENT 10000u
+#define N_UNANSWERED 3u
+
+int (*hal_tcp_keep_fd)(int fd, int *home);
+void (*hal_tcp_release_fd)(int *home);
+
+void tcp_release_fd(int *home)
+{
+	if (hal_tcp_release_fd)
+		hal_tcp_release_fd(home);
+	else
+		*home = close_own(*home);
+}
+
+int tcp_keep_own(int fd, int *home)
+{
+	int e;
+
+	if (!hal_tcp_keep_fd) {
+		*home = fd;
+		return 0;
+	}
+	e = hal_tcp_keep_fd(fd, home);
+	(void)close_own(fd);
+	return e;
+}
 
 static struct hal_tcp *of(const struct hal_link *link)
 {
@@ -169,6 +198,33 @@ static void tcp_drop(struct hal_link *link)
 	atomic_store_explicit(&h->hint, parse(h, &f) || h->rx_error, memory_order_relaxed);
 }
 
+/* ---- silence ------------------------------------------------------------------------------------ */
+
+/*
+ * A peer whose machine is gone sends neither FIN nor reset. While nothing is unacknowledged keep-alive finds out, if whoever made
+ * the socket has asked for it; otherwise the kernel repeats for a quarter of an hour, so we ask it how that goes.
+ * TCP_USER_TIMEOUT is of no use: it also ends connections whose peer answers that it has no room.
+ */
+static void check_silence(struct hal_tcp *h)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+	int n_unacked = 0;
+
+	h->nsec_checked = nsec_now();
+	if (raw_ioctl(h->fd, TIOCOUTQ, &n_unacked) < 0)
+		return;
+	h->unsure = n_unacked > 0;
+	if (!h->unsure || raw_getsockopt(h->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
+	    info.tcpi_last_ack_recv < MSEC_SILENT ||
+	    MAX(info.tcpi_retransmits, info.tcpi_probes) < N_UNANSWERED)
+		return;
+	if (!h->rx_error)
+		h->rx_error = -EPIPE;
+	if (!h->tx_error)
+		h->tx_error = -EPIPE;
+}
+
 /* ---- moving on and waiting ---------------------------------------------------------------------- */
 
 /* Errors are next()'s to tell, behind the frames that came before them. */
@@ -177,6 +233,8 @@ static int tcp_progress(struct hal_link *link)
 	struct hal_tcp *h = of(link);
 	struct hal_frame f;
 
+	if (UNLIKELY(h->unsure) && nsec_now() - h->nsec_checked >= NSEC_PER_SEC)
+		check_silence(h);
 	if (!h->rx_error)
 		h->way->pull(h);
 	if (!h->tx_error)
@@ -214,10 +272,15 @@ static void tcp_unwatch(struct hal_link *link, hal_watch watch)
 	(void)link, (void)watch;
 }
 
+/* The kernel does not say that nobody answers: who sleeps looks now and then. */
 static bool tcp_is_trusted(const struct hal_link *link, hal_watch watch)
 {
-	(void)link, (void)watch;
-	return true;
+	struct hal_tcp *h = of(link);
+
+	(void)watch;
+	if (h->unsure)
+		check_silence(h);
+	return !h->unsure;
 }
 
 static void tcp_tell(struct hal_link *link, unsigned did)
@@ -253,7 +316,7 @@ static void tcp_forget(struct hal_link *link)
 {
 	struct hal_tcp *h = of(link);
 
-	(void)close_own(h->fd);
+	tcp_release_fd(&h->fd);
 	release(h);
 }
 
@@ -304,18 +367,7 @@ static const struct hal_ops ops = {
 	.forget = tcp_forget,
 };
 
-static int start(struct hal_tcp *h, enum hal_tcp_way way)
-{
-	int e = -EOPNOTSUPP;
-
-	if (way != HAL_TCP_PLAIN)
-		e = tcp_uring_start(h);
-	if (e < 0 && way != HAL_TCP_URING)
-		e = tcp_plain_start(h);
-	return e;
-}
-
-int hal_tcp_open(int fd, enum hal_tcp_way way, struct hal_link **ret_link)
+int tcp_open(int fd, int (*start)(struct hal_tcp *h), struct hal_link **ret_link)
 {
 	struct hal_tcp *h = calloc(1, sizeof(*h));
 	int type = 0, one = 1, e = -ENOMEM;
@@ -324,17 +376,23 @@ int hal_tcp_open(int fd, enum hal_tcp_way way, struct hal_link **ret_link)
 	if (!h)
 		return -ENOMEM;
 	h->fd = fd;
-	h->epoll = -EBADF;
+	h->epoll = -1;
 	h->in.bytes = malloc(TCP_SIZE_BUFFER);
 	h->out.bytes = malloc(TCP_SIZE_BUFFER);
 	if (raw_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_STREAM)
 		e = -EINVAL;
 	else if (h->in.bytes && h->out.bytes)
-		e = start(h, way);
+		e = hal_tcp_keep_fd ? hal_tcp_keep_fd(fd, &h->fd) : 0;
+	if (e == 0)
+		e = start(h);
 	if (e < 0) {
+		if (h->fd != fd)
+			tcp_release_fd(&h->fd);
 		release(h);
 		return e;
 	}
+	if (h->fd != fd)
+		(void)close_own(fd);
 	(void)raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	h->link.ops = &ops;
 	h->link.caps = (struct hal_caps){
@@ -347,6 +405,11 @@ int hal_tcp_open(int fd, enum hal_tcp_way way, struct hal_link **ret_link)
 	};
 	*ret_link = &h->link;
 	return 0;
+}
+
+int hal_tcp_open_plain(int fd, struct hal_link **ret_link)
+{
+	return tcp_open(fd, tcp_plain_start, ret_link);
 }
 
 bool hal_tcp_is_uring(const struct hal_link *link)

@@ -46,6 +46,8 @@ struct hal_tcp {
 	struct tcp_buffer in, out;
 	bool out_is_read; /* the kernel looks at `out`: it may grow but not move */
 	int rx_error, tx_error;
+	bool unsure;	       /* the peer's kernel may not have got all that was sent */
+	uint64_t nsec_checked; /* when that was last looked at */
 	/* For pending() and room(), which are asked without the lock. */
 	_Atomic bool hint;	  /* next() has an answer */
 	_Atomic uint32_t refused; /* bytes that there was no room for; 0: none, or there is now */
@@ -57,6 +59,13 @@ struct hal_tcp {
 
 /* Makes room behind `end` by moving what is there to the front. */
 void tcp_buffer_compact(struct tcp_buffer *b);
+
+/* Closes it, wherever it is kept. */
+void tcp_release_fd(int *home);
+/* A descriptor of ours goes to where they are kept; it is closed if there is no room. 0; negative errno. */
+int tcp_keep_own(int fd, int *home);
+/* The rest of hal_tcp_open, with this way to start. */
+int tcp_open(int fd, int (*start)(struct hal_tcp *h), struct hal_link **ret_link);
 
 /* 0, or why not. */
 int tcp_plain_start(struct hal_tcp *h);

@@ -8,8 +8,8 @@
 
 #include <sys/epoll.h>
 
-#include "cleanup.h"
 #include "macros.h"
+#include "rawsys.h"
 
 static void set_interest(struct hal_tcp *h)
 {
@@ -52,9 +52,11 @@ static void plain_push(struct hal_tcp *h)
 	while (tcp_len(out) > 0 && len > 0) {
 		len = raw_send(h->fd, out->bytes + out->at, tcp_len(out),
 			       MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (len > 0)
+		if (len > 0) {
 			out->at += (size_t)len;
-		else if (len != -EAGAIN && len != -EINTR)
+			h->unsure = true;
+		}
+		if (len < 0 && len != -EAGAIN && len != -EINTR)
 			h->tx_error = -EPIPE;
 	}
 	set_interest(h);
@@ -80,7 +82,7 @@ static void plain_stop(struct hal_tcp *h)
 
 static void plain_free(struct hal_tcp *h)
 {
-	h->epoll = close_own(h->epoll);
+	tcp_release_fd(&h->epoll);
 }
 
 static const struct tcp_way plain = {
@@ -95,11 +97,12 @@ static const struct tcp_way plain = {
 int tcp_plain_start(struct hal_tcp *h)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	int e;
+	int e = (int)raw_syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
 
-	h->epoll = (int)raw_syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
-	if (h->epoll < 0)
-		return h->epoll;
+	if (e >= 0)
+		e = tcp_keep_own(e, &h->epoll);
+	if (e < 0)
+		return e;
 	h->way = &plain;
 	h->interest = EPOLLIN;
 	e = (int)raw_syscall(SYS_epoll_ctl, h->epoll, EPOLL_CTL_ADD, h->fd, &event);

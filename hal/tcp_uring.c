@@ -85,9 +85,10 @@ static void received(struct tcp_uring *u, const struct io_uring_cqe *cqe)
 static void sent(struct hal_tcp *h, int res)
 {
 	h->uring->sends = h->out_is_read = false;
-	if (res > 0)
+	if (res > 0) {
 		h->out.at += MIN((size_t)res, tcp_len(&h->out));
-	else if (!is_passing(res))
+		h->unsure = true;
+	} else if (!is_passing(res))
 		h->tx_error = -EPIPE;
 }
 

@@ -53,6 +53,7 @@ static struct {
 	int fd;
 	int spare; /* an unconnected socket for the next channel */
 	uint32_t id;
+	uint32_t node; /* this one's number in its cluster; 0: it is in none */
 	int pid;
 	int uid;	 /* at the other end of the channel, as psid knows it */
 	uint32_t parent; /* the client that this process was before it was forked */
@@ -93,6 +94,11 @@ void client_unlock(void)
 uint32_t client_id(void)
 {
 	return self.id;
+}
+
+uint32_t client_node(void)
+{
+	return self.node;
 }
 
 struct shm_boards *client_boards(void)
@@ -287,6 +293,7 @@ static void welcome(const Pulc__Wire__Welcome *m, struct received *r)
 	if (!r->boards || m->client == 0)
 		return;
 	self.id = m->client & 0x7fffffffu;
+	self.node = m->node;
 	self.boards = TAKE_BOARDS(r);
 	if (!self.hint_after_fixed)
 		self.hint_after = m->n_calls_before_hint;

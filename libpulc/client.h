@@ -44,6 +44,8 @@ bool client_is_confined(void);
 
 /* Our number, 0 before Welcome; the mapped boards. */
 uint32_t client_id(void);
+/* This node's number in its cluster, as the last psid said; 0: it is in none. */
+uint32_t client_node(void);
 struct shm_boards *client_boards(void);
 /* The number that this process had before it was forked off, 0: none. */
 uint32_t client_parent(void);

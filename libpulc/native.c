@@ -210,5 +210,6 @@ void native_forked(void)
 	}
 	native_psid_forked();
 	native_wait_forked();
+	native_net_forked();
 	native_fd_forked();
 }

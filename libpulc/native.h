@@ -10,6 +10,7 @@
 #include <pulc/pulc.h>
 
 #include "channel.h"
+#include "client.h"
 #include "port.h"
 #include "protocol.h"
 #include "receive.h"
@@ -70,8 +71,14 @@ void native_fork_done(void);
 void native_forked(void);
 
 /* ---- native_ports.c ---- */
-/* The process that has this port, joined with us; its errors are those of pulc_send. Under the lock. */
-int native_find_peer(uint32_t number, struct peer **ret_peer, enum port_kind *ret_kind);
+/* The process that has this port of this node, joined with us; its errors are those of pulc_send. Under the lock. */
+int native_find_peer(uint32_t node, uint32_t number, struct peer **ret_peer,
+		     enum port_kind *ret_kind);
+/* 0 for this node, whatever it is called. */
+static inline uint32_t native_node(uint32_t node)
+{
+	return node && node == client_node() ? 0 : node;
+}
 
 /* Returns 0 with the lock held; or why not, without it: -EDEADLK, -ECHILD. */
 int native_enter(struct pulc_port *p);
@@ -98,7 +105,7 @@ int native_attach(void);
 struct native_reply {
 	Pulc__Wire__PortError error;
 	enum port_kind kind;
-	uint32_t port, client;
+	uint32_t port, client, node;
 };
 /* Sends a request with this number and waits for its answer. 0; negative errno. Under the lock. */
 int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply);
@@ -134,6 +141,18 @@ void native_look_at_channel(void);
  */
 bool native_watch(struct pulc_waitset *set, uint64_t seen, uint64_t *ret_nsec);
 void native_unwatch(struct pulc_waitset *set);
+
+/* ---- native_net.c ---- */
+/*
+ * Puts the descriptors of links whose news come from the kernel into the epoll set, and takes those out of whom nothing is wanted now. Each
+ * set has a bit of its own. Returns how many there are. Under the lock.
+ */
+#define NATIVE_NET_WAIT 1u
+#define NATIVE_NET_FD 2u
+unsigned native_net_gather(int epoll_fd, unsigned bit);
+/* What to sleep on besides a bell: the channel to psid, or a set of it and those. Takes the lock. */
+int native_net_fd(void);
+void native_net_forked(void);
 
 /* ---- native_fd.c ---- */
 void native_fd_forked(void);

@@ -141,6 +141,7 @@ PULC_EXPORT int pulc_ireceivev(pulc_port *p, const struct iovec *iov, int n,
 	op->request = (struct port_request){ .iov = op->iov, .n = (unsigned)n, .once = true };
 	op->request.size = hal_iov_size(op->iov, (unsigned)n);
 	op->request.from = from ? from->port : 0;
+	op->request.from_node = from ? native_node(from->node) : 0;
 	e = native_enter(p);
 	if (e == 0) {
 		e = begin_receive(op, p, from);
@@ -258,7 +259,7 @@ static ssize_t result(const struct pulc_op *op, struct pulc_address *ret_from)
 	if (op->is_send)
 		return (ssize_t)s->at;
 	if (ret_from)
-		*ret_from = (struct pulc_address){ .port = r->source };
+		*ret_from = (struct pulc_address){ .node = r->source_node, .port = r->source };
 	return (ssize_t)(op->flags & PULC_TRUNC ? r->size_whole : r->done);
 }
 

@@ -54,7 +54,7 @@ PULC_EXPORT int pulc_port_open(enum pulc_kind kind, uint32_t number, const char 
 	int e;
 
 	if (kind < PULC_S || kind > PULC_D || number > PULC_PORT_WELL_KNOWN ||
-	    (name && (!name[0] || strlen(name) > PULC_NAME_MAX)))
+	    (name && (!name[0] || strlen(name) > PULC_NAME_MAX || strchr(name, '@'))))
 		return -EINVAL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -77,47 +77,79 @@ PULC_EXPORT int pulc_port_open(enum pulc_kind kind, uint32_t number, const char 
 	return 0;
 }
 
+PULC_EXPORT int pulc_node(uint32_t *ret_node)
+{
+	int e;
+
+	if (!native_lock())
+		return -EDEADLK;
+	e = native_attach();
+	if (e == 0)
+		*ret_node = client_node();
+	native_unlock();
+	return e;
+}
+
 PULC_EXPORT struct pulc_address pulc_port_address(const pulc_port *p)
 {
 	return (struct pulc_address){ .port = p->number };
 }
 
-PULC_EXPORT int pulc_find(const char *name, struct pulc_address *ret_address)
+/* Cuts "name" or "name@node" into its parts. 0; -EINVAL. */
+static int split(const char *text, char name[PULC_NAME_MAX + 1], const char **ret_node)
+{
+	const char *at = strchrnul(text, '@');
+	size_t len = (size_t)(at - text);
+
+	if (len == 0 || len > PULC_NAME_MAX || (*at && (!at[1] || strlen(at) > PULC_NAME_MAX)))
+		return -EINVAL;
+	memcpy(name, text, len);
+	name[len] = '\0';
+	*ret_node = *at ? at + 1 : at;
+	return 0;
+}
+
+PULC_EXPORT int pulc_find(const char *text, struct pulc_address *ret_address)
 {
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__PortFind find = PULC__WIRE__PORT_FIND__INIT;
+	char name[PULC_NAME_MAX + 1];
 	struct native_reply reply;
-	int e;
+	const char *node;
+	int e = split(text, name, &node);
 
-	if (!name[0] || strlen(name) > PULC_NAME_MAX)
-		return -EINVAL;
+	if (e < 0)
+		return e;
 	if (!native_lock())
 		return -EDEADLK;
 	find.request = native_request();
-	find.name = (char *)name;
+	find.name = name;
+	find.node = (char *)node;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_PORT_FIND;
 	msg.port_find = &find;
 	e = native_ask(&msg, find.request, &reply);
 	native_unlock();
 	if (e == 0)
-		*ret_address = (struct pulc_address){ .port = reply.port };
+		*ret_address = (struct pulc_address){ .node = reply.node, .port = reply.port };
 	return e;
 }
 
-int native_find_peer(uint32_t number, struct peer **ret_peer, enum port_kind *ret_kind)
+int native_find_peer(uint32_t node, uint32_t number, struct peer **ret_peer,
+		     enum port_kind *ret_kind)
 {
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__PortLink link = PULC__WIRE__PORT_LINK__INIT;
 	struct native_reply reply;
 	int e;
 
-	if (port_find(number)) {
+	if (node == 0 && port_find(number)) {
 		*ret_kind = port_find(number)->kind;
 		*ret_peer = native_self();
 		return *ret_peer ? 0 : -ENOMEM;
 	}
 	link.request = native_request();
 	link.port = number;
+	link.node = node;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_PORT_LINK;
 	msg.port_link = &link;
 	e = native_ask(&msg, link.request, &reply);
@@ -167,11 +199,12 @@ static int wait_locked(void)
 
 int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out)
 {
+	uint32_t node = native_node(to->node);
 	enum port_kind kind;
 	struct peer *peer;
 	int e;
 
-	*ret_out = port_out_find(p->port, to->port);
+	*ret_out = port_out_find(p->port, node, to->port);
 	if (LIKELY(*ret_out && !(*ret_out)->error))
 		return 0;
 	/* Said once; whoever has the number by then is another one. */
@@ -182,9 +215,7 @@ int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct p
 	}
 	if (*ret_out)
 		return (*ret_out)->error;
-	if (to->node != 0)
-		return -EHOSTUNREACH;
-	e = native_find_peer(to->port, &peer, &kind);
+	e = native_find_peer(node, to->port, &peer, &kind);
 	if (e < 0)
 		return e;
 	*ret_out = port_out_new(p->port, to->port, kind, peer);
@@ -289,14 +320,14 @@ PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const
 #define N_TURNS_MAX 1024u
 
 /* psid says that nobody has this port: what its owner sent before that is on the links already. */
-static bool has_come(struct pulc_port *p, uint32_t from)
+static bool has_come(struct pulc_port *p, uint32_t node, uint32_t from)
 {
 	uint64_t seen = protocol_events - 1;
 
 	for (unsigned i = 0; i < N_TURNS_MAX && seen != protocol_events; i++) {
 		seen = protocol_events;
 		native_progress();
-		if (port_in_of(p->port, from))
+		if (port_in_of(p->port, node, from))
 			return true;
 	}
 	return false;
@@ -305,19 +336,18 @@ static bool has_come(struct pulc_port *p, uint32_t from)
 /* Whoever has the port now, so that its end is noticed. */
 int native_know_source(struct pulc_port *p, const struct pulc_address *from)
 {
+	uint32_t node = native_node(from->node);
 	enum port_kind kind;
 	struct peer *peer;
 	int e;
 
-	if (LIKELY(port_in_of(p->port, from->port)))
+	if (LIKELY(port_in_of(p->port, node, from->port)))
 		return 0;
-	if (from->node != 0)
-		return -EHOSTUNREACH;
-	e = native_find_peer(from->port, &peer, &kind);
+	e = native_find_peer(node, from->port, &peer, &kind);
 	if (e < 0)
-		return e == -ECONNREFUSED && has_come(p, from->port) ? 0 : e;
+		return e == -ECONNREFUSED && has_come(p, node, from->port) ? 0 : e;
 	/* Its first frame may have come with that. */
-	if (port_in_of(p->port, from->port))
+	if (port_in_of(p->port, node, from->port))
 		return 0;
 	return port_in_new(p->port, peer, from->port) ? 0 : -ENOMEM;
 }
@@ -375,6 +405,7 @@ PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
 		return -EINVAL;
 	r.size = hal_iov_size(iov, r.n);
 	r.from = from ? from->port : 0;
+	r.from_node = from ? native_node(from->node) : 0;
 	e = native_enter(p);
 	if (UNLIKELY(e < 0))
 		return e;
@@ -386,7 +417,7 @@ PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
 	if (UNLIKELY(e < 0))
 		return e;
 	if (ret_from)
-		*ret_from = (struct pulc_address){ .port = r.source };
+		*ret_from = (struct pulc_address){ .node = r.source_node, .port = r.source };
 	return (ssize_t)(flags & PULC_TRUNC ? r.size_whole : r.done);
 }
 

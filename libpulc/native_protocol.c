@@ -234,11 +234,9 @@ PULC_EXPORT int pulc_peer_find(const struct pulc_address *port, uint32_t *ret_pe
 	struct peer *peer;
 	int e;
 
-	if (port->node != 0)
-		return -EHOSTUNREACH;
 	if (!native_lock())
 		return -EDEADLK;
-	e = native_find_peer(port->port, &peer, &kind);
+	e = native_find_peer(native_node(port->node), port->port, &peer, &kind);
 	if (e == 0)
 		*ret_peer = peer->client;
 	native_unlock();

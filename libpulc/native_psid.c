@@ -8,9 +8,12 @@
  * Source: pulc-1998, 4.3 and 4.6.2.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+#include <pulc/fds.h>
 
 #include "clock.h"
 #include "macros.h"
@@ -20,22 +23,34 @@
 #include "private.h"
 #include "rawsys.h"
 #include "shm.h"
+#include "tcp_link.h"
 #include "unsent.h"
 #include "upgrade.h"
 
 #define TOKEN_LINK (1ull << 61)
 #define NSEC_ANSWER (5 * NSEC_PER_SEC)
+/* psid itself waits no longer than ten seconds for another node. */
+#define NSEC_ANSWER_FAR (15 * NSEC_PER_SEC)
 #define N_PORTS_NEWS 1024u
 
 /* One message, kept. */
 struct news {
 	struct news *next;
 	uint32_t client;
-	struct slab *own, *peer; /* a link; NULL: of ports */
+	enum { NEWS_PORTS, NEWS_LINK, NEWS_JOINED, NEWS_GONE } kind;
+	struct slab *own, *peer; /* a link */
+	int fd;			 /* a link to another node, */
+	uint32_t node;		 /* which is that */
 	uint64_t conn;
 	uint32_t own_slot, peer_slot, peer_pid;
 	size_t n_opened, n_closed;
 	uint32_t ports[2 * N_PORTS_NEWS]; /* opened, then closed */
+};
+
+/* A client of another node: psid's Gone of it is news. */
+struct far {
+	struct far *next;
+	uint32_t client;
 };
 
 /* What a peer's link lies in. */
@@ -44,7 +59,8 @@ struct memory {
 };
 
 /* All under the client lock. */
-static struct pool pool = POOL_INIT(sizeof(struct news));
+static struct pool pool = POOL_INIT(sizeof(struct news)), pool_far = POOL_INIT(sizeof(struct far));
+static struct far *fars;
 static struct news *_Atomic first;
 static struct news **last = (struct news **)&first;
 static struct native_reply reply;
@@ -61,6 +77,7 @@ static void keep_reply(const Pulc__Wire__PortReply *m)
 		.kind = (enum port_kind)m->kind,
 		.port = m->port,
 		.client = m->client,
+		.node = m->node,
 	};
 	replied = m->request;
 }
@@ -119,6 +136,8 @@ int native_attach(void)
 	hal_shm_take_credit = take_credit;
 	hal_shm_return_credit = client_credit_return;
 	hal_shm_wake = peers_tell;
+	hal_tcp_keep_fd = pulc_fd_copy;
+	hal_tcp_release_fd = pulc_fd_release;
 	e = protocol_register(PROTOCOL_PORT, &port_protocol);
 	if (e == 0)
 		e = protocol_register(PROTOCOL_TAG, &tag_protocol);
@@ -156,6 +175,10 @@ static int error_of(Pulc__Wire__PortError error)
 		return -EADDRINUSE;
 	case PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT:
 		return -EMFILE;
+	case PULC__WIRE__PORT_ERROR__PORT_ERROR_UNREACHABLE:
+		return -EHOSTUNREACH;
+	case PULC__WIRE__PORT_ERROR__PORT_ERROR_LOST:
+		return -ECONNRESET;
 	default:
 		return -ENOMEM;
 	}
@@ -173,9 +196,19 @@ static int send_request(const Pulc__Wire__FromClient *msg)
 	return e;
 }
 
+static uint64_t patience(const Pulc__Wire__FromClient *msg)
+{
+	bool far = (msg->body_case == PULC__WIRE__FROM_CLIENT__BODY_PORT_LINK &&
+		    msg->port_link->node) ||
+		   (msg->body_case == PULC__WIRE__FROM_CLIENT__BODY_PORT_FIND &&
+		    msg->port_find->node[0]);
+
+	return far ? NSEC_ANSWER_FAR : NSEC_ANSWER;
+}
+
 int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply)
 {
-	uint64_t deadline = nsec_now() + NSEC_ANSWER;
+	uint64_t deadline = nsec_now() + patience(msg);
 	int e = native_attach();
 
 	if (e < 0)
@@ -236,12 +269,55 @@ static void keep_link(const Pulc__Wire__Upgrade *m, struct received *r)
 	}
 	slabs_ref(own);
 	slabs_ref(peer);
+	n->kind = NEWS_LINK;
 	n->own = own;
 	n->peer = peer;
 	n->conn = m->conn;
 	n->own_slot = m->own_slot;
 	n->peer_slot = m->peer_slot;
 	n->peer_pid = m->peer_pid;
+	publish(n);
+}
+
+static void keep_joined(const Pulc__Wire__Joined *m, struct received *r)
+{
+	struct news *n = r->socket >= 0 ? keep(m->client) : NULL;
+	struct far *far = n ? pool_get(&pool_far) : NULL;
+
+	if (!far || pulc_fd_adopt(&r->socket) < 0) {
+		if (n)
+			pool_put(&pool, n);
+		if (far)
+			pool_put(&pool_far, far);
+		upgrade_closed(m->conn);
+		return;
+	}
+	*far = (struct far){ .next = fars, .client = m->client };
+	fars = far;
+	n->kind = NEWS_JOINED;
+	n->node = m->node;
+	n->conn = m->conn;
+	pulc_fd_rehome(&r->socket, &n->fd);
+	publish(n);
+}
+
+/* Of those that share memory with us their slots tell. */
+static void keep_gone(const Pulc__Wire__Gone *m)
+{
+	struct far **far = &fars, *found;
+	struct news *n;
+
+	while (*far && (*far)->client != m->client)
+		far = &(*far)->next;
+	found = *far;
+	if (!found)
+		return;
+	*far = found->next;
+	pool_put(&pool_far, found);
+	n = keep(m->client);
+	if (!n)
+		return;
+	n->kind = NEWS_GONE;
 	publish(n);
 }
 
@@ -277,6 +353,12 @@ bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 			return false;
 		keep_link(msg->upgrade, r);
 		return true;
+	case PULC__WIRE__TO_CLIENT__BODY_JOINED:
+		keep_joined(msg->joined, r);
+		return true;
+	case PULC__WIRE__TO_CLIENT__BODY_GONE:
+		keep_gone(msg->gone);
+		return false;
 	default:
 		return false;
 	}
@@ -315,6 +397,16 @@ static int open_link(const struct news *n, struct hal_link **ret_link)
 	return hal_shm_open(&n->own->map, n->own_slot, &n->peer->map, n->peer_slot, ret_link);
 }
 
+static void add_link(struct peer *peer, struct hal_link *link, uint64_t conn)
+{
+	if (peer == stranger)
+		stranger = NULL;
+	peer->link = link;
+	peer->conn = conn;
+	TAILQ_INSERT_TAIL(native_peers(), peer, link_all);
+	protocol_events++;
+}
+
 /* Returns 0; anything else: no such peer. */
 static int take_link(const struct news *n)
 {
@@ -328,24 +420,66 @@ static int take_link(const struct news *n)
 		return e;
 	}
 	*memory = (struct memory){ .own = n->own, .peer = n->peer };
-	if (peer == stranger)
-		stranger = NULL;
-	peer->link = link;
-	peer->conn = n->conn;
 	peer->pid = n->peer_pid;
 	peer->owner = memory;
-	TAILQ_INSERT_TAIL(native_peers(), peer, link_all);
-	protocol_events++;
+	add_link(peer, link, n->conn);
 	return 0;
 }
 
+static int take_joined(struct news *n)
+{
+	struct peer *peer = peer_for(n->client);
+	struct hal_link *link;
+	int fd = raw_fcntl(n->fd, F_DUPFD_CLOEXEC, n->fd), e;
+
+	pulc_fd_release(&n->fd);
+	e = fd < 0 ? fd : !peer ? -ENOMEM : hal_tcp_open_plain(fd, &link);
+	if (e < 0) {
+		if (fd >= 0)
+			(void)raw_close(fd);
+		return e;
+	}
+	peer->node = n->node;
+	add_link(peer, link, n->conn);
+	return 0;
+}
+
+static void take_gone(const struct news *n)
+{
+	struct peer *peer = native_peer(n->client);
+
+	if (!peer)
+		return;
+	peer->orphan = true;
+	protocol_events++;
+}
+
+/* own, peer: NULL if there are none. */
 static void give_up(uint64_t conn, struct slab *own, struct slab *peer)
 {
 	if (!client_lock())
 		return;
 	upgrade_closed(conn);
-	slabs_unref(own);
-	slabs_unref(peer);
+	if (own)
+		slabs_unref(own);
+	if (peer)
+		slabs_unref(peer);
+	client_unlock();
+}
+
+static void forget_far(uint32_t client)
+{
+	struct far **far = &fars, *found;
+
+	if (!client_lock())
+		return;
+	while (*far && (*far)->client != client)
+		far = &(*far)->next;
+	found = *far;
+	if (found) {
+		*far = found->next;
+		pool_put(&pool_far, found);
+	}
 	client_unlock();
 }
 
@@ -354,10 +488,36 @@ void native_link_closed(struct peer *peer)
 	struct memory *memory = peer->owner;
 
 	peer->owner = NULL;
+	if (peer->node) {
+		forget_far(peer->client);
+		give_up(peer->conn, NULL, NULL);
+	}
 	if (!memory)
 		return;
 	give_up(peer->conn, memory->own, memory->peer);
 	free(memory);
+}
+
+static void take(struct news *n)
+{
+	switch (n->kind) {
+	case NEWS_PORTS:
+		take_ports(n);
+		break;
+	case NEWS_LINK:
+		if (take_link(n) < 0)
+			give_up(n->conn, n->own, n->peer);
+		break;
+	case NEWS_JOINED:
+		if (take_joined(n) < 0) {
+			forget_far(n->client);
+			give_up(n->conn, NULL, NULL);
+		}
+		break;
+	case NEWS_GONE:
+		take_gone(n);
+		break;
+	}
 }
 
 void native_take_news(void)
@@ -370,10 +530,7 @@ void native_take_news(void)
 	client_unlock();
 	for (; n; n = next) {
 		next = n->next;
-		if (!n->own)
-			take_ports(n);
-		else if (take_link(n) < 0)
-			give_up(n->conn, n->own, n->peer);
+		take(n);
 		if (client_lock()) {
 			pool_put(&pool, n);
 			client_unlock();
@@ -383,7 +540,11 @@ void native_take_news(void)
 
 void native_psid_forked(void)
 {
+	for (struct news *n = atomic_load(&first); n; n = n->next)
+		if (n->kind == NEWS_JOINED)
+			pulc_fd_release(&n->fd);
 	atomic_store(&first, NULL);
+	fars = NULL;
 	replied = 0;
 	stranger = NULL;
 }

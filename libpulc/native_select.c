@@ -25,7 +25,7 @@ static int look_at_ports(struct pulc_wait *ports, size_t n)
 			continue;
 		if (!ports[i].port->port)
 			return -ECHILD;
-		ports[i].ready = port_has(ports[i].port->port, 0);
+		ports[i].ready = port_has(ports[i].port->port);
 		n_ready += ports[i].ready;
 	}
 	return n_ready;
@@ -90,6 +90,9 @@ PULC_EXPORT int pulc_select(struct pulc_wait *ports, size_t n_ports, struct poll
 	n = -EDEADLK;
 	if (native_lock()) {
 		n = native_attach();
+		/* Ports and links that are there go on without psid. */
+		if (n < 0 && n != -EDEADLK && n_ports > 0)
+			n = 0;
 		if (n == 0)
 			n = select_locked(ports, n_ports, all, n_fds, deadline);
 		native_unlock();

@@ -2,7 +2,8 @@
  * Waiting for ports: the one implementation of libpulc/wait.c, over all peers' links at once.
  *
  * To that implementation the process's peers are a stream whose kernel socket is the channel to psid: what comes there, a
- * new peer or a port's end, ends a wait as a frame does. Whoever sleeps places its watch on every link.
+ * new peer or a port's end, ends a wait as a frame does. Whoever sleeps places its watch on every link; those to other nodes
+ * tell by a descriptor (native_net.c).
  *
  * Several threads may wait. One of them takes what was meant for another and then says so: events are counted, and a thread
  * sleeps only if the count is what it was when it last looked; those asleep already are woken like anybody's (native_wake_sleepers).
@@ -249,7 +250,7 @@ int native_wait(const struct native_wait *n)
 		wait_paid();
 		return 0;
 	}
-	return wait_for(&all_links, client_channel(), &w, budget);
+	return wait_for(&all_links, native_net_fd(), &w, budget);
 }
 
 static int sleep_fds(const struct native_wait *w, pulc_waitset *set, struct pollfd *fds,
@@ -298,7 +299,7 @@ int native_wait_fds(const struct native_wait *w, struct pollfd *fds, size_t n_fd
 	pulc_waitset *set = pulc_waitset_mine();
 	int n = 0;
 
-	fds[n_fds] = (struct pollfd){ .fd = client_channel(), .events = POLLIN };
+	fds[n_fds] = (struct pollfd){ .fd = native_net_fd(), .events = POLLIN };
 	fds[n_fds + 1] = (struct pollfd){ .fd = set ? set->bell : -1, .events = POLLIN };
 	if (set) {
 		unsigned bit;

@@ -6,8 +6,8 @@
  * that is done by a short-lived child that shares the address space but not the descriptor table.
  * It closes all but the channel first: its copy of the table must not keep the program's files open. The parent
  * thread waits (CLONE_VFORK), the program's wait() does not see the child (no exit signal).
- * A bell must live in the program's own table, and so must the descriptor of an own slab, by which it is brought to the next
- * psid: they pass through a low number for a moment.
+ * A bell must live in the program's own table, and so must a connection to another node, and the descriptor of an own slab, by which it is
+ * brought to the next psid: they pass through a low number for a moment.
  *
  * In a process with one thread nobody can look while we receive, if signals are held off. But where the table of descriptors is
  * full memory is mapped by such a child too: a descriptor that finds no number is lost, and psid sends none twice. A bell is
@@ -68,6 +68,10 @@ static int use_fds(struct received *r, int *fds, size_t n)
 			r->bell = fds[i];
 			fds[i++] = -1;
 		}
+	}
+	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_JOINED && n == 1) {
+		r->socket = fds[i];
+		fds[i++] = -1;
 	}
 	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_UPGRADE && m->upgrade->own &&
 	    m->upgrade->peer) {
@@ -187,7 +191,7 @@ int receive_message(int fd, struct received *r)
 	int e, saved = errno;
 
 	memset(r, 0, sizeof(*r));
-	r->bell = r->own_fd = -1;
+	r->bell = r->own_fd = r->socket = -1;
 	r->keeps = slabs_can_keep();
 	r->is_seen = !__libc_single_threaded;
 	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all), 0, 0);
@@ -206,4 +210,6 @@ void receive_done(struct received *r)
 		(void)raw_close(r->bell);
 	if (r->own_fd >= 0)
 		(void)raw_close(r->own_fd);
+	if (r->socket >= 0)
+		(void)raw_close(r->socket);
 }

@@ -1,7 +1,7 @@
 /*
  * Ports, their sources and their destinations.
  *
- * A port knows each source that has sent to it and each destination that it has sent to, by port number; psid gives
+ * A port knows each source that has sent to it and each destination that it has sent to, by node and port number; a psid gives
  * a number to one process at a time. Either is bound to the peer that had the number then: when that is gone the entry
  * says so once, and is forgotten.
  *
@@ -67,14 +67,14 @@ static uint64_t word_to(const struct port_out *out)
 	return (uint64_t)out->to << 32 | out->port->number;
 }
 
-struct port_out *port_out_find(struct port *port, uint32_t to)
+struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to)
 {
 	struct port_out *out = port->out_last;
 
-	if (LIKELY(out && out->to == to))
+	if (LIKELY(out && out->to == to && out->peer->node == node))
 		return out;
 	LIST_FOREACH(out, &port->outs[to % PORT_N_BUCKETS], link)
-	if (out->to == to) {
+	if (out->to == to && out->peer->node == node) {
 		port->out_last = out;
 		return out;
 	}
@@ -107,6 +107,30 @@ static void reap_outs(struct port *port)
 		}
 }
 
+static void in_free(struct port_in *in)
+{
+	port_queue_free(in);
+	if (in->peer->in_last == in)
+		in->peer->in_last = NULL;
+	in->port->n_ins--;
+	LIST_REMOVE(in, link);
+	peer_unref(in->peer);
+	free(in);
+}
+
+/* Who had this number before has ended, and has been read: from now on it is another one. */
+static void forget_ended(struct port *port, uint32_t node, uint32_t number)
+{
+	struct port_in *in, *next;
+
+	for (in = LIST_FIRST(&port->ins[number % PORT_N_BUCKETS]); in; in = next) {
+		next = LIST_NEXT(in, link);
+		if (in->from == number && in->peer->node == node && in->ended &&
+		    TAILQ_EMPTY(&in->queue))
+			in_free(in);
+	}
+}
+
 struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kind,
 			      struct peer *peer)
 {
@@ -116,6 +140,7 @@ struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kin
 		return NULL;
 	if (port->n_outs % N_REAP == N_REAP - 1)
 		reap_outs(port);
+	forget_ended(port, peer->node, to);
 	out->port = port;
 	out->peer = peer_ref(peer);
 	out->to = to;
@@ -138,25 +163,20 @@ struct port_in *port_in_find(const struct port *port, const struct peer *peer, u
 	return NULL;
 }
 
-struct port_in *port_in_of(const struct port *port, uint32_t from)
+/* Of two that had the same number, the older one second. */
+static bool is_better(const struct port_in *older, const struct port_in *newer)
+{
+	return !TAILQ_EMPTY(&older->queue) || (newer->ended && TAILQ_EMPTY(&newer->queue));
+}
+
+struct port_in *port_in_of(const struct port *port, uint32_t node, uint32_t from)
 {
 	struct port_in *in, *best = NULL;
 
 	LIST_FOREACH(in, &port->ins[from % PORT_N_BUCKETS], link)
-	if (in->from == from && (!best || !TAILQ_EMPTY(&in->queue)))
+	if (in->from == from && in->peer->node == node && (!best || is_better(in, best)))
 		best = in;
 	return best;
-}
-
-static void in_free(struct port_in *in)
-{
-	port_queue_free(in);
-	if (in->peer->in_last == in)
-		in->peer->in_last = NULL;
-	in->port->n_ins--;
-	LIST_REMOVE(in, link);
-	peer_unref(in->peer);
-	free(in);
 }
 
 static void reap_ins(struct port *port)

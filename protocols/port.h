@@ -1,7 +1,7 @@
 /*
  * The port protocol: kinds S, M and D. docs/native.md is normative for its frames and its flow control.
  *
- * A frame's word is (to << 32 | from), port numbers of this node. Everything under the caller's lock; nothing blocks: whoever
+ * A frame's word is (to << 32 | from), each a port number of the node of whoever has it. Everything under the caller's lock; nothing blocks: whoever
  * calls decides how to wait.
  */
 #ifndef PULC_PROTOCOLS_PORT_H
@@ -37,6 +37,7 @@ struct port_request {
 	unsigned n;
 	size_t size;   /* of all pieces */
 	uint32_t from; /* this source only; 0: any */
+	uint32_t from_node;
 	bool peek;
 	bool once;   /* a stream's: complete with the first bytes, though there is room for more */
 	bool posted; /* in the port's row */
@@ -47,6 +48,7 @@ struct port_request {
 	size_t done;	   /* bytes copied */
 	size_t size_whole; /* of the message, kind D: may be more */
 	uint32_t source;   /* port it came from */
+	uint32_t source_node;
 	/* a long message on its way straight to the buffers */
 	struct port_in *bound;
 };
@@ -125,7 +127,7 @@ struct port *port_find(uint32_t number);
 
 /* ---- sending ---- */
 
-struct port_out *port_out_find(struct port *port, uint32_t to);
+struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to);
 /* NULL: no memory. */
 struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kind,
 			      struct peer *peer);
@@ -158,15 +160,15 @@ int port_take(struct port *port, struct port_request *r);
 void port_post(struct port *port, struct port_request *r);
 /* Takes it back; what has arrived in part is kept. -ENOMEM: a message is lost, the peer's link ends. */
 int port_unpost(struct port *port, struct port_request *r);
-/* Is there something to receive (or to be told) from this source, or any (0)? */
-bool port_has(const struct port *port, uint32_t from);
+/* Is there something to receive? */
+bool port_has(const struct port *port);
 
 /* ---- inside: port.c, port_arrive.c, port_queue.c ---- */
 
 /* The source at this peer, unless it has ended. */
 struct port_in *port_in_find(const struct port *port, const struct peer *peer, uint32_t from);
 /* Of all that had this number: the first with something to take, else the last one. */
-struct port_in *port_in_of(const struct port *port, uint32_t from);
+struct port_in *port_in_of(const struct port *port, uint32_t node, uint32_t from);
 struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from);
 void port_in_end(struct port_in *in, int why);
 int port_arrived(struct peer *peer, const struct hal_frame *f);

@@ -30,11 +30,11 @@ void port_taken(struct port_in *in, uint64_t cost)
 /* Nothing that came before is still to be taken, and a stream's bytes are of one source. */
 static inline bool is_wanted(const struct port_in *in, const struct port_request *r)
 {
-	if (r->from && r->from != in->from)
+	if (r->from && (r->from != in->from || r->from_node != in->peer->node))
 		return false;
 	if (!(r->from ? TAILQ_EMPTY(&in->queue) : TAILQ_EMPTY(&in->port->messages)))
 		return false;
-	return r->done == 0 || r->source == in->from;
+	return r->done == 0 || (r->source == in->from && r->source_node == in->peer->node);
 }
 
 /* Whose turn it is. */
@@ -53,6 +53,7 @@ static void complete(struct port_in *in, struct port_request *r)
 {
 	r->complete = true;
 	r->source = in->from;
+	r->source_node = in->peer->node;
 	if (r->posted &&
 	    (in->port->kind == PORT_D || r->once || r->done == r->size || TAILQ_NEXT(r, link)))
 		port_take_off(in->port, r);
@@ -249,7 +250,7 @@ static int control(struct peer *peer, const struct hal_frame *f)
 {
 	uint32_t other = (uint32_t)f->word;
 	struct port *port = port_find((uint32_t)(f->word >> 32));
-	struct port_out *out = port ? port_out_find(port, other) : NULL;
+	struct port_out *out = port ? port_out_find(port, peer->node, other) : NULL;
 	struct port_in *in = port ? port_in_find(port, peer, other) : NULL;
 
 	if (out && out->peer != peer)

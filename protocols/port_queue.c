@@ -228,7 +228,7 @@ static void take_stream(struct port_in *in, struct port_request *r)
 
 int port_take(struct port *port, struct port_request *r)
 {
-	struct port_in *in = r->from ? port_in_of(port, r->from) : NULL;
+	struct port_in *in = r->from ? port_in_of(port, r->from_node, r->from) : NULL;
 	struct port_message *m;
 
 	if (r->from && !in)
@@ -237,6 +237,7 @@ int port_take(struct port *port, struct port_request *r)
 	if (!m)
 		return in && in->ended ? in->ended : -EAGAIN;
 	r->source = m->in->from;
+	r->source_node = m->in->peer->node;
 	if (port->kind == PORT_D)
 		take_datagram(m, r);
 	else
@@ -245,13 +246,9 @@ int port_take(struct port *port, struct port_request *r)
 	return 0;
 }
 
-bool port_has(const struct port *port, uint32_t from)
+bool port_has(const struct port *port)
 {
-	const struct port_in *in = from ? port_in_of(port, from) : NULL;
-
-	if (from && !in)
-		return false;
-	return oldest(port, in) || (in && in->ended);
+	return !TAILQ_EMPTY(&port->messages);
 }
 
 /* ---- posted ------------------------------------------------------------------------------------- */

@@ -34,12 +34,15 @@ struct peer {
 	struct hal_link *link; /* NULL: the peer is gone */
 	uint32_t client;       /* psid's number of the process */
 	uint32_t pid;	       /* whose memory may be asked for; 0: psid has not said */
+	uint32_t node;	       /* where it runs; 0: here */
 	uint32_t n_refs;
 	uint64_t conn; /* psid's number of the link; 0: to ourselves */
 	void *owner;   /* libpulc's */
 	int error;    /* link NULL: -ECONNRESET: it is gone; -EBADMSG: what it said made no sense */
 	unsigned did; /* HAL_DID_: what its sleepers have not been told */
 	bool held;    /* its oldest frame cannot be judged before psid has told us more */
+	bool orphan;  /* psid will tell us nothing more */
+	uint8_t gathered; /* libpulc's: the sets that its descriptor is in */
 	bool any_closing;
 	bool no_room; /* a frame was refused for want of room since one was sent */
 	struct granted *granted;

@@ -4,7 +4,8 @@
  * A frame is taken off its link at once, whoever it is for: handlers queue what nobody waits for. So a port that is
  * not read blocks no other one; what it may hold is bounded by its protocol's credits. A frame stays on the link in one case only:
  * it names a port of the sender's that psid has not told us of. The news is on its way (psid tells the receivers before
- * it tells the owner), or the sender lies: then it has blocked its own link and nothing else.
+ * it tells the owner, or it comes from another node's), or the sender lies: then it has blocked its own link and nothing else. When psid has
+ * nothing more to say of the peer, such a link ends.
  *
  * Frames without room wait in order behind each other. A peer that does not read makes its senders' copies wait, bounded by
  * their credit; control frames, which are answers, are bounded by number: beyond it nothing more is taken from that peer.
@@ -297,6 +298,8 @@ bool peer_serve(struct peer *peer, unsigned n_max)
 {
 	int e;
 
+	if (UNLIKELY(peer->held && peer->orphan))
+		peer_break(peer, -ECONNRESET);
 	if (UNLIKELY(!peer->link || peer->held))
 		return !peer->link;
 	e = serve(peer, n_max);

@@ -15,6 +15,7 @@
 #include "cleanup.h"
 #include "lifecycle.h"
 #include "psid.h"
+#include "remote.h"
 #include "user.h"
 
 #ifndef SO_PEERPIDFD
@@ -81,6 +82,7 @@ static void welcome(struct psid_client *client)
 	welcome.n_calls_before_hint = config->hint_after;
 	welcome.psid_version = PULC_VERSION;
 	welcome.instance = client->psid->instance;
+	welcome.node = psid_remote_self(client->psid);
 	(void)psid_client_send(client, &msg, &client->boards_fd, client->boards_fd >= 0 ? 1 : 0);
 }
 

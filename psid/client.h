@@ -14,10 +14,12 @@
 #include "outbox.h"
 
 #define PSID_SIZE_PROGRAM 65
+#define PSID_SIZE_PATH_TEXT 80 /* "shm, tcp " and the name of a node */
 
 struct psid;
 struct psid_hint;
 struct psid_holder;
+struct psid_joint;
 struct psid_pair;
 struct psid_port;
 struct psid_user;
@@ -70,6 +72,11 @@ struct psid_client {
 	/* ports.c */
 	LIST_HEAD(, psid_port) ports;
 	uint32_t n_ports;
+
+	/* joint.c */
+	LIST_HEAD(, psid_joint) joints;
+	uint32_t n_joints;
+	char path[PSID_SIZE_PATH_TEXT]; /* report_ports.c */
 
 	/* bells.c, credit.c */
 	int boards_fd;

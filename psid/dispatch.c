@@ -29,6 +29,7 @@
 #include "psid.h"
 #include "reaper.h"
 #include "reload.h"
+#include "remote.h"
 #include "report.h"
 #include "report_areas.h"
 #include "report_nodes.h"
@@ -86,6 +87,12 @@ static int hello(struct psid_client *client, const Pulc__Wire__FromClient *msg, 
 	return 0;
 }
 
+static int close_conn(struct psid_client *client, uint64_t conn)
+{
+	psid_remote_closed(client, conn);
+	return psid_conn_closed(client, conn);
+}
+
 #define SERVE(name, call)                                                                          \
 	static int name(struct psid_client *client, const Pulc__Wire__FromClient *msg, int *fd)    \
 	{                                                                                          \
@@ -97,7 +104,7 @@ static int hello(struct psid_client *client, const Pulc__Wire__FromClient *msg, 
 SERVE(hint, psid_hint_add(client, msg->hint))
 SERVE(socket_of, psid_handover_socket(client, msg->socket->token, fd))
 SERVE(drop, psid_hint_drop(client, msg->drop->token))
-SERVE(closed, psid_conn_closed(client, msg->closed->conn))
+SERVE(closed, close_conn(client, msg->closed->conn))
 SERVE(note, psid_conn_note(client, msg->note->conn, msg->note->reason))
 SERVE(adopt, psid_conn_adopt(client, msg->adopt))
 SERVE(bell, psid_bell_set(client, msg->bell->board, fd))

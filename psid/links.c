@@ -14,6 +14,7 @@
 #include "pair.h"
 #include "ports.h"
 #include "psid.h"
+#include "remote.h"
 
 #define N_NEWS_MAX 1024u
 /* Sides are found by the cookie of their socket; these have none, and each needs one of its own. */
@@ -125,6 +126,8 @@ int psid_link(struct psid_client *client, const Pulc__Wire__PortLink *msg)
 	struct psid_client *other;
 	int r = 0;
 
+	if (psid_remote_is_number(client->psid, msg->node))
+		return psid_remote_link(client, msg);
 	if (!port || port->client->fd < 0) {
 		psid_port_reply(client, msg->request, PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT,
 				NULL);

@@ -7,7 +7,7 @@
  * user alike.
  *
  * Whoever is joined with a client (links.c) hears of a new port before the client itself does: its first frame
- * cannot overtake the news.
+ * cannot overtake the news. On other nodes (remote.c) it can, and waits for it.
  *
  * Source: pulc-1998, 4.6.2 (a destination is a node number and a port).
  */
@@ -20,6 +20,7 @@
 #include "links.h"
 #include "macros.h"
 #include "psid.h"
+#include "remote.h"
 
 #define N_PORTS_CLIENT 1024u
 #define FIRST_AUTOMATIC 65536u
@@ -40,7 +41,7 @@ static uint64_t hash_name(const char *name)
 	return hash;
 }
 
-static struct psid_port *find_name(const struct psid *psid, const char *name)
+struct psid_port *psid_port_named(const struct psid *psid, const char *name)
 {
 	struct psid_map_node *node = psid_map_find(&psid->port_names, hash_name(name));
 
@@ -121,6 +122,12 @@ static void port_free(struct psid_port *port)
 	free(port);
 }
 
+static void tell(struct psid_client *client, uint32_t port, bool opened)
+{
+	psid_links_tell(client, port, opened);
+	psid_remote_tell(client, port, opened);
+}
+
 int psid_port_open(struct psid_client *client, const Pulc__Wire__PortOpen *msg)
 {
 	Pulc__Wire__PortError error = 0;
@@ -131,14 +138,14 @@ int psid_port_open(struct psid_client *client, const Pulc__Wire__PortOpen *msg)
 	    strlen(msg->name) > PSID_PORT_NAME_MAX)
 		return -EBADMSG;
 	if ((msg->number && psid_port_get(client->psid, msg->number)) ||
-	    (msg->name[0] && find_name(client->psid, msg->name)))
+	    (msg->name[0] && psid_port_named(client->psid, msg->name)))
 		error = PULC__WIRE__PORT_ERROR__PORT_ERROR_TAKEN;
 	else if (client->n_ports >= N_PORTS_CLIENT)
 		error = PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT;
 	else
 		error = port_new(client, msg, &port);
 	if (port)
-		psid_links_tell(client, port->number, true);
+		tell(client, port->number, true);
 	psid_port_reply(client, msg->request, error, port);
 	return 0;
 }
@@ -150,7 +157,7 @@ int psid_port_close(struct psid_client *client, uint32_t number)
 	if (!port || port->client != client)
 		return -EBADMSG;
 	port_free(port);
-	psid_links_tell(client, number, false);
+	tell(client, number, false);
 	return 0;
 }
 
@@ -158,9 +165,11 @@ int psid_port_find(struct psid_client *client, const Pulc__Wire__PortFind *msg)
 {
 	const struct psid_port *port;
 
+	if (psid_remote_is_name(client->psid, msg->node))
+		return psid_remote_find(client, msg);
 	if (strlen(msg->name) > PSID_PORT_NAME_MAX || !msg->name[0])
 		return -EBADMSG;
-	port = find_name(client->psid, msg->name);
+	port = psid_port_named(client->psid, msg->name);
 	psid_port_reply(client, msg->request, port ? 0 : PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT,
 			port);
 	return 0;

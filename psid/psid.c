@@ -32,6 +32,7 @@
 #include "proof.h"
 #include "reaper.h"
 #include "reload.h"
+#include "remote.h"
 #include "witness.h"
 
 #define MSEC_HELLO 5000
@@ -102,6 +103,8 @@ static int start_loop(struct psid *psid)
 	r = psid_closer_start(&psid->closer, &psid->loop);
 	if (r == 0)
 		r = psid_cluster_start(&psid->loop, psid->config, &psid->cluster);
+	if (r == 0)
+		r = psid_remote_start(psid);
 	if (r == 0)
 		r = psid_reaper_start(psid);
 	if (r == 0)
@@ -212,6 +215,7 @@ void psid_run(struct psid *psid)
 	psid_stewards_close(psid);
 	psid_partitions_close(psid);
 	psid_reaper_close(psid);
+	psid_remote_close(psid);
 	psid_cluster_stop(psid->cluster);
 	psid_handovers_close(psid);
 	psid_witness_stop(psid);
@@ -220,6 +224,7 @@ void psid_run(struct psid *psid)
 	while (uv_run(&psid->loop, UV_RUN_DEFAULT) != 0)
 		;
 	psid_cluster_free(psid->cluster);
+	psid_remote_free(psid);
 	(void)uv_loop_close(&psid->loop);
 	psid_map_deinit(&psid->clients);
 	psid_map_deinit(&psid->users);

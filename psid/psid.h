@@ -22,6 +22,7 @@ struct psid_jobs;
 struct psid_metrics;
 struct psid_partitions;
 struct psid_reload;
+struct psid_remote;
 struct psid_slab;
 struct psid_stewards;
 
@@ -100,6 +101,7 @@ struct psid {
 	struct psid_map ports, port_names; /* ports.c */
 	struct psid_map task_ports;	   /* task_ports.c */
 	uint32_t last_port;
+	struct psid_remote *remote; /* remote.c */
 
 	struct psid_partitions *partitions; /* partition/ */
 	struct psid_stewards *stewards;

@@ -1,8 +1,10 @@
 /*
  * `pulcctl ports`: every port of this node, and what its owner's links carry. What a link says is read from
- * its slots, which their owners can write as they like: shown, bounded, used for nothing.
+ * its slots, which their owners can write as they like: shown, bounded, used for nothing. Links to other nodes are the processes' own: they
+ * are counted, and what they carry is not known here.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "batch.h"
 #include "conn.h"
@@ -10,6 +12,7 @@
 #include "macros.h"
 #include "ports.h"
 #include "psid.h"
+#include "remote.h"
 #include "report.h"
 #include "user.h"
 
@@ -25,10 +28,21 @@ static void add_link(const struct psid_holder *holder, Pulc__Wire__PortEntry *en
 		return;
 	n = peer.head - own.tail;
 	entry->n_links++;
-	entry->path = (char *)"shm";
 	entry->size_received += own.tail;
 	entry->size_sent += own.head;
 	entry->size_queued += n > SHM_RING_SIZE_MAX ? 0 : n;
+}
+
+/* "shm", "tcp n2", "shm, tcp n2"; with links to several other nodes only "shm, tcp". */
+static void add_remote(struct psid_client *owner, Pulc__Wire__PortEntry *entry)
+{
+	const char *shm = entry->n_links ? "shm" : "";
+	const struct psid_node *node;
+	unsigned n = psid_remote_count(owner, &node);
+
+	entry->n_links += n;
+	(void)snprintf(owner->path, sizeof(owner->path), "%s%s%s%s%s", shm, *shm && n ? ", " : "",
+		       n ? "tcp" : "", node ? " " : "", node ? node->name : "");
 }
 
 static void add_port(struct psid_batch *batch, struct psid_port *port)
@@ -47,6 +61,8 @@ static void add_port(struct psid_batch *batch, struct psid_port *port)
 	entry.program = (char *)owner->program;
 	LIST_FOREACH(holder, &owner->holdings, by_client)
 	add_link(holder, &entry);
+	add_remote(port->client, &entry);
+	entry.path = port->client->path;
 	psid_batch_add(batch, &entry.base, sizeof(entry));
 }
 

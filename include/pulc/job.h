@@ -148,7 +148,7 @@ int pulc_lookup(const char *name, struct pulc_task **ret_tasks, size_t *ret_n);
 
 /* ---- ports of parent and child --------------------------------------------------------------------------------------------- */
 
-/* The node of a port of another node. Ports join processes of one node: sending there answers -EHOSTUNREACH. */
+/* The node of a task's port on another node: no node's number, sending there answers -EHOSTUNREACH. pulc_find finds such a port by name. */
 #define PULC_NODE_ELSEWHERE UINT32_MAX
 
 /*

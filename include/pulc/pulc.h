@@ -1,7 +1,7 @@
 /*
  * pulc/pulc.h: ports, for programs written to them.
  *
- * A process opens ports; any process of the node sends to them by address. What arrives is delivered once, in order
+ * A process opens ports; any process of the node, or of another node of its cluster, sends to them by address. What arrives is delivered once, in order
  * for each pair of ports, and never dropped: a receiver that does not read makes its senders wait, and nobody else. A port has one of three
  * kinds, which says how what arrives is kept:
  *
@@ -32,7 +32,7 @@ typedef struct pulc_op pulc_op;
 
 enum pulc_kind { PULC_S = 1, PULC_M = 2, PULC_D = 3 };
 
-/* Where a port is. node 0: this one. */
+/* Where a port is. node: its number in the cluster; 0: this one, always. */
 struct pulc_address {
 	uint32_t node;
 	uint32_t port;
@@ -64,7 +64,7 @@ int pulc_attach(void);
  * Opens a port.
  *
  * kind: how arriving messages are kept. number: 1 to PULC_PORT_WELL_KNOWN, or 0 for any free one. name: what
- * pulc_find finds it by, 1 to PULC_NAME_MAX bytes, or NULL. ret_port: the port.
+ * pulc_find finds it by, 1 to PULC_NAME_MAX bytes without '@', or NULL. ret_port: the port.
  * Return: 0.
  * Errors: as pulc_attach; -EINVAL: no such kind, number or name too long; -EADDRINUSE: somebody has the number or the name; -EMFILE: this
  * process has too many ports; -ENOMEM.
@@ -89,17 +89,30 @@ int pulc_port_open(enum pulc_kind kind, uint32_t number, const char *name, pulc_
  */
 int pulc_port_close(pulc_port *port);
 
-/* The address that others send to. Never fails, never blocks. */
+/* The address that others on this node send to; for those on others, node is what pulc_node tells. Never fails, never blocks. */
 struct pulc_address pulc_port_address(const pulc_port *port);
+
+/*
+ * This node's number in its cluster: the same in the eyes of all nodes and whenever it is started.
+ *
+ * ret_node: the number; 0: the node is in no cluster.
+ * Return: 0.
+ * Errors: as pulc_attach.
+ * Threads and fork: any thread.
+ * Blocking: until psid has answered, the first time.
+ * Source: pulc-1998, 4.6.2.
+ */
+int pulc_node(uint32_t *ret_node);
 
 /*
  * The address of the port of that name.
  *
- * name: 1 to PULC_NAME_MAX bytes. ret_address: where it is.
+ * name: 1 to PULC_NAME_MAX bytes, for a port of this node; of another one: "name@node", the node by its name or number. ret_address: where it is.
  * Return: 0.
- * Errors: as pulc_attach; -EINVAL: empty or too long; -ENOENT: no port has that name now, or no psid runs.
+ * Errors: as pulc_attach; -EINVAL: empty or too long; -ENOENT: no port has that name now, or no psid runs; -EHOSTUNREACH: there is no such
+ * node, or it does not answer.
  * Threads and fork: any thread.
- * Blocking: until psid has answered.
+ * Blocking: until psid has answered; for another node up to 10 s.
  * Source: DESIGN 5 (name service through psid).
  */
 int pulc_find(const char *name, struct pulc_address *ret_address);
@@ -111,8 +124,8 @@ int pulc_find(const char *name, struct pulc_address *ret_address);
  * flags: PULC_DONTWAIT or 0.
  * Return: the bytes sent: len, or with PULC_DONTWAIT on a stream perhaps fewer.
  * Errors: -EAGAIN: would wait; -EMSGSIZE: a datagram longer than PULC_MESSAGE_MAX; -ECONNREFUSED: no such port (any more); -ECONNRESET:
- * its process has ended; -EBADMSG: its process wrote what makes no sense, the link to it was ended; -EHOSTUNREACH: not a node
- * that can be reached; -EINVAL: unknown flags, or another process of this node may not be joined with; -EMFILE,
+ * its process has ended, or its node cannot be reached any more; -EBADMSG: its process wrote what makes no sense, the link to it was
+ * ended; -EHOSTUNREACH: there is no such node, or it does not answer; -EINVAL: unknown flags, or another process of this node may not be joined with; -EMFILE,
  * -ENOMEM: psid's limits; -EINTR: a signal handler ran before anything was sent; -ECHILD: the port is the parent's; -EDEADLK; and those of pulc_attach.
  * Threads and fork: any thread; two threads' messages do not mix.
  * Blocking: while the receiver has too much unread from this port, unless PULC_DONTWAIT.

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "handshake.h"
 #include "harness.h"
 #include "macros.h"
 #include "tcp_link.h"
@@ -449,7 +450,7 @@ static void forbidden_uring_is_done_without(void)
 
 /* ---- greetings ---------------------------------------------------------------------------------- */
 
-static int greet_both(struct hal_tcp_greeting g[2], const int fd[2], int ret[2])
+static int greet_both(struct handshake g[2], const int fd[2], int ret[2])
 {
 	uint64_t nsec_end = nsec_now() + NSEC_PATIENCE;
 
@@ -457,23 +458,23 @@ static int greet_both(struct hal_tcp_greeting g[2], const int fd[2], int ret[2])
 	while ((ret[0] == -EAGAIN || ret[1] == -EAGAIN) && nsec_now() < nsec_end)
 		for (int i = 0; i < 2; i++)
 			if (ret[i] == -EAGAIN)
-				ret[i] = hal_tcp_greet(&g[i], fd[i]);
+				ret[i] = handshake_step(&g[i], fd[i]);
 	return ret[0] ? ret[0] : ret[1];
 }
 
 static void holders_of_the_key_meet(void)
 {
-	static const uint8_t key[HAL_TCP_KEY] = { 1, 2, 3 }, zero[HAL_TCP_KEY];
-	struct hal_tcp_greeting g[2];
+	static const uint8_t key[HANDSHAKE_KEY] = { 1, 2, 3 }, zero[HANDSHAKE_KEY];
+	struct handshake g[2];
 	struct hal_link *link[2];
 	int fd[2], e[2];
 
 	connect_pair(fd);
 	for (int i = 0; i < 2; i++)
-		REQUIRE_INT(hal_tcp_greeting_init(&g[i], key, i == 0), ==, 0);
-	CHECK(memcmp(g[0].ours, g[1].ours, HAL_TCP_HELLO) != 0);
+		REQUIRE_INT(handshake_init(&g[i], key, i == 0), ==, 0);
+	CHECK(memcmp(g[0].ours, g[1].ours, HANDSHAKE_HELLO) != 0);
 	CHECK_INT(greet_both(g, fd, e), ==, 0);
-	CHECK_MEM(g[0].key, zero, HAL_TCP_KEY);
+	CHECK_MEM(g[0].key, zero, HANDSHAKE_KEY);
 	/* Nothing of what follows was read. */
 	for (int i = 0; i < 2; i++)
 		REQUIRE_INT(hal_tcp_open(fd[i], HAL_TCP_BEST, &link[i]), ==, 0);
@@ -484,17 +485,17 @@ static void holders_of_the_key_meet(void)
 
 static void strangers_do_not(void)
 {
-	static const uint8_t key[2][HAL_TCP_KEY] = { { 1, 2, 3 }, { 1, 2, 4 } };
-	struct hal_tcp_greeting g[2];
+	static const uint8_t key[2][HANDSHAKE_KEY] = { { 1, 2, 3 }, { 1, 2, 4 } };
+	struct handshake g[2];
 	int fd[2], e[2];
 
 	/* Another key; the same role. */
 	for (int what = 0; what < 2; what++) {
 		connect_pair(fd);
 		for (int i = 0; i < 2; i++)
-			REQUIRE_INT(hal_tcp_greeting_init(&g[i], key[what == 0 ? i : 0],
-							  what == 1 || i == 0),
-				    ==, 0);
+			REQUIRE_INT(
+				handshake_init(&g[i], key[what == 0 ? i : 0], what == 1 || i == 0),
+				==, 0);
 		(void)greet_both(g, fd, e);
 		CHECK_INT(e[0], ==, -EACCES);
 		CHECK_INT(e[1], ==, -EACCES);
@@ -503,12 +504,12 @@ static void strangers_do_not(void)
 	}
 }
 
-static int greet_until(struct hal_tcp_greeting *g, int fd)
+static int greet_until(struct handshake *g, int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int e;
 
-	while ((e = hal_tcp_greet(g, fd)) == -EAGAIN && poll(&p, 1, 60000) > 0)
+	while ((e = handshake_step(g, fd)) == -EAGAIN && poll(&p, 1, 60000) > 0)
 		;
 	return e;
 }
@@ -516,16 +517,16 @@ static int greet_until(struct hal_tcp_greeting *g, int fd)
 /* Whatever is said is sent back. */
 static void an_echo_is_no_friend(void)
 {
-	static const uint8_t key[HAL_TCP_KEY] = { 9 };
-	struct hal_tcp_greeting g;
+	static const uint8_t key[HANDSHAKE_KEY] = { 9 };
+	struct handshake g;
 	char buf[64];
 	int fd[2];
 
 	connect_pair(fd);
-	REQUIRE_INT(hal_tcp_greeting_init(&g, key, true), ==, 0);
-	CHECK_INT(hal_tcp_greet(&g, fd[0]), ==, -EAGAIN);
+	REQUIRE_INT(handshake_init(&g, key, true), ==, 0);
+	CHECK_INT(handshake_step(&g, fd[0]), ==, -EAGAIN);
 	for (unsigned part = 0; part < 2; part++) {
-		size_t len = part == 0 ? HAL_TCP_HELLO : 8;
+		size_t len = part == 0 ? HANDSHAKE_HELLO : 8;
 
 		REQUIRE_INT(fcntl(fd[1], F_SETFL, 0), ==, 0);
 		REQUIRE_INT(recv(fd[1], buf, len, MSG_WAITALL), ==, len);
@@ -533,8 +534,8 @@ static void an_echo_is_no_friend(void)
 		if (part == 1)
 			CHECK_INT(greet_until(&g, fd[0]), ==, -EACCES);
 		else
-			while (g.size_sent < HAL_TCP_HELLO + 8)
-				REQUIRE_INT(hal_tcp_greet(&g, fd[0]), ==, -EAGAIN);
+			while (g.size_sent < HANDSHAKE_HELLO + 8)
+				REQUIRE_INT(handshake_step(&g, fd[0]), ==, -EAGAIN);
 	}
 	(void)close(fd[0]);
 	(void)close(fd[1]);
@@ -542,17 +543,17 @@ static void an_echo_is_no_friend(void)
 
 static void other_tongues_are_refused(void)
 {
-	static const uint8_t key[HAL_TCP_KEY] = { 9 };
-	char text[HAL_TCP_HELLO] = "GET / HTTP/1.0\r\n\r\n";
-	struct hal_tcp_greeting g;
+	static const uint8_t key[HANDSHAKE_KEY] = { 9 };
+	char text[HANDSHAKE_HELLO] = "GET / HTTP/1.0\r\n\r\n";
+	struct handshake g;
 	int fd[2];
 
 	connect_pair(fd);
-	REQUIRE_INT(hal_tcp_greeting_init(&g, key, false), ==, 0);
+	REQUIRE_INT(handshake_init(&g, key, false), ==, 0);
 	REQUIRE_INT(send(fd[0], text, sizeof(text), 0), ==, sizeof(text));
 	CHECK_INT(greet_until(&g, fd[1]), ==, -EBADMSG);
 	(void)close(fd[0]);
-	REQUIRE_INT(hal_tcp_greeting_init(&g, key, false), ==, 0);
+	REQUIRE_INT(handshake_init(&g, key, false), ==, 0);
 	CHECK_INT(greet_until(&g, fd[1]), ==, -EPIPE);
 	(void)close(fd[1]);
 }

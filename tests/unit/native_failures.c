@@ -261,7 +261,7 @@ static void be_a_liar(void)
 
 	MUST_IS(pulc_send(p, &to, "hello", 5, 0), 5);
 	MUST(native_lock());
-	out = port_out_find(p->port, to.port);
+	out = port_out_find(p->port, 0, to.port);
 	f.word = (uint64_t)to.port << 32 | (lie_word_from ? lie_word_from : p->number);
 	/* The receiver may have ended the link before all is said. */
 	for (unsigned i = 0; i < lie_n && e == 0; i++)
@@ -333,7 +333,7 @@ static void be_overrun(void)
 
 	MUST_IS(receive_from(p, &from, 0), 5);
 	/* Makes progress and takes nothing. */
-	while (!port_in_of(p->port, from.port)->ended)
+	while (!port_in_of(p->port, 0, from.port)->ended)
 		MUST_IS(pulc_select(NULL, 0, NULL, 0, 1), 0);
 	while ((n = receive_from(p, &from, 0)) == 32768)
 		;

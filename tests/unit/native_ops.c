@@ -393,7 +393,7 @@ static void send_garbage(void)
 	native_await(1);
 	MUST(native_lock());
 	f.word = (uint64_t)to.port << 32 | pulc_port_address(p).port;
-	MUST_IS(peer_send(port_out_find(p->port, to.port)->peer, &f, &iov, 1), 0);
+	MUST_IS(peer_send(port_out_find(p->port, 0, to.port)->peer, &f, &iov, 1), 0);
 	native_unlock();
 	native_await(2);
 }
@@ -445,7 +445,7 @@ static void fill_the_ring(void)
 		while (pulc_send(p, &to, buf, 4000, PULC_DONTWAIT) == 4000)
 			;
 		MUST(native_lock());
-		peer = port_out_find(p->port, to.port)->peer;
+		peer = port_out_find(p->port, 0, to.port)->peer;
 		native_unlock();
 	}
 	MUST(peer->no_room);

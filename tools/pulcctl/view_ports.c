@@ -12,7 +12,7 @@ static const struct ctl_column columns[] = {
 	{ .title = "PORT", .right = true },	{ .title = "KIND" },
 	{ .title = "NAME", .shrinks = true },	{ .title = "PID", .right = true },
 	{ .title = "USER", .shrinks = true },	{ .title = "PROGRAM", .shrinks = true },
-	{ .title = "LINKS", .right = true },	{ .title = "PATH" },
+	{ .title = "LINKS", .right = true },	{ .title = "PATH", .shrinks = true },
 	{ .title = "RECEIVED", .right = true }, { .title = "SENT", .right = true },
 	{ .title = "QUEUED", .right = true },
 };
@@ -35,7 +35,7 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 {
 	const Pulc__Wire__PortEntry *e = (const Pulc__Wire__PortEntry *)entry;
 	char port[16], pid[16], links[16], user[CTL_SIZE_USER], name[256], program[256];
-	char received[8], sent[8], queued[8], path[32];
+	char received[8], sent[8], queued[8], path[96];
 	const char *cells[] = {
 		port,
 		kind_of(e->kind),

@@ -10,9 +10,10 @@
  *
  * Source: Aumasson and Bernstein 2012 (SipHash); ISO 9798-4 (mutual authentication by a keyed check function).
  */
-#include "tcp_link.h"
+#include "handshake.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <string.h>
 
 #include "macros.h"
@@ -62,7 +63,7 @@ static void absorb(uint64_t v[4], uint64_t word)
 }
 
 /* Of whole words; the last word of the padding is the length alone. */
-static uint64_t siphash(const uint8_t key[HAL_TCP_KEY], const uint8_t *bytes, size_t len)
+static uint64_t siphash(const uint8_t key[HANDSHAKE_KEY], const uint8_t *bytes, size_t len)
 {
 	uint64_t k0 = load(key), k1 = load(key + 8);
 	uint64_t v[4] = { k0 ^ 0x736f6d6570736575ull, k1 ^ 0x646f72616e646f6dull,
@@ -79,86 +80,85 @@ static uint64_t siphash(const uint8_t key[HAL_TCP_KEY], const uint8_t *bytes, si
 /* ---- the greeting ------------------------------------------------------------------------------- */
 
 /* What the end in this role has to show. */
-static uint64_t proof(const struct hal_tcp_greeting *g, bool connects)
+static uint64_t proof(const struct handshake *h, bool connects)
 {
-	uint8_t text[8 + 2 * HAL_TCP_HELLO] = { connects };
+	uint8_t text[8 + 2 * HANDSHAKE_HELLO] = { connects };
 
-	memcpy(text + 8, g->connects ? g->ours : g->theirs, HAL_TCP_HELLO);
-	memcpy(text + 8 + HAL_TCP_HELLO, g->connects ? g->theirs : g->ours, HAL_TCP_HELLO);
-	return htole64(siphash(g->key, text, sizeof(text)));
+	memcpy(text + 8, h->connects ? h->ours : h->theirs, HANDSHAKE_HELLO);
+	memcpy(text + 8 + HANDSHAKE_HELLO, h->connects ? h->theirs : h->ours, HANDSHAKE_HELLO);
+	return htole64(siphash(h->key, text, sizeof(text)));
 }
 
-int hal_tcp_greeting_init(struct hal_tcp_greeting *g, const uint8_t key[HAL_TCP_KEY], bool connects)
+int handshake_init(struct handshake *h, const uint8_t key[HANDSHAKE_KEY], bool connects)
 {
-	size_t size = HAL_TCP_HELLO - SIZE_NAME;
+	size_t size = HANDSHAKE_HELLO - SIZE_NAME;
 	long e;
 
-	*g = (struct hal_tcp_greeting){ .connects = connects };
-	memcpy(g->key, key, HAL_TCP_KEY);
-	memcpy(g->ours, name, SIZE_NAME);
-	e = raw_syscall(SYS_getrandom, g->ours + SIZE_NAME, size, 0);
+	*h = (struct handshake){ .connects = connects };
+	memcpy(h->key, key, HANDSHAKE_KEY);
+	memcpy(h->ours, name, SIZE_NAME);
+	e = raw_syscall(SYS_getrandom, h->ours + SIZE_NAME, size, 0);
 	if (e < 0)
 		return (int)e;
 	return (size_t)e == size ? 0 : -EAGAIN;
 }
 
-static int send_part(struct hal_tcp_greeting *g, int fd, const void *part, uint32_t from,
-		     uint32_t size)
+static int send_part(struct handshake *h, int fd, const void *part, uint32_t from, uint32_t size)
 {
 	ssize_t len;
 
-	while (g->size_sent < from + size) {
-		len = raw_send(fd, (const char *)part + (g->size_sent - from),
-			       from + size - g->size_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (h->size_sent < from + size) {
+		len = raw_send(fd, (const char *)part + (h->size_sent - from),
+			       from + size - h->size_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (len == -EAGAIN || len == -EINTR)
 			return -EAGAIN;
 		if (len <= 0)
 			return -EPIPE;
-		g->size_sent += (uint32_t)len;
+		h->size_sent += (uint32_t)len;
 	}
 	return 0;
 }
 
-static int get_part(struct hal_tcp_greeting *g, int fd, void *part, uint32_t from, uint32_t size)
+static int get_part(struct handshake *h, int fd, void *part, uint32_t from, uint32_t size)
 {
 	ssize_t len;
 
-	while (g->size_got < from + size) {
-		len = raw_recv(fd, (char *)part + (g->size_got - from), from + size - g->size_got,
+	while (h->size_got < from + size) {
+		len = raw_recv(fd, (char *)part + (h->size_got - from), from + size - h->size_got,
 			       MSG_DONTWAIT);
 		if (len == -EAGAIN || len == -EINTR)
 			return -EAGAIN;
 		if (len <= 0)
 			return -EPIPE;
-		g->size_got += (uint32_t)len;
+		h->size_got += (uint32_t)len;
 	}
 	return 0;
 }
 
-static int go_on(struct hal_tcp_greeting *g, int fd)
+static int go_on(struct handshake *h, int fd)
 {
-	int e = send_part(g, fd, g->ours, 0, HAL_TCP_HELLO);
+	int e = send_part(h, fd, h->ours, 0, HANDSHAKE_HELLO);
 
 	if (e == 0)
-		e = get_part(g, fd, g->theirs, 0, HAL_TCP_HELLO);
-	if (e == 0 && memcmp(g->theirs, name, SIZE_NAME) != 0)
+		e = get_part(h, fd, h->theirs, 0, HANDSHAKE_HELLO);
+	if (e == 0 && memcmp(h->theirs, name, SIZE_NAME) != 0)
 		e = -EBADMSG;
 	if (e < 0)
 		return e;
-	g->proof_ours = proof(g, g->connects);
-	e = send_part(g, fd, &g->proof_ours, HAL_TCP_HELLO, SIZE_PROOF);
+	h->proof_ours = proof(h, h->connects);
+	e = send_part(h, fd, &h->proof_ours, HANDSHAKE_HELLO, SIZE_PROOF);
 	if (e == 0)
-		e = get_part(g, fd, &g->proof_theirs, HAL_TCP_HELLO, SIZE_PROOF);
+		e = get_part(h, fd, &h->proof_theirs, HANDSHAKE_HELLO, SIZE_PROOF);
 	if (e < 0)
 		return e;
-	return g->proof_theirs == proof(g, !g->connects) ? 0 : -EACCES;
+	return h->proof_theirs == proof(h, !h->connects) ? 0 : -EACCES;
 }
 
-int hal_tcp_greet(struct hal_tcp_greeting *g, int fd)
+int handshake_step(struct handshake *h, int fd)
 {
-	int e = go_on(g, fd);
+	int e = go_on(h, fd);
 
 	if (e != -EAGAIN)
-		explicit_bzero(g->key, sizeof(g->key));
+		explicit_bzero(h->key, sizeof(h->key));
 	return e;
 }

@@ -1,0 +1,126 @@
+#!/bin/bash
+# Ports of other nodes: the same program over memory and over TCP, processes that look for each other at once, what is not there, peers that are
+# killed, psids that end, a node that is cut off, and who tries to get in between.
+# timeout: 300
+set -u
+# shellcheck source=tests/cluster/lab.bash
+. "$(dirname "$0")/lab.bash"
+lab_check cluster.ports
+lab_up 2
+far=$PULC_BUILD/tests/native/far
+for i in 1 2; do lab_start $i; done
+comes ports.nodes_are_there lab_all_alive 2 1 2
+
+# One process of the lab's, with its own number: no shell in between.
+far_on() { # I ARGUMENT...
+	local i=$1
+	shift
+	exec ip netns exec "$lab_id-$i" env PULC_RUNTIME_DIR="$lab/$i" XDG_RUNTIME_DIR="$lab/$i" timeout -k 1 120 "$far" "$@"
+}
+column() { # I NAME COLUMN: of pulcctl ports
+	lab_ctl "$1" --json ports | python3 -c 'import json, sys
+print(*[p[sys.argv[2]] for p in json.load(sys.stdin) if p["name"] == sys.argv[1]])' "$2" "$3" 2>/dev/null
+}
+has() { # I NAME COLUMN VALUE
+	[ "$(column "$1" "$2" "$3")" = "$4" ]
+}
+said() { # FILE TEXT
+	grep -qxF -- "$2" "$1"
+}
+
+# The same program within a node and between two.
+(far_on 1 serve) >"$lab/serve.shm" &
+server=$!
+(far_on 1 play) >"$lab/shm"
+is ports.over_memory 0 $?
+wait "$server"
+is ports.server_ends 0 $?
+for direction in "2 1" "1 2"; do
+	# shellcheck disable=SC2086 # two numbers
+	set -- $direction
+	(far_on "$1" serve) >"$lab/serve.tcp" &
+	server=$!
+	(far_on "$2" play "n$1") >"$lab/tcp"
+	is "ports.over_tcp_$2_to_$1" 0 $?
+	wait "$server"
+	is "ports.server_ends_$2_to_$1" 0 $?
+	is "ports.as_over_memory_$2_to_$1" "$(cat "$lab/shm")" "$(cat "$lab/tcp")"
+done
+
+# Both at once: they are joined once.
+for i in 1 2 3 4; do
+	(far_on 1 cross "left$i" "right$i@n2") >"$lab/left$i" &
+	crossing[2 * i]=$!
+	(far_on 2 cross "right$i" "left$i@n1") >"$lab/right$i" &
+	crossing[2 * i + 1]=$!
+done
+for i in 1 2 3 4; do
+	comes "ports.crossing_left_$i" said "$lab/left$i" "2000 each way"
+	comes "ports.crossing_right_$i" said "$lab/right$i" "2000 each way"
+	is "ports.joined_once_$i" "1 1" "$(column 1 "left$i" n_links) $(column 2 "right$i" n_links)"
+	is "ports.path_$i" "tcp n2" "$(column 1 "left$i" path)"
+done
+kill "${crossing[@]}"
+wait "${crossing[@]}"
+
+# What is not there.
+(far_on 2 hold held) >"$lab/held" &
+holder=$!
+comes ports.holder_begins has 2 held n_links 0
+is ports.absent "name: No such file or directory
+node: No route to host
+port: Connection refused
+number: No route to host
+names: 1 1 1" "$( (far_on 1 absent n2) )"
+
+# A peer that is killed.
+(far_on 1 lose held@n2) >"$lab/lost" &
+loser=$!
+comes ports.loser_has_sent said "$lab/lost" sent
+comes ports.they_are_joined has 2 held n_links 1
+kill -KILL "$(column 2 held pid)"
+wait "$loser" "$holder" 2>/dev/null
+is ports.the_killed_are_missed "sent
+Connection reset by peer" "$(cat "$lab/lost")"
+comes ports.and_forgotten has 2 held n_links ""
+
+# A node that is cut off: its link ends, and there is a new one when it is back.
+(far_on 2 serve) >"$lab/serve" &
+server=$!
+mkfifo "$lab/questions"
+(far_on 1 ask n2) <"$lab/questions" >"$lab/answers" &
+asker=$!
+exec 3>"$lab/questions"
+comes ports.asker_is_ready said "$lab/answers" ready
+echo first >&3
+comes ports.asker_is_answered said "$lab/answers" first
+lab_cut 2
+echo second >&3
+comes ports.the_cut_off_are_missed said "$lab/answers" "Connection reset by peer"
+lab_join 2
+comes ports.they_are_back lab_all_alive 2 1 2
+again() {
+	echo third >&3
+	sleep 0.1
+	said "$lab/answers" third
+}
+comes ports.they_answer_again again
+
+# Links need no psid.
+for i in 1 2; do lab_kill $i; done
+echo fourth >&3
+comes ports.links_outlive_psids said "$lab/answers" fourth
+exec 3>&-
+wait "$asker"
+is ports.asker_ends 0 $?
+kill "$server"
+wait "$server"
+
+# With new ones all begins anew.
+for i in 1 2; do lab_start $i; done
+comes ports.psids_are_back lab_all_alive 2 1 2
+(far_on 2 serve) >"$lab/serve" &
+server=$!
+(far_on 1 play n2) >"$lab/tcp"
+is ports.with_new_psids 0 $?
+wait "$server"
