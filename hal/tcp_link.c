@@ -217,7 +217,7 @@ static void check_silence(struct hal_tcp *h)
 	h->unsure = n_unacked > 0;
 	if (!h->unsure || raw_getsockopt(h->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
 	    info.tcpi_last_ack_recv < MSEC_SILENT ||
-	    MAX(info.tcpi_retransmits, info.tcpi_probes) < N_UNANSWERED)
+	    (unsigned)MAX(info.tcpi_retransmits, info.tcpi_probes) < N_UNANSWERED)
 		return;
 	if (!h->rx_error)
 		h->rx_error = -EPIPE;
