@@ -22,7 +22,9 @@ pulc_waitset *pulc_waitset_free(pulc_waitset *set)
 {
 	if (set)
 		pulc_fd_release(&set->bell);
-	free(set);
+	/* In a forked child the parent's watches go on naming it. */
+	if (set && set->pid == getpid())
+		free(set);
 	return NULL;
 }
 
