@@ -14,13 +14,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SIZE_RING 256u
 
 static struct shm_side own, peer;
+static _Atomic uint32_t n_holders;
 static unsigned char rings[2][SHM_N_RINGS][SIZE_RING];
 
 static void bind(struct shm_stream *s)
 {
 	memset(&own, 0, sizeof(own));
 	memset(&peer, 0, sizeof(peer));
-	*s = (struct shm_stream){ .own = &own, .peer = &peer };
+	n_holders = 1;
+	*s = (struct shm_stream){
+		.own = &own, .peer = &peer, .own_holders = &n_holders, .peer_holders = &n_holders
+	};
 	for (unsigned i = 0; i < SHM_N_RINGS; i++) {
 		s->tx_ring[i] = rings[0][i];
 		s->rx_ring[i] = rings[1][i];
