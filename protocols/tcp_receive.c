@@ -167,14 +167,16 @@ void tcp_set_local(struct tcp *t, uint32_t flag)
 	(void)atomic_fetch_or_explicit(&t->ring.own->local, flag, memory_order_acq_rel);
 }
 
-/* The ring is empty: has the kernel connection ended? 1: yes; 0: no; negative errno: its error. */
+/* The ring is empty: has the kernel connection ended? 1: yes; 0: no; negative errno: its error. Who was told that it has may wait for
+ * an edge next, and hear of it no more. */
 static int kernel_ended(struct tcp *t, int fd, bool look)
 {
 	uint64_t now = nsec_now();
 	char byte;
 	ssize_t n;
 
-	look |= (shm_peer_notice(&t->ring) & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD)) != 0;
+	look |= (shm_peer_notice(&t->ring) & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD)) ||
+		local(t, TCP_LOCAL_EOF);
 	if (!look && now - atomic_load_explicit(&t->nsec_looked, memory_order_relaxed) < NSEC_LOOK)
 		return 0;
 	atomic_store_explicit(&t->nsec_looked, now, memory_order_relaxed);

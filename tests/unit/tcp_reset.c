@@ -1,15 +1,18 @@
 /*
- * protocols/tcp_state.c: what a look at a connection says of a reset that comes at the same moment.
+ * protocols/tcp_state.c, tcp_receive.c: what a look at a connection says of a reset that comes at the same moment, and what a
+ * receive finds of an end that a look has told of.
  *
  * The kernel takes a reset in field by field, and its poll reads them without a lock. One look in a thousand or so
  * falls into the midst; the rounds here are few enough for a loaded machine, and none may show it.
  */
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "harness.h"
 #include "tcp_pair.h"
 
@@ -57,7 +60,28 @@ static void is_seen_whole_or_not_at_all(void)
 	(void)pthread_barrier_destroy(&both);
 }
 
+/* A peer that was killed says nothing of its end, and who receives asks the kernel only now and then. */
+static void an_end_that_was_told_is_found(void)
+{
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	unsigned did;
+
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	tcp_pair_watch(&p);
+	pair_send(&p, 1, 0, 100);
+	pair_expect(&p, 0, 0, 100);
+	CHECK_INT(pair_pull(&p, 0, &byte, 1, 0), ==, -EAGAIN);
+	REQUIRE_INT(shutdown(p.fd[1], SHUT_WR), ==, 0);
+	while (!(tcp_poll(&p.tcp[0], p.fd[0], POLLIN) & POLLIN))
+		(void)sched_yield();
+	atomic_store(&p.tcp[0].nsec_looked, nsec_now());
+	CHECK_INT(tcp_pull(&p.tcp[0], p.fd[0], &iov, 1, 0, false, &did), ==, 0);
+	tcp_pair_deinit(&p);
+}
+
 static const struct test tests[] = {
+	TEST(an_end_that_was_told_is_found),
 	TEST(is_seen_whole_or_not_at_all),
 };
 
