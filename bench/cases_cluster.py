@@ -249,11 +249,7 @@ def cluster_kill(bench):
         for _ in range(8):
             process.stdout.readline()
         os.kill(pid, signal.SIGKILL)
-        begin = time.monotonic()
-        process.wait()
-        while harness.carry(mark) and time.monotonic() - begin < SECONDS_MAX:
-            pass
-        return (time.monotonic() - begin) * 1000
+        return harness.msec_until_gone(process, mark, SECONDS_MAX)
 
     s = Series()
     with Lab(8) as lab:

@@ -190,11 +190,7 @@ def job_kill(bench):
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         process.stdout.readline()
         process.kill()
-        begin = time.monotonic()
-        process.wait()
-        while harness.carry(mark) and time.monotonic() - begin < SECONDS_MAX:
-            pass
-        return (time.monotonic() - begin) * 1000
+        return harness.msec_until_gone(process, mark, SECONDS_MAX)
 
     s = Series()
     for _ in bench.repetitions():

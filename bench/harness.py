@@ -314,6 +314,15 @@ def stop(process):
         process.wait()
 
 
+def msec_until_gone(process, mark, seconds_max):
+    """Waits for the process, which was just killed, and until nobody carries the mark; ms."""
+    begin = time.monotonic()
+    process.wait()
+    while carry(mark) and time.monotonic() - begin < seconds_max:
+        pass
+    return (time.monotonic() - begin) * 1000
+
+
 def carry(mark):
     """Does a process live whose environment has this?"""
     for pid in filter(str.isdigit, os.listdir("/proc")):

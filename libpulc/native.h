@@ -129,6 +129,9 @@ struct native_wait {
 	uint64_t nsec_deadline; /* UINT64_MAX: none */
 };
 int native_wait(const struct native_wait *w);
+/* Makes progress, under the lock, which it gives up meanwhile, until look() says something else than -EAGAIN. Returns that; -EINTR;
+ * -ETIMEDOUT. */
+int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline);
 /* The same for pulc_select: with other descriptors. Returns what ppoll does; 0 also when something has happened. */
 int native_wait_fds(const struct native_wait *w, struct pollfd *fds, size_t n_fds);
 /* Wakes those of our own threads that sleep. Under the lock. */

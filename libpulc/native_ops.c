@@ -174,15 +174,21 @@ static bool is_complete(const struct pulc_op *op)
 	return op->is_send ? op->sending.complete : op->request.complete;
 }
 
+struct row {
+	pulc_op *const *ops;
+	size_t n;
+};
+
 /* Which one is complete; -EAGAIN: none; -EINVAL: there is none at all. */
-static int find_complete(pulc_op *const *ops, size_t n)
+static int find_complete(void *arg)
 {
+	const struct row *row = arg;
 	int e = -EINVAL;
 
-	for (size_t i = 0; i < n; i++) {
-		if (!ops[i])
+	for (size_t i = 0; i < row->n; i++) {
+		if (!row->ops[i])
 			continue;
-		if (is_complete(ops[i]))
+		if (is_complete(row->ops[i]))
 			return (int)i;
 		e = -EAGAIN;
 	}
@@ -192,23 +198,10 @@ static int find_complete(pulc_op *const *ops, size_t n)
 /* Under the lock, which it gives up meanwhile. */
 static int wait_complete(pulc_op *const *ops, size_t n, uint64_t nsec_deadline)
 {
-	struct native_wait w = { .nsec_deadline = nsec_deadline };
-	int i = find_complete(ops, n), e = 0;
+	struct row row = { ops, n };
+	int i = find_complete(&row);
 
-	while (i == -EAGAIN) {
-		native_progress();
-		i = find_complete(ops, n);
-		if (i != -EAGAIN || e == -EINTR)
-			return i != -EAGAIN ? i : e;
-		if (nsec_deadline != UINT64_MAX && nsec_now() >= nsec_deadline)
-			return -ETIMEDOUT;
-		w.seen = protocol_events;
-		native_unlock();
-		e = native_wait(&w);
-		while (!native_lock())
-			;
-	}
-	return i;
+	return i == -EAGAIN ? native_look_until(find_complete, &row, nsec_deadline) : i;
 }
 
 int native_op_await(struct pulc_op *op)

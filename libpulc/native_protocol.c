@@ -243,26 +243,9 @@ PULC_EXPORT int pulc_peer_find(const struct pulc_address *port, uint32_t *ret_pe
 	return e;
 }
 
-/* Under the lock, which it gives up meanwhile. 1: a handler has run; 0: time is over; -EINTR. */
-static int progress_locked(uint64_t seen, uint64_t nsec_deadline)
+static int has_handled(void *seen)
 {
-	struct native_wait w = { .nsec_deadline = nsec_deadline };
-	int e = 0;
-
-	for (;;) {
-		native_progress();
-		if (n_handled != seen)
-			return 1;
-		if (e == -EINTR)
-			return e;
-		if (nsec_deadline != UINT64_MAX && nsec_now() >= nsec_deadline)
-			return 0;
-		w.seen = protocol_events;
-		native_unlock();
-		e = native_wait(&w);
-		while (!native_lock())
-			;
-	}
+	return n_handled != *(const uint64_t *)seen ? 1 : -EAGAIN;
 }
 
 PULC_EXPORT int pulc_progress(uint64_t *seen, int msec_timeout)
@@ -276,7 +259,9 @@ PULC_EXPORT int pulc_progress(uint64_t *seen, int msec_timeout)
 		return -EDEADLK;
 	e = native_attach();
 	if (e == 0)
-		e = progress_locked(*seen, deadline);
+		e = native_look_until(has_handled, seen, deadline);
+	if (e == -ETIMEDOUT)
+		e = 0;
 	if (e >= 0)
 		*seen = n_handled;
 	native_unlock();

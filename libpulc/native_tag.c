@@ -102,6 +102,25 @@ static int begin_receive(struct pulc_op *op)
 }
 
 /* A copy of what began well, for the caller. */
+/* An operation on `len` bytes, and the lock. 0; -EINVAL, -ENOMEM; as enter(). */
+static int enter_with_op(size_t len, struct pulc_op **ret_op)
+{
+	struct pulc_op *op;
+	int e;
+
+	if (len > SSIZE_MAX)
+		return -EINVAL;
+	op = calloc(1, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	e = enter();
+	if (e < 0)
+		free(op);
+	else
+		*ret_op = op;
+	return e;
+}
+
 static int begun(struct pulc_op *op, int e, pulc_op **ret_op)
 {
 	if (e < 0) {
@@ -117,19 +136,11 @@ PULC_EXPORT int pulc_tag_isend(uint32_t peer, uint64_t tag, const void *buf, siz
 			       pulc_op **ret_op)
 {
 	struct pulc_op *op;
-	int e;
+	int e = enter_with_op(len, &op);
 
-	if (len > SSIZE_MAX)
-		return -EINVAL;
-	op = calloc(1, sizeof(*op));
-	if (!op)
-		return -ENOMEM;
-	op_for_send(op, tag, buf, len);
-	e = enter();
-	if (e < 0) {
-		free(op);
+	if (e < 0)
 		return e;
-	}
+	op_for_send(op, tag, buf, len);
 	e = begun(op, begin_send(op, peer), ret_op);
 	native_unlock();
 	return e;
@@ -139,19 +150,11 @@ PULC_EXPORT int pulc_tag_ireceive(const struct pulc_tag *want, void *buf, size_t
 				  pulc_op **ret_op)
 {
 	struct pulc_op *op;
-	int e;
+	int e = enter_with_op(len, &op);
 
-	if (len > SSIZE_MAX)
-		return -EINVAL;
-	op = calloc(1, sizeof(*op));
-	if (!op)
-		return -ENOMEM;
-	op_for_receive(op, want, buf, len);
-	e = enter();
-	if (e < 0) {
-		free(op);
+	if (e < 0)
 		return e;
-	}
+	op_for_receive(op, want, buf, len);
 	e = begun(op, begin_receive(op), ret_op);
 	native_unlock();
 	return e;
@@ -269,28 +272,13 @@ PULC_EXPORT ssize_t pulc_tag_receive(const struct pulc_tag *want, void *buf, siz
 
 /* ---- looking ------------------------------------------------------------------------------------ */
 
-/* Under the lock, which it gives up meanwhile. */
-static int probe(struct tag_receive *r, uint64_t nsec_deadline)
+static int probe(void *arg)
 {
-	struct native_wait w = { .nsec_deadline = nsec_deadline };
-	int e = 0;
+	struct tag_receive *r = arg;
 
-	for (;;) {
-		native_progress();
-		if (tag_look(r))
-			return 1;
-		if (is_hopeless(r))
-			return -ECONNRESET;
-		if (e == -EINTR)
-			return e;
-		if (nsec_deadline != UINT64_MAX && nsec_now() >= nsec_deadline)
-			return 0;
-		w.seen = protocol_events;
-		native_unlock();
-		e = native_wait(&w);
-		while (!native_lock())
-			;
-	}
+	if (tag_look(r))
+		return 1;
+	return is_hopeless(r) ? -ECONNRESET : -EAGAIN;
 }
 
 PULC_EXPORT int pulc_tag_probe(const struct pulc_tag *want, int msec_timeout,
@@ -306,11 +294,11 @@ PULC_EXPORT int pulc_tag_probe(const struct pulc_tag *want, int msec_timeout,
 	e = enter();
 	if (e < 0)
 		return e;
-	e = probe(&op.tag_receive, deadline);
+	e = native_look_until(probe, &op.tag_receive, deadline);
 	native_unlock();
 	if (e == 1)
 		describe(&op.tag_receive, ret_message);
-	return e;
+	return e == -ETIMEDOUT ? 0 : e;
 }
 
 static uint32_t speed(const struct tag_rate *rate)

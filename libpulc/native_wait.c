@@ -253,6 +253,26 @@ int native_wait(const struct native_wait *n)
 	return wait_for(&all_links, native_net_fd(), &w, budget);
 }
 
+int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline)
+{
+	struct native_wait w = { .nsec_deadline = nsec_deadline };
+	int e = 0, said;
+
+	for (;;) {
+		native_progress();
+		said = look(arg);
+		if (said != -EAGAIN || e == -EINTR)
+			return said != -EAGAIN ? said : e;
+		if (nsec_deadline != UINT64_MAX && nsec_now() >= nsec_deadline)
+			return -ETIMEDOUT;
+		w.seen = protocol_events;
+		native_unlock();
+		e = native_wait(&w);
+		while (!native_lock())
+			;
+	}
+}
+
 static int sleep_fds(const struct native_wait *w, pulc_waitset *set, struct pollfd *fds,
 		     size_t n_fds)
 {

@@ -277,7 +277,7 @@ int psid_meeting_listen(uv_loop_t *loop, const struct psid_address *at,
 	}
 	r = add_door(m, fd);
 	if (r < 0)
-		m = psid_meeting_free(m);
+		(void)psid_meeting_free(m);
 	else
 		*ret_meeting = m;
 	return r;
@@ -301,7 +301,7 @@ int psid_meeting_connect(uv_loop_t *loop, const struct psid_address *to,
 		return -ENOMEM;
 	r = candidate_new(m, TAKE_FD(fd), true);
 	if (r < 0)
-		m = psid_meeting_free(m);
+		(void)psid_meeting_free(m);
 	else
 		*ret_meeting = m;
 	return r;

@@ -46,7 +46,7 @@ const char *psid_job_origin(const char *id)
 	return at ? at + 1 : "";
 }
 
-static void tell_job(struct told *told, const struct psid_job *job)
+static Pulc__Wire__JobEntry *next_job(struct told *told)
 {
 	Pulc__Wire__JobEntry *entry;
 
@@ -55,6 +55,13 @@ static void tell_job(struct told *told, const struct psid_job *job)
 	entry = told->job_pointers[told->message.n_jobs] = &told->jobs[told->message.n_jobs];
 	told->message.n_jobs++;
 	pulc__wire__job_entry__init(entry);
+	return entry;
+}
+
+static void tell_job(struct told *told, const struct psid_job *job)
+{
+	Pulc__Wire__JobEntry *entry = next_job(told);
+
 	entry->job = (char *)job->id;
 	entry->node = (char *)psid_job_origin(job->id);
 	entry->uid = job->user->uid;
@@ -68,13 +75,8 @@ static void tell_job(struct told *told, const struct psid_job *job)
 
 static void tell_wait(struct told *told, const struct psid_wait *wait)
 {
-	Pulc__Wire__JobEntry *entry;
+	Pulc__Wire__JobEntry *entry = next_job(told);
 
-	if (told->message.n_jobs == N_TOLD)
-		send_told(told, true);
-	entry = told->job_pointers[told->message.n_jobs] = &told->jobs[told->message.n_jobs];
-	told->message.n_jobs++;
-	pulc__wire__job_entry__init(entry);
 	entry->job = (char *)wait->id;
 	entry->node = told->psid->jobs->node;
 	entry->uid = wait->uid;

@@ -20,6 +20,7 @@
 #include "macros.h"
 #include "partitions.h"
 #include "place.h"
+#include "plan.h"
 #include "psid.h"
 
 static const struct psid_node *find_node(struct psid *psid, const char *name)
@@ -124,18 +125,6 @@ static int find_candidates(struct psid *psid, const Pulc__Wire__Submit *submit,
 	if (submit->n_hosts > 0)
 		wanted->candidates = list;
 	return 0;
-}
-
-static enum psid_strategy strategy_of(const Pulc__Wire__Submit *submit)
-{
-	switch (submit->strategy) {
-	case PULC__WIRE__STRATEGY__STRATEGY_NEXT:
-		return PSID_PLACE_NEXT;
-	case PULC__WIRE__STRATEGY__STRATEGY_NODE:
-		return PSID_PLACE_NODES;
-	default:
-		return PSID_PLACE_LEAST_LOADED;
-	}
 }
 
 /* ---- from nodes to places ------------------------------------------------------------------ */
@@ -258,7 +247,7 @@ int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Jo
 	size_t n_max = submit->n_hosts > 0 ? submit->n_hosts : count_nodes(psid);
 	CLEANUP_FREE struct psid_candidate *list = calloc(n_max + 1, sizeof(*list));
 	CLEANUP_FREE uint64_t *nodes = calloc(submit->n_tasks, sizeof(*nodes));
-	struct psid_placement wanted = { .strategy = strategy_of(submit),
+	struct psid_placement wanted = { .strategy = psid_strategy_of(submit),
 					 .n_tasks = submit->n_tasks,
 					 .n_cpus = submit->cpus_per_task,
 					 .n_per_node = submit->per_node,

@@ -20,6 +20,7 @@
 #include "macros.h"
 #include "partitions.h"
 #include "peer.h"
+#include "plan.h"
 #include "psid.h"
 #include "user.h"
 
@@ -161,17 +162,6 @@ static uint64_t msec_since_1970(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static Pulc__Wire__Submit *copy(const Pulc__Wire__Submit *submit)
-{
-	size_t len = pulc__wire__submit__get_packed_size(submit);
-	CLEANUP_FREE uint8_t *bytes = malloc(len + 1);
-
-	if (!bytes)
-		return NULL;
-	(void)pulc__wire__submit__pack(submit, bytes);
-	return pulc__wire__submit__unpack(NULL, len, bytes);
-}
-
 /* Names that every node understands. Returns 0, -ENOMEM. */
 static int name_hosts(const struct psid *psid, Pulc__Wire__Submit *submit)
 {
@@ -195,7 +185,7 @@ static struct psid_wait *wait_new(struct psid_client *client, const Pulc__Wire__
 
 	if (!wait)
 		return NULL;
-	wait->submit = copy(submit);
+	wait->submit = psid_submit_copy(submit);
 	if (!wait->submit || name_hosts(client->psid, wait->submit) < 0) {
 		pulc__wire__submit__free_unpacked(wait->submit, NULL);
 		free(wait);

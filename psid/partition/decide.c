@@ -121,7 +121,7 @@ static void look_at_all(struct look *look)
 
 /* ---- granting ------------------------------------------------------------------------------ */
 
-static enum psid_strategy strategy_of(const Pulc__Wire__Submit *submit)
+enum psid_strategy psid_strategy_of(const Pulc__Wire__Submit *submit)
 {
 	switch (submit->strategy) {
 	case PULC__WIRE__STRATEGY__STRATEGY_NEXT:
@@ -137,7 +137,7 @@ static enum psid_strategy strategy_of(const Pulc__Wire__Submit *submit)
 static int place(const struct look *look, uint64_t *nodes)
 {
 	const Pulc__Wire__Submit *submit = look->ticket->submit;
-	struct psid_placement wanted = { .strategy = strategy_of(submit),
+	struct psid_placement wanted = { .strategy = psid_strategy_of(submit),
 					 .n_tasks = submit->n_tasks,
 					 .n_cpus = submit->cpus_per_task,
 					 .n_per_node = submit->per_node,

@@ -136,7 +136,7 @@ static int take_hosts(struct psid_ticket *ticket)
 	return 0;
 }
 
-static Pulc__Wire__Submit *copy(const Pulc__Wire__Submit *submit)
+Pulc__Wire__Submit *psid_submit_copy(const Pulc__Wire__Submit *submit)
 {
 	size_t len = pulc__wire__submit__get_packed_size(submit);
 	CLEANUP_FREE uint8_t *bytes = malloc(len + 1);
@@ -165,7 +165,7 @@ int psid_plan_want(struct psid_plan *plan, uint64_t asker, const Pulc__Peer__Wan
 	ticket = calloc(1, sizeof(*ticket));
 	if (!ticket)
 		return -ENOMEM;
-	ticket->submit = copy(want->submit);
+	ticket->submit = psid_submit_copy(want->submit);
 	if (!ticket->submit || take_hosts(ticket) < 0) {
 		if (ticket->submit)
 			pulc__wire__submit__free_unpacked(ticket->submit, NULL);

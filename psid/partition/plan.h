@@ -35,6 +35,11 @@ struct psid_ticket {
 	bool is_possible; /* on an empty partition */
 };
 
+/* A copy, to be freed with pulc__wire__submit__free_unpacked. NULL: no memory. */
+Pulc__Wire__Submit *psid_submit_copy(const Pulc__Wire__Submit *submit);
+/* How its tasks are to be placed. */
+enum psid_strategy psid_strategy_of(const Pulc__Wire__Submit *submit);
+
 /* What a job has on a node. */
 struct psid_holding {
 	TAILQ_ENTRY(psid_holding) link;

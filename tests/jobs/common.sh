@@ -6,6 +6,34 @@ suite=${suite:-jobs}
 cd "$TMPDIR" || exit 1
 trap '"$bin/pulcctl" stop >/dev/null 2>&1' EXIT
 
+# A psid of the system with folders of its own, where every user may look; the script goes to one where each may write.
+system_dir() {
+	trap - EXIT
+	if [ "$(id -u)" != 0 ]; then
+		echo "skip $suite: needs root"
+		exit 0
+	fi
+	dir=$(mktemp -d /tmp/pulc-jobs.XXXXXX)
+	chmod 755 "$dir"
+	mkdir "$dir/bin" "$dir/libexec" "$dir/work"
+	cp -r "$bin/psid" "$bin/pulcrun" "$bin/pulcctl" "$dir/bin"
+	cp -r "$PULC_BUILD/libexec/pulc" "$dir/libexec/pulc"
+	chmod -R go+rX "$dir"
+	chmod 1777 "$dir/work"
+	export PULC_RUNTIME_DIR=$dir/run
+	cd "$dir/work" || exit 1
+	trap 'kill $psid; wait $psid; rm -rf "$dir"' EXIT
+}
+
+system_psid() {
+	"$dir/bin/psid" --system 2>>"$dir/log" &
+	psid=$!
+	await "$dir/bin/pulcctl" status || {
+		echo "not ok $suite.psid_starts: $(tail -n 1 "$dir/log")"
+		exit 1
+	}
+}
+
 is() { # NAME EXPECTED ACTUAL
 	if [ "$2" = "$3" ]; then
 		echo "ok $suite.$1"

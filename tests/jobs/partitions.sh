@@ -4,30 +4,9 @@
 suite=jobs.partitions
 # shellcheck source=tests/jobs/common.sh
 . "$(dirname "$0")/common.sh"
-trap - EXIT
-
-if [ "$(id -u)" != 0 ]; then
-	echo "skip $suite: needs root"
-	exit 0
-fi
-dir=$(mktemp -d /tmp/pulc-partitions.XXXXXX)
-chmod 755 "$dir"
-mkdir "$dir/bin" "$dir/libexec" "$dir/work"
-cp -r "$bin/psid" "$bin/pulcrun" "$bin/pulcctl" "$dir/bin" # where every user may look
-cp -r "$PULC_BUILD/libexec/pulc" "$dir/libexec/pulc"
-chmod -R go+rX "$dir"
-chmod 1777 "$dir/work"
-export PULC_RUNTIME_DIR=$dir/run PULC_STATE_DIR=$dir/state PULC_NODE_NAME=here
-cd "$dir/work" || exit 1
-
-start() {
-	"$dir/bin/psid" --system 2>>"$dir/log" &
-	psid=$!
-	await "$dir/bin/pulcctl" status || { echo "not ok $suite.psid_starts: $(tail -n 1 "$dir/log")"; exit 1; }
-}
-
-trap 'kill $psid; wait $psid; rm -rf "$dir"' EXIT
-start
+system_dir
+export PULC_STATE_DIR=$dir/state PULC_NODE_NAME=here
+system_psid
 
 as() { # UID COMMAND...
 	local uid=$1
@@ -61,7 +40,7 @@ is others_may_not_delete_it "pulcctl: only its owner and root may delete a parti
 
 kill -KILL $psid
 wait $psid 2>/dev/null
-start
+system_psid
 is it_survives_a_kill lab "$(names)"
 is and_who_may_too "pulcrun: you may not use partition lab" "$(run_in 7001 lab)"
 is owner_may_delete_it "" "$(ctl 6001 partition delete lab)"
@@ -78,6 +57,6 @@ is nothing_was_made "" "$(names)"
 kill -KILL $psid
 wait $psid 2>/dev/null
 echo x >"$dir/state/partitions"
-start
+system_psid
 is damaged_book_is_said 1 "$(grep -c 'partitions: damaged' "$dir/log")"
 is and_another_is_written "" "$(ctl 0 partition create lab here)"

@@ -4,26 +4,8 @@
 suite=jobs.system
 # shellcheck source=tests/jobs/common.sh
 . "$(dirname "$0")/common.sh"
-trap - EXIT
-
-if [ "$(id -u)" != 0 ]; then
-	echo "skip $suite: needs root"
-	exit 0
-fi
-dir=$(mktemp -d /tmp/pulc-system.XXXXXX)
-chmod 755 "$dir"
-mkdir "$dir/bin" "$dir/libexec" "$dir/work"
-cp -r "$bin/psid" "$bin/pulcrun" "$bin/pulcctl" "$dir/bin" # where every user may look
-cp -r "$PULC_BUILD/libexec/pulc" "$dir/libexec/pulc"
-chmod -R go+rX "$dir"
-chmod 1777 "$dir/work"
-export PULC_RUNTIME_DIR=$dir/run
-cd "$dir/work" || exit 1
-
-"$dir/bin/psid" --system 2>"$dir/log" &
-psid=$!
-trap 'kill $psid; wait $psid; rm -rf "$dir"' EXIT
-await "$dir/bin/pulcctl" status || { echo "not ok $suite.psid_starts: $(tail -n 1 "$dir/log")"; exit 1; }
+system_dir
+system_psid
 
 as() { # UID COMMAND...
 	local uid=$1

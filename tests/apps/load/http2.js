@@ -3,26 +3,15 @@
 'use strict';
 const crypto = require('crypto');
 const http2 = require('http2');
+const body = require('./body.js');
 
 const N_STREAMS = 60; // of each connection ...
 const N_AT_ONCE = 6; // ... so many of them at a time
-const SIZES = [0, 1, 1000, 20000, 200000];
 const [what, port, connections] = process.argv.slice(2);
 
-const sha = (data) => crypto.createHash('sha256').update(data).digest('hex');
-
-function body(stream) {
-	return new Promise((resolve, reject) => {
-		const pieces = [];
-		stream.on('data', (piece) => pieces.push(piece));
-		stream.on('end', () => resolve(Buffer.concat(pieces)));
-		stream.on('error', reject);
-	});
-}
-
 async function answer(stream) {
-	const data = await body(stream);
-	stream.respond({ ':status': 200, 'x-sum': sha(data) });
+	const data = await body.read(stream);
+	stream.respond({ ':status': 200, 'x-sum': body.sha(data) });
 	stream.end(data);
 }
 
@@ -30,8 +19,8 @@ async function post(session, data) {
 	const stream = session.request({ ':method': 'POST', ':path': '/' });
 	const headers = new Promise((resolve) => stream.on('response', resolve));
 	stream.end(data);
-	const got = await body(stream);
-	return got.equals(data) && (await headers)['x-sum'] === sha(data);
+	const got = await body.read(stream);
+	return got.equals(data) && (await headers)['x-sum'] === body.sha(data);
 }
 
 async function connection(number) {
@@ -39,7 +28,7 @@ async function connection(number) {
 	let good = true, next = 0;
 	const worker = async () => {
 		while (next < N_STREAMS) {
-			const size = SIZES[(number + next++) % SIZES.length];
+			const size = body.SIZES[(number + next++) % body.SIZES.length];
 			good = (await post(session, crypto.randomBytes(size))) && good;
 		}
 	};
@@ -48,17 +37,10 @@ async function connection(number) {
 	return good;
 }
 
-async function call() {
-	const begin = process.hrtime.bigint();
-	const results = await Promise.all([...Array(Number(connections)).keys()].map(connection));
-	const seconds = Number(process.hrtime.bigint() - begin) / 1e9;
-	console.log('good', results.filter(Boolean).length, (results.length * N_STREAMS) / seconds);
-}
-
 if (what === 'serve') {
 	const server = http2.createServer();
 	server.on('stream', (stream) => answer(stream).catch(() => stream.close()));
 	server.listen(Number(port), '127.0.0.1', 511);
 } else {
-	call();
+	body.call(connection, Number(connections), N_STREAMS);
 }
