@@ -212,4 +212,5 @@ void native_forked(void)
 	native_wait_forked();
 	native_net_forked();
 	native_fd_forked();
+	native_sem_forked();
 }

@@ -106,9 +106,14 @@ struct native_reply {
 	Pulc__Wire__PortError error;
 	enum port_kind kind;
 	uint32_t port, client, node;
+	uint32_t holder, count; /* of a semaphore */
+	bool made;
 };
 /* Sends a request with this number and waits for its answer. 0; negative errno. Under the lock. */
 int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply);
+/* The same with a descriptor for psid (-1: none); *ret_fd, if not NULL: where one that came with the answer lives, or -1. */
+int native_ask_with(const Pulc__Wire__FromClient *msg, uint32_t request, int fd,
+		    struct native_reply *ret_reply, int *ret_fd);
 uint32_t native_request(void);
 /* psid hears that the port is closed. */
 void native_give_back(uint32_t port);
@@ -144,6 +149,9 @@ void native_look_at_channel(void);
  */
 bool native_watch(struct pulc_waitset *set, uint64_t seen, uint64_t *ret_nsec);
 void native_unwatch(struct pulc_waitset *set);
+
+/* ---- native_sem.c ---- */
+void native_sem_forked(void);
 
 /* ---- native_net.c ---- */
 /*

@@ -64,20 +64,27 @@ static struct far *fars;
 static struct news *_Atomic first;
 static struct news **last = (struct news **)&first;
 static struct native_reply reply;
-static uint32_t replied; /* the request that `reply` answers */
+static uint32_t replied;  /* the request that `reply` answers */
+static int reply_fd = -1; /* what came with it, and nobody has taken */
 
 static uint32_t last_request;
 
 /* ---- answers ------------------------------------------------------------------------------------ */
 
-static void keep_reply(const Pulc__Wire__PortReply *m)
+static void keep_reply(const Pulc__Wire__PortReply *m, struct received *r)
 {
+	pulc_fd_release(&reply_fd);
+	if (r->socket >= 0 && pulc_fd_adopt(&r->socket) == 0)
+		pulc_fd_rehome(&r->socket, &reply_fd);
 	reply = (struct native_reply){
 		.error = m->error,
 		.kind = (enum port_kind)m->kind,
 		.port = m->port,
 		.client = m->client,
 		.node = m->node,
+		.holder = m->holder,
+		.count = m->count,
+		.made = m->made,
 	};
 	replied = m->request;
 }
@@ -151,7 +158,7 @@ int native_attach(void)
 	return e == -ENOTCONN ? -EPERM : e;
 }
 
-static bool has_reply(uint32_t request, struct native_reply *ret_reply)
+static bool has_reply(uint32_t request, struct native_reply *ret_reply, int *ret_fd)
 {
 	bool has;
 
@@ -160,6 +167,8 @@ static bool has_reply(uint32_t request, struct native_reply *ret_reply)
 	client_look();
 	has = replied == request;
 	*ret_reply = reply;
+	if (has && ret_fd && reply_fd >= 0)
+		pulc_fd_rehome(&reply_fd, ret_fd);
 	client_unlock();
 	return has;
 }
@@ -184,14 +193,14 @@ static int error_of(Pulc__Wire__PortError error)
 	}
 }
 
-static int send_request(const Pulc__Wire__FromClient *msg)
+static int send_request(const Pulc__Wire__FromClient *msg, int fd)
 {
 	int e;
 
 	if (!client_lock())
 		return -EDEADLK;
 	waitsets_announce();
-	e = client_send(msg, NULL, 0);
+	e = client_send(msg, &fd, fd >= 0);
 	client_unlock();
 	return e;
 }
@@ -206,7 +215,8 @@ static uint64_t patience(const Pulc__Wire__FromClient *msg)
 	return far ? NSEC_ANSWER_FAR : NSEC_ANSWER;
 }
 
-int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply)
+int native_ask_with(const Pulc__Wire__FromClient *msg, uint32_t request, int fd,
+		    struct native_reply *ret_reply, int *ret_fd)
 {
 	uint64_t deadline = nsec_now() + patience(msg);
 	int e = native_attach();
@@ -214,11 +224,16 @@ int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct nativ
 	if (e < 0)
 		return e;
 	do
-		e = send_request(msg);
+		e = send_request(msg, fd);
 	while (e == -EAGAIN && (e = look(POLLIN | POLLOUT, deadline)) == 0);
-	while (e == 0 && !has_reply(request, ret_reply))
+	while (e == 0 && !has_reply(request, ret_reply, ret_fd))
 		e = look(POLLIN, deadline);
 	return e < 0 ? e : error_of(ret_reply->error);
+}
+
+int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply)
+{
+	return native_ask_with(msg, request, -1, ret_reply, NULL);
 }
 
 void native_give_back(uint32_t port)
@@ -343,7 +358,7 @@ bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 {
 	switch (msg->body_case) {
 	case PULC__WIRE__TO_CLIENT__BODY_PORT_REPLY:
-		keep_reply(msg->port_reply);
+		keep_reply(msg->port_reply, r);
 		return true;
 	case PULC__WIRE__TO_CLIENT__BODY_PORT_NEWS:
 		keep_ports(msg->port_news);
@@ -546,5 +561,6 @@ void native_psid_forked(void)
 	atomic_store(&first, NULL);
 	fars = NULL;
 	replied = 0;
+	pulc_fd_release(&reply_fd);
 	stranger = NULL;
 }

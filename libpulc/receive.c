@@ -6,7 +6,7 @@
  * that is done by a short-lived child that shares the address space but not the descriptor table.
  * It closes all but the channel first: its copy of the table must not keep the program's files open. The parent
  * thread waits (CLONE_VFORK), the program's wait() does not see the child (no exit signal).
- * A bell must live in the program's own table, and so must a connection to another node, and the descriptor of an own slab, by which it is
+ * A bell must live in the program's own table, and so must a connection to another node, a semaphore, and the descriptor of an own slab, by which it is
  * brought to the next psid: they pass through a low number for a moment.
  *
  * In a process with one thread nobody can look while we receive, if signals are held off. But where the table of descriptors is
@@ -69,7 +69,9 @@ static int use_fds(struct received *r, int *fds, size_t n)
 			fds[i++] = -1;
 		}
 	}
-	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_JOINED && n == 1) {
+	if ((m->body_case == PULC__WIRE__TO_CLIENT__BODY_JOINED ||
+	     m->body_case == PULC__WIRE__TO_CLIENT__BODY_PORT_REPLY) &&
+	    n == 1) {
 		r->socket = fds[i];
 		fds[i++] = -1;
 	}

@@ -12,7 +12,7 @@ struct received {
 	struct shm_boards *boards;     /* Welcome, Introduce */
 	struct shm_slab_map own, peer; /* Upgrade; .slab NULL: none came */
 	int bell;		       /* Introduce; -1 */
-	int socket;		       /* Joined; -1 */
+	int socket;		       /* Joined, PortReply (a semaphore); -1 */
 	int own_fd; /* Upgrade: of the own slab; -1: none came, or it can't be kept */
 };
 

@@ -27,6 +27,7 @@ union body {
 	Pulc__Wire__Closed closed;
 	Pulc__Wire__Drop drop;
 	Pulc__Wire__PortClose port_close;
+	Pulc__Wire__SemClose sem_close;
 };
 
 static Pulc__Wire__FromClient message(Pulc__Wire__FromClient__BodyCase kind, uint64_t number,
@@ -45,6 +46,11 @@ static Pulc__Wire__FromClient message(Pulc__Wire__FromClient__BodyCase kind, uin
 		pulc__wire__drop__init(&body->drop);
 		body->drop.token = number;
 		msg.drop = &body->drop;
+		break;
+	case PULC__WIRE__FROM_CLIENT__BODY_SEM_CLOSE:
+		pulc__wire__sem_close__init(&body->sem_close);
+		body->sem_close.holder = (uint32_t)number;
+		msg.sem_close = &body->sem_close;
 		break;
 	default:
 		pulc__wire__port_close__init(&body->port_close);

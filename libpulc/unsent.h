@@ -7,7 +7,7 @@
 
 #include "channel.h"
 
-/* Sends a message of this kind (Closed, Drop or PortClose); one that the channel has no room for is sent later. */
+/* Sends a message of this kind (Closed, Drop, PortClose or SemClose); one that the channel has no room for is sent later. */
 void unsent_say(Pulc__Wire__FromClient__BodyCase kind, uint64_t number);
 /* No lock. */
 bool unsent_any(void);

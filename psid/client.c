@@ -34,6 +34,7 @@
 #include "psid.h"
 #include "reaper.h"
 #include "remote.h"
+#include "sems.h"
 #include "user.h"
 
 struct psid_client *psid_client_find(struct psid *psid, uint32_t id)
@@ -91,6 +92,7 @@ static struct psid_client *client_make(struct psid *psid, struct psid_user *user
 	psid_hints_init(client);
 	LIST_INIT(&client->holdings);
 	LIST_INIT(&client->ports);
+	LIST_INIT(&client->sems);
 	LIST_INIT(&client->joints);
 	(void)snprintf(client->program, sizeof(client->program), "?");
 	user->n_sockets++;
@@ -172,6 +174,7 @@ void psid_client_detach(struct psid_client *client)
 	clear_deadline(client);
 	psid_hints_deinit(client);
 	psid_ports_forget(client);
+	psid_sems_forget(client);
 	psid_remote_forget(client);
 	client->user->size_kept -= client->outbox.size;
 	psid_outbox_deinit(&client->outbox);

@@ -22,6 +22,7 @@ struct psid_holder;
 struct psid_joint;
 struct psid_pair;
 struct psid_port;
+struct psid_sem_hold;
 struct psid_user;
 
 enum psid_client_state {
@@ -72,6 +73,10 @@ struct psid_client {
 	/* ports.c */
 	LIST_HEAD(, psid_port) ports;
 	uint32_t n_ports;
+
+	/* sems.c */
+	LIST_HEAD(, psid_sem_hold) sems;
+	uint32_t n_sems;
 
 	/* joint.c */
 	LIST_HEAD(, psid_joint) joints;

@@ -34,6 +34,7 @@
 #include "report_areas.h"
 #include "report_nodes.h"
 #include "return.h"
+#include "sems.h"
 
 #define SIZE_PROGRAM_MAX 64
 
@@ -125,6 +126,9 @@ SERVE(port_find, psid_port_find(client, msg->port_find))
 SERVE(port_link, psid_link(client, msg->port_link))
 SERVE(port_of_task, psid_port_of_task(client, msg->port_of_task))
 SERVE(ports, psid_report_ports(client))
+SERVE(open_sem, psid_sem_open(client, msg->sem_open))
+SERVE(join_sem, psid_sem_join(client, msg->sem_join, fd))
+SERVE(close_sem, psid_sem_close(client, msg->sem_close->holder))
 SERVE(drain, psid_report_drain(client, msg->drain))
 SERVE(areas, psid_report_areas(client))
 SERVE(partition, psid_partition_asked(client, msg->partition))
@@ -179,6 +183,9 @@ static const struct rule {
 	[BODY(PORT_LINK)] = { port_link, "PortLink", PROCESS, 0 },
 	[BODY(PORT_OF_TASK)] = { port_of_task, "PortOfTask", PROCESS, 0 },
 	[BODY(PORTS)] = { ports, "PortsRequest", ANYBODY, 0 },
+	[BODY(SEM_OPEN)] = { open_sem, "SemOpen", PROCESS, 0 },
+	[BODY(SEM_JOIN)] = { join_sem, "SemJoin", PROCESS, 1 },
+	[BODY(SEM_CLOSE)] = { close_sem, "SemClose", PROCESS, 0 },
 	[BODY(SUBMIT)] = { submit, "Submit", ANYBODY, 1 },
 	[BODY(KEEP)] = { keep, "Keep", KEEPER, 0 },
 	[BODY(TASK_REPORT)] = { task_report, "TaskReport", KEEPER, 0 },

@@ -32,7 +32,7 @@ struct psid_port *psid_port_get(const struct psid *psid, uint32_t number)
 	return node ? CONTAINER_OF(node, struct psid_port, by_number) : NULL;
 }
 
-static uint64_t hash_name(const char *name)
+uint64_t psid_hash_name(const char *name)
 {
 	uint64_t hash = 14695981039346656037ull;
 
@@ -43,7 +43,7 @@ static uint64_t hash_name(const char *name)
 
 struct psid_port *psid_port_named(const struct psid *psid, const char *name)
 {
-	struct psid_map_node *node = psid_map_find(&psid->port_names, hash_name(name));
+	struct psid_map_node *node = psid_map_find(&psid->port_names, psid_hash_name(name));
 
 	for (; node; node = psid_map_find_next(node)) {
 		struct psid_port *port = CONTAINER_OF(node, struct psid_port, by_name);
@@ -98,7 +98,7 @@ static Pulc__Wire__PortError port_new(struct psid_client *client, const Pulc__Wi
 		return PULC__WIRE__PORT_ERROR__PORT_ERROR_NO_MEMORY;
 	}
 	if (port->name[0] &&
-	    psid_map_insert(&psid->port_names, &port->by_name, hash_name(port->name)) < 0) {
+	    psid_map_insert(&psid->port_names, &port->by_name, psid_hash_name(port->name)) < 0) {
 		psid_map_remove(&psid->ports, &port->by_number);
 		free(port);
 		return PULC__WIRE__PORT_ERROR__PORT_ERROR_NO_MEMORY;

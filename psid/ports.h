@@ -27,6 +27,7 @@ int psid_port_find(struct psid_client *client, const Pulc__Wire__PortFind *msg);
 
 /* NULL: nobody has it. */
 struct psid_port *psid_port_get(const struct psid *psid, uint32_t number);
+uint64_t psid_hash_name(const char *name);
 struct psid_port *psid_port_named(const struct psid *psid, const char *name);
 void psid_port_reply(struct psid_client *client, uint32_t request, Pulc__Wire__PortError error,
 		     const struct psid_port *port);

@@ -234,5 +234,7 @@ void psid_run(struct psid *psid)
 	psid_map_deinit(&psid->slabs);
 	psid_map_deinit(&psid->ports);
 	psid_map_deinit(&psid->port_names);
+	psid_map_deinit(&psid->sems);
+	psid_map_deinit(&psid->sem_names);
 	psid_map_deinit(&psid->task_ports);
 }

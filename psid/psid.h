@@ -101,7 +101,8 @@ struct psid {
 	struct psid_map ports, port_names; /* ports.c */
 	struct psid_map task_ports;	   /* task_ports.c */
 	uint32_t last_port;
-	struct psid_remote *remote; /* remote.c */
+	struct psid_map sems, sem_names; /* sems.c */
+	struct psid_remote *remote;	 /* remote.c */
 
 	struct psid_partitions *partitions; /* partition/ */
 	struct psid_stewards *stewards;
