@@ -2,7 +2,8 @@
  * The native interface: its one lock, its peers, and progress.
  *
  * Progress is made by whoever calls: a receive, a send that has to wait, a select. Each takes what psid has said and what
- * the peers have sent, for all ports of the process, and hands it to the protocols. There is no thread of our own.
+ * the peers have sent, for all ports of the process, and hands it to the protocols. There is no thread of our own, unless the
+ * program asks for one (native_thread.c).
  *
  * One lock covers it all. It is taken and left once in a call that finds what it wants, and is free while anybody waits. A process with
  * one thread pays two stores for it.
@@ -213,4 +214,5 @@ void native_forked(void)
 	native_net_forked();
 	native_fd_forked();
 	native_sem_forked();
+	native_thread_forked();
 }

@@ -153,6 +153,9 @@ void native_unwatch(struct pulc_waitset *set);
 /* ---- native_sem.c ---- */
 void native_sem_forked(void);
 
+/* ---- native_thread.c ---- */
+void native_thread_forked(void);
+
 /* ---- native_net.c ---- */
 /*
  * Puts the descriptors of links whose news come from the kernel into the epoll set, and takes those out of whom nothing is wanted now. Each

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/single_threaded.h>
 
 #include <pulc/fds.h>
 
@@ -31,6 +32,7 @@
 #define NSEC_ANSWER (5 * NSEC_PER_SEC)
 /* psid itself waits no longer than ten seconds for another node. */
 #define NSEC_ANSWER_FAR (15 * NSEC_PER_SEC)
+#define NSEC_ANSWER_TAKEN (2 * NSEC_PER_MSEC)
 #define N_PORTS_NEWS 1024u
 
 /* One message, kept. */
@@ -105,6 +107,9 @@ static int look(short events, uint64_t deadline)
 
 	if (now >= deadline)
 		return -ETIMEDOUT;
+	/* Another thread that sleeps on the channel may take the answer off it. */
+	if (!__libc_single_threaded)
+		deadline = MIN(deadline, now + NSEC_ANSWER_TAKEN);
 	ts = timespec_from_nsec(deadline - now);
 	(void)raw_ppoll(&p, 1, &ts);
 	if (!client_lock())

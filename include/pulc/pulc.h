@@ -383,6 +383,19 @@ int pulc_peer_find(const struct pulc_address *port, uint32_t *ret_peer);
  */
 int pulc_progress(uint64_t *seen, int msec_timeout);
 
+/*
+ * Has messages move on while the program computes: a thread of the library's that sleeps until something comes or there is room
+ * again, and then does what any call of this header would do. There is none unless this asks for it.
+ *
+ * on: true: begin; false: end it.
+ * Return: 0; also if it was so already.
+ * Errors: those of pulc_attach; -EAGAIN: no thread to be had; -EBUSY: another call of this kind is under way; -EDEADLK: called from a protocol's handler.
+ * Threads and fork: any thread. The thread blocks all signals that it can, and runs handlers of protocols. A forked child has none and may ask for its own.
+ * Blocking: until psid has answered; until the thread has ended.
+ * Source: pulc-1998, 4.7 (none is needed to receive); the overlap of messages with computation.
+ */
+int pulc_progress_thread(bool on);
+
 /* ---- the program's own loop ----------------------------------------------------------------------- */
 
 /*

@@ -108,6 +108,7 @@ is fork "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork" 2>&1)"
 is fork.protocol "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_protocol" 2>&1)"
 is fork.operations "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_ops" 2>&1)"
 is fork.tagged "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_tag" 2>&1)"
+is fork.thread "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_thread" 2>&1)"
 is fork.semaphores "$(printf 'child\ngrandchild\nparent')" "$("$PULC_BUILD/tests/native/fork_sem" 2>&1)"
 
 # The headers are C++ too, and the oldest C that they promise.

@@ -217,9 +217,10 @@ static void a_killed_sleeper_takes_nothing_along(void)
 				/* Who has taken it keeps it; the victim sleeps on until it is killed. */
 				if (shm_sem_wait(mine, soon()) < 0)
 					_exit(1);
-				while (!k)
+				if (k)
+					_exit(0);
+				for (;;)
 					(void)pause();
-				_exit(0);
 			}
 		}
 		while (s->n_asleep < 2)
