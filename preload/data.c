@@ -154,6 +154,7 @@ ssize_t pre_write(int fd, const void *buf, size_t len)
 
 ssize_t pre_send(int fd, const void *buf, size_t len, int flags)
 {
+	pre_send_begins(fd, flags);
 	return PRE_SEND(fd, len, flags, transmit(s, fd, buf, len, flags),
 			pre_real.send(fd, buf, len, flags));
 }
@@ -176,6 +177,7 @@ ssize_t pre_sendto(int fd, const void *buf, size_t len, int flags, const struct 
 {
 	const struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 
+	pre_send_begins(fd, flags);
 	if (!addr)
 		return PRE_SEND(fd, len, flags, transmit(s, fd, buf, len, flags),
 				pre_real.sendto(fd, buf, len, flags, addr, len_addr));

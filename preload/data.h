@@ -2,6 +2,7 @@
 #ifndef PULC_PRELOAD_DATA_H
 #define PULC_PRELOAD_DATA_H
 
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "file.h"
@@ -24,6 +25,14 @@ static inline bool pre_is_bad(const void *buf, size_t len)
 /* What a call with a bad buffer answers: what the kernel says before it looks at it, else -EFAULT. */
 ssize_t pre_refuse_receive(pulc_stream *s, int fd, int flags);
 ssize_t pre_refuse_send(pulc_stream *s, int fd, int flags);
+
+/* A send without copying, if its socket is for that (SO_ZEROCOPY), is the kernel's, and so are all after it. */
+void pre_zerocopy_begins(int fd);
+static inline void pre_send_begins(int fd, int flags)
+{
+	if (__builtin_expect(flags & MSG_ZEROCOPY, 0))
+		pre_zerocopy_begins(fd);
+}
 
 /* Bytes of a vector; -EINVAL, -EFAULT as the kernel says it. */
 ssize_t pre_vector_len(const struct iovec *iov, size_t n);

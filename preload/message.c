@@ -48,6 +48,7 @@ static ssize_t receive_message(pulc_stream *s, int fd, struct msghdr *msg, int f
 ssize_t pre_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	pre_passing_sends(msg);
+	pre_send_begins(fd, flags);
 #define WENT_TO(s, fd, n) pre_sent(s, fd, n, msg->msg_name, msg->msg_namelen)
 	return PRE_MOVE_(fd, send_message(s, fd, msg, flags), pre_real.sendmsg(fd, msg, flags),
 			 WENT_TO,
@@ -132,6 +133,7 @@ int pre_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 
 	for (unsigned i = 0; i < n && !pre_is_bad(msgs, 1); i++)
 		pre_passing_sends(&msgs[i].msg_hdr);
+	pre_send_begins(fd, flags);
 	if (n == 0 || pre_is_bad(msgs, n) || !pre_use_stream(&use, fd))
 		return (int)pre_sys(pre_real.sendmmsg(fd, msgs, n, flags));
 	sent = send_several(&use, fd, msgs, n, flags);

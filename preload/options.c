@@ -5,7 +5,8 @@
  * call waits (libpulc reads them again), those whose answer counts bytes (what is in the rings is added), and
  * those after which a byte is no longer what the program wrote or comes with something that a ring can't carry.
  * A connection with the last kind stays on the kernel, or goes back; a socket that has one before it is
- * connected is remembered, and so is a listener, which passes it on.
+ * connected is remembered, and so is a listener, which passes it on. SO_ZEROCOPY is of the last kind only when the
+ * first send makes use of it: gRPC sets it on each listener, to see whether it could.
  */
 #include <asm/socket.h>
 #include <linux/sockios.h>
@@ -45,7 +46,6 @@ static bool is_for_kernel(int level, int option, const void *value, socklen_t le
 	case SO_TIMESTAMPNS_NEW:
 	case SO_TIMESTAMPING_OLD:
 	case SO_TIMESTAMPING_NEW:
-	case SO_ZEROCOPY:
 		return word != 0;
 	case SO_PEEK_OFF:
 		return word >= 0;
@@ -70,6 +70,15 @@ static void keep(int fd)
 	if (use.stream)
 		pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_UNSUPPORTED);
 	pre_use_end(&use);
+}
+
+void pre_zerocopy_begins(int fd)
+{
+	socklen_t len = sizeof(int);
+	int wanted = 0;
+
+	if (pre_sys(pre_real.getsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &wanted, &len)) == 0 && wanted)
+		keep(fd);
 }
 
 int pre_setsockopt(int fd, int level, int option, const void *value, socklen_t len)

@@ -17,7 +17,7 @@ declare -A packages=(
 		openssh-server openssh-client openssl python3 python3-prometheus-client iproute2 util-linux netcat-openbsd mandoc
 		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libtcmalloc-minimal4"
 	[apps]="postgresql haproxy nginx-light curl rsync openssh-server openssh-client default-jdk-headless nodejs
-		redis-server redis-tools memcached python3 util-linux"
+		redis-server redis-tools memcached python3 python3-grpcio mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux"
 	[deb]="dpkg-dev"
 	[lint]="clang-format clang-tidy cppcheck shellcheck mandoc man-db pkg-config"
 )

@@ -135,7 +135,24 @@ CASE(reports_zerocopy_completions, ANY)
 	}
 }
 
-CASE_TRAITS(reports_zerocopy_set_before_connect, SELF, NO_PAIR | STAYS_KERNEL)
+/* gRPC sets it on each listener. */
+CASE_TRAITS(reports_zerocopy_set_and_not_used, SELF, OWN_PAIR)
+{
+	struct address address;
+	int listener, client, server;
+
+	A {
+		listener = listen_on("127.0.0.1", &address);
+		R(setsockopt(listener, SOL_SOCKET, SO_ZEROCOPY, &(int){ 1 }, sizeof(int)));
+		client = connect_to(&address, 0);
+		server = accept(listener, NULL, NULL);
+		warm(p, (int[2]){ client, server });
+		R(send(server, "abc", 3, 0));
+		say_recv(p, client, 3, MSG_WAITALL);
+	}
+}
+
+CASE_TRAITS(reports_zerocopy_set_before_connect, SELF, OWN_PAIR)
 {
 	struct address address;
 	int listener, client, server;
