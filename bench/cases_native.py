@@ -51,3 +51,17 @@ def native_bandwidth(bench):
             report.inform(f"{case_name}/kernel", s["pulc"], s["kernel"], "GB/s", "kernel"),
             report.inform(f"{case_name}/shim", s["pulc"], s["shim"], "GB/s", "socket on rings")]
     return rows
+
+
+@case("block-bandwidth")
+def block_bandwidth(bench):
+    """messages of 1 MiB that nobody copies and their receiver reads: not built anew, built past the caches, built with ordinary stores"""
+    s = Series()
+    options = ("--size", str(1 << 20), "--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
+    for floor in bench.repetitions(3):
+        s.add(memcpy=floor["memcpy_1m_gbs"],
+              **{build: bench.program("block", "--build", build, *options)[0]["gbs"]
+                 for build in ("none", "past", "ordinary")})
+    return [report.at_least("block-bandwidth/none", s["none"], s["memcpy"], "GB/s", 0.85, "memcpy"),
+            report.inform("block-bandwidth/past", s["past"], s["memcpy"], "GB/s", "memcpy"),
+            report.inform("block-bandwidth/ordinary", s["ordinary"], s["memcpy"], "GB/s", "memcpy")]

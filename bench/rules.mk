@@ -1,5 +1,5 @@
 # The benchmark programs, one a case family; `bench/run` drives them. They use plain sockets and
-# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native` is written to pulc/pulc.h.
+# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native` and `block` are written to PULC.
 BENCH_NAMES := floor pingpong stream wake connects idle files memcached
 BENCH_SHARED := $(addprefix bench/,options.c pair.c stats.c)
 BENCH_PROGRAMS := $(addprefix $(B)/bench/,$(BENCH_NAMES))
@@ -8,9 +8,9 @@ $(BENCH_PROGRAMS): $(B)/bench/%: $(B)/obj/bench/%.o $$(call objects,$$(BENCH_SHA
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^
 
-$(B)/bench/native: $(B)/obj/bench/native.o $$(call objects,$$(BENCH_SHARED)) $(B)/lib/libpulc.so
+$(B)/bench/native $(B)/bench/block: $(B)/bench/%: $(B)/obj/bench/%.o $$(call objects,$$(BENCH_SHARED)) $(B)/lib/libpulc.so
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B)/lib)
 
 .PHONY: bench-programs
-bench-programs: $(BENCH_PROGRAMS) $(B)/bench/native ## build the benchmark programs
+bench-programs: $(BENCH_PROGRAMS) $(B)/bench/native $(B)/bench/block ## build the benchmark programs

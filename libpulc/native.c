@@ -199,6 +199,7 @@ void native_forked(void)
 		}
 	}
 	native_tag_forked();
+	native_block_forked();
 	if (self)
 		tag_forget_peer(self);
 	while ((peer = TAILQ_FIRST(&peers))) {

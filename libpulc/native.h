@@ -9,6 +9,7 @@
 
 #include <pulc/pulc.h>
 
+#include "area.h"
 #include "channel.h"
 #include "client.h"
 #include "port.h"
@@ -98,6 +99,26 @@ bool native_tag_is_complete(const struct pulc_op *op);
 int native_tag_cancel(struct pulc_op *op);
 ssize_t native_tag_result(const struct pulc_op *op);
 void native_tag_forked(void);
+/* The lock, in a process that psid knows. 0; -EDEADLK; as native_attach. */
+int native_enter_attached(void);
+
+/* ---- native_area.c ---- */
+/* psid has sent the message area of a client, or of this process; *map moves here, or stays. Under the client lock. */
+void native_area_came(uint32_t client, bool is_own, struct shm_area *map);
+/* psid says that the client is gone. Under the client lock. */
+void native_area_gone(uint32_t client);
+/* The link to it is closed. */
+void native_area_closed(uint32_t client);
+/* This process's; .at NULL: psid has sent none. */
+struct shm_area native_area_own(void);
+/* tag_area_bytes, tag_area_unref. */
+int native_area_bytes(struct peer *peer, uint64_t offset, uint64_t size,
+		      struct tag_bytes *ret_bytes);
+void native_area_unref(void *holder);
+void native_area_forked(void);
+
+/* ---- native_block.c ---- */
+void native_block_forked(void);
 
 /* ---- native_psid.c ---- */
 /* 0 when psid has given this process a number; else see pulc_attach. Under the lock. */

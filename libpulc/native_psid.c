@@ -153,6 +153,8 @@ int native_attach(void)
 	e = protocol_register(PROTOCOL_PORT, &port_protocol);
 	if (e == 0)
 		e = protocol_register(PROTOCOL_TAG, &tag_protocol);
+	tag_area_bytes = native_area_bytes;
+	tag_area_unref = native_area_unref;
 	tag_allow_pulls(secure_getenv("PULC_PULL"));
 	if (e == -EEXIST)
 		e = 0;
@@ -376,7 +378,11 @@ bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 	case PULC__WIRE__TO_CLIENT__BODY_JOINED:
 		keep_joined(msg->joined, r);
 		return true;
+	case PULC__WIRE__TO_CLIENT__BODY_MESSAGE_AREA:
+		native_area_came(msg->message_area->client, msg->message_area->own, &r->area);
+		return true;
 	case PULC__WIRE__TO_CLIENT__BODY_GONE:
+		native_area_gone(msg->gone->client);
 		keep_gone(msg->gone);
 		return false;
 	default:
@@ -508,6 +514,7 @@ void native_link_closed(struct peer *peer)
 	struct memory *memory = peer->owner;
 
 	peer->owner = NULL;
+	native_area_closed(peer->client);
 	if (peer->node) {
 		forget_far(peer->client);
 		give_up(peer->conn, NULL, NULL);

@@ -9,6 +9,7 @@
  *
  * Source: bip-1997, 2.
  */
+#include <pulc/block.h>
 #include <pulc/tag.h>
 
 #include <errno.h>
@@ -23,8 +24,7 @@ _Static_assert(PULC_TAG_SHORT == TAG_EAGER_MAX && PULC_ANY_PEER == TAG_ANY_PEER,
 
 static LIST_HEAD(, pulc_op) ops = LIST_HEAD_INITIALIZER(ops);
 
-/* 0, with the lock. */
-static int enter(void)
+int native_enter_attached(void)
 {
 	int e;
 
@@ -102,7 +102,7 @@ static int begin_receive(struct pulc_op *op)
 }
 
 /* A copy of what began well, for the caller. */
-/* An operation on `len` bytes, and the lock. 0; -EINVAL, -ENOMEM; as enter(). */
+/* An operation on `len` bytes, and the lock. 0; -EINVAL, -ENOMEM; as native_enter_attached. */
 static int enter_with_op(size_t len, struct pulc_op **ret_op)
 {
 	struct pulc_op *op;
@@ -113,7 +113,7 @@ static int enter_with_op(size_t len, struct pulc_op **ret_op)
 	op = calloc(1, sizeof(*op));
 	if (!op)
 		return -ENOMEM;
-	e = enter();
+	e = native_enter_attached();
 	if (e < 0)
 		free(op);
 	else
@@ -238,7 +238,7 @@ PULC_EXPORT ssize_t pulc_tag_send(uint32_t peer, uint64_t tag, const void *buf, 
 	if (len > SSIZE_MAX)
 		return -EINVAL;
 	op_for_send(&op, tag, buf, len);
-	e = enter();
+	e = native_enter_attached();
 	if (UNLIKELY(e < 0))
 		return e;
 	n = begin_send(&op, peer);
@@ -248,26 +248,46 @@ PULC_EXPORT ssize_t pulc_tag_send(uint32_t peer, uint64_t tag, const void *buf, 
 	return n == -ECANCELED ? -EINTR : n;
 }
 
+static ssize_t receive(struct pulc_op *op, struct pulc_tagged *ret_message)
+{
+	ssize_t n;
+	int e;
+
+	if (op->tag_receive.size > SSIZE_MAX)
+		return -EINVAL;
+	e = native_enter_attached();
+	if (UNLIKELY(e < 0))
+		return e;
+	n = begin_receive(op);
+	if (LIKELY(n == 0))
+		n = op->tag_receive.complete ? native_tag_result(op) : end_waiting(op);
+	native_unlock();
+	if (LIKELY(n >= 0))
+		describe(&op->tag_receive, ret_message);
+	return n == -ECANCELED ? -EINTR : n;
+}
+
 PULC_EXPORT ssize_t pulc_tag_receive(const struct pulc_tag *want, void *buf, size_t len,
 				     struct pulc_tagged *ret_message)
 {
 	struct pulc_op op = { .p = NULL };
-	ssize_t n;
-	int e;
 
-	if (len > SSIZE_MAX)
-		return -EINVAL;
 	op_for_receive(&op, want, buf, len);
-	e = enter();
-	if (UNLIKELY(e < 0))
-		return e;
-	n = begin_receive(&op);
-	if (LIKELY(n == 0))
-		n = op.tag_receive.complete ? native_tag_result(&op) : end_waiting(&op);
-	native_unlock();
-	if (LIKELY(n >= 0))
-		describe(&op.tag_receive, ret_message);
-	return n == -ECANCELED ? -EINTR : n;
+	return receive(&op, ret_message);
+}
+
+PULC_EXPORT ssize_t pulc_tag_take(const struct pulc_tag *want, size_t size_max,
+				  const void **ret_block, struct pulc_tagged *ret_message)
+{
+	struct pulc_op op = { .p = NULL };
+	ssize_t n;
+
+	op_for_receive(&op, want, NULL, MIN(size_max, (size_t)SSIZE_MAX));
+	op.tag_receive.lends = true;
+	n = receive(&op, ret_message);
+	if (n >= 0)
+		*ret_block = op.tag_receive.lent;
+	return n;
 }
 
 /* ---- looking ------------------------------------------------------------------------------------ */
@@ -291,7 +311,7 @@ PULC_EXPORT int pulc_tag_probe(const struct pulc_tag *want, int msec_timeout,
 	if (msec_timeout >= 0)
 		deadline = nsec_now() + (uint64_t)msec_timeout * NSEC_PER_MSEC;
 	op_for_receive(&op, want, NULL, 0);
-	e = enter();
+	e = native_enter_attached();
 	if (e < 0)
 		return e;
 	e = native_look_until(probe, &op.tag_receive, deadline);
@@ -312,7 +332,7 @@ PULC_EXPORT int pulc_tag_path(uint32_t client, struct pulc_tag_path *ret_path)
 {
 	const struct tag_peer *tp;
 	const struct peer *peer;
-	int e = enter();
+	int e = native_enter_attached();
 
 	if (e < 0)
 		return e;

@@ -69,6 +69,8 @@ static int use_fds(struct received *r, int *fds, size_t n)
 			fds[i++] = -1;
 		}
 	}
+	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_MESSAGE_AREA && n == 1)
+		e = shm_area_map(fds[i++], m->message_area->size, m->message_area->own, &r->area);
 	if ((m->body_case == PULC__WIRE__TO_CLIENT__BODY_JOINED ||
 	     m->body_case == PULC__WIRE__TO_CLIENT__BODY_PORT_REPLY) &&
 	    n == 1) {
@@ -153,7 +155,8 @@ static int next_brings(int channel)
 		return (int)n;
 	wire_arena_init(&arena);
 	m = pulc__wire__to_client__unpack(&arena.allocator, (size_t)n, buffer);
-	if (m && m->body_case == PULC__WIRE__TO_CLIENT__BODY_WELCOME)
+	if (m && (m->body_case == PULC__WIRE__TO_CLIENT__BODY_WELCOME ||
+		  m->body_case == PULC__WIRE__TO_CLIENT__BODY_MESSAGE_AREA))
 		return MEMORY;
 	if (!m || m->body_case != PULC__WIRE__TO_CLIENT__BODY_UPGRADE)
 		return NOTHING;
@@ -208,6 +211,7 @@ void receive_done(struct received *r)
 	shm_boards_unmap(r->boards);
 	shm_slab_unmap(&r->own);
 	shm_slab_unmap(&r->peer);
+	shm_area_unmap(&r->area);
 	if (r->bell >= 0)
 		(void)raw_close(r->bell);
 	if (r->own_fd >= 0)

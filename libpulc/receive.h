@@ -2,6 +2,7 @@
 #ifndef PULC_LIB_RECEIVE_H
 #define PULC_LIB_RECEIVE_H
 
+#include "area.h"
 #include "channel.h"
 #include "slab.h"
 
@@ -11,6 +12,7 @@ struct received {
 	bool is_seen;		       /* other threads see which numbers are free */
 	struct shm_boards *boards;     /* Welcome, Introduce */
 	struct shm_slab_map own, peer; /* Upgrade; .slab NULL: none came */
+	struct shm_area area;	       /* MessageArea; .at NULL: none came */
 	int bell;		       /* Introduce; -1 */
 	int socket;		       /* Joined, PortReply (a semaphore); -1 */
 	int own_fd; /* Upgrade: of the own slab; -1: none came, or it can't be kept */

@@ -109,6 +109,8 @@ static int arrived(struct peer *peer, const struct hal_frame *f)
 		return tag_arrived_eager(tp, f);
 	case TAG_OFFER:
 		return f->len == sizeof(struct tag_offer) ? tag_arrived_offer(tp, f) : -EBADMSG;
+	case TAG_BLOCK:
+		return f->len == sizeof(struct tag_block) ? tag_arrived_offer(tp, f) : -EBADMSG;
 	case TAG_PUSH:
 		return f->len == sizeof(struct tag_push) ? tag_arrived_push(tp, f) : -EBADMSG;
 	case TAG_DATA:

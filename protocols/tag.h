@@ -17,6 +17,8 @@
 #define TAG_WITHDRAW 5u	 /* number of an offer: is it still to be had? */
 #define TAG_WITHDRAWN 6u /* number of an offer: nobody will ask for it any more */
 #define TAG_CREDIT 7u	 /* cost of all that was ever taken */
+#define TAG_BLOCK                                                                                  \
+	8u /* tag; payload: struct tag_block: an offer whose bytes lie in the message area */
 
 /* What a process may have unread at another one, bytes of cost; a message may begin while less is used. */
 #define TAG_WINDOW (1u << 20)
@@ -39,7 +41,14 @@ struct tag_offer {
 struct tag_push {
 	uint64_t number, size;
 };
-_Static_assert(sizeof(struct tag_offer) == 48 && sizeof(struct tag_push) == 16, "on the wire");
+
+struct tag_block {
+	struct tag_offer offer;
+	uint64_t offset; /* in the sender's message area */
+};
+_Static_assert(sizeof(struct tag_offer) == 48 && sizeof(struct tag_push) == 16 &&
+		       sizeof(struct tag_block) == 56,
+	       "on the wire");
 
 struct tag_peer;
 
@@ -59,9 +68,21 @@ struct tag_send {
 	uint64_t number;
 	size_t at, size_wanted;
 	bool withdrawing;
+	bool in_block;	 /* buf lies in the message area, which the peer may have mapped, */
+	uint64_t offset; /* there */
 	/* the answer */
 	bool complete, withdrawn;
 	int error;
+	void (*ended)(
+		struct tag_send *
+			s); /* told once it is complete, if it was not at once; s must stay. NULL: nobody */
+};
+
+/* Where the bytes of a message lie that is not in a queue's own memory. */
+struct tag_bytes {
+	const unsigned char *at; /* NULL: nowhere */
+	void *holder;		 /* libpulc's, of an area: to be given back */
+	bool is_malloced;
 };
 
 struct tag_message;
@@ -79,10 +100,13 @@ struct tag_receive {
 	struct tag_receives *list;
 	uint64_t turn;		     /* the order of posting */
 	struct tag_message *message; /* a long one on its way here */
+	bool lends; /* no buf: the answer is where the bytes lie; size is the most that is wanted */
+	struct tag_message *room; /* what will be lent, with buf, while it is fetched */
 	/* the answer */
 	bool complete;
 	int error;
 	size_t done;
+	const unsigned char *lent; /* until tag_give_back */
 	uint64_t got_tag, got_size;
 	uint32_t got_peer;
 };
@@ -115,6 +139,15 @@ void tag_unpost(struct tag_receive *r);
 /* Is there something that it could take? Fills in got_. */
 bool tag_look(struct tag_receive *r);
 
+/* ---- lending: tag_block.c ---- */
+
+/* What was lent is not read any more. 0; -EINVAL: nothing is lent there. */
+int tag_give_back(const void *at);
+/* libpulc's: finds bytes in a peer's message area. 0; -ENOENT: it is not mapped; -EBADMSG: they are not in it. */
+extern int (*tag_area_bytes)(struct peer *peer, uint64_t offset, uint64_t size,
+			     struct tag_bytes *ret_bytes) __attribute__((visibility("hidden")));
+extern void (*tag_area_unref)(void *holder) __attribute__((visibility("hidden")));
+
 /* ---- inside ---- */
 
 enum tag_way { TAG_WAY_PULL, TAG_WAY_PUSH };
@@ -136,6 +169,11 @@ struct tag_peer {
 	bool busy;
 	bool owes;    /* what was taken, and could not be told */
 	bool no_pull; /* the kernel does not give us its memory */
+	enum {
+		TAG_AREA_UNKNOWN,
+		TAG_AREA_SHOWN,
+		TAG_AREA_HIDDEN
+	} area; /* ours, to the peer; libpulc's */
 	uint64_t n_chosen;
 	struct tag_rate rates[2]; /* by tag_way */
 };
@@ -160,17 +198,19 @@ enum tag_stage {
 	TAG_STAGE_ASK,	  /* its bytes are to be asked for */
 	TAG_STAGE_COMING, /* they come */
 	TAG_STAGE_DONE,	  /* they are here; the sender is to be told */
+	TAG_STAGE_LENT,	  /* the program reads them */
 };
 
 struct tag_message {
 	TAILQ_ENTRY(tag_message) by_order; /* of the early ones, or of those under way */
-	TAILQ_ENTRY(tag_message) by_tag;   /* early */
+	TAILQ_ENTRY(tag_message) by_tag;   /* early, or lent: by address */
 	struct peer *peer;
 	uint64_t tag, size;
 	uint64_t turn; /* the order of arrival */
 	uint64_t id;   /* of the offer; 0: it is here */
 	struct tag_place place;
-	bool paid; /* the sender has its credit again */
+	struct tag_bytes bytes; /* .at NULL: they are in `data`, or with the sender */
+	bool paid;		/* the sender has its credit again */
 	enum tag_stage stage;
 	struct tag_receive *receive; /* COPY to COMING */
 	uint64_t number;	     /* COMING: of what was asked for */
@@ -186,7 +226,26 @@ void tag_receive_take_off(struct tag_receive *r);
 void tag_receive_end(struct tag_receive *r, int error);
 void tag_message_free(struct tag_message *m);
 
+/* Puts it where its turn is. */
+void tag_keep(struct tag_message *m);
+
+/* ---- tag_block.c ---- */
+/* Finds its bytes in the sender's area, if that is mapped. 0; -EBADMSG. */
+int tag_block_find(struct tag_message *m, uint64_t offset);
+const unsigned char *tag_message_bytes(const struct tag_message *m);
+void tag_bytes_drop(struct tag_message *m);
+/* Its bytes are here, and the receive's; it stands nowhere. */
+void tag_lend(struct tag_message *m, struct tag_receive *r);
+void tag_lent_forget(void);
+/* Memory for a message that must be fetched before it can be lent. 0; -ENOMEM. */
+int tag_room_make(struct tag_receive *r, const struct tag_message *m);
+void tag_room_drop(struct tag_receive *r);
+/* It is full. */
+void tag_room_lend(struct tag_receive *r);
+
 /* ---- tag_fetch.c ---- */
+/* Tells the sender that an offer was received, now or as soon as that is possible, and frees it. */
+void tag_say_done(struct tag_message *m);
 extern struct tag_messages tag_under_way __attribute__((visibility("hidden")));
 /* Binds an offer, which stands nowhere, to the receive that gets it. */
 void tag_fetch_begin(struct tag_message *m, struct tag_receive *r);

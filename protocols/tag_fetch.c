@@ -32,6 +32,11 @@ void tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 
 	tag_receive_take_off(r);
 	tag_describe(r, m->peer->client, m->tag, m->size);
+	if (r->lends && tag_room_make(r, m) < 0) {
+		tag_receive_end(r, -ENOMEM);
+		tag_keep(m);
+		return;
+	}
 	r->message = m;
 	r->done = 0;
 	m->receive = r;
@@ -50,13 +55,19 @@ void tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 }
 
 /* Keeps it, if the sender cannot be told now: it will be moved on. */
-static void say_done(struct tag_message *m)
+void tag_say_done(struct tag_message *m)
 {
 	int e = tag_control(m->peer, TAG_DONE, m->id, NULL, 0);
+	bool waits = m->stage == TAG_STAGE_DONE;
 
-	if (UNLIKELY(e == -ENOBUFS || e == -ENOMEM))
+	if (UNLIKELY(e == -ENOBUFS || e == -ENOMEM)) {
+		if (!waits)
+			TAILQ_INSERT_TAIL(&tag_under_way, m, by_order);
+		m->stage = TAG_STAGE_DONE;
 		return;
-	TAILQ_REMOVE(&tag_under_way, m, by_order);
+	}
+	if (waits)
+		TAILQ_REMOVE(&tag_under_way, m, by_order);
 	tag_message_free(m);
 }
 
@@ -67,8 +78,10 @@ static void all_is_here(struct tag_message *m)
 	r->message = NULL;
 	m->receive = NULL;
 	m->stage = TAG_STAGE_DONE;
+	if (r->lends)
+		tag_room_lend(r);
 	tag_receive_end(r, 0);
-	say_done(m);
+	tag_say_done(m);
 }
 
 /* ---- moving on ----------------------------------------------------------------------------------- */
@@ -143,7 +156,7 @@ void tag_receives_move_on(void)
 		else if (m->stage == TAG_STAGE_ASK)
 			ask(m);
 		else if (m->stage == TAG_STAGE_DONE)
-			say_done(m);
+			tag_say_done(m);
 	}
 }
 

@@ -89,7 +89,7 @@ static struct tag_message *oldest_for(const struct tag_receive *r)
 /* ---- the two sets ------------------------------------------------------------------------------- */
 
 /* Where its turn puts it: nearly always the end. */
-static void queue(struct tag_message *m)
+void tag_keep(struct tag_message *m)
 {
 	struct tag_messages *row = &early_rows[row_of(m->tag)];
 	struct tag_message *before = TAILQ_LAST(&early, tag_messages);
@@ -118,6 +118,7 @@ static void unqueue(struct tag_message *m)
 
 void tag_message_free(struct tag_message *m)
 {
+	tag_bytes_drop(m);
 	peer_unref(m->peer);
 	free(m);
 }
@@ -173,13 +174,14 @@ static void give_back(struct tag_message *m)
 	struct tag_receive *r;
 
 	TAILQ_REMOVE(&tag_under_way, m, by_order);
+	tag_room_drop(m->receive);
 	m->receive->message = NULL;
 	m->receive = NULL;
 	r = wanted_by(m->peer->client, m->tag);
 	if (r)
 		tag_fetch_begin(m, r);
 	else
-		queue(m);
+		tag_keep(m);
 	protocol_events++;
 }
 
@@ -191,6 +193,32 @@ void tag_unpost(struct tag_receive *r)
 }
 
 /* ---- taking ------------------------------------------------------------------------------------- */
+
+/* Its bytes are in this process, or can be read from here. */
+static inline bool is_here(const struct tag_message *m)
+{
+	return !m->id || m->bytes.at;
+}
+
+/* One that is here, and stands nowhere, for this receive. */
+static void take_here(struct tag_message *m, struct tag_receive *r)
+{
+	tag_describe(r, m->peer->client, m->tag, m->size);
+	tag_taken(m->peer, TAG_OVERHEAD + (m->id ? 0 : m->size));
+	if (r->lends) {
+		tag_lend(m, r);
+		tag_receive_end(r, 0);
+		return;
+	}
+	r->done = MIN((uint64_t)r->size, m->size);
+	if (r->done)
+		memcpy(r->buf, tag_message_bytes(m), r->done);
+	tag_receive_end(r, 0);
+	if (m->id)
+		tag_say_done(m);
+	else
+		tag_message_free(m);
+}
 
 bool tag_look(struct tag_receive *r)
 {
@@ -212,17 +240,10 @@ int tag_take(struct tag_receive *r)
 	if (!m)
 		return -EAGAIN;
 	unqueue(m);
-	if (m->id) {
+	if (is_here(m))
+		take_here(m, r);
+	else
 		tag_fetch_begin(m, r);
-		return 0;
-	}
-	tag_describe(r, m->peer->client, m->tag, m->size);
-	r->done = MIN((uint64_t)r->size, m->size);
-	if (r->done)
-		memcpy(r->buf, m->data, r->done);
-	tag_receive_end(r, 0);
-	tag_taken(m->peer, m->size + TAG_OVERHEAD);
-	tag_message_free(m);
 	return 0;
 }
 
@@ -261,15 +282,15 @@ int tag_arrived_eager(struct tag_peer *tp, const struct hal_frame *f)
 	if (UNLIKELY(f->len > TAG_EAGER_MAX))
 		return -EBADMSG;
 	r = wanted_by(client, f->word);
-	m = r ? NULL : message_new(tp, f->word, f->len);
-	if (UNLIKELY(!r && !m))
+	m = r && !r->lends ? NULL : message_new(tp, f->word, f->len);
+	if (UNLIKELY((!r || r->lends) && !m))
 		return -EAGAIN;
 	if (UNLIKELY(pay(tp, cost) < 0)) {
 		if (m)
 			tag_message_free(m);
 		return -EBADMSG;
 	}
-	if (r) {
+	if (r && !r->lends) {
 		r->done = MIN(r->size, (size_t)f->len);
 		(void)tag_copy_payload(tp, r->buf, r->done);
 		tag_describe(r, client, f->word, f->len);
@@ -278,32 +299,38 @@ int tag_arrived_eager(struct tag_peer *tp, const struct hal_frame *f)
 		return 0;
 	}
 	m->size = tag_copy_payload(tp, m->data, f->len);
-	queue(m);
+	if (r)
+		take_here(m, r);
+	else
+		tag_keep(m);
 	return 0;
 }
 
 int tag_arrived_offer(struct tag_peer *tp, const struct hal_frame *f)
 {
 	struct tag_message *m = message_new(tp, f->word, 0);
+	struct tag_block b = { 0 };
 	struct tag_receive *r;
-	struct tag_offer offer;
 
 	make_rows();
 	if (!m)
 		return -EAGAIN;
-	(void)tag_copy_payload(tp, &offer, sizeof(offer));
-	if (offer.id == 0 || pay(tp, TAG_OVERHEAD) < 0) {
+	(void)tag_copy_payload(tp, &b, f->len);
+	m->id = b.offer.id;
+	m->size = b.offer.size;
+	m->place = b.offer.place;
+	if (m->id == 0 || (f->kind == TAG_BLOCK && tag_block_find(m, b.offset) < 0) ||
+	    pay(tp, TAG_OVERHEAD) < 0) {
 		tag_message_free(m);
 		return -EBADMSG;
 	}
-	m->id = offer.id;
-	m->size = offer.size;
-	m->place = offer.place;
 	r = wanted_by(tp->peer->client, f->word);
-	if (r)
+	if (r && is_here(m))
+		take_here(m, r);
+	else if (r)
 		tag_fetch_begin(m, r);
 	else
-		queue(m);
+		tag_keep(m);
 	return 0;
 }
 
@@ -323,6 +350,7 @@ static struct tag_message *find_offer(const struct tag_peer *tp, uint64_t id)
 /* Its message will not come: it takes another one, or stands where it stood; or learns why there is none. */
 static void want_again(struct tag_receive *r, int error)
 {
+	tag_room_drop(r);
 	r->message = NULL;
 	r->done = 0;
 	if (tag_take(r) == 0)
@@ -372,7 +400,7 @@ static void lose_offers(struct tag_messages *list, const struct peer *peer)
 
 	for (m = TAILQ_FIRST(list); m; m = next) {
 		next = TAILQ_NEXT(m, by_order);
-		if (m->peer != peer || !m->id)
+		if (m->peer != peer || (m->stage == TAG_STAGE_EARLY && is_here(m)))
 			continue;
 		lose(m, m->receive && m->receive->peer == peer->client ? peer->error : 0);
 	}
@@ -389,7 +417,7 @@ static void end_those_for(struct tag_receives *row, const struct peer *peer)
 	}
 }
 
-/* Short messages that it sent before are still to be received. */
+/* What it sent before and is here is still to be received. */
 void tag_receives_gone(struct peer *peer)
 {
 	make_rows();
@@ -412,6 +440,7 @@ void tag_receives_forget(void)
 		TAILQ_REMOVE(&tag_under_way, m, by_order);
 		tag_message_free(m);
 	}
+	tag_lent_forget();
 	TAILQ_INIT(&masked);
 	has_rows = false;
 }

@@ -50,6 +50,8 @@ static void end(struct tag_send *s, int error)
 	s->error = error;
 	s->complete = true;
 	protocol_events++;
+	if (s->ended)
+		s->ended(s);
 }
 
 static struct tag_send *find_in(const struct tag_sends *list, uint64_t id)
@@ -109,18 +111,18 @@ static int send_eager(struct tag_send *s)
 /* It is an offer before it is sent: to oneself, the answer may come first. */
 static int send_offer(struct tag_send *s)
 {
-	struct tag_offer offer = { ++last_id, s->size, tag_place_of(s) };
+	struct tag_block b = { { ++last_id, s->size, tag_place_of(s) }, s->offset };
 	const struct hal_frame f = {
 		.word = s->tag,
-		.len = sizeof(offer),
+		.len = s->in_block ? sizeof(b) : sizeof(b.offer),
 		.protocol = PROTOCOL_TAG,
-		.kind = TAG_OFFER,
+		.kind = s->in_block ? TAG_BLOCK : TAG_OFFER,
 	};
-	struct iovec iov = { .iov_base = &offer, .iov_len = sizeof(offer) };
+	struct iovec iov = { .iov_base = &b, .iov_len = f.len };
 	struct tag_sends *before = s->list;
 	int e;
 
-	s->id = offer.id;
+	s->id = b.offer.id;
 	move(s, &s->peer->tags->offers);
 	e = send_counted(s, &f, &iov);
 	if (LIKELY(e == 0))
@@ -145,8 +147,9 @@ static int send_now(struct tag_send *s)
 		return s->peer->error;
 	if (UNLIKELY(tp->sent - tp->freed >= TAG_WINDOW))
 		return -EAGAIN;
-	return s->size <= MIN(TAG_EAGER_MAX, s->peer->link->caps.frame_max) ? send_eager(s)
-									    : send_offer(s);
+	if (s->in_block || s->size > MIN(TAG_EAGER_MAX, s->peer->link->caps.frame_max))
+		return send_offer(s);
+	return send_eager(s);
 }
 
 int tag_send_begin(struct tag_send *s)

@@ -28,6 +28,7 @@
 #include "lifecycle.h"
 #include "log.h"
 #include "macros.h"
+#include "message_area.h"
 #include "pair.h"
 #include "ports.h"
 #include "partitions.h"
@@ -83,7 +84,7 @@ static struct psid_client *client_make(struct psid *psid, struct psid_user *user
 		return NULL;
 	client->psid = psid;
 	client->user = psid_user_ref(user);
-	client->fd = client->pidfd = client->boards_fd = -EBADF;
+	client->fd = client->pidfd = client->boards_fd = client->messages_fd = -EBADF;
 	client->role = PULC__WIRE__ROLE__ROLE_CONTROL; /* owns nothing until Hello says more */
 	client->usec_attached = nsec_now() / NSEC_PER_USEC;
 	for (size_t i = 0; i < SHM_N_BOARDS; i++)
@@ -210,6 +211,7 @@ void psid_client_free(struct psid_client *client)
 	psid_conns_forget(client);
 	psid_pairs_forget(client);
 	psid_boards_drop(client);
+	psid_message_area_drop(client);
 	uncount(client);
 	psid_map_remove(&client->psid->clients, &client->node);
 	psid_map_deinit(&client->hints);

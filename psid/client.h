@@ -88,6 +88,8 @@ struct psid_client {
 	struct shm_boards *boards;
 	int bells[SHM_N_BOARDS];
 	uint64_t size_credit;
+
+	int messages_fd; /* message_area.c */
 };
 
 /*

@@ -24,6 +24,7 @@
 #include "links.h"
 #include "log.h"
 #include "macros.h"
+#include "message_area.h"
 #include "partitions.h"
 #include "ports.h"
 #include "psid.h"
@@ -125,6 +126,7 @@ SERVE(port_close, psid_port_close(client, msg->port_close->port))
 SERVE(port_find, psid_port_find(client, msg->port_find))
 SERVE(port_link, psid_link(client, msg->port_link))
 SERVE(port_of_task, psid_port_of_task(client, msg->port_of_task))
+SERVE(message_area, psid_message_area(client, msg->message_area))
 SERVE(ports, psid_report_ports(client))
 SERVE(open_sem, psid_sem_open(client, msg->sem_open))
 SERVE(join_sem, psid_sem_join(client, msg->sem_join, fd))
@@ -182,6 +184,7 @@ static const struct rule {
 	[BODY(PORT_FIND)] = { port_find, "PortFind", PROCESS, 0 },
 	[BODY(PORT_LINK)] = { port_link, "PortLink", PROCESS, 0 },
 	[BODY(PORT_OF_TASK)] = { port_of_task, "PortOfTask", PROCESS, 0 },
+	[BODY(MESSAGE_AREA)] = { message_area, "MessageArea", PROCESS, 0 },
 	[BODY(PORTS)] = { ports, "PortsRequest", ANYBODY, 0 },
 	[BODY(SEM_OPEN)] = { open_sem, "SemOpen", PROCESS, 0 },
 	[BODY(SEM_JOIN)] = { join_sem, "SemJoin", PROCESS, 1 },

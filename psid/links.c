@@ -37,7 +37,7 @@ static struct psid_client *joined_by(const struct psid_holder *holder)
 	return other ? other->client : NULL;
 }
 
-static bool are_joined(const struct psid_client *a, const struct psid_client *b)
+bool psid_links_joined(const struct psid_client *a, const struct psid_client *b)
 {
 	const struct psid_pair *pair = psid_pair_find(a, b);
 	const struct psid_holder *holder;
@@ -112,7 +112,7 @@ static int join(struct psid_client *a, struct psid_client *b)
 	return psid_conn_new(&ends[0], &ends[1]);
 }
 
-static Pulc__Wire__PortError error_of(int r)
+Pulc__Wire__PortError psid_links_error(int r)
 {
 	if (r == 0)
 		return PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE;
@@ -134,8 +134,8 @@ int psid_link(struct psid_client *client, const Pulc__Wire__PortLink *msg)
 		return 0;
 	}
 	other = port->client;
-	if (other != client && !are_joined(client, other))
+	if (other != client && !psid_links_joined(client, other))
 		r = join(client, other);
-	psid_port_reply(client, msg->request, error_of(r), port);
+	psid_port_reply(client, msg->request, psid_links_error(r), port);
 	return 0;
 }

@@ -10,6 +10,10 @@ struct psid_conn;
 int psid_link(struct psid_client *client, const Pulc__Wire__PortLink *msg);
 /* Tells everybody whom the client is joined with that it has opened, or closed, this port. */
 void psid_links_tell(struct psid_client *client, uint32_t port, bool opened);
+/* Has each the memory of a link to the other? */
+bool psid_links_joined(const struct psid_client *a, const struct psid_client *b);
+/* What is answered when memory could not be made: 0, a Reason or a negative errno. */
+Pulc__Wire__PortError psid_links_error(int r);
 bool psid_is_link(const struct psid_conn *conn);
 
 /* Upgrade.token of a link, for the program. */

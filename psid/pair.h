@@ -16,6 +16,7 @@ struct psid_pair {
 	/* What the peer has of the owner's wait sets. */
 	bool boards_sent;
 	uint64_t introduced[SHM_N_BOARDS / 64];
+	bool messages_sent; /* the owner's message area */
 };
 
 /* NULL: they have nothing to do with each other. */

@@ -209,6 +209,11 @@ struct shm_board {
 static_assert(offsetof(struct shm_board, words) == 2 * SHM_LINE, "shared layout");
 static_assert(sizeof(struct shm_board) <= SHM_PAGE, "a board is one page");
 
+/* ---- message areas ------------------------------------------------------------------------------ */
+
+/* A process's memory for messages that others read where they lie: bytes of its user's and nothing else. Sparse. */
+#define SHM_SIZE_MESSAGES (1ull << 30)
+
 #define SHM_SIZE_BOARDS ((uint64_t)(1 + SHM_N_BOARDS) * SHM_PAGE)
 
 #endif

@@ -2,12 +2,13 @@
  * A peer that sends every frame of the protocol of tagged messages that it must not send: its link ends with -EBADMSG for whoever needs
  * it, in the middle of long messages in both directions, and nobody else notices.
  */
-#include <pulc/tag.h>
+#include <pulc/block.h>
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "layout.h"
 #include "native.h"
 #include "psid/native_case.h"
 
@@ -20,7 +21,7 @@ struct lie {
 	unsigned kind;
 	uint32_t len;
 	uint64_t word;
-	uint64_t payload[6];
+	uint64_t payload[7];
 	unsigned n; /* so many of them */
 	bool harmless;
 };
@@ -51,12 +52,21 @@ static const struct lie lies[] = {
 	{ TAG_CREDIT, 0, 1ull << 40, { 0, 0 }, 1, false },
 	{ TAG_CREDIT, 0, UINT64_MAX, { 0, 0 }, 1, false },
 	{ TAG_CREDIT, 8, 0, { 0, 0 }, 1, false },
-	{ 8, 0, 0, { 0, 0 }, 1, false },
+	{ TAG_BLOCK, 48, 3, { 1, 100 }, 1, false },
+	{ TAG_BLOCK, 57, 3, { 1, 100 }, 1, false },
+	{ TAG_BLOCK, 56, 3, { 0, 100 }, 1, false },
+	{ TAG_BLOCK, 56, 3, { 7, 100, 0, 0, 0, 0, SHM_SIZE_MESSAGES - 99 }, 1, false },
+	{ TAG_BLOCK, 56, 3, { 7, 100, 0, 0, 0, 0, UINT64_MAX }, 1, false },
+	{ TAG_BLOCK, 56, 3, { 7, UINT64_MAX, 0, 0, 0, 0, 4096 }, 1, false },
+	{ TAG_BLOCK, 56, 3, { 7, SHM_SIZE_MESSAGES + 1 }, 1, false },
+	{ TAG_BLOCK, 56, 3, { 7, 100 }, TAG_WINDOW / TAG_OVERHEAD + 300, false },
+	{ 9, 0, 0, { 0, 0 }, 1, false },
 	{ 0xffff, 16, 0, { 0, 0 }, 1, false },
 	/* Lies that cost only the liar. */
 	{ TAG_WITHDRAW, 0, 99, { 0, 0 }, 1, true },
 	{ TAG_PUSH, 16, 1, { 12345, 10 }, 3, true },
-	{ TAG_OFFER, 48, 3, { 7, UINT64_MAX }, 3, true }, /* one number for several */
+	{ TAG_OFFER, 48, 3, { 7, UINT64_MAX }, 3, true },	 /* one number for several */
+	{ TAG_BLOCK, 56, 3, { 7, SHM_SIZE_MESSAGES }, 3, true }, /* all of its area */
 };
 #define N_LIES (sizeof(lies) / sizeof(lies[0]))
 
@@ -91,10 +101,14 @@ static void be_a_liar(void)
 	/* An honest offer, and nothing of it comes but lies. */
 	const struct lie offer = { TAG_OFFER, 48, TAG_LONG, { 1, LEN_LONG }, 1, true };
 	uint32_t victim = native_peer_named("victim");
+	void *block;
 	int e = 0;
 
 	MUST_IS(pulc_tag_send(victim, 1, "hello", 5), 5);
 	native_await(1);
+	/* So the victim has its area. */
+	MUST_IS(pulc_alloc(4096, 0, &block), 0);
+	MUST_IS(pulc_tag_give(victim, 2, block, 4096), 4096);
 	MUST_IS(send_raw(victim, &offer), 0);
 	native_await(2);
 	for (unsigned i = 0; i < lie->n && e == 0; i++)

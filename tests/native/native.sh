@@ -110,14 +110,16 @@ is fork.operations "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork
 is fork.tagged "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_tag" 2>&1)"
 is fork.thread "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_thread" 2>&1)"
 is fork.semaphores "$(printf 'child\ngrandchild\nparent')" "$("$PULC_BUILD/tests/native/fork_sem" 2>&1)"
+is fork.blocks "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_block" 2>&1)"
 
 # The headers are C++ too, and the oldest C that they promise.
 compiles() { # COMPILER LANGUAGE STANDARD
 	"$1" -x "$2" -std="$3" -pedantic-errors -Wall -Wextra -Werror -D_GNU_SOURCE -I"$include" -fsyntax-only - 2>&1 <<-'END'
 		#include <pulc/pulc.h>
 		#include <pulc/sem.h>
+		#include <pulc/block.h>
 		#include <pulc/tag.h>
-		int main() { struct pulc_frame f = { 0, 0, 0, 0, 0 }; return pulc_protocol_send(&f, NULL, PULC_DONTWAIT) + (int)pulc_tag_send(0, 0, NULL, 0); }
+		int main() { struct pulc_frame f = { 0, 0, 0, 0, 0 }; return pulc_protocol_send(&f, NULL, PULC_DONTWAIT) + (int)pulc_tag_send(0, 0, NULL, 0) + pulc_free(NULL); }
 	END
 }
 for compiler in g++ clang++; do

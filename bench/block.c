@@ -1,0 +1,182 @@
+/*
+ * Messages in blocks that nobody copies (pulc/block.h): the bandwidth of building, giving, taking and reading them, between two processes.
+ *
+ * The sender builds a message in each block: with ordinary stores, with stores that go past its caches, or not at all, so that what is measured is
+ * the passing of blocks and the reading. The receiver reads every byte, counts in a window of time after the warm-up, and leaves, which ends the
+ * sender. So many blocks are under way as the sender's budget has room for (--depth).
+ */
+#include "clock.h"
+#include "options.h"
+#include "pair.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
+
+#include <pulc/block.h>
+
+struct settings {
+	unsigned server_cpu;
+	unsigned client_cpu;
+	unsigned size;
+	unsigned msec;
+	unsigned warmup_msec;
+	unsigned n_depth;
+	const char *build;
+};
+
+static const struct pulc_tag wanted = { 1, PULC_TAG_EXACT, PULC_ANY_PEER };
+static volatile uint64_t seen;
+
+/* As wide as any processor of this kind reads. */
+typedef uint64_t words __attribute__((vector_size(16)));
+
+static void read_all(const void *block, size_t size)
+{
+	const words *at = block;
+	words a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+
+	for (size_t i = 0; i + 4 <= size / sizeof(*at); i += 4) {
+		a += at[i];
+		b += at[i + 1];
+		c += at[i + 2];
+		d += at[i + 3];
+	}
+	a += b + c + d;
+	seen += a[0] + a[1];
+}
+
+static void build(void *block, const struct settings *set, uint8_t byte)
+{
+	if (set->build[0] == 'o')
+		memset(block, byte, set->size);
+#ifdef __x86_64__
+	if (set->build[0] == 'p') {
+		__m128i *to = block;
+		const __m128i value = _mm_set1_epi8((char)byte);
+
+		for (size_t i = 0; i < set->size / sizeof(*to); i++)
+			_mm_stream_si128(&to[i], value);
+		_mm_sfence();
+	}
+#endif
+}
+
+/* Until the time is over. Returns the bytes, or a negative errno. */
+static ssize_t take_for(size_t size, unsigned msec)
+{
+	uint64_t end = nsec_now() + msec * 1000000ull;
+	const void *block;
+	ssize_t done = 0, n;
+	int r;
+
+	while (nsec_now() < end) {
+		n = pulc_tag_take(&wanted, size, &block, NULL);
+		if (n < 0)
+			return n;
+		read_all(block, (size_t)n);
+		r = pulc_free(block);
+		if (r < 0)
+			return r;
+		done += n;
+	}
+	return done;
+}
+
+static int serve(int listener, void *arg)
+{
+	const struct settings *set = arg;
+	struct pulc_address self;
+	pulc_port *port;
+	uint64_t began;
+	ssize_t n;
+	int fd, r = pulc_port_open(PULC_D, 0, NULL, &port);
+
+	if (r < 0)
+		return r;
+	self = pulc_port_address(port);
+	r = bench_accept(listener, &fd);
+	if (r == 0)
+		r = bench_send_all(fd, &self, sizeof(self));
+	if (r < 0)
+		return r;
+	n = take_for(set->size, set->warmup_msec);
+	began = nsec_now();
+	if (n >= 0)
+		n = take_for(set->size, set->msec);
+	if (n < 0)
+		return (int)n;
+	printf("build=%s size=%u gbs=%.3f\n", set->build, set->size,
+	       (double)n / (double)(nsec_now() - began));
+	(void)fflush(stdout);
+	return 0;
+}
+
+/* Until the receiver is gone. */
+static int give_on(uint32_t peer, const struct settings *set)
+{
+	void *block;
+	ssize_t n = 0;
+
+	for (uint8_t byte = 0; n >= 0; byte++) {
+		n = pulc_alloc(set->size, 0, &block);
+		if (n < 0)
+			break;
+		build(block, set, byte);
+		n = pulc_tag_give(peer, 1, block, set->size);
+	}
+	return n == -ECONNRESET ? 0 : (int)n;
+}
+
+static int connect_and_give(const struct sockaddr_in *server, void *arg)
+{
+	const struct settings *set = arg;
+	struct pulc_address to;
+	char budget[32];
+	uint32_t peer;
+	int fd, r;
+
+	(void)snprintf(budget, sizeof(budget), "%llu",
+		       (set->size + 4095ull) / 4096 * 4096 * set->n_depth);
+	(void)setenv("PULC_ALLOC_MAX", budget, 1);
+	r = bench_connect(server, false, &fd);
+	if (r == 0)
+		r = bench_recv_all(fd, &to, sizeof(to)) == 0 ? 0 : -EPIPE;
+	if (r == 0)
+		r = pulc_peer_find(&to, &peer);
+	return r < 0 ? r : give_on(peer, set);
+}
+
+int main(int argc, char **argv)
+{
+	struct settings set = {
+		.size = 1u << 20, .msec = 300, .warmup_msec = 300, .n_depth = 4, .build = "none"
+	};
+	const struct bench_option options[] = {
+		{ "build", "the message: none, ordinary stores, or past the caches",
+		  .text = &set.build },
+		{ "size", "bytes of a message", .number = &set.size },
+		{ "msec", "time to measure", .number = &set.msec },
+		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
+		{ "depth", "blocks under way", .number = &set.n_depth },
+		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
+		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
+	};
+	struct bench_pair pair = { .serve = serve, .connect = connect_and_give, .arg = &set };
+	int r;
+
+	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
+	r = bench_options_parse(argc, argv, "Bandwidth of messages that nobody copies.", options,
+				sizeof(options) / sizeof(options[0]));
+	if (r != 0)
+		return bench_exit_status(argv[0], r);
+	if (set.size < 64 || set.n_depth == 0 || !strchr("nop", set.build[0]))
+		return bench_exit_status(argv[0], -EINVAL);
+	pair.server_cpu = set.server_cpu;
+	pair.client_cpu = set.client_cpu;
+	return bench_exit_status(argv[0], bench_pair_run(&pair));
+}
