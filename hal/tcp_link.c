@@ -393,7 +393,7 @@ int tcp_open(int fd, int (*start)(struct hal_tcp *h), struct hal_link **ret_link
 	}
 	if (h->fd != fd)
 		(void)close_own(fd);
-	(void)raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	(void)raw_syscall(SYS_setsockopt, h->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	h->link.ops = &ops;
 	h->link.caps = (struct hal_caps){
 		.name = ops.name,
