@@ -1,5 +1,9 @@
 """The cases of ports and tags: programs written to pulc/pulc.h and pulc/tag.h, beside the same exchange over sockets."""
 
+import os
+import subprocess
+
+import harness
 import report
 from cases import Series, case
 
@@ -65,3 +69,56 @@ def block_bandwidth(bench):
     return [report.at_least("block-bandwidth/none", s["none"], s["memcpy"], "GB/s", 0.85, "memcpy"),
             report.inform("block-bandwidth/past", s["past"], s["memcpy"], "GB/s", "memcpy"),
             report.inform("block-bandwidth/ordinary", s["ordinary"], s["memcpy"], "GB/s", "memcpy")]
+
+
+class Cable:
+    """Two network namespaces with a cable between them."""
+
+    def __init__(self):
+        self.names = [f"pulc-link-{os.getpid()}-{end}" for end in (1, 2)]
+
+    def ip(self, *arguments):
+        subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+    def __enter__(self):
+        one, two = self.names
+        try:
+            for name in self.names:
+                self.ip("netns", "add", name)
+            self.ip("-n", one, "link", "add", "cable", "type", "veth", "peer", "name", "cable",
+                    "netns", two)
+            for number, name in enumerate(self.names, 1):
+                self.ip("-n", name, "address", "add", f"10.99.0.{number}/24", "dev", "cable")
+                self.ip("-n", name, "link", "set", "cable", "up")
+        except (OSError, subprocess.CalledProcessError) as failure:
+            self.__exit__()
+            raise harness.Failed(f"no network namespaces: {failure}") from failure
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+
+    def options(self):
+        return ("--address", "10.99.0.1", "--server-netns", f"/run/netns/{self.names[0]}",
+                "--client-netns", f"/run/netns/{self.names[1]}")
+
+
+@case("hal-tcp")
+def hal_tcp(bench):
+    """8 B and 1 MiB over HAL tcp between two network namespaces, beside plain sockets, both ends spinning"""
+    options = ("--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
+    one_way, rate = Series(), Series()
+    mib = ("--size", str(1 << 20), "--bandwidth")
+    with Cable() as cable:
+        options += cable.options()
+        for _ in bench.repetitions(3):
+            for way, flags in (("sockets", ("--sockets",)), ("hal", ()), ("uring", ("--uring",))):
+                line = bench.program("link", *flags, *options)[0]
+                one_way.add(**{way: line["one_way_ns"]})
+                line = bench.program("link", *flags, *mib, *options)[0]
+                rate.add(**{way: line["gbs"]})
+    return [report.at_most("hal-tcp/8B", one_way["hal"], one_way["sockets"], "ns", 1.0, "sockets"),
+            report.inform("hal-tcp/8B/uring", one_way["uring"], one_way["sockets"], "ns", "sockets"),
+            report.at_least("hal-tcp/1MiB", rate["hal"], rate["sockets"], "GB/s", 1.0, "sockets"),
+            report.inform("hal-tcp/1MiB/uring", rate["uring"], rate["sockets"], "GB/s", "sockets")]

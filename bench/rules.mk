@@ -1,5 +1,6 @@
 # The benchmark programs, one a case family; `bench/run` drives them. They use plain sockets and
-# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native` and `block` are written to PULC.
+# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native` and `block` are written to PULC, and `link`
+# to a HAL.
 BENCH_NAMES := floor pingpong stream wake connects idle files memcached
 BENCH_SHARED := $(addprefix bench/,options.c pair.c stats.c)
 BENCH_PROGRAMS := $(addprefix $(B)/bench/,$(BENCH_NAMES))
@@ -12,5 +13,9 @@ $(B)/bench/native $(B)/bench/block: $(B)/bench/%: $(B)/obj/bench/%.o $$(call obj
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B)/lib)
 
+$(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildcard hal/tcp_*.c))
+	@mkdir -p $(@D)
+	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -luring
+
 .PHONY: bench-programs
-bench-programs: $(BENCH_PROGRAMS) $(B)/bench/native $(B)/bench/block ## build the benchmark programs
+bench-programs: $(BENCH_PROGRAMS) $(B)/bench/native $(B)/bench/block $(B)/bench/link ## build the benchmark programs

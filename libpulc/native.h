@@ -20,6 +20,7 @@
 #define NATIVE_N_IOV 1024 /* pieces of a message */
 #define NSEC_PER_MSEC 1000000ull
 
+struct pulc_tag;
 struct wait;
 struct pulc_waitset;
 
@@ -98,6 +99,8 @@ bool native_tag_is_complete(const struct pulc_op *op);
 /* As pulc_op_cancel. */
 int native_tag_cancel(struct pulc_op *op);
 ssize_t native_tag_result(const struct pulc_op *op);
+/* A receive that wants this would not wait. */
+bool native_tag_ready(const struct pulc_tag *want);
 void native_tag_forked(void);
 /* The lock, in a process that psid knows. 0; -EDEADLK; as native_attach. */
 int native_enter_attached(void);

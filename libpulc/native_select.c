@@ -1,5 +1,5 @@
 /*
- * Waiting for ports and descriptors together, and closing ports, which may have to wait as well.
+ * Waiting for ports, messages with tags and descriptors together, and closing ports, which may have to wait as well.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,11 +21,12 @@ static int look_at_ports(struct pulc_wait *ports, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		ports[i].ready = false;
-		if (!ports[i].port)
-			continue;
-		if (!ports[i].port->port)
+		if (ports[i].port && !ports[i].port->port)
 			return -ECHILD;
-		ports[i].ready = port_has(ports[i].port->port);
+		if (ports[i].port)
+			ports[i].ready = port_has(ports[i].port->port);
+		else if (ports[i].tag)
+			ports[i].ready = native_tag_ready(ports[i].tag);
 		n_ready += ports[i].ready;
 	}
 	return n_ready;

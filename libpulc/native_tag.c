@@ -321,6 +321,14 @@ PULC_EXPORT int pulc_tag_probe(const struct pulc_tag *want, int msec_timeout,
 	return e == -ETIMEDOUT ? 0 : e;
 }
 
+bool native_tag_ready(const struct pulc_tag *want)
+{
+	struct pulc_op op = { .p = NULL };
+
+	op_for_receive(&op, want, NULL, 0);
+	return tag_look(&op.tag_receive) || is_hopeless(&op.tag_receive);
+}
+
 static uint32_t speed(const struct tag_rate *rate)
 {
 	return rate->nsec_per_megabyte

@@ -161,14 +161,17 @@ ssize_t pulc_receive(pulc_port *port, void *buf, size_t len, struct pulc_address
 ssize_t pulc_receivev(pulc_port *port, const struct iovec *iov, int n,
 		      const struct pulc_address *from, struct pulc_address *ret_from, int flags);
 
-/* A port to wait for. */
+struct pulc_tag; /* pulc/tag.h */
+
+/* A port to wait for, or a message with a tag. */
 struct pulc_wait {
-	pulc_port *port; /* NULL: passed over */
-	bool ready;	 /* answer: a receive would not wait */
+	pulc_port *port;	    /* NULL: none */
+	bool ready;		    /* answer: a receive would not wait */
+	const struct pulc_tag *tag; /* if there is no port: which messages; NULL: passed over */
 };
 
 /*
- * Waits until something can be received from one of the ports, or one of the descriptors has an event.
+ * Waits until something can be received from one of the ports, or one of the messages with tags, or one of the descriptors has an event.
  *
  * ports, n_ports: may be NULL and 0; fds, n_fds: as for poll(2), may be NULL and 0. msec_timeout: -1: for ever; 0: only looks.
  * Return: how many ports are ready and descriptors have events; 0: none within the time.

@@ -88,6 +88,17 @@ wait "$server"
 is active_messages.server_ends 0 $?
 is active_messages.no_server 1 "$("$examples/active_messages" client hello 2>/dev/null; echo $?)"
 
+finders=()
+for piece in 2 0 1; do
+	"$examples/tags" find "$piece" &
+	finders+=($!)
+done
+is tags.in_order "$(printf '9592 primes, the last is 99991\n8392 primes, the last is 199999\n8013 primes, the last is 299993')" "$("$examples/tags" collect 3)"
+for finder in "${finders[@]}"; do
+	wait "$finder"
+	is tags.finder_ends 0 $?
+done
+
 # Empty, one block exactly, and many blocks with a rest; without the shim and under it.
 for size in 0 262144 20000001; do
 	head -c "$size" /dev/urandom >"$TMPDIR/file"

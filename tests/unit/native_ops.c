@@ -462,7 +462,7 @@ static void fill_the_ring(void)
 
 static void drain_the_ring(void)
 {
-	struct pulc_wait wait[N_SINKS] = { { NULL, false } };
+	struct pulc_wait wait[N_SINKS] = { { .port = NULL } };
 	char name[16];
 
 	for (unsigned i = 0; i < N_SINKS; i++) {

@@ -312,8 +312,59 @@ static void between_processes(void)
 	NATIVE_RUN(send_numbers, send_numbers, receive_by_name);
 }
 
+/* ---- with ports and descriptors ------------------------------------------------------------------ */
+
+static void wait_for_any(void)
+{
+	pulc_port *p = native_open(PULC_D, "waiter");
+	const struct pulc_tag want = only(PULC_ANY_PEER, 7), nobody = only(12345, 7);
+	struct pulc_wait waits[2] = { { .port = p }, { .tag = &want } };
+	struct pollfd fd = { .fd = -1 };
+	char got[8];
+
+	MUST_IS(pulc_select(waits, 2, &fd, 1, 0), 0);
+	native_reach(1);
+	/* Nobody has asked for this one. */
+	MUST_IS(pulc_tag_probe(&anything, -1, NULL), 1);
+	MUST_IS(pulc_select(waits, 2, &fd, 1, 0), 0);
+	native_reach(2);
+	MUST_IS(pulc_select(waits, 2, &fd, 1, -1), 1);
+	MUST(!waits[0].ready && waits[1].ready);
+	MUST_IS(receive_now(want, got, sizeof(got)), 5);
+	native_reach(3);
+	MUST_IS(pulc_select(waits, 2, NULL, 0, -1), 1);
+	MUST(waits[0].ready && !waits[1].ready);
+	/* A receive from a process that is not there does not wait. */
+	waits[0] = (struct pulc_wait){ .tag = &nobody };
+	MUST_IS(pulc_select(waits, 1, NULL, 0, -1), 1);
+	MUST_IS(receive_now(nobody, got, sizeof(got)), -ECONNRESET);
+	waits[0] = (struct pulc_wait){ .port = NULL };
+	MUST_IS(pulc_select(waits, 2, NULL, 0, 0), 0);
+}
+
+static void send_to_any(void)
+{
+	struct pulc_address to = native_find("waiter");
+	uint32_t peer = native_peer_named("waiter");
+	pulc_port *p = native_open(PULC_D, NULL);
+
+	native_await(1);
+	MUST_IS(pulc_tag_send(peer, 8, "other", 5), 5);
+	native_await(2);
+	MUST_IS(pulc_tag_send(peer, 7, "first", 5), 5);
+	native_await(3);
+	MUST_IS(pulc_send(p, &to, "last", 4, 0), 4);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void waited_for_with_ports(void)
+{
+	NATIVE_RUN(wait_for_any, send_to_any);
+}
+
 static const struct test tests[] = {
 	TEST(within_a_process),
+	TEST(waited_for_with_ports),
 	TEST(between_processes),
 };
 
