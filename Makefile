@@ -26,7 +26,7 @@ SANFLAGS += $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 # What runs in a program's data calls is optimised across files: a message passes through ten of them.
 LTO_FOLDERS := base shm wire hal protocols libpulc preload
 LTO := $(if $(SAN)$(FUZZ)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
-LINK := -Wl,-z,now -Wl,-z,relro -Wl,--as-needed $(if $(LTO),-fno-lto)
+LINK := -Wl,-z,now -Wl,-z,relro -Wl,-z,noseparate-code -Wl,--sort-section=name -Wl,--as-needed $(if $(LTO),-fno-lto)
 LINK_LTO := $(LINK) $(if $(LTO),$(LTO) $(CFLAGS))
 
 # The include paths that a folder may use: a layer violation does not compile. For "quotes" only, so

@@ -8,6 +8,10 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
+/* A table of a page or more: lies behind the small variables, which so share a few pages. A forked child copies each page that it
+ * writes to. */
+#define LARGE __attribute__((section(".bss.large")))
+
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 

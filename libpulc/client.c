@@ -153,11 +153,12 @@ uint64_t client_next_attempt(void)
 
 static void read_environment(void)
 {
-	const char *value = secure_getenv("PULC_HINT_AFTER");
+	const char *value;
 
-	if (self.read_environment)
+	if (LIKELY(self.read_environment))
 		return;
 	self.read_environment = true;
+	value = secure_getenv("PULC_HINT_AFTER");
 	if (value) {
 		self.hint_after = (uint32_t)strtoul(value, NULL, 10);
 		self.hint_after_fixed = true;

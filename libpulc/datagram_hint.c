@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 
 #include "local_addresses.h"
+#include "macros.h"
 #include "rawsys.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -15,7 +16,7 @@
 #endif
 
 #define N_BUCKETS 1024u
-static struct flow *by_token[N_BUCKETS];
+static LARGE struct flow *by_token[N_BUCKETS];
 
 /* ---- tokens ------------------------------------------------------------------------------------- */
 

@@ -28,7 +28,7 @@
 /* The first, and one for each time that the limit falls below all of them. */
 #define N_WINDOWS 4
 
-static struct window {
+static LARGE struct window {
 	_Atomic int first; /* lowest number, 0: not used yet */
 	int *_Atomic homes[N_WINDOW];
 } windows[N_WINDOWS];

@@ -28,7 +28,7 @@ struct shown {
 };
 
 /* All under the lock. */
-static struct pulc_protocol registered[PROTOCOLS_MAX];
+static LARGE struct pulc_protocol registered[PROTOCOLS_MAX];
 static unsigned n_deep;	   /* handlers on the stack of whoever holds the lock */
 static uint64_t n_handled; /* calls of handlers, ever */
 

@@ -51,7 +51,7 @@ struct peer {
 	int bells[SHM_N_BOARDS]; /* -1: not known */
 };
 
-static struct peer *_Atomic buckets[N_BUCKETS];
+static LARGE struct peer *_Atomic buckets[N_BUCKETS];
 static unsigned n_bells;
 /* Those that have gone, in that order. Under the client lock. */
 static struct peer *gone_first, **gone_last = &gone_first;
@@ -60,7 +60,7 @@ static struct peer *gone_first, **gone_last = &gone_first;
  * Watches that psid could not be asked to tell, for its channel was full. Their owners look after a while, but not if we say
  * meanwhile that we can ring: then we do. Of too many the oldest are forgotten. Under the client lock.
  */
-static uint64_t untold[N_UNTOLD];
+static LARGE uint64_t untold[N_UNTOLD];
 static unsigned n_untold;
 
 static struct peer *find(uint32_t client)

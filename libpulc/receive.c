@@ -25,15 +25,16 @@
 #include <pulc/fds.h>
 
 #include "board.h"
+#include "macros.h"
 #include "rawsys.h"
 #include "slabs.h"
 
 #define SIZE_STACK 32768
 
 /* All used under the client lock. */
-static unsigned char buffer[WIRE_SIZE_MAX];
-static struct wire_arena arena;
-static unsigned char stack[SIZE_STACK] __attribute__((aligned(64)));
+static LARGE unsigned char buffer[WIRE_SIZE_MAX];
+static LARGE struct wire_arena arena;
+static LARGE unsigned char stack[SIZE_STACK] __attribute__((aligned(64)));
 
 struct job {
 	int channel;

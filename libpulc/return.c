@@ -85,9 +85,9 @@ static void name_side(struct pulc_stream *s, Pulc__Wire__Kept *kept, Pulc__Wire_
 /* One message, with as many of the slab's streams as it holds. */
 static int tell_some(struct slab *slab)
 {
-	static Pulc__Wire__Tuple tuples[N_SIDES];
-	static Pulc__Wire__Kept kept[N_SIDES];
-	static Pulc__Wire__Kept *sides[N_SIDES];
+	static LARGE Pulc__Wire__Tuple tuples[N_SIDES];
+	static LARGE Pulc__Wire__Kept kept[N_SIDES];
+	static LARGE Pulc__Wire__Kept *sides[N_SIDES];
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__Return body = PULC__WIRE__RETURN__INIT;
 	struct pulc_stream *s = slab->returning;

@@ -15,6 +15,7 @@
 
 #include <pulc/fds.h>
 
+#include "macros.h"
 #include "pool.h"
 #include "rawsys.h"
 
@@ -27,7 +28,7 @@ static unsigned n_kept;
 
 /* Boards that we can ring, so that a slab that comes later can say so as well. */
 #define N_KNOWN 64
-static struct {
+static LARGE struct {
 	uint32_t client, board;
 } known[N_KNOWN];
 static unsigned n_known;

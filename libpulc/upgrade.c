@@ -442,7 +442,7 @@ void upgrade_note(struct pulc_stream *s, enum pulc_reason reason)
 }
 
 #define N_ADOPT 512
-static uint64_t adopted[N_ADOPT];
+static LARGE uint64_t adopted[N_ADOPT];
 static size_t n_adopted;
 
 static void send_adopted(void)

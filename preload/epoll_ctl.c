@@ -12,11 +12,13 @@
 
 #include "epoll_ctl.h"
 #include "epoll_set.h"
+#include "macros.h"
 #include "rawsys.h"
 #include "sockets.h"
 #include "symbols.h"
 
-static struct pre_pool members = PRE_POOL(struct pre_member);
+static LARGE void *_Atomic member_chunks[PRE_POOL_CHUNKS];
+static struct pre_pool members = PRE_POOL(struct pre_member, member_chunks);
 
 /* ---- membership, under the file's and the set's lock ---- */
 

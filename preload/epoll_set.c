@@ -17,12 +17,14 @@
 
 #include "epoll_ctl.h"
 #include "epoll_set.h"
+#include "macros.h"
 #include "rawsys.h"
 #include "symbols.h"
 
 _Atomic uint32_t pre_n_exposed;
 
-static struct pre_pool sets = PRE_POOL(struct pre_set);
+static LARGE void *_Atomic set_chunks[PRE_POOL_CHUNKS];
+static struct pre_pool sets = PRE_POOL(struct pre_set, set_chunks);
 
 /* The record may be an old one, whose lock a fork or a look at all sets holds. */
 static void set_init(struct pre_set *set, int epfd)

@@ -20,15 +20,17 @@
 #include "epoll.h"
 #include "file.h"
 #include "inherit.h"
+#include "macros.h"
 #include "rawsys.h"
 
 #define N_TRACKABLE (PRE_FD_CHUNK * PRE_FD_CHUNKS)
 
-struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
+LARGE struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 struct pre_file pre_file_tcp, pre_file_tcp_shared = { .shared = true };
 struct pre_file pre_file_other, pre_file_inherited;
 
-static struct pre_pool files = PRE_POOL(struct pre_file);
+static LARGE void *_Atomic file_chunks[PRE_POOL_CHUNKS];
+static struct pre_pool files = PRE_POOL(struct pre_file, file_chunks);
 static struct pre_file *_Atomic retired;
 
 /* Chunks from this one on were never made: a fork goes over the table and must not touch all of it. */

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "macros.h"
+
 #define PRE_POOL_CHUNKS 4096
 
 /* The first member of every pooled object. */
@@ -19,14 +21,15 @@ struct pre_pool {
 	const uint32_t n_per_chunk; /* objects */
 	_Atomic uint64_t free;	    /* tag << 32 | index + 1 of the first free object */
 	_Atomic uint32_t n_made;
-	void *_Atomic chunks[PRE_POOL_CHUNKS];
+	void *_Atomic *const chunks; /* PRE_POOL_CHUNKS */
 };
 
 /* Bytes mapped at a time; untouched pages of it cost nothing. */
 #define PRE_POOL_SIZE_CHUNK (64u << 10)
-#define PRE_POOL(type)                                                                             \
+#define PRE_POOL(type, table)                                                                      \
 	{                                                                                          \
-		.size = sizeof(type), .n_per_chunk = PRE_POOL_SIZE_CHUNK / sizeof(type)            \
+		.size = sizeof(type), .n_per_chunk = PRE_POOL_SIZE_CHUNK / sizeof(type),           \
+		.chunks = (table)                                                                  \
 	}
 
 /* An object as it was left, zeroed the first time; NULL: no memory. Any thread, signal handlers too. */

@@ -17,6 +17,7 @@
 #include <pulc/signals.h>
 
 #include "file.h"
+#include "macros.h"
 #include "process.h"
 #include "symbols.h"
 
@@ -26,7 +27,7 @@
 
 typedef void handler(int signal, siginfo_t *info, void *context);
 
-static struct {
+static LARGE struct {
 	handler *_Atomic handler;
 	_Atomic int flags;	   /* as the program gave them */
 	struct sigaction in_force; /* what the kernel was told, for a one-shot that is put off */

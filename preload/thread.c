@@ -9,9 +9,11 @@
 #include <pthread.h>
 
 #include "file.h"
+#include "macros.h"
 #include "thread.h"
 
-struct pre_pool pre_threads = PRE_POOL(struct pre_thread);
+static LARGE void *_Atomic thread_chunks[PRE_POOL_CHUNKS];
+struct pre_pool pre_threads = PRE_POOL(struct pre_thread, thread_chunks);
 __thread struct pre_thread *pre_thread_self;
 
 /* Shared by threads for which there was no memory: they only lose protection against a racing close. */

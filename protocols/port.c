@@ -21,7 +21,7 @@
 /* Ended entries are kept, to be told of, until there are so many in a port. */
 #define N_REAP 64u
 
-static LIST_HEAD(port_bucket, port) ports[N_PORT_BUCKETS];
+static LARGE LIST_HEAD(port_bucket, port) ports[N_PORT_BUCKETS];
 
 struct port *port_find(uint32_t number)
 {

@@ -22,8 +22,8 @@
 #define COST_MAX ((uint64_t)TAG_WINDOW + TAG_EAGER_MAX + TAG_OVERHEAD)
 
 static struct tag_messages early = TAILQ_HEAD_INITIALIZER(early);
-static struct tag_messages early_rows[N_ROWS];
-static struct tag_receives exact_rows[N_ROWS];
+static LARGE struct tag_messages early_rows[N_ROWS];
+static LARGE struct tag_receives exact_rows[N_ROWS];
 static struct tag_receives masked = TAILQ_HEAD_INITIALIZER(masked);
 static bool has_rows;
 static uint64_t last_turn;

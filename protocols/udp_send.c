@@ -37,7 +37,7 @@
 bool (*udp_take_credit)(uint64_t size);
 bool (*udp_settle_kernel)(const struct udp_entry *entry);
 
-static _Atomic uint64_t kernel_sends[N_PORTS];
+static LARGE _Atomic uint64_t kernel_sends[N_PORTS];
 
 void udp_note_kernel_send(uint16_t port)
 {
