@@ -155,6 +155,7 @@ int native_attach(void)
 		e = protocol_register(PROTOCOL_TAG, &tag_protocol);
 	tag_area_bytes = native_area_bytes;
 	tag_area_unref = native_area_unref;
+	port_budget_set(secure_getenv("PULC_QUEUE_MAX"));
 	tag_allow_pulls(secure_getenv("PULC_PULL"));
 	if (e == -EEXIST)
 		e = 0;

@@ -109,6 +109,7 @@ static void reap_outs(struct port *port)
 
 static void in_free(struct port_in *in)
 {
+	port_budget_forget(in);
 	port_queue_free(in);
 	if (in->peer->in_last == in)
 		in->peer->in_last = NULL;
@@ -219,8 +220,8 @@ void port_in_end(struct port_in *in, int why)
 		return;
 	in->ended = why;
 	protocol_events++;
-	free(in->partial);
-	in->partial = NULL;
+	port_queue_drop_partial(in);
+	port_budget_forget(in);
 	in->direct = NULL;
 	if (r) {
 		r->bound = NULL;

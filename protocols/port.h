@@ -16,6 +16,8 @@
 #define PORT_CREDIT 4u	/* payload: cost of all that was ever taken, 8 bytes */
 #define PORT_REFUSED 5u /* there is no such port (any more) */
 #define PORT_CLOSED 6u	/* the sender's port is closed, nothing more will come */
+#define PORT_HOLD 7u	/* begin no message to this port until GO */
+#define PORT_GO 8u
 
 /* What a source may have on its way to one port and unread there, bytes of cost; a message may begin while less is used. */
 #define PORT_WINDOW (1u << 20)
@@ -79,7 +81,9 @@ struct port_in {
 	struct port_messages queue;
 	struct port_message *partial;
 	struct port_request *direct;
-	size_t size_long; /* of the message under way */
+	size_t size_long;	       /* of the message under way */
+	bool held;		       /* it was told to wait, */
+	LIST_ENTRY(port_in) link_held; /* and stands among those */
 };
 
 /* A destination, as the sending port sees it. */
@@ -92,6 +96,7 @@ struct port_out {
 	int error;	     /* why nothing more can be sent */
 	uint32_t n_waiting;  /* frames accepted, without room yet */
 	uint32_t n_inside;   /* calls that wait: it stays */
+	bool held;	     /* the receiver keeps too much already */
 	bool busy;	     /* a long message of somebody who waits for room is under way */
 	uint64_t sent, freed;
 	struct port_sendings queue; /* in order; before all who have not begun */
@@ -109,6 +114,7 @@ struct port {
 	struct port_ins ins[PORT_N_BUCKETS];
 	struct port_outs outs[PORT_N_BUCKETS];
 	unsigned n_ins, n_outs;
+	uint64_t size_unread;	       /* memory of `messages` */
 	struct port_messages messages; /* to be received, in order of arrival */
 	struct port_requests
 		posted; /* oldest first; nothing that one of them wants is in `messages` */
@@ -186,9 +192,23 @@ int port_queue_frame(struct port_in *in, uint32_t len, uint32_t skip);
 int port_queue_begin(struct port_in *in, size_t size);
 int port_queue_more(struct port_in *in, uint32_t len, uint32_t skip, bool last);
 void port_queue_free(struct port_in *in);
+void port_queue_drop_partial(struct port_in *in);
 /* Pieces [at, at + len) of an iovec, at most n_max of them. Returns their number; *ret_len: the bytes that they have. */
 unsigned port_slice(const struct iovec *iov, unsigned n, size_t at, size_t len, struct iovec *to,
 		    unsigned n_max, size_t *ret_len);
+
+/* ---- port_budget.c ---- */
+/* What all ports may keep, in bytes; NULL: the usual. */
+void port_budget_set(const char *bytes);
+uint64_t port_budget_used(void);
+/* So much more is kept of this source; its sender may be told to wait. */
+void port_budget_take(struct port_in *in, size_t size);
+void port_budget_give(size_t size);
+/* The source is going. */
+void port_budget_forget(struct port_in *in);
+/* Lets go whom there is room for again. */
+void port_budget_move_on(void);
+
 int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value);
 
 #endif

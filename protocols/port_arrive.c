@@ -262,6 +262,13 @@ static int control(struct peer *peer, const struct hal_frame *f)
 		if (out && !out->error)
 			out->error = -ECONNREFUSED;
 		return 0;
+	case PORT_HOLD:
+	case PORT_GO:
+		if (f->len)
+			return -EBADMSG;
+		if (out)
+			out->held = f->kind == PORT_HOLD;
+		return 0;
 	case PORT_CLOSED:
 		if (in)
 			port_in_end(in, -EPIPE);

@@ -50,11 +50,13 @@ static struct port_message *message_new(struct port_in *in, size_t size)
 	m->in = in;
 	m->len = m->at = 0;
 	m->cost = PORT_OVERHEAD;
+	port_budget_take(in, m->size);
 	return m;
 }
 
 static void message_free(struct port_message *m)
 {
+	port_budget_give(m->size);
 	if (m->size != SIZE_USUAL || n_spare >= N_SPARE_MAX) {
 		free(m);
 		return;
@@ -67,12 +69,14 @@ static void unqueue(struct port_message *m)
 {
 	TAILQ_REMOVE(&m->in->port->messages, m, by_port);
 	TAILQ_REMOVE(&m->in->queue, m, by_source);
+	m->in->port->size_unread -= m->size;
 }
 
 static void queue(struct port_message *m)
 {
 	TAILQ_INSERT_TAIL(&m->in->port->messages, m, by_port);
 	TAILQ_INSERT_TAIL(&m->in->queue, m, by_source);
+	m->in->port->size_unread += m->size;
 	port_serve_posted(m->in->port);
 }
 
@@ -84,7 +88,13 @@ void port_queue_free(struct port_in *in)
 		unqueue(m);
 		message_free(m);
 	}
-	free(in->partial);
+	port_queue_drop_partial(in);
+}
+
+void port_queue_drop_partial(struct port_in *in)
+{
+	if (in->partial)
+		message_free(in->partial);
 	in->partial = NULL;
 }
 
@@ -243,6 +253,7 @@ int port_take(struct port *port, struct port_request *r)
 	else
 		take_stream(m->in, r);
 	r->complete = true;
+	port_budget_move_on();
 	return 0;
 }
 

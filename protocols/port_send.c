@@ -133,7 +133,7 @@ static int push_long(struct port_out *out, struct port_sending *s)
 	int e;
 
 	do {
-		if (stream && out->sent - out->freed >= PORT_WINDOW)
+		if (stream && (out->held || out->sent - out->freed >= PORT_WINDOW))
 			return -EAGAIN;
 		if (UNLIKELY(!out->peer->link))
 			return out->peer->error;
@@ -162,8 +162,8 @@ int port_push(struct port_out *out, struct port_sending *s)
 	if (UNLIKELY(s->size > PORT_MESSAGE_MAX && out->kind == PORT_D))
 		return -EMSGSIZE;
 	if (LIKELY(!s->begun)) {
-		if (UNLIKELY(out->busy || out->n_waiting || out->sent - out->freed >= PORT_WINDOW ||
-			     !is_its_turn(out, s)))
+		if (UNLIKELY(out->busy || out->held || out->n_waiting ||
+			     out->sent - out->freed >= PORT_WINDOW || !is_its_turn(out, s)))
 			return -EAGAIN;
 		if (LIKELY(s->n == 1 && s->size && s->size <= out->peer->link->caps.frame_good))
 			e = push_short(out, s);
@@ -239,6 +239,7 @@ void port_push_queued(void)
 {
 	struct port_out *out, *next;
 
+	port_budget_move_on();
 	for (out = TAILQ_FIRST(&outs_queued); out; out = next) {
 		next = TAILQ_NEXT(out, link_queued);
 		push_queue(out);

@@ -314,7 +314,9 @@ static void tell_a_lie(uint16_t kind, uint32_t len, uint64_t first_word, unsigne
 
 static void lies_end_the_link(void)
 {
-	tell_a_lie(7, 0, 0, 1);				      /* no such kind */
+	tell_a_lie(9, 0, 0, 1); /* no such kind */
+	tell_a_lie(PORT_HOLD, 8, 0, 1);
+	tell_a_lie(PORT_GO, 1, 0, 1);
 	tell_a_lie(0, 10, 0, 1);			      /* the middle of no message */
 	tell_a_lie(PORT_LAST, 10, 0, 1);		      /* the end of none */
 	tell_a_lie(PORT_FIRST, 4, 0, 1);		      /* no room for its size */

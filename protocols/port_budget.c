@@ -1,0 +1,85 @@
+/*
+ * What all ports of a process may keep of unread messages, and who waits when it is used up.
+ *
+ * Messages that nobody waits for move out of the ring into private memory at once: the ring is that of all ports of two processes, and a message that
+ * stayed there would hold up the others. Each source is bounded by its credit; this bounds them all. Above nine tenths of the budget a port that keeps
+ * more than its share of it holds its sources (HOLD): they finish the datagram that they have begun, and begin no other one. Above the
+ * budget every port does so that has something unread. Ports that are read go on: a source is let go (GO) when its port has nothing
+ * unread any more, and all are when three quarters of the budget are enough.
+ *
+ * Nothing is dropped and nothing is refused, so more than the budget is kept for a while: what was on its way when a source was held, its window
+ * and one datagram at most.
+ *
+ * Source: pulc-1998, 5.1 (above a high-water mark fragments move to private memory, and then senders are stopped); DESIGN 5.
+ */
+#include <stdlib.h>
+
+#include "port.h"
+
+#define SIZE_BUDGET (256ull << 20)
+#define PART_SHARE 64u
+
+static uint64_t size_max = SIZE_BUDGET, size_kept;
+static LIST_HEAD(, port_in) held = LIST_HEAD_INITIALIZER(held);
+
+void port_budget_set(const char *bytes)
+{
+	uint64_t size = bytes ? strtoull(bytes, NULL, 10) : 0;
+
+	size_max = size ? size : SIZE_BUDGET;
+}
+
+uint64_t port_budget_used(void)
+{
+	return size_kept;
+}
+
+static bool tell(struct port_in *in, unsigned kind)
+{
+	return port_control(in->peer, (uint64_t)in->from << 32 | in->port->number, kind, 0) !=
+	       -ENOBUFS;
+}
+
+static bool is_too_much(const struct port *port)
+{
+	if (size_kept > size_max)
+		return true;
+	return size_kept > size_max / 10 * 9 && port->size_unread > size_max / PART_SHARE;
+}
+
+void port_budget_take(struct port_in *in, size_t size)
+{
+	size_kept += size;
+	if (in->held || in->ended || !is_too_much(in->port))
+		return;
+	if (!tell(in, PORT_HOLD))
+		return;
+	in->held = true;
+	LIST_INSERT_HEAD(&held, in, link_held);
+}
+
+void port_budget_give(size_t size)
+{
+	size_kept -= size;
+}
+
+void port_budget_forget(struct port_in *in)
+{
+	if (in->held)
+		LIST_REMOVE(in, link_held);
+	in->held = false;
+}
+
+void port_budget_move_on(void)
+{
+	bool enough = size_kept <= size_max / 4 * 3;
+	struct port_in *in, *next;
+
+	for (in = LIST_FIRST(&held); in; in = next) {
+		next = LIST_NEXT(in, link_held);
+		if (!in->ended && !enough && in->port->size_unread)
+			continue;
+		if (in->ended || tell(in, PORT_GO))
+			port_budget_forget(in);
+	}
+}
