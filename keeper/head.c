@@ -119,6 +119,17 @@ void keeper_head_end(struct keeper *k)
 	keeper_kill(k);
 }
 
+void keeper_head_end_for(struct keeper *k, const char *why)
+{
+	Pulc__Job__Note note = PULC__JOB__NOTE__INIT;
+	JOB_MESSAGE(msg, NOTE, note) = &note;
+
+	note.text = (char *)why;
+	if (why[0] && !k->ending)
+		keeper_head_report(k, &msg);
+	keeper_head_end(k);
+}
+
 void keeper_head_signal(struct keeper *k, int number, uint32_t only)
 {
 	Pulc__Job__Signal signal = PULC__JOB__SIGNAL__INIT;

@@ -18,6 +18,8 @@ void keeper_head_input_read(struct keeper *k, uint32_t n);
 void keeper_head_abandon(struct keeper *k);
 /* The whole job is to end, on every node. Only the head may say so. */
 void keeper_head_end(struct keeper *k);
+/* The same, or the end of this node's part, and the owner hears why; "": he does not. */
+void keeper_head_end_for(struct keeper *k, const char *why);
 /* A signal for every task of the job. */
 void keeper_head_signal(struct keeper *k, int number, uint32_t only);
 /* This node has no task, process or byte left. */

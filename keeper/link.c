@@ -197,7 +197,7 @@ static void take(struct psid_link *link, const Pulc__Wire__ToClient *msg)
 			keeper_head_signal(k, (int)msg->keeper_kill->signal,
 					   msg->keeper_kill->only);
 		else
-			keeper_head_end(k);
+			keeper_head_end_for(k, msg->keeper_kill->text);
 		break;
 	case PULC__WIRE__TO_CLIENT__BODY_KEEPER_LOST:
 		keeper_head_lost(k, msg->keeper_lost->here, msg->keeper_lost->text);

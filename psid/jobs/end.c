@@ -67,13 +67,14 @@ void psid_kill_forget(struct psid_client *client)
 
 /* ---- here ---------------------------------------------------------------------------------- */
 
-static int tell_keeper(const struct psid_job *job, uint32_t signal, uint32_t only)
+static int tell_keeper(const struct psid_job *job, uint32_t signal, uint32_t only, const char *why)
 {
 	Pulc__Wire__KeeperKill keeper_kill = PULC__WIRE__KEEPER_KILL__INIT;
 	PSID_MESSAGE(msg, KEEPER_KILL, keeper_kill) = &keeper_kill;
 
 	keeper_kill.signal = signal;
 	keeper_kill.only = only;
+	keeper_kill.text = (char *)why;
 	return psid_client_send(job->client, &msg, NULL, 0);
 }
 
@@ -81,7 +82,7 @@ void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only)
 {
 	bool is_end = signal == 0;
 
-	if (job->client && (tell_keeper(job, signal, only) == 0 || !is_end))
+	if (job->client && (tell_keeper(job, signal, only, "") == 0 || !is_end))
 		return;
 	if (!job->client &&
 	    !(is_end && job->end_waits)) { /* it has just been started, or we have */
@@ -91,6 +92,12 @@ void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only)
 		return;
 	}
 	(void)syscall(SYS_pidfd_send_signal, job->pidfd, SIGTERM, NULL, 0);
+}
+
+void psid_job_end_for(struct psid_job *job, const char *why)
+{
+	if (!job->client || tell_keeper(job, 0, 0, why) < 0)
+		psid_job_signal(job, 0, 0);
 }
 
 void psid_job_tell_signals(struct psid_job *job)

@@ -85,6 +85,7 @@ int psid_job_watch(struct psid_job *job, pid_t keeper, int pidfd, bool is_child)
 	job->keeper = keeper;
 	job->pidfd = pidfd;
 	job->is_child = is_child;
+	psid_job_time_look(job);
 	r = uv_poll_init(&job->psid->loop, &job->poll, pidfd);
 	if (r < 0)
 		return r;
@@ -232,6 +233,7 @@ int psid_jobs_start(struct psid *psid)
 	psid_lists_join(psid);
 	psid_use_join(psid);
 	psid_waits_start(psid);
+	psid_job_times_start(psid);
 	psid_surveys_start(psid);
 	psid_kills_start(psid);
 	psid_cgroups_start(psid);
@@ -259,5 +261,6 @@ void psid_jobs_close(struct psid *psid)
 	close_handle(jobs, (uv_handle_t *)&jobs->answers.timer);
 	close_handle(jobs, (uv_handle_t *)&jobs->kill_answers.timer);
 	close_handle(jobs, (uv_handle_t *)&jobs->wait_timer);
+	close_handle(jobs, (uv_handle_t *)&jobs->time_timer);
 	psid->jobs = NULL;
 }

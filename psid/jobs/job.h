@@ -16,7 +16,7 @@
 
 #define JOB_SIZE_ID 80 /* "17@" and a node's name of up to 63 bytes */
 #define JOB_SIZE_NODE 64
-#define JOB_SIZE_WAITS 96 /* why it has not begun */
+#define JOB_SIZE_WAITS 192 /* why it has not begun */
 #define JOB_SIZE_PROGRAM 65
 #define JOB_N_TASKS_MAX 65536u
 #define JOB_MSEC_ANSWER 2000 /* of another node to a question */
@@ -62,7 +62,8 @@ struct psid_job {
 	uint32_t n_ranks;
 	uint32_t n_cpus; /* of each task; 0: one, and not bound */
 	uint64_t usec_started;
-	uint64_t *places; /* head: the nodes of its places */
+	uint64_t usec_ended; /* time.c: its time was up, and it was told so; 0: not yet */
+	uint64_t *places;    /* head: the nodes of its places */
 	uint32_t n_places;
 	struct job_early early[JOB_N_EARLY]; /* launch.c */
 	uint32_t n_early;
@@ -108,6 +109,7 @@ struct psid_jobs {
 	/* wait.c */
 	LIST_HEAD(, psid_wait) waits;
 	uv_timer_t wait_timer;
+	uv_timer_t time_timer; /* time.c */
 	/* use.c: who decides about partitions, and has asked lately */
 	struct psid_use_asker {
 		uint64_t node, usec;
@@ -192,6 +194,10 @@ void psid_lists_join(struct psid *psid);
 void psid_use_join(struct psid *psid);
 void psid_use_changed(struct psid *psid);
 
+/* time.c: a job has come; it is looked at from now on if its time may be limited. */
+void psid_job_time_look(struct psid_job *job);
+void psid_job_times_start(struct psid *psid);
+
 /* survey.c: lists of the whole cluster. */
 void psid_surveys_start(struct psid *psid);
 void psid_surveys_close(struct psid *psid);
@@ -202,6 +208,8 @@ void psid_survey_forget(struct psid_client *client);
  * for; 0: all of them.
  */
 void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only);
+/* Its end, and why, which its owner hears if its head keeper is here. */
+void psid_job_end_for(struct psid_job *job, const char *why);
 /* Its keeper is there: it hears what was sent before. */
 void psid_job_tell_signals(struct psid_job *job);
 void psid_kills_start(struct psid *psid);

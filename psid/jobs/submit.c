@@ -17,6 +17,7 @@
 #include "job.h"
 #include "jobs.h"
 #include "log.h"
+#include "partitions.h"
 #include "psid.h"
 #include "user.h"
 #include "wait.h"
@@ -202,6 +203,25 @@ int psid_job_start_granted(struct psid_wait *wait, const Pulc__Peer__Verdict *ve
 	return r;
 }
 
+/* Where it names no partition: the one for such jobs, if there is one. */
+static int submit_somewhere(struct psid_client *client, const Pulc__Wire__Submit *asked,
+			    int *owner_fd, struct job_why *why)
+{
+	const struct psid_partition *p = psid_book_default(psid_partitions_book(client->psid));
+	Pulc__Wire__Submit submit = *asked;
+
+	if (!submit.partition[0] && p)
+		submit.partition = p->record->partition->name;
+	if (submit.partition[0])
+		return ask_for_it(client, &submit, owner_fd, why);
+	if (submit.wait)
+		return job_why(
+			why, -EINVAL,
+			"--wait is for jobs of a --partition, and there is none for jobs that "
+			"name none");
+	return submit_job(client, &submit, *owner_fd, why);
+}
+
 int psid_jobs_submit(struct psid_client *client, const Pulc__Wire__Submit *submit, int *fd)
 {
 	CLEANUP_FD int owner_fd = -EBADF;
@@ -211,8 +231,7 @@ int psid_jobs_submit(struct psid_client *client, const Pulc__Wire__Submit *submi
 	if (!is_sound(submit))
 		return -EBADMSG;
 	owner_fd = TAKE_FD(*fd);
-	r = submit->partition[0] ? ask_for_it(client, submit, &owner_fd, &why)
-				 : submit_job(client, submit, owner_fd, &why);
+	r = submit_somewhere(client, submit, &owner_fd, &why);
 	if (r == 0)
 		return 0;
 	if (r == -EBADMSG)

@@ -254,6 +254,16 @@ const struct psid_partition *psid_book_holder(const struct psid_book *book, uint
 	return NULL;
 }
 
+/* Two of them, made on both sides of a divided network: the first by name. */
+const struct psid_partition *psid_book_default(const struct psid_book *book)
+{
+	for (size_t i = 0; i < book->n; i++)
+		if (psid_partition_is_there(book->items[i]) &&
+		    book->items[i]->record->partition->is_default)
+			return book->items[i];
+	return NULL;
+}
+
 const char *psid_book_objection(const struct psid_book *book, uint64_t node, const char *partition,
 				uid_t uid)
 {

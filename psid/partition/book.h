@@ -44,11 +44,16 @@ static inline bool psid_partition_is_there(const struct psid_partition *partitio
 	return !partition->record->deleted;
 }
 
+/* A copy in which these parts (PartitionPart) are as wanted. Returns NULL: no memory. */
+Pulc__Wire__Partition *psid_partition_change(const Pulc__Wire__Partition *partition,
+					     const Pulc__Wire__Partition *wanted, uint32_t change);
 bool psid_partition_has(const struct psid_partition *partition, uint64_t node);
 /* May this user run something in it? */
 bool psid_partition_allows(const struct psid_partition *partition, uid_t uid);
 /* The exclusive partition that this node is in; NULL: none. */
 const struct psid_partition *psid_book_holder(const struct psid_book *book, uint64_t node);
+/* The partition of jobs that name none; NULL: there is none. */
+const struct psid_partition *psid_book_default(const struct psid_book *book);
 /*
  * May a job of this user and partition ("": none) run on this node? Returns NULL, or why not. A partition that is not known
  * here, for news of it may be on its way, is as good as none.

@@ -9,6 +9,9 @@
  * What a node has to give is what it has told lately, and since the job in question was asked for, less what was granted and is
  * still on its way there. A node that has told nothing, as to a node that has just begun to decide, has nothing to give.
  * In an exclusive partition a node that runs anything, or will, is taken as a whole.
+ *
+ * A partition may have limits for each user (limit.c). Who has reached one waits for his own jobs and is in nobody's way. To count what
+ * somebody has, all nodes that are up must have told what they do: until then nobody gets anything in such a partition.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +21,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "cluster.h"
+#include "limit.h"
 #include "macros.h"
 #include "place.h"
 #include "plan_inside.h"
@@ -37,8 +41,13 @@ struct look {
 	const struct psid_ticket *ticket;
 	struct psid_candidate *candidates;
 	size_t n_candidates;
+	uint32_t *rooms_up, *rooms_could; /* of each node that was looked at */
+	size_t n_rooms;
+	struct psid_usage usage; /* what the ticket's user has, if the partition has limits */
+	bool is_cut;		 /* there would be more nodes */
 	uint64_t n_free, n_up,
-		n_could; /* tasks that fit now, on an empty partition, with all nodes up */
+		n_could;	/* tasks that fit now, on an empty partition, with all nodes up */
+	uint64_t n_could_uncut; /* the last without the limit of nodes */
 	unsigned n_silent, n_away, n_unknown;
 };
 
@@ -47,7 +56,7 @@ static uint32_t n_cpus_of(const Pulc__Wire__Submit *submit)
 	return MAX(submit->cpus_per_task, 1u);
 }
 
-static uint64_t n_all_cpus(const struct psid_ticket *ticket)
+uint64_t psid_ticket_n_cpus(const struct psid_ticket *ticket)
 {
 	return (uint64_t)ticket->submit->n_tasks * n_cpus_of(ticket->submit);
 }
@@ -64,13 +73,23 @@ static uint32_t room_of(const Pulc__Wire__Submit *submit, uint32_t n_cores, uint
 	return submit->per_node > 0 ? MIN(n, submit->per_node) : n;
 }
 
+/* What a node has told since the ticket is there, and lately; NULL: nothing. */
+static const struct psid_plan_node *told_by(const struct look *look, uint64_t id)
+{
+	const struct psid_plan_node *known = psid_plan_find(look->plan, id);
+
+	return known && known->usec_told >= look->ticket->usec_arrived &&
+			       known->usec_told + USEC_FRESH >= look->usec_now
+		       ? known
+		       : NULL;
+}
+
 /* Processors of a node that is up which may be given to this ticket now. */
 static uint32_t free_on(struct look *look, const struct psid_node *node)
 {
-	const struct psid_plan_node *known = psid_plan_find(look->plan, node->id);
+	const struct psid_plan_node *known = told_by(look, node->id);
 
-	if (!known || known->usec_told < look->ticket->usec_arrived ||
-	    known->usec_told + USEC_FRESH < look->usec_now) {
+	if (!known) {
 		look->n_silent++;
 		return 0;
 	}
@@ -93,11 +112,13 @@ static void look_at(struct look *look, uint64_t id, uint32_t n_max)
 	}
 	n = room_of(submit, node->n_cores, n_max);
 	look->n_could += n;
+	look->rooms_could[look->n_rooms++] = n;
 	if (node->state != PSID_NODE_ALIVE || node->drained) {
 		look->n_away++;
 		return;
 	}
 	look->n_up += n;
+	look->rooms_up[look->n_rooms - 1] = n;
 	n = room_of(submit, free_on(look, node), n_max);
 	look->n_free += n;
 	if (n > 0)
@@ -105,11 +126,32 @@ static void look_at(struct look *look, uint64_t id, uint32_t n_max)
 										  .n_max = n };
 }
 
+/* The room on as many nodes as the ticket's user may have. */
+static void cut_nodes(struct look *look)
+{
+	uint32_t max = look->partition->record->partition->max_nodes;
+	size_t n = look->n_candidates;
+
+	look->n_could_uncut = look->n_could;
+	if (max == 0)
+		return;
+	look->n_candidates = psid_limit_nodes(look->partition, &look->usage, look->candidates, n);
+	look->is_cut = look->n_candidates < n;
+	look->n_free = 0;
+	for (size_t i = 0; i < look->n_candidates; i++)
+		look->n_free += look->candidates[i].n_max;
+	look->n_up = psid_limit_room(look->rooms_up, look->n_rooms, max);
+	look->n_could = psid_limit_room(look->rooms_could, look->n_rooms, max);
+}
+
 /* In the order of the list that was given, or of the partition's nodes. */
 static void look_at_all(struct look *look)
 {
 	const struct psid_ticket *ticket = look->ticket;
 
+	look->n_rooms = 0;
+	look->is_cut = false;
+	memset(look->rooms_up, 0, PSID_N_PARTITION_NODES * sizeof(*look->rooms_up));
 	look->n_candidates = look->n_free = look->n_up = look->n_could = 0;
 	look->n_silent = look->n_away = look->n_unknown = 0;
 	for (size_t i = 0; i < ticket->n_hosts; i++)
@@ -117,6 +159,7 @@ static void look_at_all(struct look *look)
 			look_at(look, ticket->hosts[i].node, ticket->hosts[i].n_max);
 	for (size_t i = 0; ticket->n_hosts == 0 && i < look->partition->n_nodes; i++)
 		look_at(look, look->partition->nodes[i], 0);
+	cut_nodes(look);
 }
 
 /* ---- granting ------------------------------------------------------------------------------ */
@@ -268,6 +311,7 @@ static void add_up(struct psid_plan *plan, const struct psid_partition *partitio
 
 static void say_why(const struct look *look, const struct round *round, bool fits, char *why)
 {
+	const Pulc__Wire__Partition *p = look->partition->record->partition;
 	uint32_t n_tasks = fits ? 0 : look->ticket->submit->n_tasks;
 
 	if (fits)
@@ -279,6 +323,13 @@ static void say_why(const struct look *look, const struct round *round, bool fit
 			       "%u nodes are down or drained: room for %llu of %u tasks is left",
 			       look->n_away + look->n_unknown, (unsigned long long)look->n_up,
 			       n_tasks);
+	else if (look->is_cut)
+		(void)snprintf(
+			why, PSID_SIZE_WHY,
+			"limit nodes=%u of partition %.63s for each user: %zu are in use, and "
+			"there is room for %llu of %u tasks now",
+			p->max_nodes, p->name, look->usage.n_nodes,
+			(unsigned long long)look->n_free, n_tasks);
 	else
 		(void)snprintf(why, PSID_SIZE_WHY, "there is room for %llu of %u tasks now",
 			       (unsigned long long)MIN(look->n_free, (uint64_t)n_tasks), n_tasks);
@@ -310,81 +361,189 @@ static void count_pass(struct psid_plan *plan, struct round *round,
 
 	for (ticket = TAILQ_FIRST(&plan->tickets); ticket != granted;
 	     ticket = TAILQ_NEXT(ticket, link))
-		ticket->n_passed += n_all_cpus(granted);
+		ticket->n_passed += psid_ticket_n_cpus(granted);
 	if (round->n_may_pass != UINT64_MAX)
-		round->n_may_pass -= n_all_cpus(granted);
+		round->n_may_pass -= psid_ticket_n_cpus(granted);
 }
 
 /* Nobody may be passed by more than he asks for. One that can't begin before other nodes come back is in nobody's way. */
 static void stand_in_line(struct round *round, const struct psid_ticket *ticket)
 {
-	uint64_t n_all = n_all_cpus(ticket), n_left = n_all - MIN(n_all, ticket->n_passed);
+	uint64_t n_all = psid_ticket_n_cpus(ticket), n_left = n_all - MIN(n_all, ticket->n_passed);
 
 	if (round->look.n_up >= ticket->submit->n_tasks)
 		round->n_may_pass = MIN(round->n_may_pass, n_left);
 }
 
+static bool has_settled(const struct look *look)
+{
+	return look->usec_now >= look->ticket->usec_arrived + USEC_SETTLE;
+}
+
+/* Have all nodes of the partition that are up told what they do? */
+static bool has_heard_all(const struct look *look)
+{
+	for (size_t i = 0; i < look->partition->n_nodes; i++) {
+		const struct psid_node *node = psid_node_find(look->cluster,
+							      look->partition->nodes[i]);
+
+		if (node && node->state == PSID_NODE_ALIVE && !told_by(look, node->id))
+			return false;
+	}
+	return true;
+}
+
+/* It waits, unless too many of its user's do so already. Returns whether the ticket is done with. */
+static bool keep(struct psid_plan *plan, struct round *round, struct psid_ticket *ticket,
+		 const char *why)
+{
+	char too_many[PSID_SIZE_WHY];
+
+	if (psid_limit_check_queue(plan, round->look.partition, ticket, too_many) !=
+	    PSID_LIMIT_FREE) {
+		refuse(round, ticket, too_many);
+		return true;
+	}
+	wait_on(round, ticket, why);
+	round->n_before++;
+	return false;
+}
+
+/* Do the limits for its user keep the ticket from beginning? Then *ret_done: it is done with. */
+static bool is_limited(struct psid_plan *plan, struct round *round, struct psid_ticket *ticket,
+		       bool *ret_done)
+{
+	struct look *look = &round->look;
+	enum psid_limit limit = PSID_LIMIT_BUSY;
+	char why[PSID_SIZE_WHY] = "not all nodes have said yet what they have";
+
+	psid_usage_deinit(&look->usage);
+	if (!psid_limit_is_any(look->partition))
+		return false;
+	*ret_done = false;
+	if (psid_usage_of(plan, ticket->uid, &look->usage) == 0 && has_heard_all(look))
+		limit = psid_limit_check(look->partition, ticket, &look->usage, why);
+	else if (!has_settled(look)) {
+		round->n_before++;
+		return true;
+	}
+	if (limit == PSID_LIMIT_FREE)
+		return false;
+	*ret_done = true;
+	if (limit == PSID_LIMIT_BUSY && ticket->submit->wait)
+		*ret_done = keep(plan, round, ticket, why);
+	else
+		refuse(round, ticket, why);
+	return true;
+}
+
+/* Why it would not fit on all nodes together. */
+static void say_never(const struct look *look, char *why)
+{
+	const Pulc__Wire__Partition *p = look->partition->record->partition;
+
+	if (look->n_could_uncut >= look->ticket->submit->n_tasks)
+		(void)snprintf(
+			why, PSID_SIZE_WHY,
+			"limit nodes=%u of partition %.63s for each user: so many have room for "
+			"%llu tasks of this kind (ask for less)",
+			p->max_nodes, p->name, (unsigned long long)look->n_could);
+	else
+		(void)snprintf(why, PSID_SIZE_WHY,
+			       "the partition has room for %llu tasks of this kind",
+			       (unsigned long long)look->n_could);
+}
+
+/* It does not begin now. Returns whether the ticket is done with. */
+static bool put_off(struct psid_plan *plan, struct round *round, struct psid_ticket *ticket,
+		    bool fits)
+{
+	struct look *look = &round->look;
+	bool is_settled = look->n_silent == 0 || has_settled(look), is_done = false;
+	char why[PSID_SIZE_WHY];
+
+	say_why(look, round, fits, why);
+	if (look->n_unknown == 0 && look->n_could < ticket->submit->n_tasks) {
+		say_never(look, why);
+		refuse(round, ticket, why);
+		return true;
+	}
+	if (is_settled && !ticket->submit->wait) {
+		refuse(round, ticket, why);
+		return true;
+	}
+	ticket->is_possible = look->n_unknown == 0;
+	if (is_settled)
+		is_done = keep(plan, round, ticket, why);
+	else
+		round->n_before++;
+	if (!is_done)
+		stand_in_line(round, ticket);
+	return is_done;
+}
+
 /* Returns whether the ticket is done with. */
 static bool decide(struct psid_plan *plan, struct round *round, struct psid_ticket *ticket)
 {
+	uint64_t n_cpus = psid_ticket_n_cpus(ticket);
 	struct look *look = &round->look;
-	const Pulc__Wire__Submit *submit = ticket->submit;
-	bool is_settled, fits;
 	char why[PSID_SIZE_WHY];
+	bool is_done, fits;
 
+	look->ticket = ticket;
 	if (grant_again(plan, ticket, round->verdict, round->data))
 		return true;
-	if (ticket->is_possible && submit->wait && n_all_cpus(ticket) > round->n_may_pass) {
+	if (is_limited(plan, round, ticket, &is_done))
+		return is_done;
+	if (ticket->is_possible && ticket->submit->wait && n_cpus > round->n_may_pass) {
 		say_why(look, round, true, why); /* without a look */
-		wait_on(round, ticket, why);
-		round->n_before++;
-		return false;
+		return keep(plan, round, ticket, why);
 	}
-	look->ticket = ticket;
 	look_at_all(look);
-	fits = look->n_free >= submit->n_tasks;
-	if (fits && n_all_cpus(ticket) <= round->n_may_pass &&
+	fits = look->n_free >= ticket->submit->n_tasks;
+	if (fits && n_cpus <= round->n_may_pass &&
 	    grant(plan, look, round->verdict, round->data) == 0) {
 		count_pass(plan, round, ticket);
 		add_up(plan, look->partition);
 		return true;
 	}
-	is_settled = look->n_silent == 0 || look->usec_now >= ticket->usec_arrived + USEC_SETTLE;
-	say_why(look, round, fits, why);
-	if (look->n_unknown == 0 && look->n_could < submit->n_tasks)
-		(void)snprintf(why, sizeof(why),
-			       "the partition has room for %llu tasks of this kind",
-			       (unsigned long long)look->n_could);
-	else if (submit->wait || !is_settled) {
-		ticket->is_possible = look->n_unknown == 0;
-		if (is_settled)
-			wait_on(round, ticket, why);
-		round->n_before++;
-		stand_in_line(round, ticket);
-		return false;
-	}
-	refuse(round, ticket, why);
-	return true;
+	return put_off(plan, round, ticket, fits);
+}
+
+static bool round_init(struct round *round)
+{
+	struct look *look = &round->look;
+
+	look->candidates = calloc(PSID_N_PARTITION_NODES, sizeof(*look->candidates));
+	look->rooms_up = calloc(PSID_N_PARTITION_NODES, sizeof(*look->rooms_up));
+	look->rooms_could = calloc(PSID_N_PARTITION_NODES, sizeof(*look->rooms_could));
+	return look->candidates && look->rooms_up && look->rooms_could;
+}
+
+static void round_deinit(struct round *round)
+{
+	free(round->look.candidates);
+	free(round->look.rooms_up);
+	free(round->look.rooms_could);
+	psid_usage_deinit(&round->look.usage);
 }
 
 void psid_plan_decide(struct psid_plan *plan, struct psid_cluster *cluster,
 		      const struct psid_partition *partition, uint64_t usec_now,
 		      psid_plan_verdict *verdict, void *data)
 {
-	CLEANUP_FREE struct psid_candidate *candidates = calloc(PSID_N_PARTITION_NODES,
-								sizeof(*candidates));
+	CLEANUP(round_deinit)
 	struct round round = { .look = { .plan = plan,
 					 .cluster = cluster,
 					 .partition = partition,
-					 .usec_now = usec_now,
-					 .candidates = candidates },
+					 .usec_now = usec_now },
 			       .verdict = verdict,
 			       .data = data,
 			       .n_may_pass = UINT64_MAX };
 	struct psid_ticket *ticket, *next;
 
 	psid_plan_expire(plan, usec_now);
-	if (!candidates)
+	if (!round_init(&round))
 		return;
 	add_up(plan, partition);
 	for (ticket = TAILQ_FIRST(&plan->tickets); ticket; ticket = next) {

@@ -2,10 +2,11 @@
  * How all psids come to have the same book.
  *
  * Nobody owns it. A change is a new version of one record (book.c), made by the psid that was asked for it, which tells
- * all others that are up. Whoever was not, or did not hear it, gets it when it comes back, or its connection does: about three of
- * the others send it the digest of their books; where its own differs, both send each other all that they have. The same
- * words are said to somebody once a minute, in case that anything was lost in a way that nobody has thought of. A cluster
- * without partitions says nothing of all this.
+ * all others that are up; who hears it first tells about three more, for its maker may have died before it had told all. Whoever
+ * was not up, or did not hear it, gets it when it comes back, or its connection does: about three of the others send it the digest
+ * of their books; where its own differs, both send each other all that they have. The same words are said to somebody once a
+ * minute, in case that anything was lost in a way that nobody has thought of. A cluster without partitions says nothing of all
+ * this.
  *
  * Each psid writes its book down, in a thread of libuv's, for a disk may block. Who makes a change is answered when another node
  * has it, or, where there is none, when it is on the disk: what he was told of is not lost with the node that told him.
@@ -144,13 +145,14 @@ static void load(struct psid_partitions *p)
 /* ---- telling ------------------------------------------------------------------------------- */
 
 static int tell(struct psid_partitions *p, uint64_t node, Pulc__Peer__PartitionRecord *record,
-		uint32_t number)
+		uint32_t number, bool is_fresh)
 {
 	Pulc__Peer__PartitionNews news = PULC__PEER__PARTITION_NEWS__INIT;
 	Pulc__Peer__Message msg = PULC__PEER__MESSAGE__INIT;
 
 	news.record = record;
 	news.number = number;
+	news.fresh = is_fresh;
 	msg.body_case = PULC__PEER__MESSAGE__BODY_PARTITION_NEWS;
 	msg.partition_news = &news;
 	return psid_peer_send(p->psid->cluster, node, &msg);
@@ -207,7 +209,7 @@ int psid_partitions_make(struct psid_client *client, Pulc__Peer__PartitionRecord
 	wait->number = ++p->last_number;
 	wait->is_alone = true;
 	while ((node = psid_node_next(p->psid->cluster, node ? node->id : 0)))
-		if (is_other(p, node) && tell(p, node->id, record, wait->number) == 0)
+		if (is_other(p, node) && tell(p, node->id, record, wait->number, true) == 0)
 			wait->is_alone = false;
 	LIST_INSERT_HEAD(&p->waits, wait, link);
 	psid_deadline_set(&p->answers, &wait->deadline);
@@ -237,6 +239,17 @@ static void on_deadline(struct psid_deadline *deadline)
 	answer(wait->client->psid->partitions, wait, "",
 	       wait->is_alone ? "the disk is slow: it is not written down yet"
 			      : "no other node has confirmed it yet");
+}
+
+/* Should its maker have died before all had heard it: to about N_GREETERS more. */
+static void pass_on(struct psid_partitions *p, uint64_t from, Pulc__Peer__PartitionRecord *record)
+{
+	const struct psid_node *node = NULL;
+	uint32_t n = count_others(p);
+
+	while ((node = psid_node_next(p->psid->cluster, node ? node->id : 0)))
+		if (node->id != from && is_other(p, node) && draw(p, n) < N_GREETERS)
+			(void)tell(p, node->id, record, 0, true);
 }
 
 /* ---- hearing ------------------------------------------------------------------------------- */
@@ -273,6 +286,8 @@ static int on_news(void *data, uint64_t from, uint64_t life, const Pulc__Peer__M
 		psid_log(PSID_WARNING, "a partition is not taken: %s", strerror(-r));
 	if (r > 0)
 		save(p);
+	if (r > 0 && news->fresh)
+		pass_on(p, from, news->record);
 	known.number = news->number;
 	back.body_case = PULC__PEER__MESSAGE__BODY_PARTITION_KNOWN;
 	back.partition_known = &known;
@@ -305,7 +320,7 @@ static int on_digest(void *data, uint64_t from, uint64_t life, const Pulc__Peer_
 	if (msg->partition_digest->digest == psid_book_digest(&p->book))
 		return 0;
 	for (size_t i = 0; i < p->book.n; i++)
-		(void)tell(p, from, p->book.items[i]->record, 0);
+		(void)tell(p, from, p->book.items[i]->record, 0, false);
 	if (!msg->partition_digest->answer)
 		send_digest(p, from, true);
 	return 0;

@@ -11,7 +11,7 @@
 #include "peer.pb-c.h"
 #include "place.h"
 
-#define PSID_SIZE_WHY 96u
+#define PSID_SIZE_WHY 192u
 #define PSID_SIZE_JOB 80u
 #define PSID_N_TICKETS_MAX 4096u /* that wait in one partition */
 
@@ -39,6 +39,9 @@ struct psid_ticket {
 Pulc__Wire__Submit *psid_submit_copy(const Pulc__Wire__Submit *submit);
 /* How its tasks are to be placed. */
 enum psid_strategy psid_strategy_of(const Pulc__Wire__Submit *submit);
+
+/* Processors that it asks for, in all. */
+uint64_t psid_ticket_n_cpus(const struct psid_ticket *ticket);
 
 /* What a job has on a node. */
 struct psid_holding {

@@ -1,8 +1,8 @@
 /*
- * What clients ask of partitions: to see them, to make and to delete one.
+ * What clients ask of partitions: to see them, to make, to change and to delete one.
  *
- * Everybody sees them, for everybody has to know which nodes are kept for whom. The owner of the psid and root make them;
- * whose a partition is, and root, may delete it.
+ * Everybody sees them, for everybody has to know which nodes are kept for whom. The owner of the psid and root make them, and say
+ * which nodes they have; whose a partition is, and root, may delete it, and change who may use it and how much.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -55,12 +55,13 @@ static bool is_master(const struct psid_client *client)
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-/* An exclusive partition shares its nodes with no other. */
+/* An exclusive partition shares its nodes with no other one. */
 static const struct psid_partition *find_rival(const struct psid_book *book,
 					       const Pulc__Wire__Partition *wanted, uint64_t node)
 {
 	for (size_t i = 0; i < book->n; i++)
 		if ((wanted->exclusive || book->items[i]->record->partition->exclusive) &&
+		    strcmp(book->items[i]->record->partition->name, wanted->name) != 0 &&
 		    psid_partition_has(book->items[i], node))
 			return book->items[i];
 	return NULL;
@@ -71,10 +72,12 @@ static bool may_be(struct psid_client *client, const Pulc__Wire__Partition *want
 		   size_t size)
 {
 	const struct psid_book *book = psid_partitions_book(client->psid);
-	const struct psid_partition *rival;
+	const struct psid_partition *rival, *of_default = psid_book_default(book);
 
-	if (psid_book_find(book, wanted->name)) {
-		(void)snprintf(why, size, "there is a partition %.64s already", wanted->name);
+	if (wanted->is_default && of_default &&
+	    strcmp(of_default->record->partition->name, wanted->name) != 0) {
+		(void)snprintf(why, size, "partition %.64s is the one for jobs that name none",
+			       of_default->record->partition->name);
 		return false;
 	}
 	for (size_t i = 0; i < wanted->n_nodes; i++) {
@@ -145,10 +148,68 @@ static void create(struct psid_client *client, Pulc__Wire__Partition *wanted)
 	if (client->user->uid != 0)
 		wanted->owner = client->user->uid;
 	record_init(client, &record, wanted);
-	if (may_be(client, wanted, why, sizeof(why)))
-		make(client, &record);
-	else
+	if (psid_book_find(psid_partitions_book(client->psid), wanted->name)) {
+		(void)snprintf(why, sizeof(why), "there is a partition %.64s already",
+			       wanted->name);
 		psid_partition_reply(client, why, "");
+	} else if (may_be(client, wanted, why, sizeof(why))) {
+		make(client, &record);
+	} else {
+		psid_partition_reply(client, why, "");
+	}
+}
+
+/* Who may say which nodes it has, and whose it is, is no more than who may make it. */
+static const char *may_change(const struct psid_client *client, const struct psid_partition *p,
+			      uint32_t change)
+{
+	const uint32_t of_owner =
+		PULC__WIRE__PARTITION_PART__PART_USERS | PULC__WIRE__PARTITION_PART__PART_CORES |
+		PULC__WIRE__PARTITION_PART__PART_MAX_NODES | PULC__WIRE__PARTITION_PART__PART_JOBS |
+		PULC__WIRE__PARTITION_PART__PART_QUEUED | PULC__WIRE__PARTITION_PART__PART_SEC;
+	uid_t uid = client->user->uid;
+
+	if (uid == 0)
+		return NULL;
+	if (uid != p->record->partition->owner)
+		return "only its owner and root may change a partition";
+	if (change & PULC__WIRE__PARTITION_PART__PART_OWNER)
+		return "only root may give a partition to somebody else";
+	if ((change & ~of_owner) && !is_master(client))
+		return "only the owner of this psid and root may change the nodes and the kind of "
+		       "a partition";
+	return NULL;
+}
+
+static void change_it(struct psid_client *client, const Pulc__Wire__Partition *wanted,
+		      uint32_t change)
+{
+	const struct psid_partition *p = psid_book_find(psid_partitions_book(client->psid),
+							wanted->name);
+	Pulc__Wire__Partition *changed;
+	Pulc__Peer__PartitionRecord record;
+	const char *objection;
+	char why[256];
+
+	objection = p ? may_change(client, p, change) : "no partition of that name";
+	if (objection) {
+		psid_partition_reply(client, objection, "");
+		return;
+	}
+	changed = psid_partition_change(p->record->partition, wanted, change);
+	if (!changed) {
+		psid_partition_reply(client, "no memory", "");
+		return;
+	}
+	record_init(client, &record, changed);
+	if ((change & PULC__WIRE__PARTITION_PART__PART_DEFAULT ||
+	     change & PULC__WIRE__PARTITION_PART__PART_NODES ||
+	     change & PULC__WIRE__PARTITION_PART__PART_EXCLUSIVE) &&
+	    !may_be(client, changed, why, sizeof(why)))
+		psid_partition_reply(client, why, "");
+	else
+		make(client, &record);
+	pulc__wire__partition__free_unpacked(changed, NULL);
 }
 
 static void remove_it(struct psid_client *client, const char *name)
@@ -178,6 +239,8 @@ int psid_partition_asked(struct psid_client *client, const Pulc__Wire__Partition
 		return -EBADMSG;
 	if (request->gone)
 		remove_it(client, request->partition->name);
+	else if (request->change)
+		change_it(client, request->partition, request->change);
 	else
 		create(client, request->partition);
 	return 0;

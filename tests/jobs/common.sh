@@ -25,13 +25,29 @@ system_dir() {
 	trap 'kill $psid; wait $psid; rm -rf "$dir"' EXIT
 }
 
+# Not another one of this machine, which pulcctl asks where ours is not there yet.
+is_up() {
+	"$dir/bin/pulcctl" status --json | grep -qE "\"pid\":$psid\b"
+}
+
 system_psid() {
 	"$dir/bin/psid" --system 2>>"$dir/log" &
 	psid=$!
-	await "$dir/bin/pulcctl" status || {
+	await is_up || {
 		echo "not ok $suite.psid_starts: $(tail -n 1 "$dir/log")"
 		exit 1
 	}
+}
+
+# The same as another user; what pulcctl says to one.
+as() { # UID COMMAND...
+	local uid=$1
+	shift
+	setpriv --reuid "$uid" --regid $((uid + 1)) --clear-groups env HOME=/ timeout 60 "$@"
+}
+
+ctl() { # UID ARGUMENT...
+	as "$1" "$dir/bin/pulcctl" "${@:2}" 2>&1
 }
 
 is() { # NAME EXPECTED ACTUAL

@@ -8,16 +8,6 @@ system_dir
 export PULC_STATE_DIR=$dir/state PULC_NODE_NAME=here
 system_psid
 
-as() { # UID COMMAND...
-	local uid=$1
-	shift
-	setpriv --reuid "$uid" --regid $((uid + 1)) --clear-groups env HOME=/ timeout 60 "$@"
-}
-
-ctl() { # UID ARGUMENT...
-	as "$1" "$dir/bin/pulcctl" "${@:2}" 2>&1
-}
-
 run_in() { # UID PARTITION: who ran, or why not
 	as "$1" "$dir/bin/pulcrun" ${2:+--partition "$2"} id -u 2>&1
 }
@@ -28,7 +18,7 @@ names() {
 
 is not_everybody_makes_them "pulcctl: only the owner of this psid and root may create a partition" "$(ctl 6001 partition create mine here)"
 is owner_and_users "" "$(ctl 0 partition create lab here --exclusive --owner 6001 --user 6002 --user 6003)"
-is list "lab 6001 exclusive 6002,6003 here" "$(ctl 7001 partition list --no-headers | xargs)"
+is list "lab 6001 exclusive 6002,6003 here -" "$(ctl 7001 partition list --no-headers | xargs)"
 is list_json "6001 True [6002, 6003] ['here']" "$(ctl 7001 partition list lab --json | json '" ".join(str(j[0][k]) for k in ("owner", "exclusive", "users", "nodes"))')"
 is list_of_another 0 "$(ctl 7001 partition list day --json | json 'len(j)')"
 is owner_may 6001 "$(run_in 6001 lab)"

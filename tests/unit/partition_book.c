@@ -212,6 +212,60 @@ static void who_may_what(void)
 	psid_book_deinit(&book);
 }
 
+static void what_is_changed_and_what_stays(void)
+{
+	struct sample old, new;
+	Pulc__Wire__Partition *p;
+
+	(void)sample(&old, "night", "ab", 1, 1);
+	old.users[old.partition.n_users++] = 77;
+	old.partition.exclusive = true;
+	old.partition.max_cores = 8;
+	old.partition.max_sec = 60;
+	(void)sample(&new, "night", "c", 1, 1);
+	new.partition.owner = 5;
+	p = psid_partition_change(&old.partition, &new.partition,
+				  PULC__WIRE__PARTITION_PART__PART_NODES |
+					  PULC__WIRE__PARTITION_PART__PART_CORES);
+	REQUIRE(p != NULL);
+	CHECK_STR(p->name, "night");
+	CHECK_INT(p->n_nodes, ==, 1);
+	CHECK_STR(p->nodes[0], "c");
+	CHECK_INT(p->n_users, ==, 1);
+	CHECK_INT(p->owner, ==, 1000);
+	CHECK(p->exclusive);
+	CHECK_INT(p->max_cores, ==, 0);
+	CHECK_INT(p->max_sec, ==, 60);
+	pulc__wire__partition__free_unpacked(p, NULL);
+	p = psid_partition_change(&old.partition, &new.partition, 1023 & ~1u);
+	REQUIRE(p != NULL);
+	CHECK_INT(p->n_nodes, ==, 2);
+	CHECK_INT(p->n_users, ==, 0);
+	CHECK_INT(p->owner, ==, 5);
+	CHECK(!p->exclusive);
+	CHECK_INT(p->max_sec, ==, 0);
+	pulc__wire__partition__free_unpacked(p, NULL);
+}
+
+static void one_is_for_jobs_that_name_none(void)
+{
+	struct psid_book book = { 0 };
+	struct sample s;
+
+	CHECK(psid_book_default(&book) == NULL);
+	REQUIRE_INT(take(&book, "a", "a", 1, 1), ==, 1);
+	(void)sample(&s, "c", "b", 1, 1);
+	s.partition.is_default = true;
+	REQUIRE_INT(psid_book_take(&book, &s.record), ==, 1);
+	CHECK_STR(psid_book_default(&book)->record->partition->name, "c");
+	s.partition.name = (char *)"b"; /* made elsewhere at the same time */
+	REQUIRE_INT(psid_book_take(&book, &s.record), ==, 1);
+	CHECK_STR(psid_book_default(&book)->record->partition->name, "b");
+	REQUIRE_INT(take(&book, "b", "", 2, 1), ==, 1);
+	CHECK_STR(psid_book_default(&book)->record->partition->name, "c");
+	psid_book_deinit(&book);
+}
+
 static void a_file_keeps_it(void)
 {
 	struct psid_book book = { 0 }, again = { 0 };
@@ -256,6 +310,8 @@ static const struct test tests[] = {
 	TEST(nonsense_is_refused),
 	TEST(a_full_book_forgets_the_deleted),
 	TEST(who_may_what),
+	TEST(what_is_changed_and_what_stays),
+	TEST(one_is_for_jobs_that_name_none),
 	TEST(a_file_keeps_it),
 };
 

@@ -1,4 +1,7 @@
-/* The plan of a partition: order, passing, exclusive nodes, what is told late or never, and grants that come to nothing. */
+/*
+ * The plan of a partition: order, passing, exclusive nodes, what is told late or never, grants that come to nothing, and limits for
+ * each user.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +24,8 @@ static uint64_t now;
 /* What became of the jobs that were decided about last. */
 static struct {
 	char text[1024];
+	char why[PSID_SIZE_WHY]; /* of the last one */
+	size_t n_nodes;
 } said;
 
 static struct psid_node *node(unsigned i)
@@ -78,8 +83,8 @@ static void tear_down(void)
 
 /* ---- words --------------------------------------------------------------------------------- */
 
-/* A job of so many tasks, asked for by n0 at this time. */
-static int want(const char *job, uint32_t n_tasks, uint64_t since, bool waits)
+/* A job of so many tasks of a user, asked for by n0 at this time. */
+static int want_of(uint32_t uid, const char *job, uint32_t n_tasks, uint64_t since, bool waits)
 {
 	Pulc__Wire__Submit submit = PULC__WIRE__SUBMIT__INIT;
 	Pulc__Peer__Want message = PULC__PEER__WANT__INIT;
@@ -87,22 +92,36 @@ static int want(const char *job, uint32_t n_tasks, uint64_t since, bool waits)
 	submit.n_tasks = n_tasks;
 	submit.wait = waits;
 	message.job = (char *)job;
+	message.uid = uid;
 	message.since_msec = since;
 	message.submit = &submit;
 	return psid_plan_want(plan, node(0)->id, &message, now);
 }
 
-/* Node i runs this job ("": none) with so many processors. */
-static void tell(unsigned i, const char *job, uint32_t n_cpus)
+static int want(const char *job, uint32_t n_tasks, uint64_t since, bool waits)
+{
+	return want_of(0, job, n_tasks, since, waits);
+}
+
+/* Node i runs this job ("": none) of a user and a partition with so many processors. */
+static void tell_of(uint32_t uid, const char *partition, unsigned i, const char *job,
+		    uint32_t n_cpus)
 {
 	Pulc__Peer__Use use = PULC__PEER__USE__INIT;
 	Pulc__Peer__UsedBy by = PULC__PEER__USED_BY__INIT, *list = &by;
 
 	by.job = (char *)job;
+	by.uid = uid;
+	by.partition = (char *)partition;
 	by.n_cpus = by.n_tasks = n_cpus;
 	use.jobs = &list;
 	use.n_jobs = job[0] ? 1 : 0;
 	CHECK_INT(psid_plan_told(plan, node(i)->id, &use, now), ==, 0);
+}
+
+static void tell(unsigned i, const char *job, uint32_t n_cpus)
+{
+	tell_of(0, "", i, job, n_cpus);
 }
 
 static void all_are_idle(void)
@@ -125,6 +144,19 @@ static void on_verdict(void *data, const struct psid_ticket *ticket, Pulc__Peer_
 		CHECK_INT(n, ==, ticket->submit->n_tasks);
 	(void)snprintf(said.text + len, sizeof(said.text) - len, "%s%s %s", len ? ", " : "",
 		       ticket->job, answers[answer]);
+	said.n_nodes = 0;
+	for (size_t i = 0, k; i < n_shares; i++) {
+		for (k = 0; k < i && shares[k].node != shares[i].node; k++)
+			;
+		said.n_nodes += k == i;
+	}
+	(void)snprintf(said.why, sizeof(said.why), "%s", ticket->why);
+}
+
+/* The partition's limits, to be set. */
+static Pulc__Wire__Partition *limits(void)
+{
+	return psid_book_find(&book, "night")->record->partition;
 }
 
 /* "a granted, b waits": what is said when it is decided now. */
@@ -325,6 +357,129 @@ static void nonsense_is_refused(void)
 	tear_down();
 }
 
+/* ---- limits for each user ------------------------------------------------------------------ */
+
+static void a_user_has_so_many_cores(void)
+{
+	set_up(false);
+	limits()->max_cores = 6;
+	all_are_idle();
+	CHECK_INT(want_of(7, "large", 7, 1, true), ==, 0);
+	CHECK_STR(decide(), "large refused");
+	CHECK_STR(said.why,
+		  "limit cores=6 of partition night for each user: 7 are asked for (ask for less)");
+	CHECK_INT(want_of(7, "a", 4, 1, true), ==, 0);
+	CHECK_INT(want_of(7, "b", 4, 2, true), ==, 0);
+	CHECK_INT(want_of(7, "c", 2, 3, true), ==, 0);
+	CHECK_INT(want_of(8, "other", 6, 4, true), ==, 0);
+	/* Who waits for himself is in nobody's way, his own jobs' neither. */
+	CHECK_STR(decide(), "a granted, b waits, c granted, other granted");
+	psid_plan_unwant(plan, node(0)->id, "b");
+	CHECK_INT(want_of(7, "now", 1, 5, false), ==, 0);
+	CHECK_STR(decide(), "now refused");
+	CHECK_STR(said.why, "limit cores=6 of partition night for each user: 6 are in use (--wait "
+			    "waits for that)");
+	/* What runs counts as what was granted did, and other partitions' jobs don't. */
+	CHECK_INT(want_of(7, "d", 4, 6, true), ==, 0);
+	psid_plan_unwant(plan, node(0)->id, "a");
+	psid_plan_unwant(plan, node(0)->id, "c");
+	psid_plan_unwant(plan, node(0)->id, "other");
+	tell_of(7, "night", 0, "a", 4);
+	tell_of(7, "day", 1, "elsewhere", 2);
+	tell_of(7, "night", 2, "c", 2);
+	tell_of(8, "night", 3, "other", 4);
+	CHECK_STR(decide(), "d waits");
+	CHECK_STR(said.why, "limit cores=6 of partition night for each user: 6 are in use");
+	tell(0, "", 0);
+	CHECK_STR(decide(), "d granted");
+	tear_down();
+}
+
+static void a_user_has_so_many_jobs(void)
+{
+	set_up(false);
+	limits()->max_jobs = 2;
+	all_are_idle();
+	tell_of(7, "night", 0, "a", 1); /* one job on two nodes */
+	tell_of(7, "night", 1, "a", 1);
+	CHECK_INT(want_of(7, "b", 1, 1, true), ==, 0);
+	CHECK_INT(want_of(7, "c", 1, 2, true), ==, 0);
+	CHECK_INT(want_of(8, "d", 1, 3, true), ==, 0);
+	CHECK_STR(decide(), "b granted, c waits, d granted");
+	CHECK_INT(want_of(7, "e", 1, 4, false), ==, 0);
+	CHECK_STR(decide(), "e refused");
+	CHECK_STR(said.why,
+		  "limit jobs=2 of partition night for each user: 2 run (--wait waits for that)");
+	tell(0, "", 0);
+	tell(1, "", 0);
+	CHECK_STR(decide(), "c granted");
+	tear_down();
+}
+
+static void a_user_has_so_many_nodes(void)
+{
+	set_up(false);
+	limits()->max_nodes = 2;
+	all_are_idle();
+	CHECK_INT(want_of(7, "large", 9, 1, true), ==, 0);
+	CHECK_STR(decide(), "large refused");
+	CHECK_STR(said.why,
+		  "limit nodes=2 of partition night for each user: so many have room for 8"
+		  " tasks of this kind (ask for less)");
+	/* Least loaded would be one task on each. */
+	CHECK_INT(want_of(7, "a", 4, 1, true), ==, 0);
+	CHECK_STR(decide(), "a granted");
+	CHECK_INT(said.n_nodes, ==, 2);
+	CHECK_INT(want_of(7, "b", 5, 2, true), ==, 0);
+	CHECK_STR(decide(), "b waits");
+	CHECK_STR(said.why,
+		  "limit nodes=2 of partition night for each user: 2 are in use, and there "
+		  "is room for 4 of 5 tasks now");
+	CHECK_INT(want_of(7, "c", 4, 3, true), ==, 0);
+	CHECK_INT(want_of(8, "d", 1, 4, true), ==, 0);
+	CHECK_STR(decide(), "c granted, d granted");
+	tear_down();
+}
+
+static void a_user_has_so_many_that_wait(void)
+{
+	set_up(false);
+	limits()->max_queued = 1;
+	all_are_idle();
+	tell(0, "stranger", 4);
+	CHECK_INT(want_of(7, "a", 16, 1, true), ==, 0);
+	CHECK_INT(want_of(7, "b", 16, 2, true), ==, 0);
+	CHECK_INT(want_of(8, "c", 16, 3, true), ==, 0);
+	CHECK_STR(decide(), "a waits, b refused, c waits");
+	CHECK_INT(want_of(7, "d", 16, 4, true), ==, 0);
+	CHECK_STR(decide(), "d refused");
+	CHECK_STR(said.why,
+		  "limit queued=1 of partition night for each user: 1 wait (try again when"
+		  " one has begun)");
+	CHECK_INT(want_of(7, "fits", 1, 5, true), ==, 0); /* it would not have to wait */
+	CHECK_STR(decide(), "fits granted");
+	tear_down();
+}
+
+/* A node that decides since a moment ago does not know what users have on those that have not told. */
+static void nobody_gets_anything_before_all_have_told(void)
+{
+	set_up(false);
+	limits()->max_cores = 2;
+	CHECK_INT(want_of(7, "a", 1, 1, true), ==, 0);
+	tell(0, "", 0);
+	tell(1, "", 0);
+	tell(2, "", 0);
+	CHECK_STR(decide(), "");
+	tell_of(7, "night", 3, "old", 2);
+	CHECK_STR(decide(), "a waits");
+	/* But the dead need not tell. */
+	psid_members_set_state(&cluster.gossip.swim.members, node(3), PSID_NODE_DEAD);
+	psid_plan_forget(plan, node(3)->id);
+	CHECK_STR(decide(), "a granted");
+	tear_down();
+}
+
 static const struct test tests[] = {
 	TEST(first_come_first_served),
 	TEST(the_small_pass_and_not_for_ever),
@@ -335,6 +490,11 @@ static const struct test tests[] = {
 	TEST(grants_that_come_to_nothing_lapse),
 	TEST(who_is_gone_wants_nothing),
 	TEST(nonsense_is_refused),
+	TEST(a_user_has_so_many_cores),
+	TEST(a_user_has_so_many_jobs),
+	TEST(a_user_has_so_many_nodes),
+	TEST(a_user_has_so_many_that_wait),
+	TEST(nobody_gets_anything_before_all_have_told),
 };
 
 int main(int argc, char **argv)

@@ -39,6 +39,7 @@ static const char help[] =
 	"  drain [NODE]        let no new tasks begin there; undrain: let them again\n"
 	"  partition [list [NAME]]                 the partitions: their nodes and users\n"
 	"  partition create NAME NODES             make one of these nodes: n1,n[2-4] or n1-n4\n"
+	"  partition set NAME [NODES]              change what the options say, or its nodes\n"
 	"  partition delete NAME                   take it away; its nodes and jobs stay\n"
 	"  keygen [FILE]       make a key for a new cluster, or change that of one that runs\n"
 	"  reload              have psid read its settings again\n"
@@ -55,10 +56,15 @@ static const char help[] =
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
 	"  --here              jobs, tasks, queue: only what is on this node\n"
 	"  --signal NAME       kill: send this signal to the tasks instead\n"
-	"  --user USER         partition create: only those so named, its owner and root may use "
-	"it\n"
-	"  --owner USER        partition create: whose it is\n"
-	"  --exclusive         partition create: its nodes run no other jobs, and one at a time\n"
+	"  --user USER         partition create, set: only those so named, its owner and root may\n"
+	"                      use it; --all-users: everybody may\n"
+	"  --owner USER        partition create, set: whose it is\n"
+	"  --exclusive         partition create, set: its nodes run no other jobs, and one at a\n"
+	"                      time; --shared: they do\n"
+	"  --default           partition create, set: for jobs that name none; --no-default\n"
+	"  --limit NAME=N      partition create, set: what each user may have in it at once: "
+	"cores,\n"
+	"                      nodes, jobs, queued; time=N[smhd] of a job; N may be 'none'\n"
 	"  --add               keygen: add a new key to the file, accepted but not used yet\n"
 	"  --use KEY           keygen: make this key of the file the one that is used\n"
 	"  --drop-old          keygen: drop all keys of the file but the one that is used\n"
@@ -81,6 +87,7 @@ static const char *const commands[] = {
 
 static const char *const verbs[] = { [CTL_PARTITION_LIST] = "list",
 				     [CTL_PARTITION_CREATE] = "create",
+				     [CTL_PARTITION_SET] = "set",
 				     [CTL_PARTITION_DELETE] = "delete" };
 
 static const char *const paths[] = { "rings", "kernel", "switching", "mixed" };
@@ -97,6 +104,11 @@ enum {
 	OPT_USER,
 	OPT_OWNER,
 	OPT_EXCLUSIVE,
+	OPT_SHARED,
+	OPT_DEFAULT,
+	OPT_NO_DEFAULT,
+	OPT_ALL_USERS,
+	OPT_LIMIT,
 	OPT_ADD,
 	OPT_USE,
 	OPT_DROP_OLD,
@@ -117,6 +129,11 @@ static const struct option longs[] = {
 	{ "user", required_argument, NULL, OPT_USER },
 	{ "owner", required_argument, NULL, OPT_OWNER },
 	{ "exclusive", no_argument, NULL, OPT_EXCLUSIVE },
+	{ "shared", no_argument, NULL, OPT_SHARED },
+	{ "default", no_argument, NULL, OPT_DEFAULT },
+	{ "no-default", no_argument, NULL, OPT_NO_DEFAULT },
+	{ "all-users", no_argument, NULL, OPT_ALL_USERS },
+	{ "limit", required_argument, NULL, OPT_LIMIT },
 	{ "add", no_argument, NULL, OPT_ADD },
 	{ "use", required_argument, NULL, OPT_USE },
 	{ "drop-old", no_argument, NULL, OPT_DROP_OLD },
@@ -206,6 +223,43 @@ static int take_user(struct ctl_options *o)
 	return 0;
 }
 
+static int take_limit(struct ctl_options *o)
+{
+	if (o->n_limits == CTL_N_LIMITS_MAX) {
+		fprintf(stderr, "pulcctl: --limit: %u at most\n", CTL_N_LIMITS_MAX);
+		return -EINVAL;
+	}
+	o->limits[o->n_limits++] = optarg;
+	return 0;
+}
+
+/* What partitions are to be like. Returns 0, -EINVAL. */
+static int take_kind(int c, struct ctl_options *o)
+{
+	switch (c) {
+	case OPT_USER:
+		return take_user(o);
+	case OPT_ALL_USERS:
+		o->all_users = true;
+		return 0;
+	case OPT_OWNER:
+		o->owner = optarg;
+		return 0;
+	case OPT_EXCLUSIVE:
+	case OPT_SHARED:
+		o->exclusive = c == OPT_EXCLUSIVE ? CTL_YES : CTL_NO;
+		return 0;
+	case OPT_DEFAULT:
+	case OPT_NO_DEFAULT:
+		o->is_default = c == OPT_DEFAULT ? CTL_YES : CTL_NO;
+		return 0;
+	case OPT_LIMIT:
+		return take_limit(o);
+	default:
+		return -EINVAL;
+	}
+}
+
 /* Takes one option; 1: it has been served and there is nothing else to do. */
 static int take_option(int c, struct ctl_options *o)
 {
@@ -230,14 +284,6 @@ static int take_option(int c, struct ctl_options *o)
 		return 0;
 	case OPT_SIGNAL:
 		return parse_signal(optarg, &o->signal);
-	case OPT_USER:
-		return take_user(o);
-	case OPT_OWNER:
-		o->owner = optarg;
-		return 0;
-	case OPT_EXCLUSIVE:
-		o->exclusive = true;
-		return 0;
 	case OPT_ADD:
 		return take_step(CTL_KEY_ADD, o);
 	case OPT_USE:
@@ -254,8 +300,20 @@ static int take_option(int c, struct ctl_options *o)
 		puts("pulcctl " PULC_VERSION);
 		return 1;
 	default:
-		return -EINVAL;
+		return take_kind(c, o);
 	}
+}
+
+/* The first option that says what a partition is to be like; NULL: none. */
+static const char *kind_option(const struct ctl_options *o)
+{
+	if (o->n_users || o->all_users)
+		return o->n_users ? "user" : "all-users";
+	if (o->exclusive != CTL_UNSAID)
+		return o->exclusive == CTL_YES ? "exclusive" : "shared";
+	if (o->is_default != CTL_UNSAID)
+		return o->is_default == CTL_YES ? "default" : "no-default";
+	return o->owner ? "owner" : o->n_limits ? "limit" : NULL;
 }
 
 /* Commands that do something once. */
@@ -300,8 +358,9 @@ static int check_fit(const struct ctl_options *o)
 		option = "here";
 	else if (o->signal && o->command != CTL_KILL)
 		option = "signal";
-	else if (o->partition != CTL_PARTITION_CREATE && (o->n_users || o->owner || o->exclusive))
-		option = o->n_users ? "user" : o->owner ? "owner" : "exclusive";
+	else if (kind_option(o) && o->partition != CTL_PARTITION_CREATE &&
+		 o->partition != CTL_PARTITION_SET)
+		option = kind_option(o);
 	else if (o->keygen != CTL_KEY_MAKE && o->command != CTL_KEYGEN)
 		option = steps[o->keygen];
 	if (!option)
@@ -347,26 +406,31 @@ static int take_object(int n, char **words, struct ctl_options *o)
 	return 0;
 }
 
-/* "create NAME NODES", "delete NAME", "list [NAME]" or nothing. */
+/* "create NAME NODES", "set NAME [NODES]", "delete NAME", "list [NAME]" or nothing. */
 static int take_partition(int n, char **words, struct ctl_options *o)
 {
-	static const int n_words[] = {
-		[CTL_PARTITION_LIST] = 2, [CTL_PARTITION_CREATE] = 3, [CTL_PARTITION_DELETE] = 2
-	};
+	static const struct {
+		const char *usage;
+		int n_min, n_max;
+	} words_of[] = { [CTL_PARTITION_LIST] = { " [NAME]", 0, 2 },
+			 [CTL_PARTITION_CREATE] = { " NAME NODES", 3, 3 },
+			 [CTL_PARTITION_SET] = { " NAME [NODES]", 2, 3 },
+			 [CTL_PARTITION_DELETE] = { " NAME", 2, 2 } };
 	int r = n > 0 ? choose("way with partitions", words[0], verbs, ARRAY_SIZE(verbs)) : 0;
 
 	if (r < 0)
 		return r;
 	o->partition = (enum ctl_partition)r;
-	if (n > n_words[r] || (r != CTL_PARTITION_LIST && n < n_words[r])) {
-		fprintf(stderr, "pulcctl: partition %s%s\n", verbs[r],
-			r == CTL_PARTITION_LIST	    ? " [NAME]"
-			: r == CTL_PARTITION_CREATE ? " NAME NODES"
-						    : " NAME");
+	if (n < words_of[r].n_min || n > words_of[r].n_max) {
+		fprintf(stderr, "pulcctl: partition %s%s\n", verbs[r], words_of[r].usage);
 		return -EINVAL;
 	}
 	o->name = n > 1 ? words[1] : NULL;
 	o->nodes = n > 2 ? words[2] : NULL;
+	if (r == CTL_PARTITION_SET && !o->nodes && !kind_option(o)) {
+		fputs("pulcctl: partition set: what? (pulcctl --help)\n", stderr);
+		return -EINVAL;
+	}
 	return 0;
 }
 

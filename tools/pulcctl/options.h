@@ -27,9 +27,18 @@ enum ctl_command {
 	CTL_VERSION
 };
 
-enum ctl_partition { CTL_PARTITION_LIST, CTL_PARTITION_CREATE, CTL_PARTITION_DELETE };
+enum ctl_partition {
+	CTL_PARTITION_LIST,
+	CTL_PARTITION_CREATE,
+	CTL_PARTITION_SET,
+	CTL_PARTITION_DELETE
+};
+
+/* What is to be so of a partition. */
+enum ctl_choice { CTL_UNSAID, CTL_YES, CTL_NO };
 
 #define CTL_N_USERS_MAX 256u /* of a partition */
+#define CTL_N_LIMITS_MAX 16u
 
 enum ctl_keygen { CTL_KEY_MAKE, CTL_KEY_ADD, CTL_KEY_USE, CTL_KEY_DROP_OLD, CTL_KEY_LIST };
 
@@ -50,11 +59,14 @@ struct ctl_options {
 	const char *key; /* CTL_KEY_USE: which */
 	enum ctl_partition partition;
 	const char *name;  /* partition: which; NULL: all */
-	const char *nodes; /* partition create: its list */
-	bool exclusive;
+	const char *nodes; /* partition create, set: its list */
+	enum ctl_choice exclusive, is_default;
 	const char *owner; /* NULL: who asks */
 	const char *users[CTL_N_USERS_MAX];
 	unsigned n_users;
+	bool all_users;
+	const char *limits[CTL_N_LIMITS_MAX];
+	unsigned n_limits;
 	unsigned signal; /* kill: 0: whatever it takes */
 };
 

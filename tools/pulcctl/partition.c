@@ -1,5 +1,5 @@
 /*
- * `pulcctl partition create` and `delete`. Names of users become numbers here: psid looks none up. Nodes are listed as
+ * `pulcctl partition create`, `set` and `delete`. Names of users become numbers here: psid looks none up. Nodes are listed as
  * pulcrun's are, and "n1-n8" is also "n[1-8]", unless its ends are of different names.
  */
 #include "partition.h"
@@ -15,10 +15,14 @@
 
 #include "cleanup.h"
 #include "json.h"
+#include "limit.h"
+#include "macros.h"
 #include "pulcrun/hosts.h"
 #include "query.h"
 #include "say.h"
 #include "text.h"
+
+#define PART(name) (uint32_t) PULC__WIRE__PARTITION_PART__PART_##name
 
 static int find_user(const char *name, uint32_t *ret_uid)
 {
@@ -102,14 +106,14 @@ static int parse_nodes(struct hosts *hosts, const char *text)
 	return r == 0 && (hosts->n == 0 || has_slots(hosts)) ? -EINVAL : r;
 }
 
-static int fill(const struct ctl_options *o, struct hosts *hosts, uint32_t *users,
-		char ***ret_names, Pulc__Wire__Partition *partition)
+/* Those of the list, and their names in an array to free. */
+static int fill_nodes(const char *text, struct hosts *hosts, char ***ret_names,
+		      Pulc__Wire__Partition *partition)
 {
 	char **names;
-	int r = parse_nodes(hosts, o->nodes);
 
-	if (r < 0) {
-		fprintf(stderr, "pulcctl: '%s' is no list of nodes\n", o->nodes);
+	if (parse_nodes(hosts, text) < 0) {
+		fprintf(stderr, "pulcctl: '%s' is no list of nodes\n", text);
 		return -EINVAL;
 	}
 	names = calloc(hosts->n, sizeof(*names));
@@ -120,14 +124,33 @@ static int fill(const struct ctl_options *o, struct hosts *hosts, uint32_t *user
 		names[i] = hosts->items[i].name;
 	partition->nodes = names;
 	partition->n_nodes = hosts->n;
-	partition->exclusive = o->exclusive;
+	return 0;
+}
+
+/* What the options say, and in *change which parts that are. */
+static int fill(const struct ctl_options *o, uint32_t *users, Pulc__Wire__Partition *partition,
+		uint32_t *change)
+{
+	int r = 0;
+
+	partition->exclusive = o->exclusive == CTL_YES;
+	partition->is_default = o->is_default == CTL_YES;
 	partition->owner = (uint32_t)geteuid();
 	partition->users = users;
 	if (o->owner)
 		r = find_user(o->owner, &partition->owner);
-	for (unsigned i = 0; r == 0 && i < o->n_users; i++)
+	for (unsigned i = 0; r == 0 && i < o->n_users && !o->all_users; i++)
 		r = find_user(o->users[i], &users[partition->n_users++]);
-	return r;
+	*change |= o->nodes ? PART(NODES) : 0;
+	*change |= o->exclusive != CTL_UNSAID ? PART(EXCLUSIVE) : 0;
+	*change |= o->is_default != CTL_UNSAID ? PART(DEFAULT) : 0;
+	*change |= o->owner ? PART(OWNER) : 0;
+	*change |= o->n_users || o->all_users ? PART(USERS) : 0;
+	for (unsigned i = 0; r >= 0 && i < o->n_limits; i++) {
+		r = ctl_limit_take(o->limits[i], partition);
+		*change |= r > 0 ? (uint32_t)r : 0;
+	}
+	return MIN(r, 0);
 }
 
 static int show(const struct ctl_options *options, const Pulc__Wire__PartitionReply *reply)
@@ -164,8 +187,12 @@ int ctl_partition(const struct ctl_options *options)
 	request.partition = &partition;
 	request.gone = options->partition == CTL_PARTITION_DELETE;
 	partition.name = (char *)options->name;
-	if (!request.gone && fill(options, &hosts, users, &names, &partition) < 0)
+	if (options->nodes && fill_nodes(options->nodes, &hosts, &names, &partition) < 0)
 		return EXIT_USAGE;
+	if (!request.gone && fill(options, users, &partition, &request.change) < 0)
+		return EXIT_USAGE;
+	if (options->partition == CTL_PARTITION_CREATE)
+		request.change = 0;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_PARTITION;
 	msg.partition = &request;
 	r = ctl_psid_open(&psid);

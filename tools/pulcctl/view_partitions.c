@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "limit.h"
 #include "macros.h"
 #include "text.h"
 
@@ -18,6 +19,7 @@ static const struct ctl_column columns[] = {
 	{ .title = "KIND" },
 	{ .title = "USERS", .shrinks = true },
 	{ .title = "NODES", .shrinks = true },
+	{ .title = "LIMITS", .shrinks = true },
 };
 
 static bool is_chosen(const ProtobufCMessage *entry, const struct ctl_options *options)
@@ -60,18 +62,27 @@ static char *list_nodes(const Pulc__Wire__Partition *e)
 	return text;
 }
 
+static const char *kind_of(const Pulc__Wire__Partition *e)
+{
+	if (e->is_default)
+		return e->exclusive ? "exclusive,default" : "shared,default";
+	return e->exclusive ? "exclusive" : "shared";
+}
+
 static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 {
 	const Pulc__Wire__Partition *e = (const Pulc__Wire__Partition *)entry;
 	CLEANUP_FREE char *users = list_users(e);
 	CLEANUP_FREE char *nodes = list_nodes(e);
+	CLEANUP_FREE char *limits = ctl_limits_text(e);
 	char name[80], owner[CTL_SIZE_USER];
 	const char *cells[] = {
 		ctl_text_plain(e->name, name, sizeof(name)),
 		ctl_user_name(e->owner, owner),
-		e->exclusive ? "exclusive" : "shared",
+		kind_of(e),
 		users,
 		nodes,
+		limits,
 	};
 
 	static_assert(ARRAY_SIZE(cells) == ARRAY_SIZE(columns), "a cell for each column");

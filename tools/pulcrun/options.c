@@ -264,8 +264,6 @@ static int check(const struct run_options *o)
 		wrong = "--pty is for rank 0";
 	else if (o->strategy == PULC__WIRE__STRATEGY__STRATEGY_NODE && o->hosts.n == 0)
 		wrong = "--strategy node wants --nodes or --hostfile";
-	else if (o->wait && !o->partition)
-		wrong = "--wait is for jobs of a --partition";
 	if (!wrong)
 		return 0;
 	fprintf(stderr, "pulcrun: %s\n", wrong);

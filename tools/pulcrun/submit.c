@@ -132,7 +132,7 @@ int run_submit(struct run *run)
 	CLEANUP_FD int theirs = -EBADF;
 	int ends[2], r;
 
-	run->waiting = run->options->partition != NULL;
+	run->waiting = run->options->partition != NULL || run->options->wait;
 	r = connect_psid(run);
 	if (r < 0)
 		return r;
