@@ -102,13 +102,6 @@ static int wait_for_answer(struct pulc_stream *s)
 	return e;
 }
 
-static void reset(int fd)
-{
-	struct sockaddr unspecified = { .sa_family = AF_UNSPEC };
-
-	(void)raw_syscall(SYS_connect, fd, &unspecified, sizeof(unspecified), 0, 0, 0);
-}
-
 PULC_EXPORT int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
 {
 	socklen_t len = sizeof(uint64_t);
@@ -125,7 +118,7 @@ PULC_EXPORT int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
 	e = wait_for_answer(s);
 	pulc_log("connection %d is inherited: %d", fd, e);
 	if (e < 0) {
-		reset(fd);
+		tcp_reset(fd);
 		atomic_store(&s->state, STREAM_NEVER);
 		(void)pulc_stream_unref(s);
 		return e;

@@ -9,7 +9,8 @@
  * Flows of datagrams are not taken along by anybody but a forked child: a socket that another program gets as well has none
  * until that one has ended.
  *
- * A process that ends also pays what its peers are owed: bytes in its rings that they left behind.
+ * A process that ends also pays what its peers are owed: bytes in its rings that they left behind. And a program outside PULC
+ * that has the socket from us is not left alone with a part of the bytes.
  */
 #include <pulc/process.h>
 
@@ -93,6 +94,19 @@ PULC_EXPORT void pulc_stream_leaves(pulc_stream *s)
 	client_unlock();
 }
 
+PULC_EXPORT void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces)
+{
+	bool last;
+
+	if (!is_shared_tcp(s) || !tcp_goes_outside(&s->tcp) || !replaces || !client_lock())
+		return;
+	leave(s);
+	last = !s->left;
+	client_unlock();
+	if (last)
+		tcp_reset(fd);
+}
+
 PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 {
 	if (!client_lock())
@@ -112,8 +126,16 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 
 static void pay(struct pulc_stream *s)
 {
-	if (is_shared_tcp(s) && tcp_owes(&s->tcp) && stream_owns(s, s->fd))
-		tcp_return_all(&s->tcp, s->fd);
+	bool last;
+
+	if (!is_shared_tcp(s))
+		return;
+	last = !s->left && !s->ended && tcp_is_last_inside(&s->tcp);
+	if (!(last || tcp_owes(&s->tcp)) || !stream_owns(s, s->fd))
+		return;
+	if (last)
+		tcp_close_for_outside(&s->tcp, s->fd);
+	tcp_return_all(&s->tcp, s->fd);
 }
 
 PULC_EXPORT void pulc_process_ends(void)

@@ -34,7 +34,8 @@
 
 struct start {
 	bool concerned; /* there are streams, and something will be executed */
-	bool foreign;	/* it can't take connections up */
+	bool foreign;	/* it can't take connections up ... */
+	bool outside;	/* ... not even later */
 	bool owner;	/* the caller's descriptors are those of the shim's table */
 	bool begun;	/* the new program runs already */
 	bool unknown;	/* it gets a socket that the table does not know */
@@ -94,6 +95,8 @@ static void take_along(const struct start *start, pulc_stream *s, int fd, int as
 			pulc_stream_shared_with(s, start->pid);
 	} else if (start->foreign || as < N_STDIO) {
 		pulc_stream_keep_on_kernel(s, fd, PULC_REASON_SHARED);
+		if (start->outside)
+			pulc_stream_goes_outside(s, fd, start->pid && !other && !start->begun);
 	} else if (other && !start->begun) {
 		pulc_stream_passes(s);
 	}
@@ -165,7 +168,8 @@ static void begin(struct start *start, enum pre_target target)
 	*start = (struct start){ .concerned = matters(target) };
 	if (!start->concerned)
 		return;
-	start->foreign = target == PRE_TARGET_FOREIGN || !pulc_can_be_inherited();
+	start->outside = target == PRE_TARGET_FOREIGN;
+	start->foreign = start->outside || !pulc_can_be_inherited();
 	start->owner = pre_process_owns_table();
 	start->pid = start->caller = (int)raw_syscall(SYS_getpid);
 	pre_each_open(visit_open, start);
@@ -266,7 +270,8 @@ static void begin_beside(struct start *start, enum pre_target target)
 				 .caller = (int)raw_syscall(SYS_getpid) };
 	if (!start->concerned)
 		return;
-	start->foreign = target == PRE_TARGET_FOREIGN || !pulc_can_be_inherited();
+	start->outside = target == PRE_TARGET_FOREIGN;
+	start->foreign = start->outside || !pulc_can_be_inherited();
 	pulc_spawn_begins();
 	walk(start);
 }

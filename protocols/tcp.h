@@ -86,6 +86,17 @@ void tcp_keep_on_kernel(struct tcp *t);
  * is no more or had ended its ring; -ECONNRESET: the connection must end; -EDEADLK, -EBADMSG.
  */
 int tcp_leave(struct tcp *t, int fd);
+/*
+ * For a side that tcp_leave has answered -EBUSY: somebody who can't read the ring gets the socket. True if it is so; when
+ * the last who can closes and there is still something in the ring, the connection is reset.
+ */
+bool tcp_goes_outside(struct tcp *t);
+/* The last who can read the ring closes or ends, and others may go on with the kernel's part: left, or reset. */
+void tcp_close_for_outside(struct tcp *t, int fd);
+/* Is there such a one, and is this process the last who can? */
+bool tcp_is_last_inside(const struct tcp *t);
+/* Nobody who holds the socket is to take what is in the kernel for all of it: ECONNRESET, then end of file. */
+void tcp_reset(int fd);
 /* Nothing that lies in the ring is to be read there any more: its bytes mean something else in the kernel. */
 void tcp_leave_for_good(struct tcp *t);
 /* This side has left, but what it left behind could still be read from the ring. */

@@ -13,6 +13,7 @@ enum { TCP_RX_KERNEL = 0, TCP_RX_RING = 1, TCP_RX_KERNEL_AGAIN = 2 };
 #define TCP_LOCAL_RESET_SEEN 0x4u /* the connection was reset; told or to be told */
 #define TCP_LOCAL_FOR_GOOD 0x10u  /* has left for a reason that makes the ring useless */
 #define TCP_LOCAL_EOF 0x8u	  /* the kernel's end of file was observed */
+#define TCP_LOCAL_OUTSIDE 0x20u	  /* somebody who can't read the ring holds the socket too */
 
 /* Pieces of an iovec that are handed to the kernel at once where it must not read beyond a byte. */
 #define TCP_IOV 256

@@ -245,6 +245,36 @@ int tcp_leave(struct tcp *t, int fd)
 	return e;
 }
 
+/* ---- programs that know nothing of rings --------------------------------------------------------- */
+
+void tcp_reset(int fd)
+{
+	struct sockaddr unspecified = { .sa_family = AF_UNSPEC };
+
+	(void)raw_syscall(SYS_connect, fd, &unspecified, sizeof(unspecified), 0, 0, 0);
+	(void)raw_shutdown(fd, SHUT_RDWR);
+}
+
+bool tcp_goes_outside(struct tcp *t)
+{
+	if (shm_own_notice(&t->ring) & SHM_LEFT || !shm_rx_maybe(&t->ring))
+		return false;
+	tcp_set_local(t, TCP_LOCAL_OUTSIDE);
+	return true;
+}
+
+void tcp_close_for_outside(struct tcp *t, int fd)
+{
+	if ((atomic_load(&t->ring.own->local) & TCP_LOCAL_OUTSIDE) && tcp_leave(t, fd) == -EBUSY)
+		tcp_reset(fd);
+}
+
+bool tcp_is_last_inside(const struct tcp *t)
+{
+	return (atomic_load(&t->ring.own->local) & TCP_LOCAL_OUTSIDE) &&
+	       shm_has_one_holder(&t->ring);
+}
+
 /* ---- changing one's mind ------------------------------------------------------------------------ */
 
 void tcp_leave_for_good(struct tcp *t)

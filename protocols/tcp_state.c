@@ -260,6 +260,7 @@ void tcp_close(struct tcp *t, int fd)
 
 	if (!shm_drop_last_holder(&t->ring))
 		return;
+	tcp_close_for_outside(t, fd);
 	locked = shm_lock(&t->ring.own->tx_lock);
 	shm_notice_set(&t->ring, SHM_TX_FIN | SHM_CLOSED | SHM_RX_SHUT);
 	if (UNLIKELY(tcp_owes(t)))

@@ -42,11 +42,15 @@ struct shm_stream {
 	_Atomic uint32_t tx_arms_served;
 };
 
+static inline bool shm_has_one_holder(const struct shm_stream *s)
+{
+	return atomic_load_explicit(s->own_holders, memory_order_relaxed) == 1;
+}
+
 /* Nobody but this thread can be inside this side: one thread here, and no other process holds it. */
 static inline bool shm_is_alone(const struct shm_stream *s)
 {
-	return __libc_single_threaded &&
-	       atomic_load_explicit(s->own_holders, memory_order_relaxed) == 1;
+	return __libc_single_threaded && shm_has_one_holder(s);
 }
 
 /*

@@ -49,6 +49,12 @@ void pulc_streams_shared_with(int pid);
 /* Between these two a program is being started of which it is not known yet what it holds. */
 void pulc_spawn_begins(void);
 void pulc_spawn_done(void);
+/*
+ * A program outside PULC gets the socket fd of s, which has been kept on the kernel; replaces: in place of this process.
+ * If bytes are left that only the ring has, that program must not miss them without a word: the connection is reset, now or
+ * when the last process under PULC that holds it closes.
+ */
+void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces);
 /* exec is about to close this process's descriptors of s. */
 void pulc_stream_leaves(pulc_stream *s);
 /* It was not so, for exec has failed. */

@@ -39,6 +39,25 @@ int count_until_end(int fd)
 	return n < 0 ? 100 : total;
 }
 
+int check_pattern(int fd, size_t len, int gate)
+{
+	size_t at = 0;
+	char buf[1000];
+	ssize_t n;
+
+	if (read(gate, buf, 1) != 0)
+		return 4;
+
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0) {
+		if (!is_pattern(buf, (size_t)n, at))
+			return 1;
+		at += (size_t)n;
+	}
+	if (n < 0)
+		return errno == ECONNRESET && recv(fd, buf, sizeof(buf), 0) == 0 ? 0 : 2;
+	return at == len ? 0 : 3;
+}
+
 enum start { FORK, VFORK, SPAWN };
 
 static void become_echo(int fd)
@@ -166,6 +185,75 @@ CASE(exec_with_sender_already_gone, PROCESS)
 		close(FD);
 		reap(p, "count", pid);
 	}
+}
+
+#define LEN 60000
+
+enum when { BEFORE_EXEC, AFTER_EXEC, AFTER_SPAWN };
+
+/* A program outside that begins to read when the other end of gate is closed. */
+static pid_t start_pattern(int fd, const int gate[2], enum when when)
+{
+	char number[16], len[16], wait[16], byte;
+	char *const argv[] = { "catalogue", "--pattern", number, len, wait, NULL };
+	pid_t pid = -1;
+
+	(void)snprintf(number, sizeof(number), "%d", fd);
+	(void)snprintf(len, sizeof(len), "%d", LEN);
+	(void)snprintf(wait, sizeof(wait), "%d", gate[0]);
+	if (when == AFTER_SPAWN) {
+		(void)posix_spawn(&pid, PROGRAM, NULL, NULL, argv, environ);
+		return pid;
+	}
+	pid = fork();
+	if (pid != 0)
+		return pid;
+	close(gate[1]);
+	if (when == BEFORE_EXEC && read(gate[0], &byte, 1) != 0)
+		_exit(98);
+	execv(PROGRAM, argv);
+	_exit(99);
+}
+
+/* Much is on the way when A's end goes to a program outside, which nobody else then holds. */
+static void outside_misses_nothing(struct play *p, enum when when)
+{
+	char *preload = getenv("LD_PRELOAD");
+
+	B { T(put_pattern(FD, LEN, 1000) == LEN); }
+	A {
+		int gate[2];
+
+		settle(p, FD, LEN);
+		T(pipe2(gate, O_CLOEXEC) == 0);
+		fcntl(gate[0], F_SETFD, 0);
+		unsetenv("LD_PRELOAD");
+		*stage_word(p, 1) = start_pattern(FD, gate, when);
+		if (preload)
+			setenv("LD_PRELOAD", preload, 1);
+		if (when == AFTER_EXEC)
+			until_process_sleeps((pid_t)*stage_word(p, 1));
+		close(FD);
+		close(gate[1]);
+		close(gate[0]);
+	}
+	B { shutdown(FD, SHUT_WR); }
+	A { reap(p, "pattern", (pid_t)*stage_word(p, 1)); }
+}
+
+CASE(exec_outside_misses_nothing, PROCESS)
+{
+	outside_misses_nothing(p, BEFORE_EXEC);
+}
+
+CASE(exec_outside_misses_nothing_closed_later, PROCESS)
+{
+	outside_misses_nothing(p, AFTER_EXEC);
+}
+
+CASE(exec_outside_misses_nothing_spawned, PROCESS)
+{
+	outside_misses_nothing(p, AFTER_SPAWN);
 }
 
 /* Both go on with it: what each sends and receives is theirs. */

@@ -44,6 +44,8 @@ void play_gate(struct play *p);
 /* exec.c: what this program is when a case executes it. Sends back all that comes on fd, or counts it; the exit status. */
 int echo_until_end(int fd);
 int count_until_end(int fd);
+/* Waits for the end of gate. 0: the whole pattern has come, or its beginning and then a reset. */
+int check_pattern(int fd, size_t len, int gate);
 /* downgrade.c: the same with a descriptor that is passed to it. */
 int echo_passed(int via);
 

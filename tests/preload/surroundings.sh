@@ -1,6 +1,6 @@
 #!/bin/bash
 # A part of the catalogue in company: other memory allocators, other libraries that stand in libc's place before and behind
-# the shim, as many descriptors as may be.
+# the shim, as many descriptors as may be, rings that soon cannot grow any more.
 # timeout: 300
 set -u
 cd "$(dirname "$0")" || exit 2
@@ -64,3 +64,4 @@ with tcmalloc libtcmalloc_minimal.so.4
 play chain_before "$chain:$shim" 'stream_*' 'epoll_level_*' 'select_*' 'vectors_*' 'inside_*'
 play chain_behind "$shim:$chain" 'stream_*' 'epoll_level_*' 'select_*' 'vectors_*' 'inside_*'
 (ulimit -n "$(ulimit -Hn)" && play many_descriptors "$shim" 'users_*' 'stream_hello' 'epoll_level_fresh' 'fork_child_*')
+play tiny_rings "$shim" --tiny-rings 'exec_*' 'process_passed_*' 'stream_hello'
