@@ -71,6 +71,18 @@ def block_bandwidth(bench):
             report.inform("block-bandwidth/ordinary", s["ordinary"], s["memcpy"], "GB/s", "memcpy")]
 
 
+@case("overlap")
+def overlap(bench):
+    """sends of 1 MiB that a computation as long stands in the middle of: how much of the shorter one is hidden"""
+    s = Series()
+    for _ in bench.repetitions(3):
+        for name, flags in (("tags", ("--thread",)), ("alone", ()), ("port", ("--port", "--thread"))):
+            line = bench.program("overlap", *flags, "--msec", bench.msec(300))[0]
+            s.add(**{name: line["hidden_percent"]})
+    return [report.above("overlap/tags", s["tags"], s["alone"], "%", 90),
+            report.inform("overlap/port", s["port"], s["tags"], "%", "with tags")]
+
+
 class Cable:
     """Two network namespaces with a cable between them."""
 

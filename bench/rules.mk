@@ -1,5 +1,5 @@
 # The benchmark programs, one a case family; `bench/run` drives them. They use plain sockets and
-# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native` and `block` are written to PULC, and `link`
+# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native`, `block` and `overlap` are written to PULC, and `link`
 # to a HAL.
 BENCH_NAMES := floor pingpong stream wake connects idle files memcached
 BENCH_SHARED := $(addprefix bench/,options.c pair.c stats.c)
@@ -9,7 +9,7 @@ $(BENCH_PROGRAMS): $(B)/bench/%: $(B)/obj/bench/%.o $$(call objects,$$(BENCH_SHA
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^
 
-$(B)/bench/native $(B)/bench/block: $(B)/bench/%: $(B)/obj/bench/%.o $$(call objects,$$(BENCH_SHARED)) $(B)/lib/libpulc.so
+$(B)/bench/native $(B)/bench/block $(B)/bench/overlap: $(B)/bench/%: $(B)/obj/bench/%.o $$(call objects,$$(BENCH_SHARED)) $(B)/lib/libpulc.so
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B)/lib)
 
@@ -18,4 +18,4 @@ $(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildc
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -luring
 
 .PHONY: bench-programs
-bench-programs: $(BENCH_PROGRAMS) $(B)/bench/native $(B)/bench/block $(B)/bench/link ## build the benchmark programs
+bench-programs: $(BENCH_PROGRAMS) $(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/link ## build the benchmark programs

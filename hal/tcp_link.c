@@ -5,7 +5,8 @@
  * beyond frame_max is -EBADMSG, before anything is waited for or allocated: memory is two buffers, allocated at the beginning.
  *
  * Sending copies into one buffer and gives it to the kernel at once; what the kernel does not take goes with later frames, as one
- * piece. A full buffer is -EAGAIN. Receiving fills the other buffer; a frame is shown when it is there as a whole, and copied from there. A
+ * piece. A full buffer is -EAGAIN. On the plain way a long frame is given to the kernel where it lies, and only what that does not take is copied; behind
+ * such a rest the next long one waits, which is a better place for it than a buffer that would be moved to make room. Receiving fills the other buffer; a frame is shown when it is there as a whole, and copied from there. A
  * program that drops nothing leaves the buffer full, then the socket's, and TCP holds up the sender.
  *
  * How the bytes get from and to the kernel is one of two ways with the same results: io_uring (tcp_uring.c), or plain calls and epoll
@@ -31,6 +32,8 @@
 #include "macros.h"
 
 #define N_GATHER 16u
+/* A frame that is not worth a copy. */
+#define SIZE_DIRECT 4096u
 /* What close() reads away at most. */
 #define N_DRAIN 64u
 /* A peer is gone when its kernel has answered nothing for so long, though it was asked so often. */
@@ -77,10 +80,17 @@ void tcp_buffer_compact(struct tcp_buffer *b)
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
+static bool is_direct(const struct hal_tcp *h, size_t len)
+{
+	return h->way->direct && len >= SIZE_DIRECT;
+}
+
 static bool has_room(struct hal_tcp *h, size_t len)
 {
 	if (h->out.at == h->out.end && !h->out_is_read)
 		h->out.at = h->out.end = 0;
+	if (is_direct(h, len))
+		return h->out.end == 0;
 	if (TCP_SIZE_BUFFER - h->out.end < len && !h->out_is_read)
 		tcp_buffer_compact(&h->out);
 	return TCP_SIZE_BUFFER - h->out.end >= len;
@@ -93,20 +103,40 @@ static void append(struct tcp_buffer *out, const void *bytes, size_t len)
 	out->end += len;
 }
 
-static void append_frame(struct tcp_buffer *out, const struct hal_frame *f, const struct iovec *iov,
-			 unsigned n)
+/* What goes over the wire, in its pieces. Returns how many there are. */
+static unsigned put_together(const struct hal_frame *f, const struct iovec *iov, unsigned n,
+			     char head[TCP_HEAD], struct iovec all[1 + N_GATHER])
 {
 	const uint32_t len = htole32(f->len);
 	const uint16_t numbers[2] = { htole16(f->protocol), htole16(f->kind) };
 	const uint64_t word = htole64(f->word);
-	size_t left = f->len, piece;
+	size_t left = f->len;
 
-	append(out, &len, sizeof(len));
-	append(out, numbers, sizeof(numbers));
-	append(out, &word, sizeof(word));
-	for (unsigned i = 0; i < n; i++, left -= piece) {
-		piece = MIN(iov[i].iov_len, left);
-		append(out, iov[i].iov_base, piece);
+	memcpy(head, &len, sizeof(len));
+	memcpy(head + 4, numbers, sizeof(numbers));
+	memcpy(head + 8, &word, sizeof(word));
+	all[0] = (struct iovec){ .iov_base = head, .iov_len = TCP_HEAD };
+	for (unsigned i = 0; i < n; i++) {
+		all[1 + i] = (struct iovec){ iov[i].iov_base, MIN(iov[i].iov_len, left) };
+		left -= all[1 + i].iov_len;
+	}
+	return 1 + n;
+}
+
+/* Sends what the kernel takes where it lies, and copies what it does not. */
+static void send_frame(struct hal_tcp *h, const struct hal_frame *f, const struct iovec *iov,
+		       unsigned n)
+{
+	struct iovec all[1 + N_GATHER];
+	char head[TCP_HEAD];
+	size_t done = 0, skip;
+
+	n = put_together(f, iov, n, head, all);
+	if (is_direct(h, TCP_HEAD + f->len))
+		done = h->way->direct(h, all, n);
+	for (unsigned i = 0; i < n; i++, done -= skip) {
+		skip = MIN(done, all[i].iov_len);
+		append(&h->out, (const char *)all[i].iov_base + skip, all[i].iov_len - skip);
 	}
 }
 
@@ -129,7 +159,7 @@ static int tcp_send(struct hal_link *link, const struct hal_frame *f, const stru
 	}
 	if (atomic_load_explicit(&h->refused, memory_order_relaxed))
 		atomic_store_explicit(&h->refused, 0, memory_order_relaxed);
-	append_frame(&h->out, f, iov, n);
+	send_frame(h, f, iov, n);
 	h->way->push(h);
 	return h->tx_error;
 }

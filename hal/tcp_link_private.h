@@ -29,6 +29,8 @@ struct hal_tcp;
 struct tcp_way {
 	/* Fills `in` as far as there is room; the end becomes rx_error. */
 	void (*pull)(struct hal_tcp *h);
+	/* Sends these bytes from where they are, `out` being empty: how many, an error becomes tx_error. NULL: not this way. */
+	size_t (*direct)(struct hal_tcp *h, struct iovec *iov, unsigned n);
 	/* Empties `out` as far as the kernel takes it; the end becomes tx_error. */
 	void (*push)(struct hal_tcp *h);
 	/* hal_ops.pending and hal_ops.fd */

@@ -31,6 +31,8 @@ static void plain_pull(struct hal_tcp *h)
 	size_t room;
 	ssize_t len;
 
+	if (in->at == in->end)
+		in->at = in->end = 0;
 	if (TCP_SIZE_BUFFER - in->end < TCP_FRAME_MAX)
 		tcp_buffer_compact(in);
 	room = TCP_SIZE_BUFFER - in->end;
@@ -42,6 +44,18 @@ static void plain_pull(struct hal_tcp *h)
 			h->rx_error = -EPIPE;
 	}
 	set_interest(h);
+}
+
+static size_t plain_direct(struct hal_tcp *h, struct iovec *iov, unsigned n)
+{
+	const struct msghdr msg = { .msg_iov = iov, .msg_iovlen = n };
+	ssize_t len = raw_sendmsg(h->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (len > 0)
+		h->unsure = true;
+	else if (len != -EAGAIN && len != -EINTR)
+		h->tx_error = -EPIPE;
+	return len > 0 ? (size_t)len : 0;
 }
 
 static void plain_push(struct hal_tcp *h)
@@ -87,6 +101,7 @@ static void plain_free(struct hal_tcp *h)
 
 static const struct tcp_way plain = {
 	.pull = plain_pull,
+	.direct = plain_direct,
 	.push = plain_push,
 	.pending = plain_pending,
 	.fd = plain_fd,
