@@ -51,6 +51,13 @@ def faster(case, pulc, twin, unit, limit, of):
                ratio is not None and ratio >= limit)
 
 
+def within(case, pulc, twin, unit, part, of):
+    """Goal: PULC's figure is its twin's, give or take that part of it."""
+    ratio = ratio_of(pulc, twin)
+    return Row(case, median(pulc), median(twin), unit, ratio, f"within {100 * part:g} % of {of}",
+               ratio is not None and abs(ratio - 1) <= part)
+
+
 def below(case, pulc, twin, unit, limit):
     """Goal: PULC's figure itself is below `limit`."""
     figure = median(pulc)
