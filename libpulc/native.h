@@ -167,6 +167,8 @@ int native_wait_fds(const struct native_wait *w, struct pollfd *fds, size_t n_fd
 void native_wake_sleepers(void);
 void native_wait_forked(void);
 void native_look_at_channel(void);
+/* In a call that found nothing and does not wait: who never waits would never hear of psid. Now and then; under the lock. */
+void native_glance(void);
 /*
  * What a sleeper does before it sleeps by its own means. True: something is there or has happened. *ret_nsec: how long it
  * may sleep before it looks again; 0: for ever. native_unwatch after either. set NULL: nobody can be told. Without the lock.

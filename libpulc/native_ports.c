@@ -369,6 +369,8 @@ static int receive_waiting(struct port *port, struct port_request *r, int flags)
 	for (;;) {
 		native_progress();
 		e = look(port, r);
+		if (e == -EAGAIN && (flags & PULC_DONTWAIT))
+			native_glance();
 		if (e != -EAGAIN || (flags & PULC_DONTWAIT))
 			break;
 		e = wait_locked();

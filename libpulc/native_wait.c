@@ -263,8 +263,10 @@ int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline)
 		said = look(arg);
 		if (said != -EAGAIN || e == -EINTR)
 			return said != -EAGAIN ? said : e;
-		if (nsec_deadline != UINT64_MAX && nsec_now() >= nsec_deadline)
+		if (nsec_deadline != UINT64_MAX && nsec_now() >= nsec_deadline) {
+			native_glance();
 			return -ETIMEDOUT;
+		}
 		w.seen = protocol_events;
 		native_unlock();
 		e = native_wait(&w);
@@ -284,6 +286,17 @@ static int sleep_fds(const struct native_wait *w, pulc_waitset *set, struct poll
 		limit = MIN(limit, w->nsec_deadline > now ? w->nsec_deadline - now : 0);
 	ts = timespec_from_nsec(limit);
 	return raw_ppoll(fds, n_fds, &ts);
+}
+
+void native_glance(void)
+{
+	static uint64_t nsec_next;
+	uint64_t now = nsec_now();
+
+	if (LIKELY(now < nsec_next))
+		return;
+	nsec_next = now + NSEC_BLIND;
+	(void)look_at_channel();
 }
 
 void native_look_at_channel(void)

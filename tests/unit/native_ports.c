@@ -493,6 +493,43 @@ static void a_long_datagram_is_taken_at_once(void)
 	NATIVE_RUN(send_long_at_once, receive_long);
 }
 
+/* Neither side ever waits inside of a call: links and ports become known all the same. */
+static void poll_and_answer(void)
+{
+	pulc_port *p = native_open(PULC_D, "poller");
+	struct pulc_address from;
+	char c;
+
+	while (pulc_receive(p, &c, 1, &from, PULC_DONTWAIT) != 1)
+		;
+	while (pulc_send(p, &from, &c, 1, PULC_DONTWAIT) != 1)
+		;
+	native_await(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void ask_and_poll(void)
+{
+	struct pulc_address to = native_find("poller");
+	pulc_port *p = native_open(PULC_D, NULL);
+	pulc_op *op;
+	char c;
+
+	op = native_receive_begin(p, &c, 1, NULL);
+	MUST_IS(pulc_send(p, &to, "x", 1, 0), 1);
+	while (pulc_op_test(op) == 0)
+		;
+	MUST_IS(pulc_op_end(op, NULL), 1);
+	MUST_IS(c, 'x');
+	native_reach(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void who_only_polls(void)
+{
+	NATIVE_RUN(poll_and_answer, ask_and_poll);
+}
+
 static const struct test tests[] = {
 	TEST(addresses),
 	TEST(datagrams_of_all_sizes),
@@ -503,6 +540,7 @@ static const struct test tests[] = {
 	TEST(to_oneself),
 	TEST(an_unread_port_blocks_itself_only),
 	TEST(a_long_datagram_is_taken_at_once),
+	TEST(who_only_polls),
 };
 
 int main(int argc, char **argv)
