@@ -10,6 +10,9 @@
 # tests/suites/shares says: of all bytes in rings, and over the loopback of the suite's own namespace, headers
 # not counted. (ONLY, DIRS and UNITS choose a part of a suite; its share is told only.)
 #
+# SURROUNDINGS="no-spin one-cpu tiny-rings" plays the suites in each of these in turn instead: nobody spins before he sleeps;
+# one processor for all; rings of 4 KiB at most. Shares are told only. Results: build/suites/NAME.SURROUNDINGS.
+#
 # Tests of a suite depend on time, and on how busy the machine is. TRIES=3 plays those that did not pass twice
 # more, and then on the kernel: a test fails that passes there and never here. OPTIONAL=1 leaves a suite out that
 # cannot be fetched or built, or that there is no namespace for.
@@ -39,17 +42,35 @@ status_of() {
 	"$reachable/bin/pulcctl" --json status
 }
 
+# The environment of all that is played, and what its programs are started by.
+settings=()
+prefix=()
+surround() {
+	settings=()
+	prefix=()
+	case $1 in
+	'') ;;
+	no-spin) settings=(PULC_SPIN_USEC=0) ;;
+	one-cpu) prefix=(taskset -c 0) ;;
+	tiny-rings) settings=("PULC_RING_SIZES=64,256,1024,4096") ;;
+	*)
+		echo "check-suites: no such surroundings: $1 (there are: no-spin one-cpu tiny-rings)" >&2
+		exit 2
+		;;
+	esac
+}
+
 # Inside the namespace: a psid at the system's own place, which hides the real one from here only.
 inside() {
 	local name=$1 out=$2 psid i
 	mount -t tmpfs -o mode=755 none /run/pulc || exit 2
-	env -u XDG_RUNTIME_DIR PULC_LOG_LEVEL=warning "$reachable/bin/psid" --system 2>"$out/psid.log" &
+	env -u XDG_RUNTIME_DIR PULC_LOG_LEVEL=warning "${settings[@]}" "${prefix[@]}" "$reachable/bin/psid" --system 2>"$out/psid.log" &
 	psid=$!
 	for ((i = 0; i < 100; i++)); do
 		[ ! -S /run/pulc/psid.sock ] || break
 		sleep 0.05
 	done
-	NO_NETNS=1 PRELOAD=$reachable/lib/libpulc-preload.so OUT=$out "$run/$name.sh"
+	env NO_NETNS=1 PRELOAD="$reachable/lib/libpulc-preload.so" OUT="$out" "${settings[@]}" "${prefix[@]}" "$run/$name.sh"
 	kernel_bytes >"$out/kernel-bytes"
 	# What went through a ring is counted when its connection ends.
 	for ((i = 0; i < 100; i++)); do
@@ -72,7 +93,7 @@ check_share() {
 	least=$(awk -v name="$name" '$1 == name { print $2 }' tests/suites/shares)
 	echo "$name: $(number_of n_upgrades "$out/psid.json") connections and ${rings:-0} bytes went through rings," \
 		"${kernel:-no} bytes over the loopback: $share %, at least ${least:-?} % is wanted"
-	[ -n "${ONLY:-}${DIRS:-}${UNITS:-}" ] || [ "$share" -ge "${least:-0}" ] || {
+	[ -n "${ONLY:-}${DIRS:-}${UNITS:-}$surroundings" ] || [ "$share" -ge "${least:-0}" ] || {
 		echo "TOO FEW bytes of $name in rings"
 		return 1
 	}
@@ -93,7 +114,7 @@ not_passed() {
 play_again() {
 	local name=$1 list=$2 out=$3
 	mkdir -p "$out"
-	ONLY=$(pattern_of <"$list") "$run/ns.sh" "$0" --inside "$name" "$out" >"$out.log" 2>&1
+	ONLY=$(pattern_of <"$list") "$run/ns.sh" "$0" --inside "$name" "$out" "$surroundings" >"$out.log" 2>&1
 	not_passed "$list" "$out" >"$list.new"
 	mv "$list.new" "$list"
 }
@@ -124,23 +145,24 @@ check_verdicts() {
 }
 
 one_suite() {
-	local name=$1 out=$PWD/build/suites/$1 failed=0
+	local name=$1 out=$PWD/build/suites/$1${surroundings:+.$surroundings} failed=0
 	rm -rf "$out" "$out.setup"
 	mkdir -p "$out"
-	echo "== $name"
+	echo "== $name${surroundings:+, $surroundings}"
 	# Choosing no test makes a runner fetch and build only.
 	if ! ONLY='^$' UNITS=- OUT=$out.setup timeout 900 "$run/$name.sh" >"$out.setup.log" 2>&1; then
 		echo "$name cannot be had here: $(tail -n 1 "$out.setup.log")"
 		[ -n "${OPTIONAL:-}" ]
 		return
 	fi
-	"$run/ns.sh" "$0" --inside "$name" "$out" 2>&1 | tail -n 3
+	"$run/ns.sh" "$0" --inside "$name" "$out" "$surroundings" 2>&1 | tail -n 3
 	check_share "$name" "$out" || failed=1
 	check_verdicts "$name" "$out" || failed=1
 	return $failed
 }
 
 if [ "${1:-}" = --inside ]; then
+	surround "$4"
 	inside "$2" "$3"
 	exit
 fi
@@ -170,8 +192,13 @@ cp -r build/bin build/lib "$reachable/"
 chmod -R a+rX "$reachable"
 
 failed=
-for name in ${SUITES:-$(basename -s .txt "$suites"/baseline/*.txt)}; do
-	one_suite "$name" || failed+=" $name"
+all_surroundings=("")
+[ -z "${SURROUNDINGS:-}" ] || read -r -a all_surroundings <<<"$SURROUNDINGS"
+for surroundings in "${all_surroundings[@]}"; do
+	surround "$surroundings"
+	for name in ${SUITES:-$(basename -s .txt "$suites"/baseline/*.txt)}; do
+		one_suite "$name" || failed+=" $name${surroundings:+.$surroundings}"
+	done
 done
 if [ -n "$failed" ]; then
 	echo "regressions in:$failed"
