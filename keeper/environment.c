@@ -17,9 +17,6 @@
 #include "macros.h"
 #include "pmi.h"
 
-#define N_OWN 15
-#define SIZE_OWN 160
-
 static const char *const foreign[] = { "PMI_",
 				       "PMIX_",
 				       "PULC_RANK=",
@@ -62,83 +59,90 @@ void keeper_environment_begin(struct keeper *k)
 	spec->n_environment = n;
 }
 
-struct vector {
-	char **items;
-	size_t n;
-	char (*text)[SIZE_OWN];
-	size_t n_text;
-};
-
-static void add(struct vector *v, const char *name, const char *value)
+static void add(struct environment *e, const char *name, const char *value)
 {
-	char *text = v->text[v->n_text++];
+	char *text = e->own[e->n_own++];
 
-	(void)snprintf(text, SIZE_OWN, "%s=%.120s", name, value);
-	v->items[v->n++] = text;
+	(void)snprintf(text, ENVIRONMENT_SIZE_OWN, "%s=%.120s", name, value);
+	e->items[e->n++] = text;
 }
 
-static void add_number(struct vector *v, const char *name, uint32_t value)
+static void add_number(struct environment *e, const char *name, uint32_t value)
 {
 	char text[16];
 
 	(void)snprintf(text, sizeof(text), "%u", value);
-	add(v, name, text);
+	add(e, name, text);
 }
 
 /* Who has spawned it: a task, perhaps, and a port, perhaps, on the node that the job was started from. */
-static void add_parent(struct vector *v, const struct keeper *k)
+static void add_parent(struct environment *e, const struct keeper *k)
 {
 	const char *at = strchr(k->start->id, '@');
-	char text[SIZE_OWN];
+	char text[ENVIRONMENT_SIZE_OWN];
 
 	if (k->spec->parent[0])
-		add(v, "PULC_PARENT", k->spec->parent);
+		add(e, "PULC_PARENT", k->spec->parent);
 	if (!k->spec->parent_port)
 		return;
 	(void)snprintf(text, sizeof(text), "%u%s", k->spec->parent_port, at ? at : "");
-	add(v, "PULC_PARENT_PORT", text);
+	add(e, "PULC_PARENT_PORT", text);
 }
 
-static void add_own(struct vector *v, const struct task *task, int pmi_fd)
+static void add_own(struct environment *e, const struct task *task, int pmi_fd)
 {
 	const struct keeper *k = task->keeper;
 
-	add(v, "PULC_JOB", k->start->id);
-	add(v, "PULC_NODE", k->place->node);
-	add(v, "PULC_SOCKET", k->start->socket); /* of the psid of this node */
-	add_number(v, "PULC_RANK", task->rank);
-	add_number(v, "PULC_SIZE", k->n_ranks);
-	add_number(v, "PULC_LOCAL_RANK", task->local);
-	add_number(v, "PULC_LOCAL_SIZE", k->n_tasks);
-	add_parent(v, k);
+	add(e, "PULC_JOB", k->start->id);
+	add(e, "PULC_NODE", k->place->node);
+	add(e, "PULC_SOCKET", k->start->socket); /* of the psid of this node */
+	add_number(e, "PULC_RANK", task->rank);
+	add_number(e, "PULC_SIZE", k->n_ranks);
+	add_number(e, "PULC_LOCAL_RANK", task->local);
+	add_number(e, "PULC_LOCAL_SIZE", k->n_tasks);
+	add_parent(e, k);
 	if (pmi_fd < 0)
 		return;
-	add_number(v, "PMI_FD", (uint32_t)pmi_fd);
-	add_number(v, "PMI_RANK", task->rank);
-	add_number(v, "PMI_SIZE", k->n_ranks);
-	add_number(v, "MPI_LOCALRANKID", task->local);
-	add_number(v, "MPI_LOCALNRANKS", k->n_tasks);
-	add(v, "JSM_JSRUN_PORT", "0");
+	add_number(e, "PMI_FD", (uint32_t)pmi_fd);
+	add_number(e, "PMI_RANK", task->rank);
+	add_number(e, "PMI_SIZE", k->n_ranks);
+	add_number(e, "MPI_LOCALRANKID", task->local);
+	add_number(e, "MPI_LOCALNRANKS", k->n_tasks);
+	add(e, "JSM_JSRUN_PORT", "0");
 }
 
-int keeper_environment(struct task *task, int pmi_fd, char ***ret_environment)
+static int make_room(struct environment *e, size_t n)
 {
-	static char text[N_OWN][SIZE_OWN];
+	char **items;
+
+	if (e->size >= n)
+		return 0;
+	items = realloc(e->items, n * sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	e->items = items;
+	e->size = n;
+	return 0;
+}
+
+int keeper_environment(struct environment *e, struct task *task, int pmi_fd)
+{
 	const Pulc__Job__Spec *spec = task->keeper->spec;
 	char *const *extra = keeper_pmi_environment(task);
-	struct vector v = { .text = text };
 	size_t n_extra = 0;
+	int r;
 
 	while (extra && extra[n_extra])
 		n_extra++;
-	v.items = calloc(spec->n_environment + n_extra + N_OWN + 1, sizeof(*v.items));
-	if (!v.items)
-		return -ENOMEM;
-	add_own(&v, task, pmi_fd); /* first: who looks a name up finds ours */
+	r = make_room(e, spec->n_environment + n_extra + ENVIRONMENT_N_OWN + 1);
+	if (r < 0)
+		return r;
+	e->n = e->n_own = 0;
+	add_own(e, task, pmi_fd); /* first: who looks a name up finds ours */
 	for (size_t i = 0; i < n_extra; i++)
-		v.items[v.n++] = extra[i];
+		e->items[e->n++] = extra[i];
 	for (size_t i = 0; i < spec->n_environment; i++)
-		v.items[v.n++] = spec->environment[i];
-	*ret_environment = v.items;
+		e->items[e->n++] = spec->environment[i];
+	e->items[e->n] = NULL;
 	return 0;
 }

@@ -6,10 +6,18 @@
 
 /* Once, when the job is known: makes what all tasks have in common. */
 void keeper_environment_begin(struct keeper *k);
-/*
- * The environment of one task; pmi_fd: its end of the PMI-1 dialogue, or negative. Returns 0 with a vector
- * to free (what it points to stays until the next call), -ENOMEM.
- */
-int keeper_environment(struct task *task, int pmi_fd, char ***ret_environment);
+#define ENVIRONMENT_N_OWN 15
+#define ENVIRONMENT_SIZE_OWN 160
+
+/* Of one task. All 0: empty. */
+struct environment {
+	char **items; /* ended by NULL; what they point to is here or the job's */
+	size_t n, size;
+	size_t n_own;
+	char own[ENVIRONMENT_N_OWN][ENVIRONMENT_SIZE_OWN];
+};
+
+/* Fills it, over what may be in it; pmi_fd: the task's end of the PMI-1 dialogue, or negative. Returns 0, -ENOMEM. */
+int keeper_environment(struct environment *environment, struct task *task, int pmi_fd);
 
 #endif

@@ -17,6 +17,8 @@
 
 #include "cleanup.h"
 #include "macros.h"
+#include "rawclone.h"
+#include "rawsys.h"
 
 static void raise_hard_limits(const Pulc__Job__Identity *identity)
 {
@@ -75,17 +77,29 @@ int keeper_become(const Pulc__Job__Identity *identity)
 	return r;
 }
 
-void keeper_limit(Pulc__Job__Limit *const *limits, size_t n)
+void keeper_limits_prepare(struct limits *ret, Pulc__Job__Limit *const *limits, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
+	ret->n = 0;
+	for (size_t i = 0; i < n && ret->n < RLIM_NLIMITS; i++) {
 		struct rlimit wanted = { limits[i]->soft, limits[i]->hard }, now;
 
-		if (limits[i]->resource >= RLIM_NLIMITS)
+		if (limits[i]->resource >= RLIM_NLIMITS ||
+		    getrlimit(limits[i]->resource, &now) < 0 ||
+		    (wanted.rlim_cur == now.rlim_cur && wanted.rlim_max == now.rlim_max))
 			continue;
-		if (setrlimit(limits[i]->resource, &wanted) == 0 ||
-		    getrlimit(limits[i]->resource, &now) < 0)
-			continue;
+		ret->items[ret->n].resource = limits[i]->resource;
+		ret->items[ret->n].wanted = wanted;
 		now.rlim_cur = MIN(wanted.rlim_cur, now.rlim_max);
-		(void)setrlimit(limits[i]->resource, &now);
+		ret->items[ret->n].nearest = now;
+		ret->n++;
 	}
+}
+
+RAW_CLONE_CHILD void keeper_limit(const struct limits *limits)
+{
+	for (unsigned i = 0; i < limits->n; i++)
+		if (raw_syscall(SYS_prlimit64, 0, limits->items[i].resource,
+				&limits->items[i].wanted, NULL) < 0)
+			(void)raw_syscall(SYS_prlimit64, 0, limits->items[i].resource,
+					  &limits->items[i].nearest, NULL);
 }

@@ -15,6 +15,7 @@
 
 struct keeper;
 struct task;
+struct children;
 struct kvs;
 struct places;
 struct pmix;
@@ -63,7 +64,7 @@ struct task {
 	enum task_state state;
 	pid_t pid;
 	int pidfd;
-	int error; /* errno: could not be started */
+	int error; /* errno: could not be started; the child sets it, too */
 	int status;
 	bool aborted;
 	uint32_t abort_code;
@@ -84,12 +85,11 @@ struct keeper {
 
 	Pulc__Job__Message *spec_message;
 	const Pulc__Job__Spec *spec;
-	char **arguments; /* the program's, ended by NULL */
 	struct task *tasks;
 	uint32_t n_tasks, n_running;
 	uint32_t n_outputs; /* streams not at their end */
 	bool launched;
-	int *errors; /* shared with children: why they could not become the program */
+	struct children *children; /* child.c */
 	struct input input;
 
 	/* kill.c */

@@ -50,11 +50,6 @@ int keeper_pty_open(struct task *task, int theirs[3])
 	return 0;
 }
 
-void keeper_pty_take(int fd)
-{
-	(void)ioctl(fd, TIOCSCTTY, 0);
-}
-
 void keeper_window(struct keeper *k, const Pulc__Job__WindowSize *window)
 {
 	struct task *task = keeper_task(k, 0);

@@ -6,8 +6,6 @@
 
 /* Makes a terminal for the task: our end serves its input and output, theirs[0..2] are one descriptor. Returns 0, negative errno. */
 int keeper_pty_open(struct task *task, int theirs[3]);
-/* In the child: the terminal becomes that of its session. */
-void keeper_pty_take(int fd);
 /* The owner's terminal has another size. */
 void keeper_window(struct keeper *k, const Pulc__Job__WindowSize *window);
 

@@ -87,11 +87,11 @@ const pid_t *keeper_helpers(struct keeper *k)
 
 int keeper_reap_start(struct keeper *k)
 {
+	static const int ignored[] = { KEEPER_SIGNALS_IGNORED };
 	int r;
 
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGHUP, SIG_IGN);
-	(void)signal(SIGINT, SIG_IGN);
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		(void)signal(ignored[i], SIG_IGN);
 	r = uv_timer_init(&k->loop, &k->kill_timer);
 	if (r == 0)
 		r = uv_signal_init(&k->loop, &k->sigchld);

@@ -4,6 +4,9 @@
 
 #include "keeper.h"
 
+/* What a keeper is deaf to, and its tasks are not. */
+#define KEEPER_SIGNALS_IGNORED SIGPIPE, SIGHUP, SIGINT
+
 /* Returns 0, negative errno. */
 int keeper_reap_start(struct keeper *k);
 /* Looks for children that have ended. */

@@ -1,33 +1,21 @@
 /*
- * The life of a task: WAITS (for its PMI service) -> RUNS -> ENDED.
- *
- * A child is made by clone3, in the cgroup of the job from its first instruction and with its pidfd
- * before it may run anything. Between clone and exec it makes system calls only. Why a program could
- * not be started comes back as an errno in memory that both share: no pipe for each task, and nothing
- * to wait for. It is a leader of a session of its own, so that signals reach it with what it starts and
- * no terminal's do by accident.
+ * The life of a task: WAITS (for its PMI service) -> RUNS -> ENDED. What happens between its beginning
+ * and its program is in child.c.
  */
 #include "task.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sched.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "cleanup.h"
 #include "clock.h"
-#include "environment.h"
 #include "head.h"
-#include "identity.h"
 #include "input.h"
 #include "link.h"
 #include "macros.h"
@@ -37,12 +25,6 @@
 #include "pty.h"
 #include "reap.h"
 
-/* The ends that a task gets; all of them closed when it has them. */
-struct ends {
-	int std[3];
-	int pmi;
-};
-
 struct task *keeper_task(struct keeper *k, uint32_t rank)
 {
 	for (uint32_t i = 0; k->tasks && i < k->n_tasks; i++)
@@ -51,81 +33,7 @@ struct task *keeper_task(struct keeper *k, uint32_t rank)
 	return NULL;
 }
 
-/* ---- in the child -------------------------------------------------------------------------- */
-
-static void default_signals(void)
-{
-	sigset_t none;
-
-	for (int i = 1; i < NSIG; i++)
-		(void)signal(i, SIG_DFL);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-static void bind_to_processors(const struct task *task)
-{
-	const Pulc__Job__Start *start = task->keeper->start;
-	cpu_set_t set;
-
-	if (task->local >= start->n_bindings)
-		return;
-	CPU_ZERO(&set);
-	for (size_t i = 0; i < start->bindings[task->local]->n_cpus; i++)
-		CPU_SET(start->bindings[task->local]->cpus[i], &set);
-	(void)sched_setaffinity(0, sizeof(set), &set);
-}
-
-static _Noreturn void become_program(struct task *task, const struct ends *ends, char **environment)
-{
-	struct keeper *k = task->keeper;
-	pid_t keeper = getppid();
-
-	default_signals();
-	(void)setsid();
-	if (ends->std[0] == ends->std[1]) /* a terminal */
-		keeper_pty_take(ends->std[0]);
-	for (int i = 0; i < 3; i++)
-		if (dup2(ends->std[i], i) < 0)
-			goto fail;
-	if (ends->pmi >= 0 && fcntl(ends->pmi, F_SETFD, 0) < 0)
-		goto fail;
-	keeper_limit(k->spec->limits, k->spec->n_limits);
-	bind_to_processors(task);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == keeper)
-		(void)execvpe(k->arguments[0], k->arguments, environment);
-fail:
-	k->errors[task->local] = errno;
-	_exit(127);
-}
-
 /* ---- starting ------------------------------------------------------------------------------ */
-
-static pid_t clone_child(struct keeper *k, int *ret_pidfd)
-{
-	struct clone_args args = {
-		.flags = CLONE_PIDFD,
-		.pidfd = (uint64_t)(uintptr_t)ret_pidfd,
-		.exit_signal = SIGCHLD,
-	};
-	long pid;
-
-	if (k->cgroup_fd >= 0) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)k->cgroup_fd;
-	}
-	pid = syscall(SYS_clone3, &args, sizeof(args));
-	if (pid < 0 && k->cgroup_fd >= 0 && (errno == EACCES || errno == EPERM || errno == EBUSY)) {
-		args.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
-		pid = syscall(SYS_clone3, &args, sizeof(args));
-		if (pid > 0) { /* no longer everything is in it: the tree is what counts */
-			k->cgroup_fd = close_own(k->cgroup_fd);
-			k->kill_fd = close_own(k->kill_fd);
-		}
-	}
-	return pid < 0 ? -errno : (pid_t)pid;
-}
 
 static int open_output(struct task *task, int i, int *ret_theirs)
 {
@@ -133,7 +41,6 @@ static int open_output(struct task *task, int i, int *ret_theirs)
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
-	(void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
 	keeper_output_open(&task->out[i], fds[0]);
 	*ret_theirs = fds[1];
 	return 0;
@@ -149,7 +56,6 @@ static int open_input(struct task *task, int *ret_theirs)
 	}
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
-	(void)fcntl(fds[1], F_SETFL, O_NONBLOCK);
 	keeper_input_open(task, fds[1]);
 	*ret_theirs = fds[0];
 	return 0;
@@ -171,16 +77,16 @@ static int open_ends(struct task *task, struct ends *ends)
 	return r;
 }
 
-static void close_ends(struct ends *ends)
+static void close_ends(struct ends ends)
 {
-	bool terminal = ends->std[0] == ends->std[1];
+	bool terminal = ends.std[0] == ends.std[1];
 
-	(void)close_own(ends->std[0]);
+	(void)close_own(ends.std[0]);
 	if (!terminal) {
-		(void)close_own(ends->std[1]);
-		(void)close_own(ends->std[2]);
+		(void)close_own(ends.std[1]);
+		(void)close_own(ends.std[2]);
 	}
-	(void)close_own(ends->pmi);
+	(void)close_own(ends.pmi);
 }
 
 static void ended(struct task *task, const struct rusage *usage);
@@ -198,25 +104,21 @@ static void failed(struct task *task, int error)
 static void start(struct task *task)
 {
 	struct keeper *k = task->keeper;
-	struct ends ends = { { -EBADF, -EBADF, -EBADF }, -EBADF };
-	CLEANUP_FREE char **environment = NULL;
-	sigset_t all, before;
+	struct child *child = keeper_child_new(task);
 	int r;
 
-	r = open_ends(task, &ends);
+	if (!child) {
+		failed(task, ENOMEM);
+		return;
+	}
+	r = open_ends(task, &child->ends);
 	if (r == 0)
-		r = keeper_environment(task, ends.pmi, &environment);
+		r = keeper_environment(&child->environment, task, child->ends.pmi);
 	if (r == 0) {
 		task->nsec_started = nsec_now();
-		(void)sigfillset(&all);
-		(void)sigprocmask(SIG_SETMASK, &all,
-				  &before); /* no handler of ours runs in the child */
-		r = task->pid = clone_child(k, &task->pidfd);
-		if (r == 0)
-			become_program(task, &ends, environment);
-		(void)sigprocmask(SIG_SETMASK, &before, NULL);
+		r = task->pid = keeper_child_clone(child, &task->pidfd);
 	}
-	close_ends(&ends);
+	close_ends(child->ends);
 	if (r > 0) {
 		task->state = TASK_RUNS;
 		k->n_running++;
@@ -248,6 +150,8 @@ void keeper_tasks_launch(struct keeper *k)
 
 	if (r < 0)
 		keeper_say(k, "%s: %s", k->spec->directory, strerror(-r));
+	if (r == 0 && keeper_children_start(k) < 0)
+		keeper_fail("tasks", -ENOMEM);
 	k->n_running++; /* nobody may find the job over while it begins */
 	for (uint32_t i = 0; i < k->n_tasks && !k->killing; i++)
 		if (r == 0)
@@ -272,12 +176,8 @@ void keeper_tasks_start(struct keeper *k)
 		return;
 	}
 	k->tasks = calloc(k->n_tasks, sizeof(*k->tasks));
-	k->errors = mmap(NULL, k->n_tasks * sizeof(int), PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	k->arguments = calloc(k->spec->n_arguments + 1, sizeof(char *));
-	if (!k->tasks || k->errors == MAP_FAILED || !k->arguments)
+	if (!k->tasks)
 		keeper_fail("tasks", -ENOMEM);
-	memcpy(k->arguments, k->spec->arguments, k->spec->n_arguments * sizeof(char *));
 	for (uint32_t i = 0; i < k->n_tasks; i++) {
 		struct task *task = &k->tasks[i];
 
@@ -328,7 +228,6 @@ void keeper_task_ended(struct task *task, int status, const struct rusage *usage
 
 	task->state = TASK_ENDED;
 	task->status = status;
-	task->error = k->errors[task->local];
 	task->pidfd = close_own(task->pidfd);
 	k->n_running--;
 	keeper_output_drain(task);
