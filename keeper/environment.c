@@ -27,6 +27,7 @@ static const char *const foreign[] = { "PMI_",
 				       "PULC_LOCAL_SIZE=",
 				       "PULC_PARENT=",
 				       "PULC_PARENT_PORT=",
+				       "PULC_PARENT_NODE=",
 				       "PULC_SOCKET=",
 				       "HYDRA_",
 				       "JSM_JSRUN_PORT=",
@@ -87,6 +88,7 @@ static void add_parent(struct environment *e, const struct keeper *k)
 		return;
 	(void)snprintf(text, sizeof(text), "%u%s", k->spec->parent_port, at ? at : "");
 	add(e, "PULC_PARENT_PORT", text);
+	add_number(e, "PULC_PARENT_NODE", k->start->origin);
 }
 
 static void add_own(struct environment *e, const struct task *task, int pmi_fd)

@@ -6,7 +6,7 @@
 
 /* Once, when the job is known: makes what all tasks have in common. */
 void keeper_environment_begin(struct keeper *k);
-#define ENVIRONMENT_N_OWN 15
+#define ENVIRONMENT_N_OWN 16
 #define ENVIRONMENT_SIZE_OWN 160
 
 /* Of one task. All 0: empty. */

@@ -92,7 +92,7 @@ static void fill(struct pulc_task *task, const Pulc__Wire__TaskEntry *entry)
 		.pid = (int)entry->pid,
 		.end = { .has_ended = entry->state == PULC__WIRE__TASK_STATE__TASK_ENDED,
 			 .code = (int)entry->code },
-		.port = { .node = entry->elsewhere ? PULC_NODE_ELSEWHERE : 0, .port = entry->port },
+		.port = { .node = entry->number, .port = entry->port },
 	};
 	(void)snprintf(task->node, sizeof(task->node), "%s", entry->node);
 	(void)snprintf(task->name, sizeof(task->name), "%.*s.%u%s", at ? (int)(at - entry->job) : 0,

@@ -1,14 +1,13 @@
 /*
  * How parent and child find each other's ports.
  *
- * Downwards: who spawns a job may name one of its ports; the keeper puts its number into the tasks' environment. Upwards,
+ * Downwards: who spawns a job may name one of its ports; the keeper puts its number and its node's into the tasks' environment. Upwards,
  * and between any two tasks of a user: a process tells psid which of its ports its task is found by, and whoever looks the
  * task up is told. A child whose parent is a task asks for its parent's port in this way if it was given none.
  *
- * Ports join processes of one node; that a port is on another one shows in its address.
+ * A port of another node has that node's number in its address, as everywhere; on its own node the same port has 0.
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,14 +66,14 @@ PULC_EXPORT int pulc_port_announce(pulc_port *p)
 static int parse(const char *text, struct pulc_address *ret_address)
 {
 	const char *here = getenv("PULC_NODE"), *at = strchr(text, '@');
-	uint32_t port;
+	struct pulc_address address = { 0 };
 
-	if (!at || number(text, '@', &port) < 0)
+	if (!at || number(text, '@', &address.port) < 0)
 		return -ENOENT;
-	*ret_address = (struct pulc_address){
-		.node = here && strcmp(here, at + 1) == 0 ? 0 : PULC_NODE_ELSEWHERE,
-		.port = port,
-	};
+	if ((!here || strcmp(here, at + 1) != 0) &&
+	    number(getenv("PULC_PARENT_NODE"), '\0', &address.node) < 0)
+		return -ENOENT;
+	*ret_address = address;
 	return 0;
 }
 

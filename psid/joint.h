@@ -55,8 +55,6 @@ void psid_joints_start(struct psid_remote *remote);
 void psid_joints_forget(struct psid_client *client);
 
 /* ---- remote.c ---- */
-/* The node's number for programs; never 0. */
-uint32_t psid_remote_number(uint64_t node);
 /* Answers what our client has asked and what waited for this. */
 void psid_asks_settle(const struct psid_joint *joint, Pulc__Wire__PortError error);
 

@@ -13,6 +13,8 @@ int psid_remote_start(struct psid *psid);
 void psid_remote_close(struct psid *psid);
 void psid_remote_free(struct psid *psid);
 
+/* The number that programs know a node by; never 0. */
+uint32_t psid_remote_number(uint64_t node);
 /* This node's number in its cluster; 0: it is in none. */
 uint32_t psid_remote_self(const struct psid *psid);
 /* Is this, a name or a number in digits, or a number, another node? What is not known counts as one. */

@@ -133,7 +133,8 @@ struct pulc_task {
 	unsigned rank;
 	int pid; /* there; 0: not known yet */
 	struct pulc_end end;
-	struct pulc_address port; /* that it has announced; port 0: none so far, or it is closed */
+	struct pulc_address
+		port; /* that it has announced, here (node 0) or there; port 0: none so far, or it is closed */
 };
 
 /*
@@ -147,9 +148,6 @@ struct pulc_task {
 int pulc_lookup(const char *name, struct pulc_task **ret_tasks, size_t *ret_n);
 
 /* ---- ports of parent and child --------------------------------------------------------------------------------------------- */
-
-/* The node of a task's port on another node: no node's number, sending there answers -EHOSTUNREACH. pulc_find finds such a port by name. */
-#define PULC_NODE_ELSEWHERE UINT32_MAX
 
 /*
  * Tells which port of this process its task is found by: pulc_lookup shows it to every process of the same user, on every node,

@@ -19,6 +19,7 @@
 #include "log.h"
 #include "partitions.h"
 #include "psid.h"
+#include "remote.h"
 #include "user.h"
 #include "wait.h"
 
@@ -98,6 +99,7 @@ static int begin(struct psid_job *job, Pulc__Job__Start *start, int owner_fd)
 	start->number = job->number;
 	start->socket = (char *)job->psid->config->socket;
 	start->partition = job->partition;
+	start->origin = psid_remote_self(job->psid);
 	start->head = true;
 	if (start->here < start->n_places)
 		job->n_tasks = (uint32_t)start->places[start->here]->n_ranks;

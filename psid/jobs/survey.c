@@ -18,6 +18,7 @@
 #include "macros.h"
 #include "peer.h"
 #include "psid.h"
+#include "remote.h"
 #include "user.h"
 
 #define N_SILENT 40u /* names of nodes, of 65 bytes at most, in a message with a batch of entries */
@@ -255,7 +256,7 @@ static void take_tasks(struct psid_survey *survey, const Pulc__Peer__JobsTold *t
 		line->of_task = *entry;
 		line->of_task.base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(
 			&pulc__wire__task_entry__descriptor);
-		line->of_task.elsewhere = !is_ours;
+		line->of_task.number = is_ours ? 0 : psid_remote_number(psid_node_id(entry->node));
 		line->rank = entry->rank;
 	}
 }

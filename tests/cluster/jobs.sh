@@ -75,8 +75,8 @@ is input_to_a_rank_elsewhere 1 "$(seq 30000 | run "${everywhere[@]}" --stdin 5 -
 is unknown_node 125 "$(run --nodes n9 true 2>/dev/null; echo $?)"
 
 for i in 1 2; do
-	is "port_of_the_parent_from_n$i" "$([ $i = 1 ] && echo "n$i here Success" || echo "n$i elsewhere No route to host")" \
-		"$(on 1 timeout 60 "$PULC_BUILD/tests/jobs/family" across n$i)"
+	is "ports_of_parent_and_child_on_n$i" "n$i $([ $i = 1 ] && echo here || echo elsewhere)
+42" "$(on 1 timeout 120 "$PULC_BUILD/tests/jobs/family" across n$i; echo $?)"
 done
 
 cat >tree <<'E2'

@@ -39,10 +39,9 @@ static int code_of(const pulc_job *job, unsigned rank)
 	return pulc_job_end_of(job, rank, &end) == 0 && end.has_ended ? end.code : -1;
 }
 
-/* The port of rank 0, once it is as wanted: there, or gone. */
-static struct pulc_address await_port(const char *job, bool there)
+/* The port of rank 0, once it is as wanted: there, or gone. Returns whether it has become so. */
+static bool find_port(const char *job, bool there, struct pulc_address *ret_port)
 {
-	struct pulc_address port = { 0 };
 	struct pulc_task *tasks;
 	bool is_so = false;
 	size_t n;
@@ -50,12 +49,21 @@ static struct pulc_address await_port(const char *job, bool there)
 	for (int i = 0; i < N_TRIES && !is_so; i++) {
 		if (i > 0)
 			(void)nanosleep(&pause_msec, NULL);
-		REQUIRE_INT(pulc_lookup(job, &tasks, &n), ==, 0);
-		port = n > 0 ? tasks[0].port : (struct pulc_address){ 0 };
-		is_so = n > 0 && (port.port != 0) == there;
+		if (pulc_lookup(job, &tasks, &n) < 0)
+			return false;
+		if (n > 0)
+			*ret_port = tasks[0].port;
+		is_so = n > 0 && (tasks[0].port.port != 0) == there;
 		free(tasks);
 	}
-	CHECK(is_so);
+	return is_so;
+}
+
+static struct pulc_address await_port(const char *job, bool there)
+{
+	struct pulc_address port = { 0 };
+
+	CHECK(find_port(job, there, &port));
 	return port;
 }
 
@@ -126,20 +134,20 @@ static int task_is_a_parent(void)
 	return said * 10 + code_of(job, 0);
 }
 
-/* Where its parent's port is: for `across`. */
+/* Shows its port, tells its parent what is 7, and ends with what comes to the port: for `across`. */
 static int task_tells(void)
 {
+	pulc_port *port = open_port();
 	struct pulc_address parent;
-	char byte = 0;
-	int e = pulc_parent(&parent);
+	char byte = 7;
 
-	if (e < 0)
+	if (pulc_port_announce(port) < 0 || pulc_parent(&parent) < 0)
 		return 97;
-	e = (int)pulc_send(open_port(), &parent, &byte, 1, 0);
-	(void)printf("%s %s %s\n", getenv("PULC_NODE"),
-		     parent.node == PULC_NODE_ELSEWHERE ? "elsewhere" : "here",
-		     strerror(e < 0 ? -e : 0));
-	return 0;
+	(void)printf("%s %s\n", getenv("PULC_NODE"), parent.node == 0 ? "here" : "elsewhere");
+	(void)fflush(stdout);
+	if (pulc_send(port, &parent, &byte, 1, 0) != 1)
+		return 96;
+	return receive(port, NULL);
 }
 
 static int run_task(const char *name)
@@ -243,14 +251,23 @@ static void print(void *data, unsigned rank, int stream, const void *bytes, size
 	(void)fwrite(bytes, 1, len, stdout);
 }
 
+/* What its child there says is as it should be, and the port that it looks up is the one that said it. Prints what it says. */
 static int across(const char *node)
 {
 	const struct pulc_place place = { .node = node };
-	struct pulc_spawn how = {
-		.places = &place, .n_places = 1, .output = print, .port = open_port()
-	};
+	pulc_port *port = open_port();
+	struct pulc_spawn how = { .places = &place, .n_places = 1, .output = print, .port = port };
 	pulc_job *job = spawn("tells", &how);
+	struct pulc_address from, found;
+	char answer = 42;
 
+	if (receive(port, &from) != 7)
+		return 94;
+	if (!find_port(pulc_job_name(job), true, &found) || found.node != from.node ||
+	    found.port != from.port)
+		return 92;
+	if (pulc_send(port, &found, &answer, 1, 0) != 1)
+		return 91;
 	return pulc_wait(job, -1) == 1 ? code_of(job, 0) : 95;
 }
 
