@@ -2,6 +2,7 @@
  * Clients that ask psid for ports they may not have, close what isn't theirs, and ask without end. psid is neither
  * fooled nor used up; honest clients get theirs.
  */
+#include <fcntl.h>
 #include <string.h>
 
 #include "psid/scene.h"
@@ -236,9 +237,67 @@ static void links_are_paid_for(void)
 	CHECK_INT(after.n_connections, ==, before.n_connections + 1);
 }
 
+static Pulc__Wire__PortError ask_area(struct fake_client *c, uint32_t client)
+{
+	Pulc__Wire__MessageArea area = PULC__WIRE__MESSAGE_AREA__INIT;
+	FROM_CLIENT(msg, MESSAGE_AREA, message_area) = &area;
+
+	area.request = 5;
+	area.client = client;
+	fake_send(c, &msg, NULL, 0);
+	if (client == 0) {
+		const Pulc__Wire__ToClient *got = EXPECT(c, MESSAGE_AREA);
+
+		CHECK_INT(got->message_area->client, ==, c->id);
+		CHECK(got->message_area->own);
+		CHECK_INT(c->n_fds, ==, 1);
+		CHECK_INT(fcntl(c->fds[0], F_GETFL) & O_ACCMODE, ==, O_RDWR);
+	}
+	return EXPECT(c, PORT_REPLY)->port_reply->error;
+}
+
+/* Memory for messages is shown to those who are joined with its owner, to read, and once. */
+static void areas_are_shown_to_the_joined(void)
+{
+	const Pulc__Wire__ToClient *msg;
+	Pulc__Wire__StatusReply before, after;
+	uint32_t port;
+
+	begin();
+	port = open_port(&b, 0, "");
+	link_to(&a, port);
+	expect_link(&a, &b, port);
+	CHECK_INT(EXPECT(&a, PORT_REPLY)->port_reply->client, ==, b.id);
+	expect_link(&b, &a, 0);
+	CHECK_INT(ask_area(&a, b.id), ==, PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT);
+	fake_status(&psid, &before);
+	CHECK_INT(ask_area(&a, 0), ==, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
+	CHECK_INT(ask_area(&a, 0), ==, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
+	fake_status(&psid, &after);
+	CHECK_INT(after.n_areas, ==, before.n_areas + 1);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_INT(ask_area(&a, (const uint32_t[]){ a.id, hostile.id, 4000000 }[i]), ==,
+			  PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT);
+	CHECK_INT(ask_area(&a, b.id), ==, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
+	msg = EXPECT(&b, MESSAGE_AREA);
+	CHECK_INT(msg->message_area->client, ==, a.id);
+	CHECK(!msg->message_area->own);
+	CHECK_INT(b.n_fds, ==, 1);
+	CHECK_INT(fcntl(b.fds[0], F_GETFL) & O_ACCMODE, ==, O_RDONLY);
+	CHECK_INT(ask_area(&a, b.id), ==, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
+	CHECK(fake_is_quiet(&b));
+	CHECK(fake_is_quiet(&hostile));
+	end();
+}
+
 static const struct test tests[] = {
-	TEST(numbers_belong_to_one), TEST(nonsense_ends_the_client), TEST(ports_are_limited),
-	TEST(links_are_made_once),   TEST(links_are_paid_for),	     TEST(tasks_are_not_invented),
+	TEST(numbers_belong_to_one),
+	TEST(nonsense_ends_the_client),
+	TEST(ports_are_limited),
+	TEST(links_are_made_once),
+	TEST(links_are_paid_for),
+	TEST(tasks_are_not_invented),
+	TEST(areas_are_shown_to_the_joined),
 };
 
 int main(int argc, char **argv)
