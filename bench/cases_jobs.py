@@ -133,12 +133,17 @@ def torn(path, n_ranks, prefix):
 
 @case("job-lines")
 def job_lines(bench):
-    """400,000 lines from 4 ranks, plain and labelled: time, and lines that came torn"""
+    """400,000 lines from 4 ranks, plain and labelled: time, and lines that came torn
+
+    hydra serves PMI-1 only: pulcrun is told to do the same, or its PMIx server, which a shell gets
+    because it may start anything, would be measured.
+    """
     n_lines = 10000 if bench.quick else 100000
     script = (f'r=${{PULC_RANK:-$PMI_RANK}}; yes "$(head -c $((60 + 10 * r)) /dev/zero | tr "\\0" x)" '
               f'| head -n {n_lines}')
     rows = []
     for name, mine, theirs in (("plain", [], []), ("labelled", ["--label"], ["-prepend-rank"])):
+        mine = mine + ["--mpi", "pmi1"]
         s = Series()
         with tempfile.TemporaryDirectory() as folder:
             def measure(launch, options, path):
