@@ -407,7 +407,8 @@ void upgrade_closing(struct pulc_stream *s, int fd)
 		client_look();
 	if (atomic_load(&s->state) == STREAM_GIVEN && nursery_alone(s->nursery))
 		end_connection(fd);
-	if (s->told && atomic_load(&s->state) < STREAM_ATTACHED)
+	/* Also what became NEVER on its way: psid, which may hold the socket, closes it at this. */
+	if (s->told && !pulc_stream_attached(s))
 		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_DROP, s->token);
 	token_unregister(s);
 	client_unlock();

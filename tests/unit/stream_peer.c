@@ -15,6 +15,7 @@
 
 #define TOKEN 1u
 #define N_TURNS 30000
+#define MSEC_PATIENCE 30000 /* less than psid's, below */
 #define NSEC_WAIT 300000000l
 /* Of those, what a thread may compute that has nothing to do but wait. */
 #define NSEC_IDLE 100000000l
@@ -27,8 +28,10 @@ static pulc_stream *stream;
 /* One psid for all: the library remembers where it found it. */
 static void begin(void)
 {
+	static const char *const settings[] = { "PULC_HAND_OVER_MSEC=60000", NULL };
+
 	if (!psid.pid)
-		daemon_start(&psid, false, NULL);
+		daemon_start(&psid, false, settings);
 	(void)unsetenv("PULC_SOCKET");
 	(void)setenv("PULC_RUNTIME_DIR", psid.dir, 1);
 	fake_attach(&peer, &psid, FAKE_SELF);
@@ -160,6 +163,27 @@ static void a_foreign_socket_is_not_upgraded(void)
 	end();
 }
 
+/* psid holds the socket, and would for longer than anybody waits. */
+static void closed_after_it_was_kept_on_the_kernel(void)
+{
+	struct pollfd end_of_stream = { .events = POLLIN };
+	char byte;
+
+	begin();
+	look_while(STREAM_HINTED);
+	REQUIRE_INT(atomic_load(&stream->state), ==, STREAM_GIVEN);
+	pulc_stream_keep_on_kernel(stream, fds[0], PULC_REASON_UNSUPPORTED);
+	CHECK_INT(atomic_load(&stream->state), ==, STREAM_NEVER);
+	pulc_stream_closing(stream, fds[0]);
+	(void)close(fds[0]);
+	end_of_stream.fd = fds[1];
+	CHECK_INT(poll(&end_of_stream, 1, MSEC_PATIENCE), ==, 1);
+	CHECK_INT(recv(fds[1], &byte, 1, MSG_DONTWAIT), ==, 0);
+	stream = pulc_stream_unref(stream);
+	(void)close(fds[1]);
+	fake_close(&peer);
+}
+
 static void psid_was_well(void)
 {
 	CHECK_INT(daemon_stop(&psid), ==, 0);
@@ -170,6 +194,7 @@ static const struct test tests[] = {
 	TEST(a_close_that_does_not_come),
 	TEST(a_foreign_socket_is_not_given),
 	TEST(a_foreign_socket_is_not_upgraded),
+	TEST(closed_after_it_was_kept_on_the_kernel),
 	TEST(psid_was_well),
 };
 
