@@ -137,7 +137,7 @@ static int connect_and_give(const struct sockaddr_in *server, void *arg)
 	const struct settings *set = arg;
 	struct pulc_address to;
 	char budget[32];
-	uint32_t peer;
+	uint32_t peer = 0;
 	int fd, r;
 
 	(void)snprintf(budget, sizeof(budget), "%llu",

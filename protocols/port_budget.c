@@ -20,7 +20,7 @@
 #define PART_SHARE 64u
 
 static uint64_t size_max = SIZE_BUDGET, size_kept;
-static LIST_HEAD(, port_in) held = LIST_HEAD_INITIALIZER(held);
+static struct port_ins held = LIST_HEAD_INITIALIZER(held);
 
 void port_budget_set(const char *bytes)
 {
