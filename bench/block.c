@@ -154,7 +154,7 @@ static int connect_and_give(const struct sockaddr_in *server, void *arg)
 int main(int argc, char **argv)
 {
 	struct settings set = {
-		.size = 1u << 20, .msec = 300, .warmup_msec = 300, .n_depth = 4, .build = "none"
+		.size = 1u << 20, .msec = 300, .warmup_msec = 300, .n_depth = 8, .build = "none"
 	};
 	const struct bench_option options[] = {
 		{ "build", "the message: none, ordinary stores, or past the caches",
