@@ -80,6 +80,8 @@ static void say_keep(struct psid_link *link)
 	keep.program = name;
 	keep.started_usec = (nsec_now() - link->nsec_started) / NSEC_PER_USEC;
 	keep.partition = k->start->partition;
+	keep.reservation = k->start->reservation;
+	keep.reserves = k->start->reserves;
 	keep.head = k->is_head;
 	keep.n_cpus = k->spec ? k->spec->cpus_per_task : 0;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_KEEP;

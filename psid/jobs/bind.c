@@ -76,7 +76,7 @@ int psid_job_bind(struct psid_job *job, Pulc__Job__Start *start)
 	uint32_t n;
 	int r;
 
-	if (job->n_cpus == 0 || job->n_tasks == 0)
+	if (job->n_cpus == 0 || job->n_tasks == 0 || job->reserves) /* what runs in it is bound */
 		return 0;
 	r = jobs->processors ? 0 : psid_processors_read(&jobs->processors);
 	if (r < 0)

@@ -24,6 +24,7 @@
 #include "paths.h"
 #include "processors.h"
 #include "psid.h"
+#include "reservation.h"
 #include "user.h"
 #include "wait.h"
 
@@ -137,7 +138,8 @@ void psid_jobs_count(struct psid *psid)
 		uint32_t n = psid_job_n_running(job);
 
 		n_tasks += n;
-		n_cpus += n * MAX(job->n_cpus, 1u);
+		if (!job->reservation[0]) /* whose job has them */
+			n_cpus += n * MAX(job->n_cpus, 1u);
 	}
 	psid_cluster_tasks(psid->cluster, n_tasks, n_cpus);
 	psid_use_changed(psid);
@@ -179,6 +181,8 @@ void psid_job_end(struct psid_job *job)
 		psid_cgroup_remove(job);
 	else
 		psid_orphans_kill(job->psid);
+	if (job->reserves)
+		psid_reservation_ended(job);
 	forget(job);
 	psid_jobs_count(psid);
 }

@@ -58,10 +58,13 @@ struct psid_job {
 	uint32_t number;
 	char program[JOB_SIZE_PROGRAM];
 	char partition[JOB_SIZE_NODE]; /* "": none */
+	char reservation[JOB_SIZE_ID]; /* the job whose processors it uses; "": none */
+	bool reserves;		       /* it is such a one */
 	bool head;		       /* started from this node */
 	uint32_t n_ranks;
 	uint32_t n_cpus; /* of each task; 0: one, and not bound */
 	uint64_t usec_started;
+	uint64_t usec_alone; /* reservation.c: since when its reservation is not here; 0: it is */
 	uint64_t usec_ended; /* time.c: its time was up, and it was told so; 0: not yet */
 	uint64_t *places;    /* head: the nodes of its places */
 	uint32_t n_places;
@@ -208,7 +211,7 @@ void psid_survey_forget(struct psid_client *client);
  * for; 0: all of them.
  */
 void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only);
-/* Its end, and why, which its owner hears if its head keeper is here. */
+/* Its end, on all nodes if its head keeper is here, and why, which its owner hears. */
 void psid_job_end_for(struct psid_job *job, const char *why);
 /* Its keeper is there: it hears what was sent before. */
 void psid_job_tell_signals(struct psid_job *job);

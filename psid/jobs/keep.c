@@ -35,6 +35,7 @@ static bool is_sound(const Pulc__Wire__Keep *keep)
 	return len > 0 && len < JOB_SIZE_ID && keep->job[0] != '.' && is_plain(keep->job) &&
 	       strlen(keep->program) < JOB_SIZE_PROGRAM &&
 	       strlen(keep->partition) < JOB_SIZE_NODE && is_plain(keep->partition) &&
+	       strlen(keep->reservation) < JOB_SIZE_ID && is_plain(keep->reservation) &&
 	       keep->n_tasks <= JOB_N_TASKS_MAX;
 }
 
@@ -55,6 +56,8 @@ static struct psid_job *take_back(struct psid_client *client, const Pulc__Wire__
 	job->n_cpus = keep->n_cpus;
 	psid_job_set_program(job, keep->program);
 	(void)strcpy(job->partition, keep->partition);
+	(void)strcpy(job->reservation, keep->reservation);
+	job->reserves = keep->reserves;
 	pidfd = fcntl(client->pidfd, F_DUPFD_CLOEXEC, 0);
 	if (pidfd < 0 || psid_job_watch(job, client->pid, pidfd, false) < 0) {
 		psid_job_end(job);

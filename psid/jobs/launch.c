@@ -31,6 +31,7 @@
 #include "partitions.h"
 #include "peer.h"
 #include "psid.h"
+#include "reservation.h"
 #include "user.h"
 
 #define N_BRANCHES 4u
@@ -291,6 +292,8 @@ void psid_job_launch(struct psid_job *job, const Pulc__Job__Start *start)
 	launch.n_cpus = job->n_cpus;
 	launch.program = job->program;
 	launch.partition = job->partition;
+	launch.reservation = job->reservation;
+	launch.reserves = job->reserves;
 	launch.origin = psid_node_self(psid->cluster)->id;
 	if (!psid->config->system) {
 		send_launch(psid, &launch);
@@ -319,6 +322,8 @@ static int start_here(struct psid *psid, const Pulc__Peer__Launch *launch, Pulc_
 		job->n_ranks += (uint32_t)start->places[i]->n_ranks;
 	psid_job_set_program(job, launch->program);
 	(void)strcpy(job->partition, launch->partition);
+	(void)strcpy(job->reservation, launch->reservation);
+	job->reserves = launch->reserves;
 	r = psid_job_spawn(job, start, -EBADF, -EBADF);
 	if (r < 0)
 		psid_job_end(job);
@@ -362,6 +367,8 @@ static const char *objection(struct psid *psid, const Pulc__Peer__Launch *launch
 		return "the user has another number on that node, or none";
 	if (!psid_config_allows(psid->config, uid))
 		return "the user may not use the psid of that node (AllowUsers)";
+	if (launch->reservation[0])
+		return psid_reservation_objection(psid, launch->reservation, uid);
 	return psid_job_objection(psid, start->id, launch->partition, uid);
 }
 
@@ -405,7 +412,8 @@ static bool is_sound(const Pulc__Peer__Launch *launch, const Pulc__Job__Start *s
 {
 	if (!start || !start->identity || launch->n_heres == 0 ||
 	    strlen(launch->program) >= JOB_SIZE_PROGRAM ||
-	    strlen(launch->partition) >= JOB_SIZE_NODE || strlen(start->id) >= JOB_SIZE_ID ||
+	    strlen(launch->partition) >= JOB_SIZE_NODE ||
+	    strlen(launch->reservation) >= JOB_SIZE_ID || strlen(start->id) >= JOB_SIZE_ID ||
 	    strchr(start->id, '/') || start->id[0] == '.')
 		return false;
 	for (size_t i = 0; i < launch->n_heres; i++)

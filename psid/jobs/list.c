@@ -17,7 +17,7 @@
 #include "user.h"
 #include "wait.h"
 
-#define N_TOLD 512u /* entries of one message, of 500 bytes at most */
+#define N_TOLD 512u /* entries of one message, of 600 bytes at most */
 
 /* An answer in the making: entries of one of the two kinds. */
 struct told {
@@ -67,6 +67,8 @@ static void tell_job(struct told *told, const struct psid_job *job)
 	entry->uid = job->user->uid;
 	entry->program = (char *)job->program;
 	entry->partition = (char *)job->partition;
+	entry->reservation = (char *)job->reservation;
+	entry->reserves = job->reserves;
 	entry->n_tasks = job->n_ranks;
 	entry->n_running = psid_job_n_running(job);
 	entry->started_usec = nsec_now() / NSEC_PER_USEC - job->usec_started;
@@ -84,6 +86,8 @@ static void tell_wait(struct told *told, const struct psid_wait *wait)
 	entry->n_tasks = wait->submit->n_tasks;
 	entry->started_usec = nsec_now() / NSEC_PER_USEC - wait->usec_began;
 	entry->partition = wait->submit->partition;
+	entry->reservation = wait->submit->reservation;
+	entry->reserves = wait->submit->reserves;
 	entry->waits = wait->waits[0] ? (char *)wait->waits : (char *)"it was just asked for";
 	entry->position = wait->position;
 }

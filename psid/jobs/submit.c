@@ -20,6 +20,7 @@
 #include "partitions.h"
 #include "psid.h"
 #include "remote.h"
+#include "reservation.h"
 #include "user.h"
 #include "wait.h"
 
@@ -37,7 +38,9 @@ static bool is_sound(const Pulc__Wire__Submit *submit)
 {
 	return submit->n_tasks > 0 && submit->n_tasks <= JOB_N_TASKS_MAX &&
 	       submit->cpus_per_task <= 4096 && strlen(submit->program) < JOB_SIZE_PROGRAM &&
-	       strlen(submit->partition) < JOB_SIZE_NODE;
+	       strlen(submit->partition) < JOB_SIZE_NODE &&
+	       strlen(submit->reservation) < JOB_SIZE_ID &&
+	       (!submit->reservation[0] || (!submit->reserves && !submit->partition[0]));
 }
 
 static struct psid_job *make_job(struct psid_client *client, const Pulc__Wire__Submit *submit,
@@ -57,6 +60,8 @@ static struct psid_job *make_job(struct psid_client *client, const Pulc__Wire__S
 	job->n_cpus = submit->cpus_per_task;
 	psid_job_set_program(job, submit->program);
 	(void)strcpy(job->partition, submit->partition);
+	(void)strcpy(job->reservation, submit->reservation);
+	job->reserves = submit->reserves;
 	return job;
 }
 
@@ -100,6 +105,8 @@ static int begin(struct psid_job *job, Pulc__Job__Start *start, int owner_fd)
 	start->socket = (char *)job->psid->config->socket;
 	start->partition = job->partition;
 	start->origin = psid_remote_self(job->psid);
+	start->reservation = job->reservation;
+	start->reserves = job->reserves;
 	start->head = true;
 	if (start->here < start->n_places)
 		job->n_tasks = (uint32_t)start->places[start->here]->n_ranks;
@@ -110,7 +117,7 @@ static int begin(struct psid_job *job, Pulc__Job__Start *start, int owner_fd)
 		r = psid_job_spawn(job, start, owner_fd, listen_fd);
 	if (r == 0)
 		psid_job_launch(job, start);
-	start->space = start->partition = (char *)"";
+	start->space = start->partition = start->reservation = (char *)"";
 	return r;
 }
 
@@ -148,7 +155,7 @@ static int submit_job(struct psid_client *client, const Pulc__Wire__Submit *subm
 	return r;
 }
 
-/* One of a partition: it begins when there is room there. */
+/* One of a partition, or of a reservation: it begins when there is room there. */
 static int ask_for_it(struct psid_client *client, const Pulc__Wire__Submit *submit, int *owner_fd,
 		      struct job_why *why)
 {
@@ -158,7 +165,7 @@ static int ask_for_it(struct psid_client *client, const Pulc__Wire__Submit *subm
 	if (r == 0)
 		r = psid_job_may_use(client->psid, submit, &start, why);
 	if (r == 0)
-		r = psid_job_may_name(client->psid, submit, why);
+		r = submit->reservation[0] ? 0 : psid_job_may_name(client->psid, submit, why);
 	psid_identity_free(start.identity);
 	return r < 0 ? r : psid_wait_begin(client, submit, owner_fd);
 }
@@ -171,8 +178,13 @@ static int start_places(struct psid_wait *wait, Pulc__Job__Start *start, struct 
 	int r;
 
 	if (start->here < start->n_places)
-		objection = psid_job_objection(client->psid, wait->id, wait->submit->partition,
-					       start->identity->uid);
+		objection = wait->submit->reservation[0]
+				    ? psid_reservation_objection(client->psid,
+								 wait->submit->reservation,
+								 start->identity->uid)
+				    : psid_job_objection(client->psid, wait->id,
+							 wait->submit->partition,
+							 start->identity->uid);
 	if (objection)
 		return job_why(why, -EPERM, "%s", objection);
 	job = make_job(client, wait->submit, wait->number);
@@ -212,9 +224,9 @@ static int submit_somewhere(struct psid_client *client, const Pulc__Wire__Submit
 	const struct psid_partition *p = psid_book_default(psid_partitions_book(client->psid));
 	Pulc__Wire__Submit submit = *asked;
 
-	if (!submit.partition[0] && p)
+	if (!submit.partition[0] && !submit.reservation[0] && p)
 		submit.partition = p->record->partition->name;
-	if (submit.partition[0])
+	if (submit.partition[0] || submit.reservation[0])
 		return ask_for_it(client, &submit, owner_fd, why);
 	if (submit.wait)
 		return job_why(

@@ -13,6 +13,7 @@
 #include "macros.h"
 #include "partitions.h"
 #include "psid.h"
+#include "reservation.h"
 #include "user.h"
 
 #define MSEC_LOOK 1000
@@ -58,8 +59,9 @@ static void on_timer(uv_timer_t *timer)
 	while ((node = psid_map_next(&jobs->by_id, node))) {
 		struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
 
-		any |= job->partition[0] != '\0';
+		any |= job->partition[0] || job->reservation[0];
 		look_at(job, nsec_now() / NSEC_PER_USEC);
+		psid_reservation_look(job, nsec_now() / NSEC_PER_USEC);
 	}
 	if (!any)
 		(void)uv_timer_stop(timer);
@@ -69,7 +71,7 @@ void psid_job_time_look(struct psid_job *job)
 {
 	uv_timer_t *timer = &job->psid->jobs->time_timer;
 
-	if (job->partition[0] && !uv_is_active((uv_handle_t *)timer))
+	if ((job->partition[0] || job->reservation[0]) && !uv_is_active((uv_handle_t *)timer))
 		(void)uv_timer_start(timer, on_timer, MSEC_LOOK, MSEC_LOOK);
 }
 

@@ -39,6 +39,7 @@ static void fill(Pulc__Peer__UsedBy *by, const struct psid_job *job)
 	by->n_tasks = psid_job_n_running(job);
 	by->n_cpus = by->n_tasks * MAX(job->n_cpus, 1u);
 	by->partition = (char *)job->partition;
+	by->reservation = (char *)job->reservation;
 }
 
 static uint64_t sum_of(uint64_t sum, const Pulc__Peer__UsedBy *by)

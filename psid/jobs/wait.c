@@ -52,7 +52,8 @@ void psid_wait_end(struct psid_wait *wait, const char *error)
 	Pulc__Peer__Unwant unwant = PULC__PEER__UNWANT__INIT;
 	Pulc__Peer__Message msg = PULC__PEER__MESSAGE__INIT;
 
-	unwant.partition = wait->submit->partition;
+	unwant.partition = wait->submit->reservation[0] ? wait->submit->reservation
+							: wait->submit->partition;
 	unwant.job = wait->id;
 	msg.body_case = PULC__PEER__MESSAGE__BODY_UNWANT;
 	msg.unwant = &unwant;
@@ -115,6 +116,21 @@ static void send_want(struct psid_wait *wait)
 		set_waits(wait, "the node that decides can't be reached", 0);
 }
 
+/* The node that a reservation was made from decides what runs in it: without that node it is none. */
+static void ask_reservation(struct psid_wait *wait)
+{
+	const struct psid *psid = wait->client->psid;
+	const struct psid_node *node =
+		psid_node_find_name(psid->cluster, psid_job_origin(wait->submit->reservation));
+
+	if (!node || !psid_node_is_up(node)) {
+		psid_wait_end(wait, "the node of the reservation is gone");
+		return;
+	}
+	wait->steward = node->id;
+	send_want(wait);
+}
+
 /* It may be gone afterwards. */
 static void ask(struct psid_wait *wait)
 {
@@ -122,6 +138,10 @@ static void ask(struct psid_wait *wait)
 	const struct psid_partition *p = psid_book_find(psid_partitions_book(psid),
 							wait->submit->partition);
 
+	if (wait->submit->reservation[0]) {
+		ask_reservation(wait);
+		return;
+	}
 	if (!p) {
 		psid_wait_end(wait, "the partition was deleted");
 		return;

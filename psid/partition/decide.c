@@ -84,6 +84,25 @@ static const struct psid_plan_node *told_by(const struct look *look, uint64_t id
 		       : NULL;
 }
 
+/* What there is on an empty partition, or in an empty reservation. */
+static uint32_t cores_of(const struct look *look, const struct psid_node *node)
+{
+	const struct psid_plan_node *known;
+
+	if (!look->plan->is_reservation)
+		return node->n_cores;
+	known = node->state == PSID_NODE_ALIVE ? told_by(look, node->id) : NULL;
+	return known ? known->n_reserved : 0;
+}
+
+/* A node of a reservation that has not told yet: what was reserved there is not known. */
+static bool is_unknown(const struct look *look, const struct psid_node *node)
+{
+	return !node || node->n_cores == 0 ||
+	       (look->plan->is_reservation && node->state == PSID_NODE_ALIVE &&
+		!told_by(look, node->id));
+}
+
 /* Processors of a node that is up which may be given to this ticket now. */
 static uint32_t free_on(struct look *look, const struct psid_node *node)
 {
@@ -96,8 +115,8 @@ static uint32_t free_on(struct look *look, const struct psid_node *node)
 	if (look->partition->record->partition->exclusive)
 		return known->n_jobs > 0 ? 0 : node->n_cores;
 	if (look->ticket->submit->oversubscribe)
-		return node->n_cores;
-	return node->n_cores - MIN((uint32_t)node->n_cores, known->n_cpus);
+		return cores_of(look, node);
+	return cores_of(look, node) - MIN(cores_of(look, node), known->n_cpus);
 }
 
 static void look_at(struct look *look, uint64_t id, uint32_t n_max)
@@ -106,14 +125,15 @@ static void look_at(struct look *look, uint64_t id, uint32_t n_max)
 	const struct psid_node *node = psid_node_find(look->cluster, id);
 	uint32_t n;
 
-	if (!node || node->n_cores == 0) {
+	if (is_unknown(look, node)) {
 		look->n_unknown++;
+		look->n_silent += look->plan->is_reservation;
 		return;
 	}
-	n = room_of(submit, node->n_cores, n_max);
+	n = room_of(submit, cores_of(look, node), n_max);
 	look->n_could += n;
 	look->rooms_could[look->n_rooms++] = n;
-	if (node->state != PSID_NODE_ALIVE || node->drained) {
+	if (node->state != PSID_NODE_ALIVE || (node->drained && !look->plan->is_reservation)) {
 		look->n_away++;
 		return;
 	}
@@ -221,7 +241,8 @@ static int hold(struct psid_plan *plan, const struct psid_ticket *ticket,
 
 		if (!holding)
 			return -ENOMEM;
-		(void)strcpy(holding->partition, plan->partition);
+		(void)strcpy(plan->is_reservation ? holding->reservation : holding->partition,
+			     plan->partition);
 		holding->asker = ticket->asker;
 		holding->n_tasks = shares[i].n_tasks;
 		holding->n_cpus = shares[i].n_tasks * n_cpus_of(ticket->submit);
@@ -288,7 +309,7 @@ struct round {
 	uint64_t n_may_pass; /* processors that may still be given past them */
 };
 
-/* What is in use on each node. */
+/* What is in use on each node, or in a reservation of what was reserved there. */
 static void add_up(struct psid_plan *plan, const struct psid_partition *partition)
 {
 	const struct psid_holding *holding;
@@ -297,12 +318,15 @@ static void add_up(struct psid_plan *plan, const struct psid_partition *partitio
 		if (!psid_partition_has(partition, plan->nodes[i].id))
 			psid_plan_drop_node(plan, &plan->nodes[i]);
 	for (size_t i = 0; i < plan->n_nodes; i++)
-		plan->nodes[i].n_cpus = plan->nodes[i].n_jobs = 0;
+		plan->nodes[i].n_cpus = plan->nodes[i].n_jobs = plan->nodes[i].n_reserved = 0;
 	TAILQ_FOREACH(holding, &plan->holdings, link)
 	{
 		struct psid_plan_node *node = psid_plan_find(plan, holding->node);
 
-		if (node) {
+		if (node && plan->is_reservation && strcmp(holding->job, plan->partition) == 0)
+			node->n_reserved += holding->n_cpus;
+		if (node && strcmp(holding->reservation,
+				   plan->is_reservation ? plan->partition : "") == 0) {
 			node->n_cpus += holding->n_cpus;
 			node->n_jobs++;
 		}
@@ -449,8 +473,8 @@ static void say_never(const struct look *look, char *why)
 			"%llu tasks of this kind (ask for less)",
 			p->max_nodes, p->name, (unsigned long long)look->n_could);
 	else
-		(void)snprintf(why, PSID_SIZE_WHY,
-			       "the partition has room for %llu tasks of this kind",
+		(void)snprintf(why, PSID_SIZE_WHY, "the %s has room for %llu tasks of this kind",
+			       look->plan->is_reservation ? "reservation" : "partition",
 			       (unsigned long long)look->n_could);
 }
 

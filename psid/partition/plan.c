@@ -32,6 +32,7 @@ struct psid_plan *psid_plan_new(const char *partition)
 	if (!plan)
 		return NULL;
 	(void)snprintf(plan->partition, sizeof(plan->partition), "%s", partition);
+	plan->is_reservation = strchr(partition, '@') != NULL; /* the name of a job */
 	TAILQ_INIT(&plan->tickets);
 	TAILQ_INIT(&plan->holdings);
 	return plan;
@@ -301,6 +302,8 @@ int psid_plan_told(struct psid_plan *plan, uint64_t id, const Pulc__Peer__Use *u
 		holding->n_tasks = by->n_tasks;
 		holding->n_cpus = by->n_cpus;
 		(void)snprintf(holding->partition, sizeof(holding->partition), "%s", by->partition);
+		(void)snprintf(holding->reservation, sizeof(holding->reservation), "%s",
+			       by->reservation);
 	}
 	return 0;
 }

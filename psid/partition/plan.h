@@ -47,7 +47,8 @@ uint64_t psid_ticket_n_cpus(const struct psid_ticket *ticket);
 struct psid_holding {
 	TAILQ_ENTRY(psid_holding) link;
 	char job[PSID_SIZE_JOB], partition[64];
-	uint64_t node, asker; /* asker: of those that were granted */
+	char reservation[PSID_SIZE_JOB]; /* whose processors it uses; "": none */
+	uint64_t node, asker;		 /* asker: of those that were granted */
 	uint32_t uid, n_tasks, n_cpus;
 	bool is_told;	    /* by the node; else it was granted and is on its way there */
 	uint64_t usec_made; /* granted */
@@ -56,10 +57,12 @@ struct psid_holding {
 struct psid_plan_node {
 	uint64_t id, usec_told;
 	uint32_t n_cpus, n_jobs; /* in use, while it is decided */
+	uint32_t n_reserved;	 /* processors, in a plan of a reservation */
 };
 
 struct psid_plan {
-	char partition[64];
+	char partition[PSID_SIZE_JOB]; /* or a reservation */
+	bool is_reservation;
 	TAILQ_HEAD(, psid_ticket) tickets; /* in the order of the queue */
 	TAILQ_HEAD(, psid_holding) holdings;
 	size_t n_tickets;

@@ -5,6 +5,9 @@
  * some seconds at each change too. From that and from nothing else the plan is made (plan.c, decide.c): when we die, the next
  * node is asked, asks, and knows all that we knew. While nobody wants anything nothing is said.
  *
+ * A reservation (psid/jobs/reservation.c) is a small partition of one user, of the processors that a job holds. The node that it was
+ * made from decides about it, for it ends with that node.
+ *
  * Two nodes that do not agree about who is up may both decide for a moment. Then the node that gets a job has the last word: it
  * refuses what does not fit (psid/jobs/launch.c).
  */
@@ -21,15 +24,18 @@
 #include "peer.h"
 #include "plan.h"
 #include "psid.h"
+#include "reservation.h"
 
 #define MSEC_SOON 2 /* what comes in a burst is decided together */
 #define MSEC_TICK 1000
+#define USEC_COME_BACK (5 * USEC_PER_SEC) /* until all keepers have called after a restart */
 
 struct steward {
 	LIST_ENTRY(steward) link;
 	struct psid_stewards *all;
 	struct psid_plan *plan;
-	bool asks; /* its nodes, the next time */
+	struct psid_reserved *reserved; /* NULL: it is a partition */
+	bool asks;			/* its nodes, the next time */
 };
 
 struct psid_stewards {
@@ -37,6 +43,7 @@ struct psid_stewards {
 	LIST_HEAD(, steward) list;
 	uv_timer_t soon, tick;
 	struct psid_cluster_watch watch;
+	uint64_t usec_started;
 	unsigned n_busy;
 };
 
@@ -70,6 +77,7 @@ static void steward_free(struct steward *s)
 {
 	LIST_REMOVE(s, link);
 	(void)psid_plan_free(s->plan);
+	(void)psid_reserved_free(s->reserved);
 	free(s);
 }
 
@@ -133,17 +141,26 @@ static void ask_nodes(struct steward *s, const struct psid_partition *p)
 
 /* ---- when ---------------------------------------------------------------------------------- */
 
+/* What is decided about; NULL: there is none any more. */
+static const struct psid_partition *partition_of(const struct steward *s)
+{
+	if (!s->reserved)
+		return psid_book_find(psid_partitions_book(s->all->psid), s->plan->partition);
+	return psid_reserved_is_there(s->all->psid, s->plan->partition) ? &s->reserved->partition
+									: NULL;
+}
+
 static void decide_all(struct psid_stewards *all, bool is_tick)
 {
 	const struct psid *psid = all->psid;
 	struct steward *s, *next;
 
 	for (s = LIST_FIRST(&all->list); s; s = next) {
-		const struct psid_partition *p = psid_book_find(psid_partitions_book(psid),
-								s->plan->partition);
+		const struct psid_partition *p = partition_of(s);
 
 		next = LIST_NEXT(s, link);
-		if (!p || psid_partition_steward(psid, p) != psid_node_self(psid->cluster)->id) {
+		if (!p || (!s->reserved &&
+			   psid_partition_steward(psid, p) != psid_node_self(psid->cluster)->id)) {
 			steward_free(s); /* who asks again finds out */
 			continue;
 		}
@@ -179,18 +196,24 @@ static void decide_soon(struct psid_stewards *all)
 
 /* ---- what is heard ------------------------------------------------------------------------- */
 
-static struct steward *get(struct psid_stewards *all, const char *partition)
+/* Takes reserved. */
+static struct steward *get(struct psid_stewards *all, const char *partition,
+			   struct psid_reserved *reserved)
 {
 	struct steward *s = find(all, partition);
 
-	if (s)
+	if (s) {
+		(void)psid_reserved_free(reserved);
 		return s;
+	}
 	s = calloc(1, sizeof(*s));
 	if (!s || !(s->plan = psid_plan_new(partition))) {
+		(void)psid_reserved_free(reserved);
 		free(s);
 		return NULL;
 	}
 	s->all = all;
+	s->reserved = reserved;
 	LIST_INSERT_HEAD(&all->list, s, link);
 	return s;
 }
@@ -210,27 +233,52 @@ static const char *objection(struct psid_stewards *all, const struct psid_partit
 	return NULL;
 }
 
+/* A wish for processors of a reservation that was made here. Returns NULL after an answer. */
+static struct steward *get_reserved(struct psid_stewards *all, uint64_t from,
+				    const Pulc__Peer__Want *want)
+{
+	Pulc__Peer__Answer what = PULC__PEER__ANSWER__ANSWER_REFUSED;
+	struct psid_reserved *reserved = NULL;
+	const char *why = psid_reserved_get(all->psid, want->submit->reservation, want->uid,
+					    &reserved);
+	struct steward *s = why ? NULL : get(all, want->submit->reservation, reserved);
+
+	if (why && usec_now() < all->usec_started + USEC_COME_BACK)
+		what = PULC__PEER__ANSWER__ANSWER_WAITS; /* its keeper may not have called yet */
+	if (!s)
+		say(all, from, want->job, what, why ? why : "no memory");
+	return s;
+}
+
+/* The same for a partition. */
+static struct steward *get_partition(struct psid_stewards *all, uint64_t from,
+				     const Pulc__Peer__Want *want)
+{
+	const struct psid_partition *p = psid_book_find(psid_partitions_book(all->psid),
+							want->submit->partition);
+	Pulc__Peer__Answer what;
+	const char *why = objection(all, p, want, &what);
+	struct steward *s = why ? NULL : get(all, want->submit->partition, NULL);
+
+	if (!s)
+		say(all, from, want->job, what, why ? why : "no memory");
+	return s;
+}
+
 static int on_want(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Message *msg)
 {
 	const Pulc__Peer__Want *want = msg->want;
 	struct psid_stewards *all = ((struct psid *)data)->stewards;
-	const struct psid_partition *p;
-	Pulc__Peer__Answer what;
 	struct steward *s;
-	const char *why;
 	size_t n;
 	int r;
 
 	(void)life;
 	if (!want->submit || strlen(want->job) >= PSID_SIZE_JOB)
 		return -EBADMSG;
-	p = psid_book_find(psid_partitions_book(all->psid), want->submit->partition);
-	why = objection(all, p, want, &what);
-	s = why ? NULL : get(all, want->submit->partition);
-	if (!s) {
-		say(all, from, want->job, what, why ? why : "no memory");
+	s = (want->submit->reservation[0] ? get_reserved : get_partition)(all, from, want);
+	if (!s)
 		return 0;
-	}
 	n = s->plan->n_tickets;
 	r = psid_plan_want(s->plan, from, want, usec_now());
 	s->asks |= s->plan->n_tickets > n;
@@ -262,8 +310,7 @@ static int on_use(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Me
 	(void)life;
 	LIST_FOREACH(s, &all->list, link)
 	{
-		const struct psid_partition *p = psid_book_find(psid_partitions_book(all->psid),
-								s->plan->partition);
+		const struct psid_partition *p = partition_of(s);
 
 		if (p && psid_partition_has(p, from) && r != -EBADMSG)
 			r = psid_plan_told(s->plan, from, msg->use, usec_now());
@@ -293,6 +340,7 @@ int psid_stewards_start(struct psid *psid)
 		return -ENOMEM;
 	psid->stewards = all;
 	all->psid = psid;
+	all->usec_started = usec_now();
 	all->n_busy = 2;
 	LIST_INIT(&all->list);
 	psid_peer_on(psid->cluster, PULC__PEER__MESSAGE__BODY_WANT, on_want, psid);

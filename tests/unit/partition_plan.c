@@ -1,6 +1,6 @@
 /*
- * The plan of a partition: order, passing, exclusive nodes, what is told late or never, grants that come to nothing, and limits for
- * each user.
+ * The plan of a partition: order, passing, exclusive nodes, what is told late or never, grants that come to nothing, limits for each
+ * user, and reservations.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -480,6 +480,79 @@ static void nobody_gets_anything_before_all_have_told(void)
 	tear_down();
 }
 
+/* ---- reservations -------------------------------------------------------------------------- */
+
+/* Node i has so many processors reserved, of which a job in the reservation has some. */
+static void tell_reserved(unsigned i, uint32_t n_reserved, uint32_t n_used)
+{
+	Pulc__Peer__Use use = PULC__PEER__USE__INIT;
+	Pulc__Peer__UsedBy by[3], *list[] = { &by[0], &by[1], &by[2] };
+	static const char *const jobs[] = { "1@n0", "5@n0", "6@n1" };
+
+	for (size_t k = 0; k < ARRAY_SIZE(by); k++) {
+		pulc__peer__used_by__init(&by[k]);
+		by[k].job = (char *)jobs[k];
+	}
+	by[0].n_cpus = n_reserved;
+	by[1].n_cpus = n_used;
+	by[1].reservation = (char *)"1@n0";
+	by[2].n_cpus = 1; /* a stranger */
+	use.jobs = list;
+	use.n_jobs = ARRAY_SIZE(by);
+	CHECK_INT(psid_plan_told(plan, node(i)->id, &use, now), ==, 0);
+}
+
+static void a_reservation_has_what_it_holds(void)
+{
+	set_up(false);
+	plan = psid_plan_free(plan);
+	plan = psid_plan_new("1@n0");
+	REQUIRE(plan != NULL);
+	CHECK_INT(want("early", 3, 1, false), ==, 0);
+	tell_reserved(0, 2, 0);
+	CHECK_STR(decide(), ""); /* what the others hold is not known */
+	tell_reserved(1, 1, 0);
+	tell(2, "", 0);
+	tell(3, "", 0);
+	CHECK_STR(decide(), "early granted");
+	psid_plan_unwant(plan, node(0)->id, "early");
+	CHECK_INT(want("large", 4, 2, true), ==, 0);
+	CHECK_STR(decide(), "large refused");
+	CHECK_STR(said.why, "the reservation has room for 3 tasks of this kind");
+	tell_reserved(0, 2, 1);
+	CHECK_INT(want("three", 3, 3, true), ==, 0);
+	CHECK_INT(want("two", 2, 4, true), ==, 0);
+	CHECK_STR(decide(), "three waits, two granted");
+	CHECK_STR(said.why, "");
+	/* Drained nodes are used, for they are reserved; dead ones have taken their part with them. */
+	psid_plan_unwant(plan, node(0)->id, "two");
+	node(1)->drained = true;
+	tell_reserved(0, 2, 0);
+	CHECK_STR(decide(), "three granted");
+	psid_plan_unwant(plan, node(0)->id, "three");
+	psid_members_set_state(&cluster.gossip.swim.members, node(1), PSID_NODE_DEAD);
+	psid_plan_forget(plan, node(1)->id);
+	CHECK_INT(want("again", 3, 5, true), ==, 0);
+	CHECK_STR(decide(), "again refused");
+	CHECK_STR(said.why, "the reservation has room for 2 tasks of this kind");
+	tear_down();
+}
+
+/* To all others a job in a reservation uses nothing: the reservation does. */
+static void what_is_in_a_reservation_counts_once(void)
+{
+	set_up(false);
+	all_are_idle();
+	tell_reserved(0, 3, 3);
+	tell_reserved(1, 3, 3);
+	tell_reserved(2, 3, 3);
+	CHECK_INT(want("a", 5, 1, true), ==, 0);
+	CHECK_STR(decide(), "a waits");
+	CHECK_INT(want("b", 4, 2, true), ==, 0);
+	CHECK_STR(decide(), "b granted"); /* all of n3 */
+	tear_down();
+}
+
 static const struct test tests[] = {
 	TEST(first_come_first_served),
 	TEST(the_small_pass_and_not_for_ever),
@@ -495,6 +568,8 @@ static const struct test tests[] = {
 	TEST(a_user_has_so_many_nodes),
 	TEST(a_user_has_so_many_that_wait),
 	TEST(nobody_gets_anything_before_all_have_told),
+	TEST(a_reservation_has_what_it_holds),
+	TEST(what_is_in_a_reservation_counts_once),
 };
 
 int main(int argc, char **argv)

@@ -96,7 +96,11 @@ static void take_message(struct run *run, const Pulc__Job__Message *msg)
 {
 	switch (msg->body_case) {
 	case PULC__JOB__MESSAGE__BODY_EXITED:
-		run_exited(run, msg->exited);
+		(run->options->reserve ? run_reserve_exited : run_exited)(run, msg->exited);
+		break;
+	case PULC__JOB__MESSAGE__BODY_STARTED:
+		if (run->options->reserve)
+			run_reserve_started(run, msg->started->n);
 		break;
 	case PULC__JOB__MESSAGE__BODY_NOTE:
 		run_note(run, "%s", msg->note->text);
@@ -190,6 +194,7 @@ static int finish(struct run *run)
 {
 	if (run->status == EXIT_OWN && !run->id)
 		hear_psid(run);
+	run_reserve_finish(run);
 	run_output_finish(run);
 	do
 		sink_flush(&run->err);

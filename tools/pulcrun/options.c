@@ -16,6 +16,7 @@
 
 static const char help[] =
 	"Usage: pulcrun [OPTION...] PROGRAM [ARGUMENT...]\n"
+	"       pulcrun --reserve [OPTION...] [PROGRAM [ARGUMENT...]]\n"
 	"\n"
 	"Runs PROGRAM as many tasks on the least loaded nodes of the cluster, or on this node if\n"
 	"there is no cluster. Starts a private psid if none can be reached.\n"
@@ -27,6 +28,9 @@ static const char help[] =
 	"      --hostfile FILE     the same, from a file\n"
 	"      --partition NAME    only on the nodes of this partition (pulcctl partition)\n"
 	"      --wait              until there is room in the partition (pulcctl queue)\n"
+	"      --reserve           hold the room of N tasks, and run PROGRAM (or your shell) "
+	"here:\n"
+	"                          each pulcrun that it runs has its tasks in that room\n"
 	"      --per-node N        at most N tasks on a node\n"
 	"      --cpus-per-task N   N cores for each task, which is bound to them\n"
 	"      --oversubscribe     more tasks than cores on a node are fine\n"
@@ -57,6 +61,7 @@ enum {
 	OPT_HOSTFILE,
 	OPT_PARTITION,
 	OPT_WAIT,
+	OPT_RESERVE,
 	OPT_PER_NODE,
 	OPT_CPUS,
 	OPT_OVERSUBSCRIBE,
@@ -81,6 +86,7 @@ static const struct option longs[] = {
 	{ "hostfile", required_argument, NULL, OPT_HOSTFILE },
 	{ "partition", required_argument, NULL, OPT_PARTITION },
 	{ "wait", no_argument, NULL, OPT_WAIT },
+	{ "reserve", no_argument, NULL, OPT_RESERVE },
 	{ "per-node", required_argument, NULL, OPT_PER_NODE },
 	{ "cpus-per-task", required_argument, NULL, OPT_CPUS },
 	{ "oversubscribe", no_argument, NULL, OPT_OVERSUBSCRIBE },
@@ -190,6 +196,9 @@ static int take_place(int c, struct run_options *o)
 	case OPT_WAIT:
 		o->wait = true;
 		return 0;
+	case OPT_RESERVE:
+		o->reserve = true;
+		return 0;
 	case OPT_PER_NODE:
 		return parse_number("--per-node", optarg, 1, N_TASKS_MAX, &o->per_node);
 	case OPT_CPUS:
@@ -264,10 +273,24 @@ static int check(const struct run_options *o)
 		wrong = "--pty is for rank 0";
 	else if (o->strategy == PULC__WIRE__STRATEGY__STRATEGY_NODE && o->hosts.n == 0)
 		wrong = "--strategy node wants --nodes or --hostfile";
+	else if (o->reserve &&
+		 (o->pty || o->output || o->input_chosen || o->json || o->prefix != PREFIX_NONE))
+		wrong = "--reserve runs its program here: --pty, --output, --stdin, --json, "
+			"--label and --tag-output are for tasks";
 	if (!wrong)
 		return 0;
 	fprintf(stderr, "pulcrun: %s\n", wrong);
 	return -EINVAL;
+}
+
+/* What --reserve runs if nothing else is said. */
+static char **shell(void)
+{
+	static char *program[2];
+	const char *named = getenv("SHELL");
+
+	program[0] = (char *)(named && named[0] ? named : "/bin/sh");
+	return program;
 }
 
 int run_options_parse(int argc, char **argv, struct run_options *ret_options)
@@ -282,12 +305,16 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options)
 		if (r != 0)
 			return r;
 	}
-	if (optind == argc) {
+	if (optind == argc && !o.reserve) {
 		fputs("pulcrun: which program? (pulcrun --help)\n", stderr);
 		return -EINVAL;
 	}
-	o.program = argv + optind;
+	o.program = optind == argc ? shell() : argv + optind;
 	r = check(&o);
+	if (o.reserve)
+		o.input = PULC__JOB__INPUT__INPUT_NONE;
+	else if (!o.partition)
+		o.reservation = getenv("PULC_RESERVATION");
 	if (r == 0)
 		*ret_options = o;
 	return r;

@@ -18,16 +18,17 @@ struct run_options {
 	Pulc__Wire__Strategy strategy;
 	struct hosts hosts;
 	uint32_t per_node, cpus_per_task;
-	bool wait, oversubscribe, keep_going, pty, quiet, verbose;
+	bool wait, reserve, oversubscribe, keep_going, pty, quiet, verbose;
 	enum run_prefix prefix;
 	enum run_mpi mpi;
 	bool input_chosen;
 	Pulc__Job__Input input;
 	uint32_t input_rank;
-	uint64_t msec_timeout; /* 0: none */
-	const char *output;    /* pattern of file names; NULL: our own streams */
-	const char *partition; /* NULL: none */
-	const char *directory; /* NULL: ours */
+	uint64_t msec_timeout;	 /* 0: none */
+	const char *output;	 /* pattern of file names; NULL: our own streams */
+	const char *partition;	 /* NULL: none */
+	const char *reservation; /* that it runs in; NULL: none */
+	const char *directory;	 /* NULL: ours */
 	bool json;
 	const char *json_file; /* NULL: standard output */
 	char **program;	       /* with its arguments */

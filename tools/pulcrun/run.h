@@ -50,6 +50,14 @@ struct input {
 	uv_poll_t poll;
 };
 
+/* reserve.c */
+struct reserve {
+	enum { RESERVE_COMES, RESERVE_RUNS, RESERVE_OVER } state; /* of our command */
+	uint32_t n_started, n_failed;				  /* tasks */
+	uv_process_t process;
+	uv_timer_t patience;
+};
+
 struct run {
 	const struct run_options *options;
 	uv_loop_t loop;
@@ -71,6 +79,7 @@ struct run {
 	uint32_t credit;
 
 	struct input input;
+	struct reserve reserve;
 	uv_signal_t signals[9];
 	uint64_t nsec_interrupted;
 	uv_timer_t timeout;
@@ -121,6 +130,15 @@ void run_input_again(struct run *run);
 int run_signals_start(struct run *run);
 void run_kill(struct run *run);
 void run_terminal_restore(struct run *run);
+
+/* reserve.c: --reserve. What the job runs, and what becomes of that. */
+extern char *const reserve_tasks[];
+void run_reserve_started(struct run *run, uint32_t n);
+void run_reserve_exited(struct run *run, const Pulc__Job__Exited *exited);
+/* Returns whether the signal was the command's. */
+bool run_reserve_signal(struct run *run, int number);
+/* The job is over: so is the command. */
+void run_reserve_finish(struct run *run);
 
 /* report.c */
 void run_exited(struct run *run, const Pulc__Job__Exited *exited);

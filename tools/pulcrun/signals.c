@@ -79,6 +79,8 @@ static void on_signal(uv_signal_t *signal, int number)
 {
 	struct run *run = signal->data;
 
+	if (run_reserve_signal(run, number))
+		return;
 	switch (number) {
 	case SIGINT:
 	case SIGTERM:

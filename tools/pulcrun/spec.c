@@ -65,7 +65,7 @@ void run_send_spec(struct run *run)
 	bool expected;
 
 	(void)umask(mask);
-	spec_init(&spec, o->program, environ, o->n_tasks);
+	spec_init(&spec, o->reserve ? reserve_tasks : o->program, environ, o->n_tasks);
 	spec.spec.directory = dir ? dir : (char *)o->directory;
 	if (!spec.spec.directory)
 		spec.spec.directory = (char *)"";
@@ -74,9 +74,13 @@ void run_send_spec(struct run *run)
 	spec.spec.input_rank = o->input_rank;
 	spec.spec.pty = o->pty;
 	spec.spec.cpus_per_task = o->cpus_per_task;
-	spec.spec.keep_going = o->keep_going;
-	spec.spec.mpi = which_mpi(o, &expected);
-	spec.spec.expects_mpi = expected;
+	spec.spec.keep_going = o->keep_going || o->reserve;
+	if (o->reserve) {
+		spec.spec.mpi = PULC__JOB__MPI__MPI_NONE;
+	} else {
+		spec.spec.mpi = which_mpi(o, &expected);
+		spec.spec.expects_mpi = expected;
+	}
 	set_window(&spec.spec, &window);
 	run->credit = spec.spec.credit;
 	msg.body_case = PULC__JOB__MESSAGE__BODY_SPEC;

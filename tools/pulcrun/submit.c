@@ -58,10 +58,15 @@ static int submit(struct run *run, int keeper_fd)
 	const char *slash = strrchr(o->program[0], '/');
 	char name[65];
 
-	(void)snprintf(name, sizeof(name), "%s", slash ? slash + 1 : o->program[0]);
+	(void)snprintf(name, sizeof(name), "%s",
+		       o->reserve ? "reservation"
+		       : slash	  ? slash + 1
+				  : o->program[0]);
 	submit.program = name;
 	submit.partition = (char *)(o->partition ? o->partition : "");
 	submit.wait = o->wait;
+	submit.reserves = o->reserve;
+	submit.reservation = (char *)(o->reservation ? o->reservation : "");
 	submit.n_tasks = o->n_tasks;
 	submit.strategy = o->strategy;
 	submit.hosts = make_hosts(&o->hosts);
@@ -132,7 +137,7 @@ int run_submit(struct run *run)
 	CLEANUP_FD int theirs = -EBADF;
 	int ends[2], r;
 
-	run->waiting = run->options->partition != NULL || run->options->wait;
+	run->waiting = run->options->partition || run->options->reservation || run->options->wait;
 	r = connect_psid(run);
 	if (r < 0)
 		return r;
