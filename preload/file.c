@@ -15,6 +15,7 @@
  */
 #include <sys/mman.h>
 
+#include <pulc/fds.h>
 #include <pulc/process.h>
 
 #include "epoll.h"
@@ -330,6 +331,9 @@ void pre_linger_forked(void)
 	struct pre_file *f;
 
 	for (uint32_t i = 0; (f = pre_pool_at(&files, i)) != NULL; i++) {
+		/* A thread of the parent's may have been about to say so. */
+		if (f->home > 0 && pulc_fd_is_own(f->home))
+			atomic_store(&f->lingers, true);
 		if (atomic_load(&f->lingers))
 			pre_linger_end(f);
 	}

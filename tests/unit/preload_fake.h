@@ -71,6 +71,7 @@ static struct {
 	bool no_waitset;
 	int n_exact_looks;
 	void (*inheriting)(void); /* in the midst of it */
+	void (*moving)(void);	  /* in the midst of closing what others use */
 	pthread_mutex_t lock;
 } fake = { .nsec_patience = UINT64_MAX, .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -382,6 +383,8 @@ void pulc_process_confined(void)
 void pulc_stream_moved(pulc_stream *s, const int *home)
 {
 	s->home = home;
+	if (home && fake.moving)
+		fake.moving();
 }
 
 int pulc_stream_take_error(pulc_stream *s)

@@ -158,10 +158,71 @@ static void a_connection_is_taken_up_meanwhile(void)
 	close(fd);
 }
 
+struct closing {
+	int fd;
+	_Atomic bool inside;
+};
+
+static void *stay_inside(void *arg)
+{
+	struct closing *c = arg;
+	struct pre_use use;
+
+	if (!pre_use_stream(&use, c->fd))
+		return NULL;
+	atomic_store(&c->inside, true);
+	while (atomic_load(&c->inside))
+		usleep(100);
+	pre_use_end(&use);
+	return NULL;
+}
+
+static void *close_it(void *arg)
+{
+	close(((struct closing *)arg)->fd);
+	return NULL;
+}
+
+/* What keeps the connection open for those who are inside is of no use in a child, which has none of them. */
+static void a_connection_with_calls_inside_is_closed_meanwhile(void)
+{
+	struct closing c = { 0 };
+	pthread_t threads[2];
+	pulc_stream *s;
+	int fds[2];
+	pid_t pid;
+
+	fake_pair(fds);
+	s = pulc_stream_ref(fake_of(fds[0]));
+	c.fd = fds[0];
+	pthread_create(&threads[0], NULL, stay_inside, &c);
+	while (!atomic_load(&c.inside))
+		usleep(100);
+	parent = getpid();
+	fake.moving = be_in_the_midst_of_it;
+	pthread_create(&threads[1], NULL, close_it, &c);
+	sem_wait(&go);
+	pid = fork();
+	if (pid == 0)
+		_exit(!s->home && s->n_closings == 1 ? 0 : 1);
+	reap(pid);
+	CHECK(s->home);
+	sem_post(&done);
+	pthread_join(threads[1], NULL);
+	fake.moving = NULL;
+	CHECK_INT(s->n_closings, ==, 0);
+	atomic_store(&c.inside, false);
+	pthread_join(threads[0], NULL);
+	CHECK_INT(s->n_closings, ==, 1);
+	pulc_stream_unref(s);
+	close(fds[1]);
+}
+
 static const struct test tests[] = {
 	TEST(sets_are_made_meanwhile),
 	TEST(sets_come_and_go_meanwhile),
 	TEST(a_connection_is_taken_up_meanwhile),
+	TEST(a_connection_with_calls_inside_is_closed_meanwhile),
 };
 
 int main(int argc, char **argv)
