@@ -6,7 +6,8 @@
  * outlives its sender. The list lets go when psid says that the owner is gone and everything that it sent has been taken off its link; or, if
  * psid has gone before, with the link.
  *
- * A forked child reads what its parent had received, and has no area of its own until it asks for one.
+ * A forked child reads what its parent had received, and keeps no other area of a peer's: who sends to it has it shown anew. It has no area of
+ * its own until it asks for one.
  */
 #include <stdlib.h>
 
@@ -104,6 +105,11 @@ void native_area_closed(uint32_t client)
 	if (!client_lock())
 		return;
 	area = *find(client);
+	/* It may have been shown to us for a message that never left. */
+	if (!area) {
+		client_look();
+		area = *find(client);
+	}
 	if (area)
 		area->closed = true;
 	drop_if_done(client);
@@ -171,5 +177,11 @@ void native_area_unref(void *holder)
 
 void native_area_forked(void)
 {
+	struct area *area;
+
 	own.at = NULL;
+	while ((area = areas)) {
+		areas = area->next;
+		unref(area);
+	}
 }

@@ -44,6 +44,7 @@ static struct gives under_way = LIST_HEAD_INITIALIZER(under_way);
 static struct gives ended = LIST_HEAD_INITIALIZER(ended);
 static uint32_t n_used, n_given, n_allocated, n_max; /* pages */
 static uint64_t n_shown, n_copied;
+static unsigned n_waiting; /* calls for room */
 
 /* ---- the area ----------------------------------------------------------------------------------- */
 
@@ -141,7 +142,11 @@ static int allocate(uint32_t page, uint32_t n)
 		return -ENOMEM;
 	e = shm_area_allocate(&area, (uint64_t)page * SHM_PAGE, (uint64_t)n * SHM_PAGE);
 	if (e < 0) {
-		client_credit_return(size);
+		/* Some of them have memory now, and it is not known which. */
+		shm_area_release(&area, (uint64_t)page * SHM_PAGE, (uint64_t)n * SHM_PAGE);
+		buddy_mark(buddy, page, n, false);
+		n_allocated -= n - n_bare;
+		client_credit_return((uint64_t)n * SHM_PAGE);
 		return e;
 	}
 	buddy_mark(buddy, page, n, true);
@@ -206,8 +211,11 @@ PULC_EXPORT int pulc_alloc(size_t size, int flags, void **ret_block)
 	reap();
 	if (e == 0)
 		e = wish.n <= n_max ? take(&wish) : -ENOBUFS;
-	if (UNLIKELY(e == -EAGAIN))
+	if (UNLIKELY(e == -EAGAIN)) {
+		n_waiting++;
 		e = native_look_until(take, &wish, flags & PULC_DONTWAIT ? 0 : UINT64_MAX);
+		n_waiting--;
+	}
 	native_unlock();
 	if (LIKELY(e == 0))
 		*ret_block = wish.block;
@@ -229,6 +237,9 @@ PULC_EXPORT int pulc_free(const void *block)
 	if (page != BUDDY_NONE && !given[page]) {
 		release(page);
 		e = 0;
+		/* Another thread may wait for just that. */
+		if (n_waiting)
+			protocol_events++;
 	}
 	native_unlock();
 	return e;
@@ -366,5 +377,6 @@ void native_block_forked(void)
 	area.at = NULL;
 	n_used = n_given = n_allocated = 0;
 	n_shown = n_copied = 0;
+	n_waiting = 0;
 	native_area_forked();
 }

@@ -4,8 +4,8 @@
  * Messages that nobody waits for move out of the ring into private memory at once: the ring is that of all ports of two processes, and a message that
  * stayed there would hold up the others. Each source is bounded by its credit; this bounds them all. Above nine tenths of the budget a port that keeps
  * more than its share of it holds its sources (HOLD): they finish the datagram that they have begun, and begin no other one. Above the
- * budget every port does so that has something unread. Ports that are read go on: a source is let go (GO) when its port has nothing
- * unread any more, and all are when three quarters of the budget are enough.
+ * budget every port does so that has something unread. A source is let go (GO) when nothing of its own is unread any more, for it may be the one
+ * that the port's reader waits for before it reads the others; and all are when three quarters of the budget are enough.
  *
  * Nothing is dropped and nothing is refused, so more than the budget is kept for a while: what was on its way when a source was held, its window
  * and one datagram at most.
@@ -34,10 +34,12 @@ uint64_t port_budget_used(void)
 	return size_kept;
 }
 
+/* False: not now. */
 static bool tell(struct port_in *in, unsigned kind)
 {
-	return port_control(in->peer, (uint64_t)in->from << 32 | in->port->number, kind, 0) !=
-	       -ENOBUFS;
+	int e = port_control(in->peer, (uint64_t)in->from << 32 | in->port->number, kind, 0);
+
+	return e != -ENOBUFS && e != -ENOMEM;
 }
 
 static bool is_too_much(const struct port *port)
@@ -77,7 +79,7 @@ void port_budget_move_on(void)
 
 	for (in = LIST_FIRST(&held); in; in = next) {
 		next = LIST_NEXT(in, link_held);
-		if (!in->ended && !enough && in->port->size_unread)
+		if (!in->ended && !enough && (!TAILQ_EMPTY(&in->queue) || in->partial))
 			continue;
 		if (in->ended || tell(in, PORT_GO))
 			port_budget_forget(in);

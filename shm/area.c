@@ -31,6 +31,8 @@ int shm_area_map(int fd, uint64_t size, bool writable, struct shm_area *ret_area
 			MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (p < 0 && p > -4096)
 		return (int)p;
+	/* A dump of core would read, and so allocate, all of it. */
+	(void)raw_syscall(SYS_madvise, (void *)p, size, MADV_DONTDUMP, 0, 0, 0);
 	*ret_area = (struct shm_area){ .at = (unsigned char *)p, .size = size };
 	return 0;
 }

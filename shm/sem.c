@@ -8,8 +8,8 @@
  * that takes the same count again finds it where its number says that it begins to look.
  *
  * Sleeping. `turn` is what sleepers sleep on, its lowest bit says that there may be some. A sleeper sets the bit, looks once more, and
- * sleeps if the word is still the same; who gives back does that first and looks at the bit then, with full fences on both sides: one of the
- * two sees the other. Then the bit is cleared, the word changed, and one sleeper woken. Others may be asleep still, so who has slept
+ * sleeps if the word is still the same; who gives back does that first and looks at the bit then, all in one order (sequentially consistent): one
+ * of the two sees the other. Then the bit is cleared, the word changed, and one sleeper woken. Others may be asleep still, so who has slept
  * sets the bit again, and wakes the next one if there is more to be had. A sleeper that is killed after it was woken has passed nothing
  * on: psid wakes all after a death, and in any case they look again after a second.
  *
@@ -71,7 +71,7 @@ static bool take_held(const struct shm_sem_view *v)
 		_Atomic uint32_t *word = &v->sem->held[(first + i) % v->n];
 
 		nobody = 0;
-		if (atomic_load_explicit(word, memory_order_relaxed) == 0 &&
+		if (atomic_load(word) == 0 &&
 		    atomic_compare_exchange_strong(word, &nobody, v->holder))
 			return true;
 	}
@@ -100,7 +100,7 @@ uint32_t shm_sem_value(const struct shm_sem_view *v)
 	if (!v->n)
 		return MIN(atomic_load(&v->sem->count), SHM_SEM_MAX);
 	for (uint32_t i = 0; i < v->n; i++)
-		count += atomic_load_explicit(&v->sem->held[i], memory_order_relaxed) == 0;
+		count += atomic_load(&v->sem->held[i]) == 0;
 	return count;
 }
 

@@ -10,6 +10,7 @@
 #define BUDGET "65536"
 #define N_MESSAGES 60u
 #define LEN_MAX 200000u
+#define N_LATE 5u
 
 static unsigned char buf[LEN_MAX];
 static unsigned char out[N_MESSAGES][LEN_MAX];
@@ -165,10 +166,61 @@ static void a_port_that_is_closed(void)
 	NATIVE_RUN(wait_in_vain, close_it);
 }
 
+/* ---- who is waited for by name ------------------------------------------------------------------ */
+
+static void send_late(void)
+{
+	pulc_port *p = native_open(PULC_D, "late");
+	struct pulc_address unread, heard;
+
+	native_await(1);
+	unread = native_find("unread");
+	heard = native_find("heard");
+	for (unsigned i = 0; i < N_LATE; i++) {
+		native_fill(out[0], len, i);
+		MUST_IS(pulc_send(p, &unread, out[0], len, 0), (ssize_t)len);
+		ask(p, &heard);
+	}
+	native_await(2);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* The port keeps too much of one source, and its reader wants another's messages first. */
+static void read_the_late_one_first(void)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = LEN_MAX };
+	pulc_port *unread, *heard;
+	struct pulc_address late;
+
+	(void)setenv("PULC_QUEUE_MAX", BUDGET, 1);
+	unread = native_open(PULC_D, "unread");
+	heard = native_open(PULC_D, "heard");
+	late = native_find("late");
+	answer(heard, N_MESSAGES);
+	for (unsigned i = 0; i < N_LATE; i++) {
+		answer(heard, 1);
+		MUST_IS(pulc_receivev(unread, &iov, 1, &late, NULL, 0), (ssize_t)len);
+		MUST(native_holds(buf, len, i));
+	}
+	for (unsigned i = 0; i < N_MESSAGES; i++)
+		receive_one(unread, i);
+	answer(heard, 1);
+	native_reach(2);
+	MUST_IS(pulc_port_close(unread), 0);
+	MUST_IS(pulc_port_close(heard), 0);
+}
+
+static void a_source_that_is_waited_for(void)
+{
+	len = 5000;
+	NATIVE_RUN(one_sender, send_late, read_the_late_one_first);
+}
+
 static const struct test tests[] = {
 	TEST(datagrams),
 	TEST(streams),
 	TEST(a_port_that_is_closed),
+	TEST(a_source_that_is_waited_for),
 };
 
 int main(int argc, char **argv)
