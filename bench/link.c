@@ -216,6 +216,9 @@ static int run_end(const struct settings *set, int fd, bool server)
 		r = server ? take(&e) : give(&e);
 	else if (r == 0)
 		r = server ? answer(&e) : play(&e);
+	/* close() cannot wait. */
+	while (e.link && hal_tcp_flush(e.link) == -EAGAIN)
+		(void)e.link->ops->progress(e.link);
 	if (e.link)
 		e.link->ops->close(e.link);
 	free(e.buf);
