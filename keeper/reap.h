@@ -5,7 +5,9 @@
 #include "keeper.h"
 
 /* What a keeper is deaf to, and its tasks are not. */
-#define KEEPER_SIGNALS_IGNORED SIGPIPE, SIGHUP, SIGINT
+#define KEEPER_SIGNALS_IGNORED                                                                     \
+	SIGPIPE, SIGHUP, SIGINT, SIGUSR1,                                                          \
+		SIGUSR2 /* a scheduler sends the latter to all it knows of */
 
 /* Returns 0, negative errno. */
 int keeper_reap_start(struct keeper *k);

@@ -46,6 +46,8 @@ int psid_lifecycle_start(struct psid *psid)
 	int r;
 
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGUSR1, SIG_IGN); /* a scheduler sends them to all that it knows of */
+	(void)signal(SIGUSR2, SIG_IGN);
 	r = catch_signal(psid, &psid->sigint, SIGINT);
 	if (r == 0)
 		r = catch_signal(psid, &psid->sigterm, SIGTERM);

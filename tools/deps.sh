@@ -15,7 +15,7 @@ declare -A packages=(
 	[bench-apps]="memcached nginx-light wrk postgresql mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux"
 	[check]="libcunit1-dev liburing-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 python3-prometheus-client iproute2 util-linux netcat-openbsd mandoc
-		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libtcmalloc-minimal4"
+		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libtcmalloc-minimal4 slurm-wlm munge"
 	[apps]="postgresql haproxy nginx-light curl rsync openssh-server openssh-client default-jdk-headless nodejs
 		redis-server redis-tools memcached python3 python3-grpcio mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux"
 	[deb]="dpkg-dev"

@@ -19,6 +19,16 @@ $(B)/bin/pulcrun: $$(PULCRUN_OBJ)
 	@echo '  LD  $@'
 	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^) $(JOB_LIBS)
 
+# What keeps a psid on a node of an allocation.
+AGENT_OBJ = $(call objects,$(wildcard tools/agent/*.c) tools/pulc/library.c) $(WIRE_OBJ)
+ALL += $(B)/libexec/pulc/agent
+INSTALL += $(B)/libexec/pulc/agent:libexec/pulc/agent:755
+
+$(B)/libexec/pulc/agent: $$(AGENT_OBJ)
+	@mkdir -p $(@D)
+	@echo '  LD  $@'
+	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^) -lprotobuf-c
+
 # What the demo runs besides programs of Debian's.
 .PHONY: demo-programs
 demo-programs: $(B)/bench/pingpong
@@ -52,4 +62,5 @@ $(B)/flags: Makefile $(GENERATED)
 	@printf '%s\n' $(foreach v,$(filter INC_%,$(.VARIABLES)),"$(v:INC_%=%): $(filter-out -DPULC_VERSION=%,$(STD)) $($(v))") > $@
 
 $(B)/tests/unit/tools_hosts: $(B)/obj/tools/pulcrun/hosts.o
+$(B)/tests/unit/tools_allocation: $(foreach f,allocation slurm hosts,$(B)/obj/tools/pulcrun/$(f).o)
 $(FUZZ_B)/tests/fuzz/hosts: $(FUZZ_B)/obj/tools/pulcrun/hosts.o

@@ -132,6 +132,21 @@ int psid_address_open(const struct psid_address *address, int family, int type, 
 	return 0;
 }
 
+int psid_address_port(int fd, uint16_t *ret_port)
+{
+	struct sockaddr_storage sa;
+	socklen_t size = sizeof(sa);
+	struct psid_address address;
+	int r;
+
+	if (getsockname(fd, (struct sockaddr *)&sa, &size) < 0)
+		return -errno;
+	r = psid_address_from_socket((const struct sockaddr *)&sa, &address);
+	if (r == 0)
+		*ret_port = address.port;
+	return r;
+}
+
 int psid_address_from_socket(const struct sockaddr *sa, struct psid_address *ret_address)
 {
 	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)sa;

@@ -35,6 +35,8 @@ int psid_address_from_socket(const struct sockaddr *sa, struct psid_address *ret
  * negative errno.
  */
 int psid_address_open(const struct psid_address *address, int family, int type, int *ret_fd);
+/* The port that a socket is bound to. Returns 0, negative errno. */
+int psid_address_port(int fd, uint16_t *ret_port);
 bool psid_address_equal(const struct psid_address *a, const struct psid_address *b);
 /* :: or 0.0.0.0 */
 bool psid_address_is_any(const struct psid_address *address);

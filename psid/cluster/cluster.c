@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cleanup.h"
 #include "clock.h"
 #include "config.h"
 #include "inside.h"
@@ -29,6 +30,7 @@
 #define USEC_SAMPLE (USEC_PER_SEC / 5) /* a sample is good for so long */
 #define MSEC_SAMPLER 1000
 #define N_NODES_MAX 4096
+#define N_PORTS_TRIED 16
 
 uint64_t psid_usec_now(void)
 {
@@ -370,6 +372,26 @@ static void on_seeds(struct psid_cluster *cluster)
 	psid_gossip_start(cluster);
 }
 
+/* A port that is free for datagrams and for connections. */
+static int find_port(struct psid_cluster *cluster)
+{
+	struct psid_address *address = &cluster->self->address;
+	int r = -EADDRINUSE;
+
+	for (int i = 0; r == -EADDRINUSE && i < N_PORTS_TRIED; i++) {
+		CLEANUP_FD int probe = -EBADF;
+
+		psid_gossip_deinit(cluster);
+		address->port = 0;
+		r = psid_gossip_open(cluster, address);
+		if (r == 0)
+			r = psid_address_port(cluster->gossip.fd, &address->port);
+		if (r == 0)
+			r = psid_address_open(address, cluster->gossip.family, SOCK_STREAM, &probe);
+	}
+	return r;
+}
+
 /* All that may well fail, before anything is in the loop. */
 static int open_all(struct psid_cluster *cluster)
 {
@@ -379,7 +401,9 @@ static int open_all(struct psid_cluster *cluster)
 		cluster->self->address.port = PSID_PORT;
 	if (r == 0)
 		r = expect_nodes(cluster);
-	if (r == 0)
+	if (r == 0 && cluster->config->any_port)
+		r = find_port(cluster);
+	else if (r == 0)
 		r = psid_gossip_open(cluster, &cluster->self->address);
 	if (r == 0)
 		r = psid_peers_open(cluster, &cluster->self->address);

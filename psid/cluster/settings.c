@@ -76,10 +76,21 @@ int psid_setting_cluster_name(const struct psid_setting *s, struct psid_config *
 int psid_setting_address(const struct psid_setting *s, struct psid_config *config, const char *text,
 			 const char **ret_why)
 {
+	struct psid_cluster_config *cluster = &config->cluster;
+	const char *colon = strrchr(text, ':');
+	bool any_port = colon && strcmp(colon, ":0") == 0 &&
+			(colon == strchr(text, ':') || colon[-1] == ']');
+	char ip[64];
+	int r;
+
 	(void)s;
 	*ret_why = "expected an IP address and perhaps a port: 10.0.0.1, 10.0.0.1:7852, "
-		   "[fd00::1]:7852";
-	return psid_address_parse(text, PSID_PORT, &config->cluster.address);
+		   "[fd00::1]:7852, 0.0.0.0:0";
+	(void)snprintf(ip, sizeof(ip), "%.*s", any_port ? (int)(colon - text) : -1, text);
+	r = psid_address_parse(ip, PSID_PORT, &cluster->address);
+	if (r == 0)
+		cluster->any_port = any_port;
+	return r;
 }
 
 /* Calls add for each word of text. */

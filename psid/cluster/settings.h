@@ -23,6 +23,7 @@ struct psid_cluster_config {
 	char authority[PSID_SIZE_CLUSTER_PATH];
 	char load_from[PSID_SIZE_CLUSTER_PATH];
 	struct psid_address address; /* any address, or port 0: found at start */
+	bool any_port;		     /* any that is free, not the usual one */
 	char seeds[PSID_N_SEEDS_MAX][PSID_SIZE_SEED];
 	uint32_t n_seeds;
 	struct psid_static_node {

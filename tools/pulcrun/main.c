@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocation.h"
+#include "lodging.h"
 #include "macros.h"
 #include "run.h"
 
@@ -222,21 +224,50 @@ static void fill_standard_streams(void)
 	(void)close(fd);
 }
 
+/* In an allocation of a scheduler: psids there. */
+static int lodge(struct run_options *options, struct lodging *lodging)
+{
+	const struct scheduler *scheduler;
+	struct allocation allocation = { 0 };
+	int r = allocation_find(options, &scheduler);
+
+	if (r == 0 && scheduler)
+		r = allocation_read(scheduler, &allocation);
+	if (r == 0 && scheduler)
+		r = allocation_apply(&allocation, options);
+	if (r == 0)
+		r = run_options_check(options);
+	if (r == 0 && scheduler)
+		r = lodging_open(lodging, scheduler, &allocation);
+	allocation_deinit(&allocation);
+	return r;
+}
+
+static int run_job(struct run *run)
+{
+	run->keeper.on_frame = on_frame;
+	run->keeper.on_end = on_end;
+	if (start(run) < 0)
+		return EXIT_OWN;
+	while (!run->done && uv_run(&run->loop, UV_RUN_ONCE))
+		;
+	return finish(run);
+}
+
 int main(int argc, char **argv)
 {
 	static struct run_options options;
 	static struct run run = { .options = &options, .psid_fd = -EBADF };
+	static struct lodging lodging;
 	int r;
 
 	fill_standard_streams();
 	r = run_options_parse(argc, argv, &options);
 	if (r != 0)
 		return r < 0 ? EXIT_OWN : EXIT_SUCCESS;
-	run.keeper.on_frame = on_frame;
-	run.keeper.on_end = on_end;
-	if (start(&run) < 0)
+	if (lodge(&options, &lodging) < 0)
 		return EXIT_OWN;
-	while (!run.done && uv_run(&run.loop, UV_RUN_ONCE))
-		;
-	return finish(&run);
+	r = run_job(&run);
+	lodging_close(&lodging);
+	return r;
 }

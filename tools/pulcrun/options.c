@@ -11,7 +11,6 @@
 
 #include "macros.h"
 
-#define N_TASKS_MAX 65536u
 #define SECONDS_MAX 1e9
 
 static const char help[] =
@@ -35,6 +34,7 @@ static const char help[] =
 	"      --cpus-per-task N   N cores for each task, which is bound to them\n"
 	"      --oversubscribe     more tasks than cores on a node are fine\n"
 	"      --directory DIR     run there instead of here\n"
+	"      --scheduler S       whose allocation this is: auto (default), slurm or none\n"
 	"      --mpi KIND          auto (default), pmi1, pmix or none\n"
 	"\n"
 	"Streams:\n"
@@ -66,6 +66,7 @@ enum {
 	OPT_CPUS,
 	OPT_OVERSUBSCRIBE,
 	OPT_DIRECTORY,
+	OPT_SCHEDULER,
 	OPT_MPI,
 	OPT_LABEL,
 	OPT_TAG,
@@ -91,6 +92,7 @@ static const struct option longs[] = {
 	{ "cpus-per-task", required_argument, NULL, OPT_CPUS },
 	{ "oversubscribe", no_argument, NULL, OPT_OVERSUBSCRIBE },
 	{ "directory", required_argument, NULL, OPT_DIRECTORY },
+	{ "scheduler", required_argument, NULL, OPT_SCHEDULER },
 	{ "mpi", required_argument, NULL, OPT_MPI },
 	{ "label", no_argument, NULL, OPT_LABEL },
 	{ "tag-output", no_argument, NULL, OPT_TAG },
@@ -171,7 +173,7 @@ static int parse_stdin(struct run_options *o, const char *text)
 		return 0;
 	}
 	o->input = PULC__JOB__INPUT__INPUT_RANK;
-	return parse_number("--stdin", text, 0, N_TASKS_MAX - 1, &o->input_rank);
+	return parse_number("--stdin", text, 0, RUN_N_TASKS_MAX - 1, &o->input_rank);
 }
 
 /* Where the tasks go. Returns 0, -EINVAL, 1: it is no such option. */
@@ -181,10 +183,12 @@ static int take_place(int c, struct run_options *o)
 
 	switch (c) {
 	case 'n':
-		return parse_number("-n", optarg, 1, N_TASKS_MAX, &o->n_tasks);
+		o->tasks_chosen = true;
+		return parse_number("-n", optarg, 1, RUN_N_TASKS_MAX, &o->n_tasks);
 	case OPT_STRATEGY:
 		r = choose("strategy", optarg, strategies, ARRAY_SIZE(strategies));
 		o->strategy = (Pulc__Wire__Strategy)MAX(r, 0);
+		o->strategy_chosen = true;
 		return MIN(r, 0);
 	case OPT_NODES:
 		return parse_hosts(hosts_parse(&o->hosts, optarg, strlen(optarg)), optarg);
@@ -200,7 +204,7 @@ static int take_place(int c, struct run_options *o)
 		o->reserve = true;
 		return 0;
 	case OPT_PER_NODE:
-		return parse_number("--per-node", optarg, 1, N_TASKS_MAX, &o->per_node);
+		return parse_number("--per-node", optarg, 1, RUN_N_TASKS_MAX, &o->per_node);
 	case OPT_CPUS:
 		return parse_number("--cpus-per-task", optarg, 1, 4096, &o->cpus_per_task);
 	case OPT_OVERSUBSCRIBE:
@@ -208,6 +212,9 @@ static int take_place(int c, struct run_options *o)
 		return 0;
 	case OPT_DIRECTORY:
 		o->directory = optarg;
+		return 0;
+	case OPT_SCHEDULER:
+		o->scheduler = optarg;
 		return 0;
 	case OPT_MPI:
 		r = choose("mpi", optarg, mpis, ARRAY_SIZE(mpis));
@@ -261,11 +268,15 @@ static int take_option(int c, struct run_options *o)
 	}
 }
 
-static int check(const struct run_options *o)
+int run_options_check(const struct run_options *o)
 {
 	const char *wrong = NULL;
 
-	if (o->input == PULC__JOB__INPUT__INPUT_RANK && o->input_rank >= o->n_tasks)
+	if (o->reserve &&
+	    (o->pty || o->output || o->input_chosen || o->json || o->prefix != PREFIX_NONE))
+		wrong = "--reserve runs its program here: --pty, --output, --stdin, --json, "
+			"--label and --tag-output are for tasks";
+	else if (o->input == PULC__JOB__INPUT__INPUT_RANK && o->input_rank >= o->n_tasks)
 		wrong = "--stdin names a rank that there will not be";
 	else if (o->pty && o->input != PULC__JOB__INPUT__INPUT_RANK)
 		wrong = "--pty is for the rank that has the standard input";
@@ -273,10 +284,6 @@ static int check(const struct run_options *o)
 		wrong = "--pty is for rank 0";
 	else if (o->strategy == PULC__WIRE__STRATEGY__STRATEGY_NODE && o->hosts.n == 0)
 		wrong = "--strategy node wants --nodes or --hostfile";
-	else if (o->reserve &&
-		 (o->pty || o->output || o->input_chosen || o->json || o->prefix != PREFIX_NONE))
-		wrong = "--reserve runs its program here: --pty, --output, --stdin, --json, "
-			"--label and --tag-output are for tasks";
 	if (!wrong)
 		return 0;
 	fprintf(stderr, "pulcrun: %s\n", wrong);
@@ -310,12 +317,10 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options)
 		return -EINVAL;
 	}
 	o.program = optind == argc ? shell() : argv + optind;
-	r = check(&o);
 	if (o.reserve)
 		o.input = PULC__JOB__INPUT__INPUT_NONE;
 	else if (!o.partition)
 		o.reservation = getenv("PULC_RESERVATION");
-	if (r == 0)
-		*ret_options = o;
-	return r;
+	*ret_options = o;
+	return 0;
 }
