@@ -17,6 +17,7 @@
 #include <sys/random.h>
 
 #include "cleanup.h"
+#include "descriptors.h"
 #include "macros.h"
 #include "memory.h"
 #include "ports.h"
@@ -285,6 +286,8 @@ static int sem_shown(struct psid_client *client, const Pulc__Wire__SemJoin *msg,
 			*ret_sem = NULL;
 		return 0;
 	}
+	if (psid_descriptor_is_reserve(*fd))
+		return -EMFILE;
 	r = sem_new(client, TAKE_FD(*fd), ino, ret_sem);
 	if (r == 0)
 		(*ret_sem)->n = msg->held ? msg->count : 0;
