@@ -135,6 +135,12 @@ PULC_EXPORT void pulc_stream_moved(pulc_stream *s, const int *home)
 	atomic_store_explicit(&s->home, home, memory_order_release);
 }
 
+PULC_EXPORT void pulc_stream_loses(pulc_stream *s, int fd, int other)
+{
+	if (s->fd == fd && other >= 0)
+		s->fd = other;
+}
+
 PULC_EXPORT bool pulc_any_stream(void)
 {
 	return firsts[0] || firsts[1];

@@ -131,6 +131,16 @@ void pre_file_retire(struct pre_file *f)
 	pre_files_reclaim();
 }
 
+/* fd goes, `other` stays. */
+static void lose(struct pre_file *f, int fd, int other)
+{
+	pulc_stream *s = atomic_load(&f->stream);
+
+	if (s)
+		pulc_stream_loses(s, fd, other);
+	pre_members_moved(f, fd, other);
+}
+
 /* fd was one of f's descriptors, and still is if `open` (else it was closed behind our back, and the number is another file's by
  * now). The stream may be upgraded while it closes, and whoever hears of that
  * sees a file without descriptors: only this use keeps it from being recycled under our hands. */
@@ -143,7 +153,7 @@ static void drop(struct pre_file *f, int fd, bool open)
 		return;
 	pre_use_known(&use, f);
 	if (atomic_fetch_sub(&f->n_fds, 1) > 1) {
-		pre_members_moved(f, fd, pre_file_other_fd(f, fd));
+		lose(f, fd, pre_file_other_fd(f, fd));
 		pre_use_end(&use);
 		return;
 	}

@@ -50,6 +50,8 @@ pulc_stream *pulc_stream_unref(pulc_stream *s);
  * Does not close it, does not drop the reference. */
 void pulc_stream_closing(pulc_stream *s, int fd);
 
+/* fd, one of several descriptors of s in this process, is about to be closed or is closed; `other` stays. */
+void pulc_stream_loses(pulc_stream *s, int fd, int other);
 /* All descriptors of this process are closed or about to be, but calls of other threads are still under way, for which *home
  * holds one more; NULL: none any more. pulc_stream_closing follows when they have ended. */
 void pulc_stream_moved(pulc_stream *s, const int *home);

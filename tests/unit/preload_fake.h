@@ -57,6 +57,7 @@ struct pulc_stream {
 	unsigned on_kernel;  /* directions that went back there */
 	bool tells_at_once; /* the next watch fires as soon as it stands, before anybody is armed */
 	int n_closings;
+	int fd_kept; /* when another one of several was closed */
 	const int *home;
 	_Atomic int n_begun, n_held;
 	struct fake_watch watches[8];
@@ -378,6 +379,12 @@ bool pulc_stream_is_kernels(const pulc_stream *s)
 
 void pulc_process_confined(void)
 {
+}
+
+void pulc_stream_loses(pulc_stream *s, int fd, int other)
+{
+	(void)fd;
+	s->fd_kept = other;
 }
 
 void pulc_stream_moved(pulc_stream *s, const int *home)

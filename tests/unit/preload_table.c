@@ -58,6 +58,7 @@ static void duplicates_share_one_stream(void)
 	close(fds[0]);
 	for (int i = 0; i < 3; i++)
 		close(copies[i]);
+	CHECK_INT(s->fd_kept, ==, copies[3]);
 	CHECK_INT(s->n_closings, ==, 0);
 	close(copies[3]);
 	CHECK_INT(s->n_closings, ==, 1);
