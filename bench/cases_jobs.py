@@ -74,6 +74,20 @@ def job_start(bench):
     return rows
 
 
+@case("job-again")
+def job_again(bench):
+    """start and end `true` 4 times, 1,000 jobs one after the other: how many hang or fail"""
+    bad = 0
+    for _ in range(50 if bench.quick else 1000):
+        try:
+            msec_of(bench, "pulcrun", 4, "true")
+        except harness.Failed:
+            bad += 1
+            if bad == 5:
+                break
+    return [report.below("job-again", [bad], [], "jobs", 1)]
+
+
 def build_hello(folder, compiler):
     source, program = pathlib.Path(folder, "hello.c"), pathlib.Path(folder, compiler)
     source.write_text(HELLO)

@@ -39,6 +39,17 @@ for command in pulc pulcctl pulcrun psid; do
 		"$(grep -v '^#' tools/completions/zsh/_$command | options_of)"
 done
 
+# Each command of pulcctl's help that has no line of its own in the page, or is not completed.
+commands_missing() {
+	local word
+	for word in $("$bin/pulcctl" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | sort -u) undrain; do
+		grep -qE "^\.(It )?Cm .*\b$word\b" docs/man/pulcctl.1 || echo "page: $word"
+		grep -qw -- "$word" <(sed -n '/words="status/,/"/p' tools/completions/bash/pulcctl) || echo "bash: $word"
+		grep -qF "$word\:" tools/completions/zsh/_pulcctl || echo "zsh: $word"
+	done
+}
+is pulcctl.commands_are_in_page_and_completions '' "$(commands_missing | xargs)"
+
 is pulcctl.no_command 2 "$(status_of "$bin/pulcctl")"
 is pulcctl.unknown_command 2 "$(status_of "$bin/pulcctl" nonsense)"
 is pulcctl.filter_without_meaning 2 "$(status_of "$bin/pulcctl" --port 1 clients)"

@@ -39,7 +39,7 @@ kill_psid() {
 	await eval "! kill -0 $pid"
 }
 
-for signal in TERM INT HUP USR1 USR2 QUIT; do
+for signal in TERM INT HUP USR1 USR2 QUIT WINCH; do
 	start "$signal" bash -c "trap 'echo got; exit 9' $signal; echo ready; while :; do sleep 0.02; done"
 	ready "$signal" 1
 	kill -"$signal" "$(pgrep -P $runner)"
@@ -118,6 +118,24 @@ kill -KILL "$("$bin/pulcctl" jobs --json | json 'j[0]["keeper"]')"
 wait $runner
 is death_of_the_keeper_after_a_restart 125 $?
 gone death_of_the_keeper_after_a_restart_leaves_nothing restart2
+
+# Keeper and psid both die: the next psid ends what no keeper speaks for.
+start both -n 2 ./tree
+ready both 2
+if grep -q 'job\..*/tasks' "/proc/$(marked both | while read -r p; do ! grep -qsx tree "/proc/$p/comm" || echo "$p"; done | head -n 1)/cgroup"; then
+	keeper=$(pgrep -P "$(psid_pid)" | tail -n 1)
+	kill_psid
+	kill -KILL "$keeper"
+	wait $runner
+	is death_of_keeper_and_psid 125 $?
+	"$bin/psid" --daemonize 2>/dev/null
+	await none_marked both
+	gone death_of_keeper_and_psid_leaves_nothing both
+else
+	echo "skip $suite.death_of_keeper_and_psid: jobs have no cgroups here"
+	kill -KILL "$(pgrep -P $runner)"
+	wait $runner
+fi
 
 start control -n 2 ./tree
 ready control 2

@@ -89,8 +89,9 @@ static void on_signal(uv_signal_t *signal, int number)
 	case SIGTSTP:
 		stop(run);
 		break;
-	case SIGWINCH:
+	case SIGWINCH: /* the terminal of rank 0, if it has one, is as large as ours; the signal is for all */
 		send_window(run);
+		send_signal(run, number);
 		break;
 	case SIGCONT:
 		run_input_again(run);
