@@ -56,9 +56,10 @@ static void on_again(uv_timer_t *timer)
 	kill_once(k);
 }
 
+/* When nothing is left, as after the end of every job, there is nothing to look for in the process tree. */
 void keeper_kill(struct keeper *k)
 {
-	if (k->killing)
+	if (k->killing || k->childless)
 		return;
 	k->killing = true;
 	kill_once(k);
