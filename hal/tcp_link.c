@@ -117,8 +117,10 @@ static unsigned put_together(const struct hal_frame *f, const struct iovec *iov,
 	memcpy(head + 8, &word, sizeof(word));
 	all[0] = (struct iovec){ .iov_base = head, .iov_len = TCP_HEAD };
 	for (unsigned i = 0; i < n; i++) {
-		all[1 + i] = (struct iovec){ iov[i].iov_base, MIN(iov[i].iov_len, left) };
-		left -= all[1 + i].iov_len;
+		size_t part = MIN(iov[i].iov_len, left);
+
+		all[1 + i] = (struct iovec){ iov[i].iov_base, part };
+		left -= part;
 	}
 	return 1 + n;
 }
