@@ -153,7 +153,10 @@ static uint32_t look(struct pre_member *m)
 	    (m->asked && (want & ~ready & kernels))) {
 		pre_set_drain(m->set); /* what the answer includes is no event of its own */
 		exact = pulc_stream_poll(m->stream, m->fd, want);
-		m->ask_kernel = exact != ready;
+		/* What memory and kernel both say may be of the ring alone next time: between two looks one receive may take
+		 * the kernel's last bytes, a whole ring, and leave what came behind that, whose edge has been told. */
+		m->ask_kernel = exact != ready ||
+				(exact & POLLIN && (seen & PULC_ON_KERNEL(POLLIN)));
 		if (m->set->deaf && (exact & ~ready))
 			m->edge = true;
 		ready = exact;

@@ -136,6 +136,29 @@ static void bytes_of_the_kernel_wait_for_who_wants_them(void)
 	end(&b);
 }
 
+/* The ring's bytes and those behind it are told of at once; one receive takes the ring, the whole of it, and leaves the rest. */
+static void bytes_behind_a_ring_that_was_taken_at_once(void)
+{
+	struct bed b;
+	char c[8];
+
+	begin(&b, EPOLLIN);
+	b.s->on_kernel = POLLIN;
+	(void)wait_now(&b);
+	atomic_store(&b.s->exact, POLLIN);
+	REQUIRE_INT(send(b.fds[1], "x", 1, 0), ==, 1);
+	CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 3000), ==, 1);
+	fake_arrive(b.s, 8);
+	REQUIRE_INT(send(b.fds[1], "y", 1, 0), ==, 1); /* behind the ring: the last edge */
+	CHECK_INT(wait_now(&b), ==, 1);
+	CHECK_INT(recv(b.fds[0], c, 8, 0), ==, 8);
+	for (int i = 0; i < 3; i++)
+		CHECK_INT(wait_now(&b), ==, 1);
+	atomic_store(&b.s->exact, 0);
+	CHECK_INT(wait_now(&b), ==, 0);
+	end(&b);
+}
+
 static void one_shot_is_disarmed_until_modified(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = 7 };
@@ -523,6 +546,7 @@ static const struct test tests[] = {
 	TEST(edge_for_room_where_the_ring_has_ended),
 	TEST(edge_tells_what_only_the_kernel_knows),
 	TEST(bytes_of_the_kernel_wait_for_who_wants_them),
+	TEST(bytes_behind_a_ring_that_was_taken_at_once),
 	TEST(one_shot_is_disarmed_until_modified),
 	TEST(one_shot_stays_disarmed_over_the_upgrade),
 	TEST(one_shots_of_a_large_set_stay_disarmed),
