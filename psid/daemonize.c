@@ -3,8 +3,9 @@
  * end (failure; the daemon has said why on the parent's stderr, which it keeps until it is
  * ready).
  *
- * In the TAKEN case the other psid holds the lock but may not accept yet, so the parent knocks
- * until it does, for USEC_KNOCK at most.
+ * In the TAKEN case the other psid holds the lock but may not accept yet, or no more: one that was killed may
+ * hold it for a moment after its end. So the parent knocks, and tries with another child when nobody answers, for
+ * USEC_KNOCK at most.
  */
 #include "daemonize.h"
 
@@ -25,7 +26,7 @@
 #include "paths.h"
 
 #define USEC_KNOCK (5 * USEC_PER_SEC)
-#define USEC_BETWEEN_KNOCKS 10000
+#define USEC_BETWEEN_KNOCKS 50000
 
 #define READY 'r'
 #define TAKEN 't'
@@ -42,18 +43,6 @@ static bool accepts(const char *path)
 	return fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
-static int wait_for_other(const struct psid_config *config)
-{
-	uint64_t nsec_end = nsec_now() + USEC_KNOCK * NSEC_PER_USEC;
-
-	while (!accepts(config->socket)) {
-		if (nsec_now() > nsec_end)
-			return -ETIMEDOUT;
-		(void)usleep(USEC_BETWEEN_KNOCKS);
-	}
-	return 1;
-}
-
 static int in_parent(const struct psid_config *config, int fd, pid_t child)
 {
 	char byte = 0;
@@ -66,7 +55,9 @@ static int in_parent(const struct psid_config *config, int fd, pid_t child)
 	if (n == 1 && byte == READY)
 		return 1;
 	(void)waitpid(child, NULL, 0);
-	return n == 1 && byte == TAKEN ? wait_for_other(config) : -ECHILD;
+	if (n != 1 || byte != TAKEN)
+		return -ECHILD;
+	return accepts(config->socket) ? 1 : -EAGAIN;
 }
 
 /*
@@ -102,7 +93,8 @@ static void into_background(const struct psid_config *config)
 	log_fd = open_log(config);
 }
 
-int psid_daemonize(const struct psid_config *config)
+/* As psid_daemonize; -EAGAIN: another psid has the lock, and does not answer. */
+static int try_daemonize(const struct psid_config *config)
 {
 	int fds[2];
 	pid_t pid;
@@ -120,6 +112,19 @@ int psid_daemonize(const struct psid_config *config)
 	ready_fd = fds[1];
 	into_background(config);
 	return 0;
+}
+
+int psid_daemonize(const struct psid_config *config)
+{
+	uint64_t nsec_end = nsec_now() + USEC_KNOCK * NSEC_PER_USEC;
+	int r;
+
+	while ((r = try_daemonize(config)) == -EAGAIN && nsec_now() < nsec_end)
+		(void)usleep(USEC_BETWEEN_KNOCKS);
+	if (r == -EAGAIN)
+		psid_log(PSID_ERROR, "another psid has %s.lock, and does not answer at %s",
+			 config->socket, config->socket);
+	return r == -EAGAIN ? -ETIMEDOUT : r;
 }
 
 static void tell_parent(char byte)

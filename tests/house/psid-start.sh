@@ -51,6 +51,28 @@ is survives_stops_meanwhile "" "$(cat "$TMPDIR/err")"
 "$bin/pulcctl" stop 2>/dev/null
 is only_its_log_is_left psid.log "$(ls -A "$PULC_RUNTIME_DIR")"
 
+# Somebody has the lock who serves nobody: a psid that was killed and is not gone yet, or one that hangs.
+lock=$PULC_RUNTIME_DIR/psid.sock.lock
+(
+	flock 9
+	: >"$TMPDIR/locked"
+	exec sleep 1
+) 9>>"$lock" &
+until [ -e "$TMPDIR/locked" ]; do sleep 0.02; done
+"$bin/psid" --daemonize
+is follows_who_goes "0 1" "$? $(psids)"
+"$bin/pulcctl" stop
+(
+	flock 9
+	: >"$TMPDIR/locked_again"
+	exec sleep 1000
+) 9>>"$lock" &
+until [ -e "$TMPDIR/locked_again" ]; do sleep 0.02; done
+"$bin/psid" --daemonize 2>"$TMPDIR/err"
+is says_who_hangs "1 1" "$? $(grep -c "another psid has $lock, and does not answer" "$TMPDIR/err")"
+kill $!
+wait $! 2>/dev/null
+
 chmod 755 "$PULC_RUNTIME_DIR"
 rm -rf "$PULC_RUNTIME_DIR"
 echo "not a folder" >"$PULC_RUNTIME_DIR"

@@ -101,7 +101,7 @@ gone end_of_the_last_task_ends_all leftover
 start restart -n 2 --keep-going sh -c 'echo ready; until [ -e go ]; do sleep 0.05; done; echo end $PULC_RANK; exit $((PULC_RANK * 3))'
 ready restart 2
 kill_psid
-"$bin/psid" --daemonize 2>/dev/null
+"$bin/psid" --daemonize
 await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
 is restarted_psid_knows_the_job "1 2" "$("$bin/pulcctl" jobs --json | json '[len(j), j[0]["n_tasks"]]' | tr -d '[],')"
 touch go
@@ -112,7 +112,7 @@ gone job_survives_psid_and_ends restart
 start restart2 -n 2 ./tree
 ready restart2 2
 kill_psid
-"$bin/psid" --daemonize 2>/dev/null
+"$bin/psid" --daemonize
 await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
 kill -KILL "$("$bin/pulcctl" jobs --json | json 'j[0]["keeper"]')"
 wait $runner
@@ -128,7 +128,7 @@ if grep -q 'job\..*/tasks' "/proc/$(marked both | while read -r p; do ! grep -qs
 	kill -KILL "$keeper"
 	wait $runner
 	is death_of_keeper_and_psid 125 $?
-	"$bin/psid" --daemonize 2>/dev/null
+	"$bin/psid" --daemonize
 	await none_marked both
 	gone death_of_keeper_and_psid_leaves_nothing both
 else
