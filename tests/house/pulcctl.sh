@@ -34,6 +34,10 @@ on_rings() {
 	[ "$(ctl --json --path rings sockets | json 'len(j)')" = 2 ]
 }
 
+jobs_are() { # COUNT: of those that are there
+	[ "$(ctl --json jobs | json 'len(j)')" = "$1" ]
+}
+
 # A psid that this machine has anyway is found by every program, whatever the test's own places are.
 another_psid() {
 	[ -S /run/pulc/psid.sock ] || [ -S "/tmp/pulc-$(id -u)/psid.sock" ]
@@ -73,6 +77,16 @@ is areas.by_pid 0 "$(ctl areas --json --pid 1 | json 'len(j)')"
 is areas.table 2 "$(ctl areas --no-headers --pid "$pid" | wc -l)"
 is top.json "True True 1" "$(ctl top --json | json "j['status']['n_connections'] == 1, j['nodes'][0]['self'], len(j['nodes'])" | tr -d "(),'")"
 is top.once 1 "$(ctl top | grep -c ' connections on rings, ')"
+declare -a runs=()
+for ((i = 0; i < 5; i++)); do
+	"$bin/pulcrun" -n 1 sleep 600 </dev/null >/dev/null 2>>"$TMPDIR/runs" &
+	runs+=($!)
+done
+await jobs_are 5 || echo "not ok pulcctl.jobs_run: $(ctl jobs; cat "$TMPDIR/runs")"
+timeout 120 python3 tests/house/top.py "$bin/pulcctl" || echo "not ok pulcctl.top_on_a_terminal: ended with $?"
+kill "${runs[@]}"
+wait "${runs[@]}"
+await jobs_are 0 || echo "not ok pulcctl.jobs_end: $(ctl jobs)"
 is loglevel.tells info "$(ctl loglevel)"
 is loglevel.sets '{"error":"","level":"warning"}' "$(ctl --json loglevel warning)"
 # A node on its own is a cluster of one.
@@ -107,10 +121,14 @@ is watch.repeats 3 "$(ctl --watch=0.1 --json status | head -n 3 | wc -l)"
 ctl --watch=0.1 sockets >"$TMPDIR/watch" 2>&1 &
 watch=$!
 await grep -q rings "$TMPDIR/watch"
+timeout 120 python3 tests/house/top.py "$bin/pulcctl" "$TMPDIR/top" &
+top=$!
+await test -e "$TMPDIR/top"
 ctl --json stop >"$TMPDIR/stop"
 is stop '0 {"error":""}' "$? $(cat "$TMPDIR/stop")"
 wait "$watch"
 is watch.ends_with_psid 3 $?
+wait "$top"
 wait "$psid"
 is psid.ended_well 0 $?
 another_psid || is status.without_psid 3 "$(XDG_RUNTIME_DIR=$TMPDIR ctl status 2>/dev/null; echo $?)"

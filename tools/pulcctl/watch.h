@@ -10,8 +10,9 @@ typedef int ctl_picture(FILE *out, void *arg);
 
 /*
  * Calls picture every usec microseconds and writes what it prints to stdout at once, on a
- * terminal over the picture before. Returns picture's exit status, or 0 when nobody reads stdout any more.
+ * terminal over the picture before. A q from keys ends it (-1: there are none). Returns picture's exit
+ * status, or 0 after a q and when nobody reads stdout any more.
  */
-int ctl_watch(uint64_t usec, ctl_picture *picture, void *arg);
+int ctl_watch(uint64_t usec, ctl_picture *picture, void *arg, int keys);
 
 #endif
