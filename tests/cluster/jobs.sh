@@ -242,6 +242,8 @@ for kind in mpich openmpi; do
 	mpicc.$kind hello.c -o hello.$kind
 	survive_psids $kind
 	is "$kind.across_nodes" 6 "$(run "${everywhere[@]}" "$TMPDIR/hello.$kind" 2>&1 | grep -c 'of 6 sum 15')"
+	is "$kind.across_nodes_under_the_shim" 6 \
+		"$(run "${everywhere[@]}" "$bin/pulc" "$TMPDIR/hello.$kind" 2>&1 | grep -c 'of 6 sum 15')"
 done
 # Without an exchange of all data at the beginning: each rank asks for what it needs, when it needs it.
 if [ -e hello.openmpi ]; then
