@@ -131,7 +131,8 @@ struct native_reply {
 	enum port_kind kind;
 	uint32_t port, client, node;
 	uint32_t holder, count; /* of a semaphore */
-	bool made;
+	bool made, all;
+	uint32_t generation; /* of the channel that it came over */
 };
 /* Sends a request with this number and waits for its answer. 0; negative errno. Under the lock. */
 int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct native_reply *ret_reply);
@@ -178,6 +179,8 @@ void native_unwatch(struct pulc_waitset *set);
 
 /* ---- native_sem.c ---- */
 void native_sem_forked(void);
+/* Brings the semaphores to a new psid, under the client lock. 0; negative errno: not all of them, yet. */
+int native_sem_return(void);
 
 /* ---- native_thread.c ---- */
 void native_thread_forked(void);

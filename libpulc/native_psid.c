@@ -66,15 +66,20 @@ static struct far *fars;
 static struct news *_Atomic first;
 static struct news **last = (struct news **)&first;
 static struct native_reply reply;
-static uint32_t replied;  /* the request that `reply` answers */
+static uint32_t awaited,
+	replied;	  /* the request that somebody waits with (0: none); that `reply` answers */
 static int reply_fd = -1; /* what came with it, and nobody has taken */
-
 static uint32_t last_request;
-
 /* ---- answers ------------------------------------------------------------------------------------ */
 
 static void keep_reply(const Pulc__Wire__PortReply *m, struct received *r)
 {
+	/* Too late, or one that nobody ever waits for. */
+	if (m->request != awaited) {
+		if (m->holder)
+			unsent_say(PULC__WIRE__FROM_CLIENT__BODY_SEM_CLOSE, m->holder);
+		return;
+	}
 	pulc_fd_release(&reply_fd);
 	if (r->socket >= 0 && pulc_fd_adopt(&r->socket) == 0)
 		pulc_fd_rehome(&r->socket, &reply_fd);
@@ -87,6 +92,8 @@ static void keep_reply(const Pulc__Wire__PortReply *m, struct received *r)
 		.holder = m->holder,
 		.count = m->count,
 		.made = m->made,
+		.all = m->all,
+		.generation = client_generation(),
 	};
 	replied = m->request;
 }
@@ -201,12 +208,13 @@ static int error_of(Pulc__Wire__PortError error)
 	}
 }
 
-static int send_request(const Pulc__Wire__FromClient *msg, int fd)
+static int send_request(const Pulc__Wire__FromClient *msg, uint32_t request, int fd)
 {
 	int e;
 
 	if (!client_lock())
 		return -EDEADLK;
+	awaited = request;
 	waitsets_announce();
 	e = client_send(msg, &fd, fd >= 0);
 	client_unlock();
@@ -223,6 +231,17 @@ static uint64_t patience(const Pulc__Wire__FromClient *msg)
 	return far ? NSEC_ANSWER_FAR : NSEC_ANSWER;
 }
 
+/* Its answer may have come after all, and has not been taken. */
+static void give_up_request(uint32_t request)
+{
+	if (client_lock()) {
+		awaited = 0;
+		if (replied == request && reply.holder)
+			unsent_say(PULC__WIRE__FROM_CLIENT__BODY_SEM_CLOSE, reply.holder);
+		client_unlock();
+	}
+}
+
 int native_ask_with(const Pulc__Wire__FromClient *msg, uint32_t request, int fd,
 		    struct native_reply *ret_reply, int *ret_fd)
 {
@@ -232,10 +251,12 @@ int native_ask_with(const Pulc__Wire__FromClient *msg, uint32_t request, int fd,
 	if (e < 0)
 		return e;
 	do
-		e = send_request(msg, fd);
+		e = send_request(msg, request, fd);
 	while (e == -EAGAIN && (e = look(POLLIN | POLLOUT, deadline)) == 0);
 	while (e == 0 && !has_reply(request, ret_reply, ret_fd))
 		e = look(POLLIN, deadline);
+	if (e < 0)
+		give_up_request(request);
 	return e < 0 ? e : error_of(ret_reply->error);
 }
 
@@ -573,7 +594,7 @@ void native_psid_forked(void)
 			pulc_fd_release(&n->fd);
 	atomic_store(&first, NULL);
 	fars = NULL;
-	replied = 0;
+	replied = awaited = 0;
 	pulc_fd_release(&reply_fd);
 	stranger = NULL;
 }

@@ -3,13 +3,15 @@
  * processes held (psid/sems.c).
  *
  * The page's descriptor is kept: by it a forked child takes part, with a number of its own, when it first uses the semaphore. Its parent, and
- * the psid that made the page, may be gone by then.
+ * the psid that made the page, may be gone by then. By it too the process comes back to a new psid, with its old number, so that what it
+ * holds is known there: whenever it attaches (return.c), and for that whoever sleeps here, or has taken often, looks whether psid is there.
  *
  * Source: pulc-1998, 4.2.
  */
 #include <pulc/sem.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +20,15 @@
 #include "clock.h"
 #include "macros.h"
 #include "native.h"
+#include "rawsys.h"
 #include "sem.h"
 #include "unsent.h"
 
 _Static_assert(PULC_SEM_MAX == SHM_SEM_MAX && PULC_SEM_HELD_MAX == SHM_SEM_N_HELD, "the same");
+
+/* Between two looks of who sleeps, and of who takes without sleeping: a look costs what some ten takes cost. */
+#define NSEC_LOOK NSEC_PER_SEC
+#define N_TAKES_LOOK 4096u
 
 struct pulc_sem {
 	LIST_ENTRY(pulc_sem) link;
@@ -29,9 +36,13 @@ struct pulc_sem {
 	_Atomic bool joined; /* false: the view's holder is the parent */
 	_Atomic uint32_t n_asleep;
 	int fd;
+	uint32_t generation; /* of the channel over which psid has heard of the holder */
+	bool all;
+	char name[PULC_NAME_MAX + 1]; /* "": none */
 };
 
-static LIST_HEAD(, pulc_sem) sems = LIST_HEAD_INITIALIZER(sems); /* under the native lock */
+/* Changed under the native lock and the client lock, with what is in it. */
+static LIST_HEAD(, pulc_sem) sems = LIST_HEAD_INITIALIZER(sems);
 
 static void say_closed(uint32_t holder)
 {
@@ -42,6 +53,13 @@ static void say_closed(uint32_t holder)
 }
 
 /* ---- opening and closing ------------------------------------------------------------------------ */
+
+static void take_part(struct pulc_sem *sem, const struct native_reply *reply)
+{
+	sem->view.holder = reply->holder;
+	sem->generation = reply->generation;
+	sem->joined = true;
+}
 
 /* 1: it was made; 0. */
 static int open_locked(struct pulc_sem *sem, const char *name, unsigned count, int flags)
@@ -69,9 +87,13 @@ static int open_locked(struct pulc_sem *sem, const char *name, unsigned count, i
 		return e;
 	}
 	sem->view.n = reply.count;
-	sem->view.holder = reply.holder;
-	sem->joined = true;
+	sem->all = reply.all;
+	(void)stpncpy(sem->name, open.name, PULC_NAME_MAX);
+	if (!client_lock())
+		return -EDEADLK;
+	take_part(sem, &reply);
 	LIST_INSERT_HEAD(&sems, sem, link);
+	client_unlock();
 	return reply.made;
 }
 
@@ -124,7 +146,12 @@ PULC_EXPORT int pulc_sem_close(pulc_sem *sem)
 		native_unlock();
 		return -EBUSY;
 	}
+	if (!client_lock()) {
+		native_unlock();
+		return -EDEADLK;
+	}
 	LIST_REMOVE(sem, link);
+	client_unlock();
 	if (sem->joined) {
 		shm_sem_forget(&sem->view);
 		say_closed(sem->view.holder);
@@ -147,23 +174,34 @@ void native_sem_forked(void)
 	}
 }
 
+static Pulc__Wire__SemJoin joining(struct pulc_sem *sem)
+{
+	Pulc__Wire__SemJoin join = PULC__WIRE__SEM_JOIN__INIT;
+
+	join.count = sem->view.n;
+	join.held = sem->view.n > 0;
+	join.all = sem->all;
+	join.name = sem->name;
+	return join;
+}
+
 static int join_locked(struct pulc_sem *sem)
 {
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
-	Pulc__Wire__SemJoin join = PULC__WIRE__SEM_JOIN__INIT;
+	Pulc__Wire__SemJoin join = joining(sem);
 	struct native_reply reply;
 	int e;
 
 	join.request = native_request();
-	join.count = sem->view.n;
-	join.held = sem->view.n > 0;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_SEM_JOIN;
 	msg.sem_join = &join;
 	e = native_ask_with(&msg, join.request, sem->fd, &reply, NULL);
 	if (e < 0)
 		return e == -ENOENT ? -EPERM : e;
-	sem->view.holder = reply.holder;
-	sem->joined = true;
+	if (!client_lock())
+		return -EDEADLK;
+	take_part(sem, &reply);
+	client_unlock();
 	return 0;
 }
 
@@ -185,7 +223,70 @@ static inline int enter(struct pulc_sem *sem)
 	return LIKELY(sem->joined) ? 0 : join(sem);
 }
 
+/* ---- a new psid --------------------------------------------------------------------------------- */
+
+/* Nobody waits for the answer: without a psid that knows of it, it works among those who have it. */
+static int come_back(struct pulc_sem *sem)
+{
+	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
+	Pulc__Wire__SemJoin join = joining(sem);
+	int e;
+
+	join.holder = sem->view.holder;
+	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_SEM_JOIN;
+	msg.sem_join = &join;
+	e = client_send(&msg, &sem->fd, 1);
+	if (e == 0)
+		sem->generation = client_generation();
+	return e;
+}
+
+int native_sem_return(void)
+{
+	struct pulc_sem *sem;
+	int e = 0;
+
+	LIST_FOREACH(sem, &sems, link)
+	if (e == 0 && sem->joined && sem->generation != client_generation())
+		e = come_back(sem);
+	return e;
+}
+
+/* Its messages are for others to take: only its end is looked at. */
+static void look_for_psid(void)
+{
+	struct pollfd p = { .fd = client_channel() };
+	struct timespec now = { 0, 0 };
+
+	if (client_is_confined() || (p.fd >= 0 && raw_ppoll(&p, 1, &now) <= 0) || !client_lock())
+		return;
+	client_look();
+	(void)client_attach();
+	client_unlock();
+}
+
+static void look_in_passing(void)
+{
+	static __thread uint32_t n_takes __attribute__((tls_model("initial-exec")));
+
+	if (UNLIKELY(++n_takes % N_TAKES_LOOK == 0))
+		look_for_psid();
+}
+
 /* ---- using -------------------------------------------------------------------------------------- */
+
+static int sleep_until(const struct pulc_sem *sem, uint64_t deadline)
+{
+	uint64_t look;
+	int e;
+
+	do {
+		look = MIN(deadline, nsec_now() + NSEC_LOOK);
+		e = shm_sem_wait(&sem->view, look);
+		look_for_psid();
+	} while (e == -ETIMEDOUT && look < deadline);
+	return e;
+}
 
 PULC_EXPORT int pulc_sem_wait(pulc_sem *sem, int msec_timeout)
 {
@@ -194,6 +295,7 @@ PULC_EXPORT int pulc_sem_wait(pulc_sem *sem, int msec_timeout)
 
 	if (UNLIKELY(e < 0))
 		return e;
+	look_in_passing();
 	e = shm_sem_try(&sem->view);
 	if (LIKELY(e == 0))
 		return 0;
@@ -202,7 +304,7 @@ PULC_EXPORT int pulc_sem_wait(pulc_sem *sem, int msec_timeout)
 	if (msec_timeout > 0)
 		deadline = nsec_now() + (uint64_t)msec_timeout * NSEC_PER_MSEC;
 	sem->n_asleep++;
-	e = shm_sem_wait(&sem->view, deadline);
+	e = sleep_until(sem, deadline);
 	sem->n_asleep--;
 	return e;
 }

@@ -101,7 +101,6 @@ static int begin_receive(struct pulc_op *op)
 	return 0;
 }
 
-/* A copy of what began well, for the caller. */
 /* An operation on `len` bytes, and the lock. 0; -EINVAL, -ENOMEM; as native_enter_attached. */
 static int enter_with_op(size_t len, struct pulc_op **ret_op)
 {
@@ -121,6 +120,7 @@ static int enter_with_op(size_t len, struct pulc_op **ret_op)
 	return e;
 }
 
+/* A copy of what began well, for the caller. */
 static int begun(struct pulc_op *op, int e, pulc_op **ret_op)
 {
 	if (e < 0) {

@@ -11,7 +11,7 @@
  * Welcome whether it has come to its parent's psid, and if so the numbers that it has inherited, and Adopt, will do.
  *
  * Nobody waits for the answer, but who is about to execute a program. What the channel does not take at once is sent when
- * somebody looks at the channel the next time. A slab whose descriptor could not be kept is not brought: its connections go on
+ * somebody looks at the channel the next time. Semaphores are brought in the same way (native_sem.c). A slab whose descriptor could not be kept is not brought: its connections go on
  * unknown. Flows of datagrams are not brought either; they have no socket by which a side could be asked for again.
  */
 #include "return.h"
@@ -20,6 +20,7 @@
 
 #include "hint.h"
 #include "macros.h"
+#include "native.h"
 #include "private.h"
 #include "rawsys.h"
 #include "token.h"
@@ -123,6 +124,8 @@ void return_all(void)
 	due = false;
 	stream_list_each(enlist);
 	slabs_each(tell);
+	if (!due)
+		due = native_sem_return() < 0;
 }
 
 bool return_is_due(void)

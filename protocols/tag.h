@@ -247,8 +247,8 @@ void tag_room_lend(struct tag_receive *r);
 /* Tells the sender that an offer was received, now or as soon as that is possible, and frees it. */
 void tag_say_done(struct tag_message *m);
 extern struct tag_messages tag_under_way __attribute__((visibility("hidden")));
-/* Binds an offer, which stands nowhere, to the receive that gets it. */
-void tag_fetch_begin(struct tag_message *m, struct tag_receive *r);
+/* Binds an offer, which stands nowhere, to the receive that gets it. 0; -ENOMEM: the receive has ended, and the offer stands nowhere. */
+int tag_fetch_begin(struct tag_message *m, struct tag_receive *r);
 
 /* ---- tag_pull.c ---- */
 

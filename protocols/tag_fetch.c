@@ -26,7 +26,7 @@ static size_t wanted_size(const struct tag_message *m)
 	return MIN((uint64_t)m->receive->size, m->size);
 }
 
-void tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
+int tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 {
 	bool self = m->peer->link->caps.flags & HAL_IMMEDIATE;
 
@@ -34,8 +34,7 @@ void tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 	tag_describe(r, m->peer->client, m->tag, m->size);
 	if (r->lends && tag_room_make(r, m) < 0) {
 		tag_receive_end(r, -ENOMEM);
-		tag_keep(m);
-		return;
+		return -ENOMEM;
 	}
 	r->message = m;
 	r->done = 0;
@@ -52,6 +51,7 @@ void tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 		tag_taken(m->peer, TAG_OVERHEAD);
 	m->paid = true;
 	protocol_events++;
+	return 0;
 }
 
 /* Keeps it, if the sender cannot be told now: it will be moved on. */

@@ -168,20 +168,26 @@ void tag_receive_end(struct tag_receive *r, int error)
 	protocol_events++;
 }
 
-/* Nothing is lost: the bytes are the sender's still. */
-static void give_back(struct tag_message *m)
+/* To whoever has waited longest for this offer and has room for it. */
+static void deliver(struct tag_message *m)
 {
 	struct tag_receive *r;
 
+	do {
+		r = wanted_by(m->peer->client, m->tag);
+		if (!r)
+			tag_keep(m);
+	} while (r && tag_fetch_begin(m, r) < 0);
+}
+
+/* Nothing is lost: the bytes are the sender's still. */
+static void give_back(struct tag_message *m)
+{
 	TAILQ_REMOVE(&tag_under_way, m, by_order);
 	tag_room_drop(m->receive);
 	m->receive->message = NULL;
 	m->receive = NULL;
-	r = wanted_by(m->peer->client, m->tag);
-	if (r)
-		tag_fetch_begin(m, r);
-	else
-		tag_keep(m);
+	deliver(m);
 	protocol_events++;
 }
 
@@ -242,8 +248,8 @@ int tag_take(struct tag_receive *r)
 	unqueue(m);
 	if (is_here(m))
 		take_here(m, r);
-	else
-		tag_fetch_begin(m, r);
+	else if (tag_fetch_begin(m, r) < 0)
+		deliver(m);
 	return 0;
 }
 
@@ -327,10 +333,8 @@ int tag_arrived_offer(struct tag_peer *tp, const struct hal_frame *f)
 	r = wanted_by(tp->peer->client, f->word);
 	if (r && is_here(m))
 		take_here(m, r);
-	else if (r)
-		tag_fetch_begin(m, r);
 	else
-		tag_keep(m);
+		deliver(m);
 	return 0;
 }
 

@@ -6,6 +6,10 @@
  * part: also after all others have gone, and to a psid that has never seen it. Only psid makes such memory, so what it
  * finds to be such (seals, owner, mode) is as good as its own.
  *
+ * To a new psid those who had part come back in the same way, and say by which number what they hold is marked: it is theirs, unless somebody
+ * in that semaphore has it. By a lie about it a process gets at nothing but marks that it could write itself. Of name, kind and size the
+ * first who comes is believed, as if he made it.
+ *
  * The page is anybody's to write who has part in it. psid believes nothing there but what is equal to the number of a dead one, and
  * allocates it before each touch, for its users could punch a hole.
  */
@@ -135,6 +139,15 @@ static int sem_new(struct psid_client *client, int memory, uint64_t ino, struct 
 	return 0;
 }
 
+/* Under this name, which nobody has. 0; -ENOMEM. */
+static int sem_give_name(struct psid_sem *sem, const char *name)
+{
+	if (psid_map_insert(&sem->psid->sem_names, &sem->by_name, psid_hash_name(name)) < 0)
+		return -ENOMEM;
+	(void)stpncpy(sem->name, name, PSID_PORT_NAME_MAX);
+	return 0;
+}
+
 /* 0; -ENOMEM; anything else: a limit. */
 static int sem_make(struct psid_client *client, const Pulc__Wire__SemOpen *msg,
 		    struct psid_sem **ret_sem)
@@ -157,13 +170,10 @@ static int sem_make(struct psid_client *client, const Pulc__Wire__SemOpen *msg,
 	(*ret_sem)->all = msg->all;
 	if (!msg->name[0])
 		return 0;
-	if (psid_map_insert(&client->psid->sem_names, &(*ret_sem)->by_name,
-			    psid_hash_name(msg->name)) < 0) {
+	r = sem_give_name(*ret_sem, msg->name);
+	if (r < 0)
 		sem_free(*ret_sem);
-		return -ENOMEM;
-	}
-	(void)stpncpy((*ret_sem)->name, msg->name, PSID_PORT_NAME_MAX);
-	return 0;
+	return r;
 }
 
 /* ---- parts in it -------------------------------------------------------------------------------- */
@@ -178,20 +188,28 @@ static bool is_taken(const struct psid_sem *sem, uint32_t number)
 	return false;
 }
 
-/* A part of its own for each time that it is opened. */
-static int hold_new(struct psid_client *client, struct psid_sem *sem, struct psid_sem_hold **ret)
+/* Not to be guessed: what was marked under another psid must not be taken for this one's. */
+static int draw_number(const struct psid_sem *sem, uint32_t *ret_number)
 {
-	struct psid_sem_hold *hold = calloc(1, sizeof(*hold));
+	do
+		if (getrandom(ret_number, sizeof(*ret_number), 0) < 0)
+			return -ENOMEM;
+	while (*ret_number == 0 || is_taken(sem, *ret_number));
+	return 0;
+}
 
+/* A part of its own for each time that it is opened. `number`: of who comes back; 0. */
+static int hold_new(struct psid_client *client, struct psid_sem *sem, uint32_t number,
+		    struct psid_sem_hold **ret)
+{
+	struct psid_sem_hold *hold;
+
+	if (number ? is_taken(sem, number) : draw_number(sem, &number) < 0)
+		return -ENOMEM;
+	hold = calloc(1, sizeof(*hold));
 	if (!hold)
 		return -ENOMEM;
-	/* Not to be guessed: what was marked under another psid must not be taken for this one's. */
-	do
-		if (getrandom(&hold->number, sizeof(hold->number), 0) < 0) {
-			free(hold);
-			return -ENOMEM;
-		}
-	while (hold->number == 0 || is_taken(sem, hold->number));
+	hold->number = number;
 	hold->sem = sem;
 	hold->client = client;
 	LIST_INSERT_HEAD(&sem->holds, hold, by_sem);
@@ -217,9 +235,10 @@ static void hold_free(struct psid_sem_hold *hold)
 }
 
 /* The client takes part, if it may have one more. `is_new`: nobody does yet. */
-static int take_part(struct psid_client *client, struct psid_sem *sem, struct psid_sem_hold **ret)
+static int take_part(struct psid_client *client, struct psid_sem *sem, uint32_t number,
+		     struct psid_sem_hold **ret)
 {
-	int r = client->n_sems < N_SEMS_CLIENT ? hold_new(client, sem, ret) : -EMFILE;
+	int r = client->n_sems < N_SEMS_CLIENT ? hold_new(client, sem, number, ret) : -EMFILE;
 
 	if (r < 0 && LIST_EMPTY(&sem->holds))
 		sem_free(sem);
@@ -233,6 +252,7 @@ static void fill(Pulc__Wire__PortReply *reply, int r, const struct psid_sem_hold
 		return;
 	reply->holder = hold->number;
 	reply->count = hold->sem->n;
+	reply->all = hold->sem->all;
 }
 
 /* ---- messages ----------------------------------------------------------------------------------- */
@@ -268,7 +288,7 @@ int psid_sem_open(struct psid_client *client, const Pulc__Wire__SemOpen *msg)
 	if (!sem)
 		r = sem_make(client, msg, &sem);
 	if (r == 0)
-		r = take_part(client, sem, &hold);
+		r = take_part(client, sem, 0, &hold);
 	fill(&reply, r, hold);
 	(void)psid_client_send(client, &answer, hold ? &hold->sem->fd : NULL, hold ? 1 : 0);
 	return 0;
@@ -282,16 +302,22 @@ static int sem_shown(struct psid_client *client, const Pulc__Wire__SemJoin *msg,
 
 	*ret_sem = sem_by_ino(client->psid, ino);
 	if (*ret_sem) {
-		if (!may(client, *ret_sem))
+		/* Who comes back has been let in before. A child may have become another user since. */
+		if (!msg->holder && !may(client, *ret_sem))
 			*ret_sem = NULL;
 		return 0;
 	}
 	if (psid_descriptor_is_reserve(*fd))
 		return -EMFILE;
 	r = sem_new(client, TAKE_FD(*fd), ino, ret_sem);
-	if (r == 0)
-		(*ret_sem)->n = msg->held ? msg->count : 0;
-	return r;
+	if (r != 0)
+		return r;
+	(*ret_sem)->n = msg->held ? msg->count : 0;
+	(*ret_sem)->all = msg->all;
+	/* If somebody has made another one of that name meanwhile, this one is shared by those who have it. */
+	if (msg->name[0] && !sem_named(client->psid, msg->name))
+		(void)sem_give_name(*ret_sem, msg->name);
+	return 0;
 }
 
 int psid_sem_join(struct psid_client *client, const Pulc__Wire__SemJoin *msg, int *fd)
@@ -303,14 +329,17 @@ int psid_sem_join(struct psid_client *client, const Pulc__Wire__SemJoin *msg, in
 	uint64_t ino, size;
 	int r;
 
-	if (!makes_sense(msg->count, msg->held) || psid_memory_check(*fd, &ino, &size) < 0 ||
-	    size != SHM_PAGE)
+	if (strlen(msg->name) > PSID_PORT_NAME_MAX || !makes_sense(msg->count, msg->held) ||
+	    psid_memory_check(*fd, &ino, &size) < 0 || size != SHM_PAGE)
 		return -EBADMSG;
 	reply.request = msg->request;
 	r = sem_shown(client, msg, fd, ino, &sem);
 	if (r == 0 && sem)
-		r = take_part(client, sem, &hold);
+		r = take_part(client, sem, msg->holder, &hold);
 	fill(&reply, r, hold);
+	/* He has it, and does not wait for the answer. */
+	if (msg->holder)
+		reply.holder = 0;
 	if (r == 0 && !sem)
 		reply.error = PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT;
 	(void)psid_client_send(client, &answer, NULL, 0);

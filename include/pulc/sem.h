@@ -49,8 +49,8 @@ int pulc_sem_open(const char *name, unsigned count, int flags, pulc_sem **ret_se
  *
  * sem: NULL does nothing.
  * Return: 0.
- * Errors: -EBUSY: another thread waits for it; -EDEADLK: called from a protocol's handler.
- * Threads and fork: any thread; in a forked child, the child's part only.
+ * Errors: -EBUSY: another thread sleeps for it; -EDEADLK: called from a protocol's handler.
+ * Threads and fork: any thread, and no other one may begin a call on it meanwhile, or later; in a forked child, the child's part only.
  * Blocking: never.
  * Source: pulc-1998, 4.2.
  */

@@ -114,6 +114,19 @@ static uint32_t open_sem(struct fake_client *c, const char *name, uint32_t count
 	return reply->holder;
 }
 
+static void ask_return(struct fake_client *c, int fd, const char *name, uint32_t holder)
+{
+	Pulc__Wire__SemJoin join = PULC__WIRE__SEM_JOIN__INIT;
+	FROM_CLIENT(msg, SEM_JOIN, sem_join) = &join;
+
+	join.request = 7;
+	join.count = 1;
+	join.held = true;
+	join.name = (char *)name;
+	join.holder = holder;
+	fake_send(c, &msg, &fd, 1);
+}
+
 static void ask_join(struct fake_client *c, int fd, uint32_t count, bool held)
 {
 	Pulc__Wire__SemJoin join = PULC__WIRE__SEM_JOIN__INIT;
@@ -150,7 +163,7 @@ static void nonsense_ends_the_client(void)
 	memset(long_name, 'n', sizeof(long_name));
 	long_name[99] = '\0';
 	begin();
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < 9; i++) {
 		int fd = -EBADF;
 
 		switch (i) {
@@ -182,6 +195,10 @@ static void nonsense_ends_the_client(void)
 		case 7:
 			fd = sealed_memory(SHM_PAGE);
 			ask_join(&hostile, fd, SHM_SEM_N_HELD + 1, true);
+			break;
+		case 8:
+			fd = sealed_memory(SHM_PAGE);
+			ask_return(&hostile, fd, long_name, 1);
 			break;
 		}
 		fake_expect_end(&hostile);
@@ -252,6 +269,47 @@ static void parts_are_ones_own(void)
 	end();
 }
 
+/* What another psid has made: an empty one. */
+static int another_psids(void)
+{
+	struct shm_sem head = { .magic = SHM_MAGIC_SEM, .version = SHM_VERSION };
+	int fd;
+
+	REQUIRE_INT(psid_memory_new("sem", SHM_PAGE, &head, sizeof(head), &fd), ==, 0);
+	return fd;
+}
+
+/* Who comes back keeps number and name, and nobody else comes under that number; a name that was made anew remains with the new one. */
+static void numbers_come_back_once(void)
+{
+	int fd[2] = { another_psids(), another_psids() };
+	const Pulc__Wire__PortReply *reply;
+	struct shm_sem_view v = { .n = 1, .holder = 77 };
+
+	begin();
+	REQUIRE_INT(shm_sem_map(fd[0], &v.sem), ==, 0);
+	CHECK_INT(shm_sem_try(&v), ==, 0);
+	ask_return(&a, fd[0], "one", 77);
+	reply = EXPECT(&a, PORT_REPLY)->port_reply;
+	CHECK(reply->error == 0 && reply->holder == 0);
+	ask_return(&hostile, fd[0], "one", 77);
+	CHECK_INT(EXPECT(&hostile, PORT_REPLY)->port_reply->error, !=, 0);
+	ask_return(&hostile, fd[1], "one", 77);
+	CHECK_INT(EXPECT(&hostile, PORT_REPLY)->port_reply->error, ==, 0);
+	close_sem(&hostile, 77);
+	CHECK(fake_is_quiet(&hostile));
+	CHECK_INT(shm_sem_value(&v), ==, 0);
+	v.holder = open_sem(&b, "one", 1, true);
+	CHECK_INT(v.holder, !=, 0);
+	fake_close(&a);
+	CHECK_INT(shm_sem_wait(&v, nsec_now() + 40 * NSEC_PER_SEC), ==, 0);
+	shm_sem_unmap(v.sem);
+	(void)close_own(fd[0]);
+	(void)close_own(fd[1]);
+	fake_attach(&a, &psid, FAKE_SELF);
+	end();
+}
+
 /* Another user opens only what is for all. */
 static void users_are_kept_apart(void)
 {
@@ -280,6 +338,7 @@ static const struct test tests[] = {
 	TEST(other_memory_is_no_semaphore),
 	TEST(they_are_limited_and_paid_for),
 	TEST(parts_are_ones_own),
+	TEST(numbers_come_back_once),
 	TEST(users_are_kept_apart),
 };
 

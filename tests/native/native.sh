@@ -141,3 +141,7 @@ for compiler in g++ clang++; do
 done
 is header.c11 "" "$(compiles cc c c11)"
 is nothing_is_left 0 "$("$bin/pulcctl" ports --no-headers | wc -l)"
+
+kill "$psid"
+wait "$psid"
+is semaphores.new_psid "$(printf 'returned\nlate')" "$("$PULC_BUILD/tests/native/return_sem" "$bin/psid" 2>&1)"
