@@ -11,7 +11,8 @@
  * Welcome whether it has come to its parent's psid, and if so the numbers that it has inherited, and Adopt, will do.
  *
  * Nobody waits for the answer, but who is about to execute a program. What the channel does not take at once is sent when
- * somebody looks at the channel the next time. Semaphores are brought in the same way (native_sem.c). A slab whose descriptor could not be kept is not brought: its connections go on
+ * somebody looks at the channel the next time. Semaphores are brought in the same way (native_sem.c). A slab whose descriptor
+ * could not be kept is not brought: its connections go on
  * unknown. Flows of datagrams are not brought either; they have no socket by which a side could be asked for again.
  */
 #include "return.h"
