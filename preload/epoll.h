@@ -2,7 +2,9 @@
 #ifndef PULC_PRELOAD_EPOLL_H
 #define PULC_PRELOAD_EPOLL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct pre_file;
 struct pre_set;
@@ -15,6 +17,8 @@ void pre_members_moved(struct pre_file *f, int fd, int other);
 void pre_members_full(struct pre_file *f);
 /* Makes the kernel's view of a set's readiness true from now on, for somebody who waits for the set itself. */
 void pre_set_expose(struct pre_set *set);
+/* Sets that are waited for themselves, perhaps as members of others. */
+extern _Atomic uint32_t pre_n_exposed;
 /* NULL: nothing happens. This thread holds no lock. */
 void pre_set_free(struct pre_set *set);
 

@@ -136,6 +136,19 @@ static uint32_t answer(unsigned ready, uint32_t events)
 	return ready & (events | ALWAYS);
 }
 
+/* Memory and kernel. A poll may itself find that the kernel's part is over and the ring's begins: then once more, for
+ * what *seen says of the sides must be as old as the answer. */
+static unsigned look_exactly(struct pre_member *m, unsigned want, unsigned *seen)
+{
+	unsigned exact = pulc_stream_poll(m->stream, m->fd, want);
+	unsigned now = pulc_stream_ready(m->stream, m->fd, want);
+
+	if (((now ^ *seen) & SIDES) == 0)
+		return exact;
+	*seen = now;
+	return pulc_stream_poll(m->stream, m->fd, want);
+}
+
 /*
  * What m is ready for; asks the kernel where memory is not enough. So it is when a direction has changed sides since the
  * last look: a ring that could not grow gives it back to the kernel, where there may have been room all the time, and no edge
@@ -152,7 +165,8 @@ static uint32_t look(struct pre_member *m)
 	if (m->ask_kernel || m->sides != (seen & SIDES) || (m->told && !ready) ||
 	    (m->asked && (want & ~ready & kernels))) {
 		pre_set_drain(m->set); /* what the answer includes is no event of its own */
-		exact = pulc_stream_poll(m->stream, m->fd, want);
+		exact = look_exactly(m, want, &seen);
+		ready = seen & ~SIDES;
 		/* What memory and kernel both say may be of the ring alone next time: between two looks one receive may take
 		 * the kernel's last bytes, a whole ring, and leave what came behind that, whose edge has been told. */
 		m->ask_kernel = exact != ready ||

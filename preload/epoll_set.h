@@ -110,8 +110,6 @@ static inline bool pre_set_is_ancestors(const struct pre_set *set)
 	return prepared != 0 && prepared != pre_process_generation;
 }
 
-/* Sets that are waited for themselves, perhaps as members of others. */
-extern _Atomic uint32_t pre_n_exposed;
 /* Makes the kernel's view of all of them true. No lock is held. */
 void pre_sets_refresh(const struct pre_set *except);
 

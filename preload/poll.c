@@ -355,11 +355,54 @@ int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_
 	return run(&w);
 }
 
+/*
+ * A set may look ready for what is no event of the program's: the kernel's word on a member that sends through its ring, say,
+ * that came after the set was made truthful. Made truthful again it is believed. Returns how many of fds are ready.
+ */
+static int without_false_news(struct pollfd *fds, nfds_t n)
+{
+	struct timespec now = { 0, 0 };
+	struct pre_use use;
+	int n_ready = 0;
+
+	for (nfds_t i = 0; i < n; i++) {
+		if (fds[i].revents && pre_use_file(&use, fds[i].fd)) {
+			if (use.file->set) {
+				pre_set_expose(use.file->set);
+				(void)raw_syscall(SYS_ppoll, &fds[i], 1, &now);
+			}
+			pre_use_end(&use);
+		}
+		n_ready += fds[i].revents != 0;
+	}
+	return n_ready;
+}
+
+/* No stream is among fds that need more than the kernel's word; sets may be. */
+static int poll_kernel(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
+{
+	struct timespec left;
+	int ret;
+
+	do {
+		ret = (int)pre_sys(
+			pre_real.ppoll(fds, n, pre_time_left(deadline, PRE_FOREVER, &left), mask));
+		if (ret > 0)
+			ret = without_false_news(fds, n);
+	} while (ret == 0 && (deadline == PRE_FOREVER || (deadline && pre_now() < deadline)));
+	return ret;
+}
+
 int pre_poll(struct pollfd *fds, nfds_t n, int msec)
 {
-	if (!pre_poll_concerned(fds, n))
+	bool concerned = pre_poll_concerned(fds, n);
+	uint64_t deadline;
+
+	if (!concerned && !atomic_load(&pre_n_exposed))
 		return (int)pre_sys(pre_real.poll(fds, n, msec));
-	return pre_poll_wait(fds, n, msec == 0 ? 0 : pre_deadline_msec(msec), NULL);
+	deadline = msec == 0 ? 0 : pre_deadline_msec(msec);
+	return concerned ? pre_poll_wait(fds, n, deadline, NULL)
+			 : poll_kernel(fds, n, deadline, NULL);
 }
 
 static bool is_zero(const struct timespec *timeout)
@@ -369,7 +412,12 @@ static bool is_zero(const struct timespec *timeout)
 
 int pre_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	if (!pre_timeout_valid(timeout) || !pre_poll_concerned(fds, n))
+	bool valid = pre_timeout_valid(timeout), concerned = valid && pre_poll_concerned(fds, n);
+	uint64_t deadline;
+
+	if (!valid || (!concerned && !atomic_load(&pre_n_exposed)))
 		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
-	return pre_poll_wait(fds, n, is_zero(timeout) ? 0 : pre_deadline(timeout), mask);
+	deadline = is_zero(timeout) ? 0 : pre_deadline(timeout);
+	return concerned ? pre_poll_wait(fds, n, deadline, mask)
+			 : poll_kernel(fds, n, deadline, mask);
 }
