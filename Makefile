@@ -77,7 +77,7 @@ $(B)/obj/%.o: %.c | $(GENERATED)
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
-.PHONY: deps demo check check-apps check-stress check-san check-suites fuzz bench lint install deb uninstall clean help
+.PHONY: deps demo check check-apps check-boot check-stress check-san check-suites fuzz bench lint install deb uninstall clean help
 deps: ## install the Debian packages that are missing
 	@tools/deps.sh
 
@@ -97,6 +97,15 @@ check-apps: ## applications under load, on the kernel and under PULC, content co
 	@tools/deps.sh build apps
 	@$(BUILD) WERROR=1 all
 	@tests/apps/load/run-load $(APPS)
+
+check-boot: ## the packages in containers that boot systemd (root; minutes, the first time more: debootstrap)
+	@tools/deps.sh build deb
+	@tools/deps.sh boot || true
+	@$(BUILD) WERROR=1 all
+	@$(BUILD) $(B)/tests/boot/reduce || true
+	@$(BUILD) deb DEB=build/boot/debs
+	@$(BUILD) deb DEB=build/boot/debs-next B=build/boot/next VERSION=$(VERSION).1
+	@tests/run $(CHECK_BOOT)
 
 check-stress: ## integrity and endurance for longer; STRESS_SECONDS (60) scales it
 	@tools/deps.sh build check

@@ -7,7 +7,7 @@
 # are tests, TEST_PROGRAMS what must be built but is run by a script only.
 # `make build/tests/unit/NAME TEST_FOLDERS="base shm"` links only what is named.
 # stress/ is run by `make check` for about a minute and by `make check-stress` for longer.
-# apps/load/ is no part of `make check`, for it needs large packages: `make check-apps`.
+# apps/load/ is no part of `make check`, for it needs large packages: `make check-apps`. Nor is boot/: `make check-boot`.
 TEST_SUITES := house unit hostile native preload restart jobs cluster apps stress
 TEST_FOLDERS ?= base shm psid/wire keeper/common keeper hal protocols libpulc psid psid/cluster psid/jobs psid/partition
 TEST_LIBS := -lcunit -luv -lsystemd -lprotobuf-c -lssl -lcrypto -lmicrohttpd -luring -pthread

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that are missing, and says nothing if none is.
 #
-#	tools/deps.sh [GROUP...]     (build demo bench bench-apps check apps deb lint; default: all of them but those with apps)
+#	tools/deps.sh [GROUP...]     (build demo bench bench-apps check apps boot deb lint; default: all but those with apps and boot)
 #
 # Needs root or sudo only if something is missing. Services that come with the packages (Redis,
 # nginx, memcached, sshd) are not started by their installation.
@@ -18,6 +18,7 @@ declare -A packages=(
 		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libtcmalloc-minimal4 slurm-wlm munge"
 	[apps]="postgresql haproxy nginx-light curl rsync openssh-server openssh-client default-jdk-headless nodejs
 		redis-server redis-tools memcached python3 python3-grpcio mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux"
+	[boot]="systemd-container debootstrap lintian libmpich-dev procps util-linux iproute2"
 	[deb]="dpkg-dev"
 	[lint]="clang-format clang-tidy cppcheck shellcheck mandoc man-db pkg-config"
 )
