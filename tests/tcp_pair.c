@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "tcp_connect.h"
 
 const uint32_t tcp_pair_small_rings[SHM_N_RINGS] = { 64, 256, 1024, 4096 };
 const uint32_t tcp_pair_usual_rings[SHM_N_RINGS] = { 4096, 65536, 1 << 20, 4 << 20 };
@@ -55,29 +56,12 @@ int slab_make(const uint32_t size_ring[SHM_N_RINGS], uint32_t n_slots, uint64_t 
 	return fd;
 }
 
-static void connect_pair(int fd[2])
-{
-	struct sockaddr_in addr = { .sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(addr);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	REQUIRE(listener >= 0 && bind(listener, (struct sockaddr *)&addr, len) == 0);
-	REQUIRE(listen(listener, 1) == 0);
-	REQUIRE(getsockname(listener, (struct sockaddr *)&addr, &len) == 0);
-	fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	REQUIRE(connect(fd[0], (struct sockaddr *)&addr, len) == 0);
-	fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-	REQUIRE(fd[1] >= 0);
-	(void)close(listener);
-}
-
 void tcp_pair_init(struct tcp_pair *p, const uint32_t size_ring[SHM_N_RINGS])
 {
 	uint64_t size;
 
 	memset(p, 0, sizeof(*p));
-	connect_pair(p->fd);
+	tcp_connect_pair(p->fd, AF_INET);
 	for (int i = 0; i < 2; i++) {
 		p->slab_fd[i] = slab_make(size_ring, 1, &size);
 		REQUIRE_INT(shm_slab_map(p->slab_fd[i], size, true, &p->own[i]), ==, 0);

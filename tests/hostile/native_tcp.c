@@ -5,9 +5,9 @@
  *
  * The victim is what libpulc has of a joined process: a link, its switch, ports and tags, served as native_progress does.
  */
-#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,6 +17,7 @@
 #include "liar.h"
 #include "port.h"
 #include "tag.h"
+#include "tcp_connect.h"
 #include "tcp_link.h"
 
 #define PORT_OURS 70000u
@@ -42,19 +43,8 @@ static size_t len_stream;
 
 static void connect_pair(int fd[2])
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET };
-	socklen_t len = sizeof(addr);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	REQUIRE_INT(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), ==, 0);
-	REQUIRE_INT(listen(listener, 1), ==, 0);
-	REQUIRE_INT(getsockname(listener, (struct sockaddr *)&addr, &len), ==, 0);
-	fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	REQUIRE_INT(connect(fd[0], (struct sockaddr *)&addr, sizeof(addr)), ==, 0);
-	fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	REQUIRE(fd[1] >= 0);
-	(void)close(listener);
+	tcp_connect_pair(fd, AF_INET);
+	REQUIRE_INT(fcntl(fd[1], F_SETFL, O_NONBLOCK), ==, 0);
 }
 
 static struct peer *joined(uint32_t client, uint32_t port, int *ret_fd)

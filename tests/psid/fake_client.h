@@ -13,6 +13,7 @@
 #include "channel.h"
 #include "harness.h"
 #include "layout.h"
+#include "tcp_connect.h"
 
 struct daemon {
 	pid_t pid;
@@ -94,13 +95,6 @@ void fake_wait_counts(struct daemon *d, uint32_t n_clients, uint32_t n_connectio
 	Pulc__Wire__FromClient name = PULC__WIRE__FROM_CLIENT__INIT;                               \
 	name.body_case = PULC__WIRE__FROM_CLIENT__BODY_##KIND;                                     \
 	name.body
-
-/*
- * A connected pair of TCP sockets over the loopback; [0] has connected. family: AF_INET,
- * AF_INET6, or 0 for an IPv4 connector and an IPv6 listener.
- */
-void tcp_connect_pair(int fds[2], int family);
-void tcp_close_pair(const int fds[2]);
 
 /* The whole dialogue for one connection between a (connector) and b. */
 struct fake_upgrade {

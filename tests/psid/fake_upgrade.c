@@ -1,4 +1,4 @@
-/* Real TCP connections, and the dialogue that upgrades one. */
+/* The dialogue that upgrades a connection. */
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -6,40 +6,6 @@
 
 #include "geometry.h"
 #include "psid/fake_client.h"
-
-void tcp_connect_pair(int fds[2], int family)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
-	int listener = socket(family == AF_INET ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC,
-			      0);
-	socklen_t len = sizeof(in6);
-
-	if (family == AF_INET6)
-		in6.sin6_addr = in6addr_loopback;
-	if (family == AF_INET)
-		REQUIRE(bind(listener, (struct sockaddr *)&in, sizeof(in)) == 0);
-	else
-		REQUIRE(bind(listener, (struct sockaddr *)&in6, sizeof(in6)) == 0);
-	REQUIRE(listen(listener, 1) == 0);
-	REQUIRE(getsockname(listener, (struct sockaddr *)&in6, &len) == 0);
-	in.sin_port = in6.sin6_port;
-	fds[0] = socket(family == AF_INET6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (family == AF_INET6)
-		REQUIRE(connect(fds[0], (struct sockaddr *)&in6, sizeof(in6)) == 0);
-	else
-		REQUIRE(connect(fds[0], (struct sockaddr *)&in, sizeof(in)) == 0);
-	fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-	REQUIRE(fds[1] >= 0);
-	(void)close(listener);
-}
-
-void tcp_close_pair(const int fds[2])
-{
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-}
 
 static int take_fd(struct fake_client *c, bool sent, size_t *i)
 {

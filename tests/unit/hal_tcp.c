@@ -2,7 +2,6 @@
  * hal/tcp_*.c over the loopback: both ways of moving bytes give the same frames; nothing blocks; the end and nonsense are told apart;
  * and a connection is only made with the key.
  */
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -21,25 +20,15 @@
 #include "handshake.h"
 #include "harness.h"
 #include "macros.h"
+#include "tcp_connect.h"
 #include "tcp_link.h"
 
 #define NSEC_PATIENCE (60 * NSEC_PER_SEC)
 
 static void connect_pair(int fd[2])
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET };
-	socklen_t len = sizeof(addr);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	REQUIRE_INT(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), ==, 0);
-	REQUIRE_INT(listen(listener, 1), ==, 0);
-	REQUIRE_INT(getsockname(listener, (struct sockaddr *)&addr, &len), ==, 0);
-	fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	REQUIRE_INT(connect(fd[0], (struct sockaddr *)&addr, sizeof(addr)), ==, 0);
-	fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	REQUIRE(fd[1] >= 0);
-	(void)close(listener);
+	tcp_connect_pair(fd, AF_INET);
+	REQUIRE_INT(fcntl(fd[1], F_SETFL, O_NONBLOCK), ==, 0);
 }
 
 static bool has_uring(void)
