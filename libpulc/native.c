@@ -210,7 +210,8 @@ void native_forked(void)
 		peer->error = -ECHILD;
 		peer_unref(peer);
 	}
-	native_psid_forked();
+	native_ask_forked();
+	native_news_forked();
 	native_wait_forked();
 	native_net_forked();
 	native_fd_forked();

@@ -123,7 +123,7 @@ void native_area_forked(void);
 /* ---- native_block.c ---- */
 void native_block_forked(void);
 
-/* ---- native_psid.c ---- */
+/* ---- native_ask.c ---- */
 /* 0 when psid has given this process a number; else see pulc_attach. Under the lock. */
 int native_attach(void);
 struct native_reply {
@@ -142,12 +142,17 @@ int native_ask_with(const Pulc__Wire__FromClient *msg, uint32_t request, int fd,
 uint32_t native_request(void);
 /* psid hears that the port is closed. */
 void native_give_back(uint32_t port);
+/* psid's answer to a request. Under the client lock. */
+void native_keep_reply(const Pulc__Wire__PortReply *m, struct received *r);
+void native_ask_forked(void);
+
+/* ---- native_news.c ---- */
 /* A message of psid's about ports and links, or none of ours (false). Under the client lock; kept until native_take_news. */
 bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
 void native_take_news(void);
 /* The process at the other end of this link is gone, or we want no more of it: psid and the slabs are told. */
 void native_link_closed(struct peer *peer);
-void native_psid_forked(void);
+void native_news_forked(void);
 
 /* ---- native_wait.c ---- */
 /*
