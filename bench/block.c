@@ -20,8 +20,6 @@
 #include <pulc/block.h>
 
 struct settings {
-	unsigned server_cpu;
-	unsigned client_cpu;
 	unsigned size;
 	unsigned msec;
 	unsigned warmup_msec;
@@ -151,6 +149,13 @@ static int connect_and_give(const struct sockaddr_in *server, void *arg)
 	return r < 0 ? r : give_on(peer, set);
 }
 
+static int ready(struct bench_pair *pair)
+{
+	struct settings *set = pair->arg;
+
+	return set->size < 64 || set->n_depth == 0 || !strchr("nop", set->build[0]) ? -EINVAL : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings set = {
@@ -163,20 +168,9 @@ int main(int argc, char **argv)
 		{ "msec", "time to measure", .number = &set.msec },
 		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
 		{ "depth", "blocks under way", .number = &set.n_depth },
-		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
-		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_give, .arg = &set };
-	int r;
 
-	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
-	r = bench_options_parse(argc, argv, "Bandwidth of messages that nobody copies.", options,
-				sizeof(options) / sizeof(options[0]));
-	if (r != 0)
-		return bench_exit_status(argv[0], r);
-	if (set.size < 64 || set.n_depth == 0 || !strchr("nop", set.build[0]))
-		return bench_exit_status(argv[0], -EINVAL);
-	pair.server_cpu = set.server_cpu;
-	pair.client_cpu = set.client_cpu;
-	return bench_exit_status(argv[0], bench_pair_run(&pair));
+	return bench_pair_main(argc, argv, "Bandwidth of messages that nobody copies.", &pair,
+			       ready, options, sizeof(options) / sizeof(options[0]));
 }

@@ -33,8 +33,6 @@ struct server_kind {
 };
 
 struct settings {
-	unsigned server_cpu;
-	unsigned client_cpu;
 	unsigned size;
 	unsigned n_connections;
 	unsigned n_requests;
@@ -190,6 +188,18 @@ static int connect_often(const struct sockaddr_in *server, void *arg)
 	return 0;
 }
 
+static int ready(struct bench_pair *pair)
+{
+	struct settings *set = pair->arg;
+
+	set->kind = kind_find(set->kind_name);
+	if (!set->kind || set->n_requests == 0 || set->size == 0 || set->size > SIZE_MAX_REQUEST ||
+	    set->n_connections == 0 || set->n_connections > N_CONNECTIONS_MAX)
+		return -EINVAL;
+	memset(message, 'x', set->size);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings set = {
@@ -200,23 +210,9 @@ int main(int argc, char **argv)
 		{ "requests", "requests of each connection", .number = &set.n_requests },
 		{ "server", "how it serves: turn, fork or prefork", .text = &set.kind_name },
 		{ "size", "bytes of a request and of its answer", .number = &set.size },
-		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
-		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_often, .arg = &set };
-	int r;
 
-	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
-	r = bench_options_parse(argc, argv, "Connections a second: connect, one request, close.",
-				options, sizeof(options) / sizeof(options[0]));
-	if (r != 0)
-		return bench_exit_status(argv[0], r);
-	set.kind = kind_find(set.kind_name);
-	if (!set.kind || set.n_requests == 0 || set.size == 0 || set.size > SIZE_MAX_REQUEST ||
-	    set.n_connections == 0 || set.n_connections > N_CONNECTIONS_MAX)
-		return bench_exit_status(argv[0], -EINVAL);
-	memset(message, 'x', set.size);
-	pair.server_cpu = set.server_cpu;
-	pair.client_cpu = set.client_cpu;
-	return bench_exit_status(argv[0], bench_pair_run(&pair));
+	return bench_pair_main(argc, argv, "Connections a second: connect, one request, close.",
+			       &pair, ready, options, sizeof(options) / sizeof(options[0]));
 }

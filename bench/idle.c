@@ -36,8 +36,6 @@
 #define SIZE_MESSAGE 8
 
 struct settings {
-	unsigned server_cpu;
-	unsigned client_cpu;
 	unsigned n_connections;
 	unsigned n_rounds;
 	unsigned n_sweeps;
@@ -302,6 +300,15 @@ static int connect_to(const struct sockaddr_in *server, void *arg)
 	return r;
 }
 
+static int ready(struct bench_pair *pair)
+{
+	struct settings *set = pair->arg;
+
+	if (set->n_connections == 0 || set->idle_msec == 0)
+		return -EINVAL;
+	return pipe(set->to_server) < 0 || pipe(set->to_client) < 0 ? -errno : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings set = {
@@ -313,24 +320,11 @@ int main(int argc, char **argv)
 		{ "sweeps", "round trips on each one after all are there",
 		  .number = &set.n_sweeps },
 		{ "idle-msec", "time to be idle", .number = &set.idle_msec },
-		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
-		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
 		{ "stay", "keep the connections until standard input ends", .flag = &set.stay },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_to, .arg = &set };
-	int r;
 
-	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
-	r = bench_options_parse(argc, argv,
-				"What many idle TCP connections cost each of two processes.",
-				options, sizeof(options) / sizeof(options[0]));
-	if (r != 0)
-		return bench_exit_status(argv[0], r);
-	if (set.n_connections == 0 || set.idle_msec == 0)
-		return bench_exit_status(argv[0], -EINVAL);
-	pair.server_cpu = set.server_cpu;
-	pair.client_cpu = set.client_cpu;
-	if (pipe(set.to_server) < 0 || pipe(set.to_client) < 0)
-		return bench_exit_status(argv[0], -errno);
-	return bench_exit_status(argv[0], bench_pair_run(&pair));
+	return bench_pair_main(argc, argv,
+			       "What many idle TCP connections cost each of two processes.", &pair,
+			       ready, options, sizeof(options) / sizeof(options[0]));
 }

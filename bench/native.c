@@ -25,8 +25,6 @@
 #define N_DEPTH_MAX 64u
 
 struct settings {
-	unsigned server_cpu;
-	unsigned client_cpu;
 	unsigned size;
 	unsigned msec;
 	unsigned warmup_msec;
@@ -296,6 +294,16 @@ static bool find_kind(struct settings *set)
 	return true;
 }
 
+static int ready(struct bench_pair *pair)
+{
+	struct settings *set = pair->arg;
+
+	return find_kind(set) && set->size && set->n_batch && set->n_depth &&
+			       set->n_depth <= N_DEPTH_MAX
+		       ? 0
+		       : -EINVAL;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings set = { .size = 8,
@@ -312,22 +320,10 @@ int main(int argc, char **argv)
 		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
 		{ "batch", "round trips timed together", .number = &set.n_batch },
 		{ "depth", "operations under way, for bandwidth", .number = &set.n_depth },
-		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
-		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_drive, .arg = &set };
-	int r;
 
-	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
-	r = bench_options_parse(argc, argv,
-				"One-way time of a message, or bandwidth, between two ports.",
-				options, sizeof(options) / sizeof(options[0]));
-	if (r != 0)
-		return bench_exit_status(argv[0], r);
-	if (!find_kind(&set) || set.size == 0 || set.n_batch == 0 || set.n_depth == 0 ||
-	    set.n_depth > N_DEPTH_MAX)
-		return bench_exit_status(argv[0], -EINVAL);
-	pair.server_cpu = set.server_cpu;
-	pair.client_cpu = set.client_cpu;
-	return bench_exit_status(argv[0], bench_pair_run(&pair));
+	return bench_pair_main(argc, argv,
+			       "One-way time of a message, or bandwidth, between two ports.", &pair,
+			       ready, options, sizeof(options) / sizeof(options[0]));
 }

@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_OPTIONS_MAX 24
-
 static void print_help(const char *program, const char *purpose, const struct bench_option *options,
 		       size_t n)
 {
@@ -65,10 +63,10 @@ static int take_value(const struct bench_option *o, const char *value)
 int bench_options_parse(int argc, char **argv, const char *purpose,
 			const struct bench_option *options, size_t n_options)
 {
-	struct option longs[N_OPTIONS_MAX + 2] = { 0 };
+	struct option longs[BENCH_N_OPTIONS_MAX + 2] = { 0 };
 	int c, at = 0, r;
 
-	if (n_options > N_OPTIONS_MAX)
+	if (n_options > BENCH_N_OPTIONS_MAX)
 		return -EINVAL;
 	for (size_t i = 0; i < n_options; i++) {
 		longs[i].name = options[i].name;

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define BENCH_N_OPTIONS_MAX 24
+
 /* Exactly one of number, text and flag is set; it holds the default and receives the value. */
 struct bench_option {
 	const char *name;

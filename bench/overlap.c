@@ -25,7 +25,6 @@
 #define N_CALIBRATE 50u
 
 struct settings {
-	unsigned server_cpu, client_cpu;
 	unsigned size, msec;
 	bool port, thread;
 };
@@ -202,6 +201,13 @@ static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 	return r < 0 ? r : pulc_port_close(c.own);
 }
 
+static int ready(struct bench_pair *pair)
+{
+	struct settings *set = pair->arg;
+
+	return set->size == 0 ? -EINVAL : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings set = { .size = 1 << 20, .msec = 300 };
@@ -210,19 +216,10 @@ int main(int argc, char **argv)
 		{ "thread", "with a progress thread", .flag = &set.thread },
 		{ "size", "bytes of a message", .number = &set.size },
 		{ "msec", "time to measure", .number = &set.msec },
-		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
-		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_drive, .arg = &set };
-	int r;
 
-	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
-	r = bench_options_parse(argc, argv,
-				"How much of a long send is hidden behind a computation.", options,
-				sizeof(options) / sizeof(options[0]));
-	if (r != 0 || set.size == 0)
-		return bench_exit_status(argv[0], r ? r : -EINVAL);
-	pair.server_cpu = set.server_cpu;
-	pair.client_cpu = set.client_cpu;
-	return bench_exit_status(argv[0], bench_pair_run(&pair));
+	return bench_pair_main(argc, argv,
+			       "How much of a long send is hidden behind a computation.", &pair,
+			       ready, options, sizeof(options) / sizeof(options[0]));
 }

@@ -15,6 +15,8 @@
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -22,6 +24,7 @@
 #include <unistd.h>
 
 #define N_BACKLOG 1024
+#define N_OPTIONS_CPU 2
 
 void bench_pair_default_cpus(unsigned *ret_server, unsigned *ret_client)
 {
@@ -251,4 +254,26 @@ int bench_pair_run(const struct bench_pair *pair)
 		return run_client(pair, port[0]);
 	(void)close(port[0]);
 	return wait_for_both(server, client);
+}
+
+int bench_pair_main(int argc, char **argv, const char *purpose, struct bench_pair *pair,
+		    int (*ready)(struct bench_pair *pair), const struct bench_option *options,
+		    size_t n_options)
+{
+	struct bench_option all[BENCH_N_OPTIONS_MAX] = {
+		{ "server-cpu", "processor of the server", .number = &pair->server_cpu },
+		{ "client-cpu", "processor of the client", .number = &pair->client_cpu },
+	};
+	int r;
+
+	if (n_options + N_OPTIONS_CPU > BENCH_N_OPTIONS_MAX)
+		return bench_exit_status(argv[0], -E2BIG);
+	memcpy(all + N_OPTIONS_CPU, options, n_options * sizeof(*options));
+	bench_pair_default_cpus(&pair->server_cpu, &pair->client_cpu);
+	r = bench_options_parse(argc, argv, purpose, all, n_options + N_OPTIONS_CPU);
+	if (r == 0)
+		r = ready(pair);
+	else if (r > 0)
+		return EXIT_SUCCESS;
+	return bench_exit_status(argv[0], r < 0 ? r : bench_pair_run(pair));
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "options.h"
+
 /* Both functions run in a process of their own and return 0 or a negative errno. */
 struct bench_pair {
 	unsigned server_cpu;
@@ -24,6 +26,14 @@ struct bench_pair {
  * killed.
  */
 int bench_pair_run(const struct bench_pair *pair);
+
+/*
+ * All of main: reads the options, these and those that choose the two processors, lets `ready` look at what they say (it returns
+ * 0 or a negative errno, and may change the pair), and runs the pair. Returns main's result in each of the three processes.
+ */
+int bench_pair_main(int argc, char **argv, const char *purpose, struct bench_pair *pair,
+		    int (*ready)(struct bench_pair *pair), const struct bench_option *options,
+		    size_t n_options);
 
 /* The processors to use when nobody says otherwise: the first two that this process may run on. */
 void bench_pair_default_cpus(unsigned *ret_server, unsigned *ret_client);

@@ -45,8 +45,6 @@ struct mode {
 };
 
 struct settings {
-	unsigned server_cpu;
-	unsigned client_cpu;
 	unsigned size;
 	unsigned n_iterations;
 	unsigned msec;
@@ -254,6 +252,15 @@ static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 	return r;
 }
 
+static int ready(struct bench_pair *pair)
+{
+	struct settings *set = pair->arg;
+
+	set->mode = mode_find(set->mode_name);
+	pair->udp = set->udp;
+	return !set->mode || set->size == 0 || set->n_batch == 0 ? -EINVAL : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings set = {
@@ -267,25 +274,12 @@ int main(int argc, char **argv)
 		  .number = &set.n_iterations },
 		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
 		{ "batch", "round trips timed together", .number = &set.n_batch },
-		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
-		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
 		{ "udp", "datagrams instead of a connection", .flag = &set.udp },
 		{ "stay", "keep the connection until standard input ends", .flag = &set.stay },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_drive, .arg = &set };
-	int r;
 
-	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
-	r = bench_options_parse(argc, argv,
-				"One-way time of a message between two processes over TCP or UDP.",
-				options, sizeof(options) / sizeof(options[0]));
-	if (r != 0)
-		return bench_exit_status(argv[0], r);
-	set.mode = mode_find(set.mode_name);
-	if (!set.mode || set.size == 0 || set.n_batch == 0)
-		return bench_exit_status(argv[0], -EINVAL);
-	pair.udp = set.udp;
-	pair.server_cpu = set.server_cpu;
-	pair.client_cpu = set.client_cpu;
-	return bench_exit_status(argv[0], bench_pair_run(&pair));
+	return bench_pair_main(argc, argv,
+			       "One-way time of a message between two processes over TCP or UDP.",
+			       &pair, ready, options, sizeof(options) / sizeof(options[0]));
 }

@@ -21,8 +21,6 @@
 #define MSEC_MARGIN 300u   /* a receiver that is scheduled late must not see the end */
 
 struct settings {
-	unsigned server_cpu;
-	unsigned client_cpu;
 	unsigned size;
 	unsigned recv_size;
 	unsigned msec;
@@ -130,6 +128,16 @@ static int connect_and_send(const struct sockaddr_in *server, void *arg)
 	return r;
 }
 
+static int ready(struct bench_pair *pair)
+{
+	struct settings *set = pair->arg;
+
+	if (set->recv_size == 0)
+		set->recv_size = set->size;
+	pair->udp = set->udp;
+	return set->size == 0 ? -EINVAL : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings set = { .size = 8, .msec = 300, .warmup_msec = 300 };
@@ -139,27 +147,13 @@ int main(int argc, char **argv)
 		  .number = &set.recv_size },
 		{ "msec", "time to measure", .number = &set.msec },
 		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
-		{ "server-cpu", "processor of the receiver", .number = &set.server_cpu },
-		{ "client-cpu", "processor of the sender", .number = &set.client_cpu },
 		{ "udp", "datagrams instead of a connection", .flag = &set.udp },
 		{ "stay", "keep the connection until standard input ends", .flag = &set.stay },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_send, .arg = &set };
-	int r;
 
-	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
-	r = bench_options_parse(
+	return bench_pair_main(
 		argc, argv,
 		"Messages and bytes a second, one way, between two processes over TCP or UDP.",
-		options, sizeof(options) / sizeof(options[0]));
-	if (r != 0)
-		return bench_exit_status(argv[0], r);
-	if (set.recv_size == 0)
-		set.recv_size = set.size;
-	if (set.size == 0)
-		return bench_exit_status(argv[0], -EINVAL);
-	pair.udp = set.udp;
-	pair.server_cpu = set.server_cpu;
-	pair.client_cpu = set.client_cpu;
-	return bench_exit_status(argv[0], bench_pair_run(&pair));
+		&pair, ready, options, sizeof(options) / sizeof(options[0]));
 }

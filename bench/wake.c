@@ -22,8 +22,6 @@
 #define N_MESSAGES_MAX 1000000u
 
 struct settings {
-	unsigned server_cpu;
-	unsigned client_cpu;
 	unsigned usec_period;
 	unsigned n_messages;
 	unsigned warmup_msec;
@@ -175,6 +173,15 @@ static int connect_and_send(const struct sockaddr_in *server, void *arg)
 	return r;
 }
 
+static int ready(struct bench_pair *pair)
+{
+	struct settings *set = pair->arg;
+
+	return set->n_messages == 0 || set->n_messages > N_MESSAGES_MAX || set->idle_msec == 0
+		       ? -EINVAL
+		       : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings set = {
@@ -186,22 +193,11 @@ int main(int argc, char **argv)
 		{ "warmup-msec", "time of ping-pong before, not counted",
 		  .number = &set.warmup_msec },
 		{ "idle-msec", "time without messages afterwards", .number = &set.idle_msec },
-		{ "server-cpu", "processor of the receiver", .number = &set.server_cpu },
-		{ "client-cpu", "processor of the sender", .number = &set.client_cpu },
 		{ "stay", "keep the connection until standard input ends", .flag = &set.stay },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_send, .arg = &set };
-	int r;
 
-	bench_pair_default_cpus(&set.server_cpu, &set.client_cpu);
-	r = bench_options_parse(
+	return bench_pair_main(
 		argc, argv, "Time from send() to a receiver that slept, and the use of processors.",
-		options, sizeof(options) / sizeof(options[0]));
-	if (r != 0)
-		return bench_exit_status(argv[0], r);
-	if (set.n_messages == 0 || set.n_messages > N_MESSAGES_MAX || set.idle_msec == 0)
-		return bench_exit_status(argv[0], -EINVAL);
-	pair.server_cpu = set.server_cpu;
-	pair.client_cpu = set.client_cpu;
-	return bench_exit_status(argv[0], bench_pair_run(&pair));
+		&pair, ready, options, sizeof(options) / sizeof(options[0]));
 }
