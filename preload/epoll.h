@@ -2,6 +2,7 @@
 #ifndef PULC_PRELOAD_EPOLL_H
 #define PULC_PRELOAD_EPOLL_H
 
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,10 +16,17 @@ void pre_epoll_closed(struct pre_file *f);
 void pre_members_moved(struct pre_file *f, int fd, int other);
 /* A send on f was cut short: room on it is news from now on. */
 void pre_members_full(struct pre_file *f);
-/* Makes the kernel's view of a set's readiness true from now on, for somebody who waits for the set itself. */
-void pre_set_expose(struct pre_set *set);
 /* Sets that are waited for themselves, perhaps as members of others. */
 extern _Atomic uint32_t pre_n_exposed;
+/* Makes the kernel's view of a set's readiness true from now on, for somebody who waits for the set itself. False: it is all
+ * there is to it, as long as no other thread changes that. */
+bool pre_set_expose(struct pre_set *set);
+/*
+ * *said is what the kernel has answered of a set that is exposed. It may have said ready for what is no event of the program's:
+ * its own word on a member that sends through its ring, say, that came after the set was made truthful. So the set is made
+ * truthful again and asked again: what it says then is in said->revents.
+ */
+void pre_set_believe(struct pre_set *set, struct pollfd *said);
 /* NULL: nothing happens. This thread holds no lock. */
 void pre_set_free(struct pre_set *set);
 

@@ -47,6 +47,8 @@ static struct pre_member *join(struct pre_file *f, struct pre_set *set, int key)
 	if (set->members)
 		set->members->prev_of_set = m;
 	set->members = m;
+	if (f->set)
+		pre_nested_join(m);
 	return m;
 }
 
@@ -56,6 +58,8 @@ static void leave(struct pre_member *m)
 
 	if (m->ring)
 		pre_member_from_ring(m);
+	if (m->file->set)
+		pre_nested_leave(m);
 	while (*p != m)
 		p = &(*p)->next_of_file;
 	*p = m->next_of_file;
@@ -119,6 +123,8 @@ static int add(struct pre_set *set, struct pre_file *f, int epfd, int fd, struct
 		return ret;
 	if (!m) /* otherwise the kernel had forgotten it */
 		m = join(f, set, fd);
+	if (!m && f->set) /* the kernel is believed, then */
+		return 0;
 	if (!m) {
 		f->shared = true;
 		pre_keep_on_kernel(fd, PULC_REASON_UNSUPPORTED);
@@ -215,11 +221,8 @@ static int control_file(struct pre_file *f, int epfd, int op, int fd, struct epo
 
 	if (f == &pre_file_other || pre_self()->n_locked)
 		return foreign_file(epfd, op, fd, event);
-	if (f->set) {
-		if (op == EPOLL_CTL_ADD)
-			pre_set_expose(f->set);
-		return foreign_file(epfd, op, fd, event);
-	}
+	if (f->set && op == EPOLL_CTL_ADD)
+		(void)pre_set_expose(f->set);
 	if (!pre_use_file(&use, epfd))
 		return foreign_set(epfd, op, fd, event);
 	if (use.file->set)
@@ -293,7 +296,7 @@ static void members_gone(struct pre_file *f)
 	while ((m = f->members) != NULL) {
 		set = m->set;
 		pre_lock(&set->lock);
-		if (!m->ring && !f->shared)
+		if (!m->ring && !f->shared && !f->set)
 			delete_in_kernel(m);
 		leave(m);
 		pre_set_unlock(set);

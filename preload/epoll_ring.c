@@ -285,47 +285,66 @@ static bool take_index(struct pre_member *m)
 	return true;
 }
 
-/* The events of the member whose line begins so, in the listing of a set. False: there is none. */
-static bool find_events(long listing, const char *wanted, unsigned *ret_events)
+/* Counts in whole lines. */
+static int count_in(char *text, const char *wanted, struct pre_listed *ret_last)
 {
-	char text[SIZE_LISTING + 1];
-	const char *line, *rest;
+	char *found, *line;
+	int n = 0;
+
+	for (; (found = strstr(text, wanted)) != NULL; text = found + strlen(wanted)) {
+		line = memrchr(text, '\n', (size_t)(found - text));
+		if (sscanf(line ? line + 1 : text, "tfd: %d events: %x", &ret_last->fd,
+			   &ret_last->events) == 2)
+			n++;
+	}
+	return n;
+}
+
+static int count_lines(long listing, const char *wanted, struct pre_listed *ret_last)
+{
+	char text[SIZE_LISTING + 1], *rest;
 	size_t len = 0;
+	int found = 0;
 	long n;
 
 	while ((n = raw_syscall(SYS_read, listing, text + len, SIZE_LISTING - len)) > 0) {
 		len += (size_t)n;
-		text[len] = '\0';
-		line = strstr(text, wanted);
-		if (line && strchr(line, '\n'))
-			return sscanf(line, "tfd: %*d events: %x", ret_events) == 1;
-		/* The next piece goes on with the last line of this one. */
-		rest = strrchr(text, '\n');
+		rest = memrchr(text, '\n', len);
 		if (!rest)
 			continue;
-		len -= (size_t)(rest + 1 - text);
-		memmove(text, rest + 1, len);
+		*rest++ = '\0';
+		found += count_in(text, wanted, ret_last);
+		/* The next piece goes on with the last line of this one. */
+		len -= (size_t)(rest - text);
+		memmove(text, rest, len);
 	}
-	return false;
+	return found;
+}
+
+int pre_set_listed(const struct pre_set *set, const char *wanted, struct pre_listed *ret_last)
+{
+	char path[64];
+	int found;
+	long fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", set->epfd);
+	fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	found = count_lines(fd, wanted, ret_last);
+	(void)raw_syscall(SYS_close, fd);
+	return found;
 }
 
 /* A one-shot member may have been reported by the kernel: only /proc tells. */
 static bool was_disarmed(const struct pre_member *m)
 {
-	char path[64], wanted[32];
-	unsigned events;
-	bool found;
-	long fd;
+	struct pre_listed last = { 0 };
+	char wanted[32];
 
-	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", m->set->epfd);
-	fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
 	(void)snprintf(wanted, sizeof(wanted), "tfd: %8d ", m->key);
-	found = find_events(fd, wanted, &events);
-	(void)raw_syscall(SYS_close, fd);
-	return found &&
-	       !(events & (EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLERR | EPOLLHUP));
+	return pre_set_listed(m->set, wanted, &last) > 0 &&
+	       !(last.events & (EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLERR | EPOLLHUP));
 }
 
 /* Could the kernel's set hold an event of m that nobody has taken yet? Asked after m was registered in `inner`,

@@ -138,30 +138,14 @@ bool pre_file_later(struct pre_file *f)
 	return true;
 }
 
-/* What made the kernel's object ready may have been served by rings meanwhile. */
-static void refresh(struct pre_set *set, bool expose)
+/* What made the kernel's object ready may have been served by rings meanwhile. Under the lock. */
+static void make_true(struct pre_set *set)
 {
-	pre_lock(&set->lock);
-	if (expose && !set->exposed) {
-		set->exposed = true;
-		(void)atomic_fetch_add(&pre_n_exposed, 1);
-	}
-	if (!set->exposed) {
-		pre_set_unlock(set);
+	if (!set->exposed || !atomic_load(&set->has_rings))
 		return;
-	}
-	if (atomic_load(&set->has_rings)) {
-		pre_set_own(set);
-		pre_set_hear(set);
-		pre_set_hand_over(set);
-	}
-	pre_set_unlock(set);
-}
-
-void pre_set_expose(struct pre_set *set)
-{
-	if (pre_self()->n_locked == 0)
-		refresh(set, true);
+	pre_set_own(set);
+	pre_set_hear(set);
+	pre_set_hand_over(set);
 }
 
 void pre_sets_refresh(const struct pre_set *except)
@@ -169,9 +153,48 @@ void pre_sets_refresh(const struct pre_set *except)
 	struct pre_set *set;
 
 	for (uint32_t i = 0; (set = pre_pool_at(&sets, i)) != NULL; i++) {
-		if (set != except)
-			refresh(set, false);
+		if (set == except)
+			continue;
+		pre_lock(&set->lock);
+		make_true(set);
+		pre_set_unlock(set);
 	}
+}
+
+static bool has_more(const struct pre_set *set)
+{
+	return atomic_load(&set->has_rings) || atomic_load(&set->has_nested);
+}
+
+bool pre_set_expose(struct pre_set *set)
+{
+	if (pre_self()->n_locked)
+		return false;
+	if (atomic_load(&set->has_nested))
+		pre_sets_refresh(set);
+	pre_lock(&set->lock);
+	if (!set->exposed) {
+		set->exposed = true;
+		(void)atomic_fetch_add(&pre_n_exposed, 1);
+	}
+	make_true(set);
+	pre_set_unlock(set);
+	return has_more(set) || !__libc_single_threaded;
+}
+
+/* Asks under the lock: whoever makes it truthful at the same time takes its word away for a moment. */
+void pre_set_believe(struct pre_set *set, struct pollfd *said)
+{
+	struct timespec now = { 0 };
+
+	if (pre_self()->n_locked || !has_more(set))
+		return;
+	if (atomic_load(&set->has_nested))
+		pre_sets_refresh(set);
+	pre_lock(&set->lock);
+	make_true(set);
+	(void)raw_syscall(SYS_ppoll, said, 1, &now);
+	pre_set_unlock(set);
 }
 
 /* A handler that forks while its thread holds a lock: the records are its own to be careful with. Sets that are made meanwhile

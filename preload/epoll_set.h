@@ -57,6 +57,7 @@ struct pre_member {
 	struct pre_marks marks; /* as of the last report */
 	struct pre_member *prev_ready, *next_ready;
 	struct pre_member *next_unsure;
+	struct pre_member *next_nested;
 };
 
 struct pre_set {
@@ -77,6 +78,8 @@ struct pre_set {
 	unsigned psid_mark;	/* of the notice that `inner` holds; 0: none */
 	_Atomic bool psid_said; /* that notice has said something */
 	struct pre_member *members;
+	struct pre_member *nested; /* those that are sets themselves */
+	_Atomic bool has_nested;   /* has or had such */
 	struct pre_member **rings; /* by index */
 	uint32_t n_rings, size_rings;
 	struct pre_member *ready, *ready_last;
@@ -155,6 +158,22 @@ void pre_set_wake(struct pre_set *set);
 /* Whoever leaves a set that others sleep on, or that is waited for itself, leaves nothing unwatched and nothing ready
  * unsaid. */
 void pre_set_hand_over(struct pre_set *set);
+
+/* A line of the kernel's listing of a set. */
+struct pre_listed {
+	int fd;
+	unsigned events;
+};
+/* How many lines have this in them, and the last of those; -1: there is no listing to be had. */
+int pre_set_listed(const struct pre_set *set, const char *wanted, struct pre_listed *ret_last);
+
+/* ---- epoll_nested.c: members that are sets themselves ---- */
+
+/* Under both locks, as lists of memberships are. */
+void pre_nested_join(struct pre_member *m);
+void pre_nested_leave(struct pre_member *m);
+/* Takes those of the n events that the kernel gave which prove false; how many are left. No lock is held. */
+int pre_nested_filter(struct pre_set *set, struct epoll_event *events, int n);
 
 /* ---- epoll_ready.c: which ring members are ready; under the set's lock ---- */
 

@@ -44,7 +44,7 @@ static int epfd_of(const struct wait *w)
 	return __builtin_expect(atomic_load(&w->file->lingers), 0) ? w->file->home : w->epfd;
 }
 
-/* Takes tagged events out of the n that the kernel gave. */
+/* Takes tagged events out of the n that the kernel gave, and those of other sets that prove false. */
 static int filter(struct wait *w, struct epoll_event *events, int n)
 {
 	int kept = 0;
@@ -55,6 +55,8 @@ static int filter(struct wait *w, struct epoll_event *events, int n)
 		else
 			events[kept++] = events[i];
 	}
+	if (__builtin_expect(atomic_load(&w->set->has_nested), 0))
+		kept = pre_nested_filter(w->set, events, kept);
 	return kept;
 }
 
@@ -347,7 +349,7 @@ static int after_kernel(struct wait *w, int n)
 {
 	if (w->native)
 		(void)atomic_fetch_sub_explicit(&w->set->n_native, 1, memory_order_relaxed);
-	if (n <= 0 || !has_more(w->set))
+	if (n <= 0 || (!has_more(w->set) && !atomic_load(&w->set->has_nested)))
 		return n;
 	n = filter(w, w->events, n);
 	if (w->tagged) {

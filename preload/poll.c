@@ -1,7 +1,7 @@
 /*
  * poll and ppoll over kernel descriptors and streams at once; select is made from it (select.c).
  *
- * A list without an attached stream is libc's own call. Otherwise: look at the streams' memory, then spin
+ * A list without an attached stream, and without an epoll set that has one, is libc's own call. Otherwise: look at the streams' memory, then spin
  * (wait.c), then sleep in one ppoll over everything: kernel descriptors as the program asked, the streams'
  * kernel sockets for what only the kernel knows (the peer's death, a remainder), and the bell of this
  * thread's wait set, which the streams' peers ring; psid's end is heard of there as well. The order that loses nothing is
@@ -11,7 +11,8 @@
  * write, room to send that the ring lacks). What the kernel said and the stream denied is not asked again in
  * this call.
  *
- * An epoll descriptor in the list is made truthful first and is then the kernel's (epoll.h, pre_set_expose).
+ * An epoll descriptor in the list is made truthful first and is then the kernel's, whose word on it is believed
+ * once it was made truthful again (epoll.h).
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -68,8 +69,8 @@ bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 			continue;
 		if (use.stream && (!__libc_single_threaded || pulc_stream_attached(use.stream)))
 			concerned = true;
-		else if (use.file->set)
-			pre_set_expose(use.file->set);
+		else if (use.file->set && pre_set_expose(use.file->set))
+			concerned = true;
 		pre_use_end(&use);
 	}
 	return concerned;
@@ -174,12 +175,29 @@ static void judge(struct wait *w, const struct entry *entry)
 		kernel->fd = -1;
 }
 
+/* The kernel has said that something is ready: an epoll set may have to say so again. */
+static void believe(struct pollfd *said)
+{
+	struct pre_use use;
+
+	if (!pre_use_file(&use, said->fd))
+		return;
+	if (use.file->set)
+		pre_set_believe(use.file->set, said);
+	pre_use_end(&use);
+}
+
 /* Merges what the kernel said with what the streams say. */
 static bool merge(struct wait *w)
 {
+	bool exposed = atomic_load(&pre_n_exposed) > 0;
+
 	w->n_ready = 0;
-	for (nfds_t i = 0; i < w->n; i++)
+	for (nfds_t i = 0; i < w->n; i++) {
 		w->fds[i].revents = w->kernel[i].revents;
+		if (exposed && w->fds[i].revents)
+			believe(&w->fds[i]);
+	}
 	for (nfds_t e = 0; e < w->n_entries; e++)
 		judge(w, &w->entries[e]);
 	for (nfds_t i = 0; i < w->n; i++)
@@ -355,54 +373,11 @@ int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_
 	return run(&w);
 }
 
-/*
- * A set may look ready for what is no event of the program's: the kernel's word on a member that sends through its ring, say,
- * that came after the set was made truthful. Made truthful again it is believed. Returns how many of fds are ready.
- */
-static int without_false_news(struct pollfd *fds, nfds_t n)
-{
-	struct timespec now = { 0, 0 };
-	struct pre_use use;
-	int n_ready = 0;
-
-	for (nfds_t i = 0; i < n; i++) {
-		if (fds[i].revents && pre_use_file(&use, fds[i].fd)) {
-			if (use.file->set) {
-				pre_set_expose(use.file->set);
-				(void)raw_syscall(SYS_ppoll, &fds[i], 1, &now);
-			}
-			pre_use_end(&use);
-		}
-		n_ready += fds[i].revents != 0;
-	}
-	return n_ready;
-}
-
-/* No stream is among fds that need more than the kernel's word; sets may be. */
-static int poll_kernel(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
-{
-	struct timespec left;
-	int ret;
-
-	do {
-		ret = (int)pre_sys(
-			pre_real.ppoll(fds, n, pre_time_left(deadline, PRE_FOREVER, &left), mask));
-		if (ret > 0)
-			ret = without_false_news(fds, n);
-	} while (ret == 0 && (deadline == PRE_FOREVER || (deadline && pre_now() < deadline)));
-	return ret;
-}
-
 int pre_poll(struct pollfd *fds, nfds_t n, int msec)
 {
-	bool concerned = pre_poll_concerned(fds, n);
-	uint64_t deadline;
-
-	if (!concerned && !atomic_load(&pre_n_exposed))
+	if (!pre_poll_concerned(fds, n))
 		return (int)pre_sys(pre_real.poll(fds, n, msec));
-	deadline = msec == 0 ? 0 : pre_deadline_msec(msec);
-	return concerned ? pre_poll_wait(fds, n, deadline, NULL)
-			 : poll_kernel(fds, n, deadline, NULL);
+	return pre_poll_wait(fds, n, msec == 0 ? 0 : pre_deadline_msec(msec), NULL);
 }
 
 static bool is_zero(const struct timespec *timeout)
@@ -412,12 +387,7 @@ static bool is_zero(const struct timespec *timeout)
 
 int pre_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	bool valid = pre_timeout_valid(timeout), concerned = valid && pre_poll_concerned(fds, n);
-	uint64_t deadline;
-
-	if (!valid || (!concerned && !atomic_load(&pre_n_exposed)))
+	if (!pre_timeout_valid(timeout) || !pre_poll_concerned(fds, n))
 		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
-	deadline = is_zero(timeout) ? 0 : pre_deadline(timeout);
-	return concerned ? pre_poll_wait(fds, n, deadline, mask)
-			 : poll_kernel(fds, n, deadline, mask);
+	return pre_poll_wait(fds, n, is_zero(timeout) ? 0 : pre_deadline(timeout), mask);
 }
