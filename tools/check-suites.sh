@@ -66,8 +66,10 @@ inside() {
 	mount -t tmpfs -o mode=755 none /run/pulc || exit 2
 	env -u XDG_RUNTIME_DIR PULC_LOG_LEVEL=warning "${settings[@]}" "${prefix[@]}" "$reachable/bin/psid" --system 2>"$out/psid.log" &
 	psid=$!
+	# A psid of root's own, beside this tree, would be asked first.
+	export PULC_SOCKET=/run/pulc/psid.sock
 	for ((i = 0; i < 100; i++)); do
-		[ ! -S /run/pulc/psid.sock ] || break
+		[ ! -S "$PULC_SOCKET" ] || break
 		sleep 0.05
 	done
 	env NO_NETNS=1 PRELOAD="$reachable/lib/libpulc-preload.so" OUT="$out" "${settings[@]}" "${prefix[@]}" "$run/$name.sh"
