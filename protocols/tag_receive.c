@@ -302,6 +302,7 @@ int tag_arrived_eager(struct tag_peer *tp, const struct hal_frame *f)
 		tag_describe(r, client, f->word, f->len);
 		tag_receive_end(r, 0);
 		tag_taken(tp->peer, cost);
+		protocol_enough |= f->len >= PROTOCOL_WORTH_A_TURN && !wanted_by(client, f->word);
 		return 0;
 	}
 	m->size = tag_copy_payload(tp, m->data, f->len);

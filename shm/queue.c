@@ -62,9 +62,9 @@ static void put_piece(const struct shm_stream *s, uint32_t r, uint64_t at, const
 	uint64_t pos = at & (s->tx_size[r] - 1);
 	size_t first = MIN(len, (size_t)(s->tx_size[r] - pos));
 
-	ring_copy_out(s->tx_ring[r] + pos, buf, first);
+	ring_copy_out(s, s->tx_ring[r] + pos, buf, first);
 	if (UNLIKELY(first < len))
-		ring_copy_out(s->tx_ring[r], buf + first, len - first);
+		ring_copy_out(s, s->tx_ring[r], buf + first, len - first);
 }
 
 static void put_long(const struct shm_stream *s, uint32_t r, uint64_t at,
@@ -93,6 +93,8 @@ int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const stru
 		if (ring_room_for(s, r, head, s->tail_seen) < size)
 			return -EAGAIN;
 	}
+	if (len >= RING_LONG && ring_look_how_far(s, head) < 0)
+		return -EBADMSG;
 	record.header =
 		(struct shm_record){ .stamp = d->stamp, .len = (uint32_t)len, .flags = d->flags };
 	if (LIKELY(len <= SIZE_SHORT)) {

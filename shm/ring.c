@@ -1,17 +1,22 @@
 /*
- * Copying past the caches, where the processor can: see ring.h.
+ * Long copies into and out of a ring: see ring.h.
  *
+ * Into it they go past the caches, where the processor can.
  * Such stores are seen by others in any order, also after an ordinary store that comes later. So they end with a fence of
  * their own, and whoever publishes the bytes need not know how they were copied. Elsewhere it is a plain copy.
+ *
+ * Out of it each line is asked for SIZE_AHEAD bytes before it is copied: it comes from another processor's cache or from memory, and the
+ * processor's own guesses stop at each page and each record. To ask for a line that is not there, or not mapped, does nothing.
  *
  * Source: measured (docs/native.md, "How long messages are copied").
  */
 #include "ring.h"
 
+#define SIZE_LINE 64u
+#define SIZE_AHEAD 2048u
+
 #if defined(__x86_64__)
 #include <emmintrin.h>
-
-#define SIZE_LINE 64u
 
 static inline void copy_line(char *to, const char *from)
 {
@@ -44,3 +49,16 @@ void ring_copy_past(void *to, const void *from, size_t len)
 	memcpy(to, from, len);
 }
 #endif
+
+void ring_copy_ahead(void *to, const void *from, size_t len)
+{
+	const char *f = from;
+	char *t = to;
+	size_t at = 0;
+
+	for (; at + SIZE_LINE <= len; at += SIZE_LINE) {
+		__builtin_prefetch(f + at + SIZE_AHEAD, 0, 3);
+		memcpy(t + at, f + at, SIZE_LINE);
+	}
+	memcpy(t + at, f + at, len - at);
+}

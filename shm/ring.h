@@ -68,17 +68,38 @@ static inline int ring_tx_look(struct shm_stream *s, uint64_t head)
 
 /*
  * A long piece goes past this processor's caches. Its reader, on another processor, would fetch each line out of them, which takes several times as
- * long as from where both look. Done before the head is stored that tells of it. From 2 KiB on it pays, whatever the reader does.
+ * long as from where both look. Done before the head is stored that tells of it. From 2 KiB on it pays, whatever the reader does; but not if the
+ * reader has so much to read before it that the lines will have moved on to the shared cache by themselves, which is faster still.
  */
 #define RING_LONG 2048u
+#define RING_FAR (512u << 10)
 void ring_copy_past(void *to, const void *from, size_t len) __attribute__((visibility("hidden")));
+/* A long piece out of the ring: lines are asked for some time before they are needed, be it the next record's. */
+void ring_copy_ahead(void *to, const void *from, size_t len) __attribute__((visibility("hidden")));
 
-static inline void ring_copy_out(void *to, const void *from, size_t len)
+static inline void ring_copy_out(const struct shm_stream *s, void *to, const void *from, size_t len)
 {
-	if (len >= RING_LONG)
+	if (len >= RING_LONG && !s->reader_is_far)
 		ring_copy_past(to, from, len);
 	else
 		ring_copy(to, from, len);
+}
+
+static inline void ring_copy_in(void *to, const void *from, size_t len)
+{
+	if (len >= RING_LONG)
+		ring_copy_ahead(to, from, len);
+	else
+		ring_copy(to, from, len);
+}
+
+/* Before a long piece is written at `head`. Returns 0 or -EBADMSG. */
+static inline int ring_look_how_far(struct shm_stream *s, uint64_t head)
+{
+	if (ring_tx_look(s, head) < 0)
+		return -EBADMSG;
+	s->reader_is_far = head - s->tail_seen >= RING_FAR;
+	return 0;
 }
 
 /* Copies into ring r at byte number `at`, around its end. */
@@ -158,9 +179,9 @@ static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at,
 	uint64_t pos = at & (s->rx_size[r] - 1);
 	size_t first = MIN(len, (size_t)(s->rx_size[r] - pos));
 
-	ring_copy(buf, s->rx_ring[r] + pos, first);
+	ring_copy_in(buf, s->rx_ring[r] + pos, first);
 	if (UNLIKELY(first < len))
-		memcpy((char *)buf + first, s->rx_ring[r], len - first);
+		ring_copy_in((char *)buf + first, s->rx_ring[r], len - first);
 }
 
 /* Takes n bytes; publishes when an eighth of the ring has gathered or nothing is left. */

@@ -33,6 +33,7 @@ struct shm_stream {
 		tx_known; /* shm_joined when tx_head was own->head and no other process held this side */
 	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
 	uint64_t tail_seen;
+	bool reader_is_far; /* it has much to read before what is written next: shm/ring.h */
 	/* under rx_lock */
 	uint32_t rx_cur;
 	_Atomic uint64_t
