@@ -23,8 +23,8 @@
 
 #define N_ENTRIES 65536u
 #define N_HOLDERS 4
-/* Entries looked at for a free one; and as many once more for one whose holders are dead. */
-#define N_TRIES 64
+/* Entries looked at for a free one, one after the other; and as many once more anywhere, also for one whose holders are dead. */
+#define N_TRIES 64u
 
 /* A child that has not said within this that it runs never will. */
 #define NSEC_FORK (NSEC_PER_SEC)
@@ -33,14 +33,14 @@ struct entry {
 	_Atomic uint32_t pids[N_HOLDERS];
 };
 
-/* Entry 0 is no socket's: it counts the forks under way. */
-struct forks {
-	_Atomic uint32_t n;
-	uint32_t reserved;
-	_Atomic uint64_t nsec_last;
+/* Entry 0 is no socket's: it counts the forks under way, and says where the family looks for a free entry next. */
+struct family {
+	_Atomic uint32_t n_forks;
+	_Atomic uint32_t next;
+	_Atomic uint64_t nsec_last_fork;
 };
 
-static_assert(sizeof(struct forks) == sizeof(struct entry), "entry 0");
+static_assert(sizeof(struct family) == sizeof(struct entry), "entry 0");
 
 static struct entry *_Atomic nursery;
 
@@ -60,6 +60,11 @@ static struct entry *nursery_get(void)
 		return e;
 	(void)raw_syscall(SYS_munmap, p, N_ENTRIES * sizeof(struct entry), 0, 0, 0, 0);
 	return expected;
+}
+
+static struct family *family_get(void)
+{
+	return (struct family *)nursery_get();
 }
 
 static bool add(struct entry *e, uint32_t pid)
@@ -103,14 +108,26 @@ static bool take(struct entry *e, uint32_t pid, bool look_for_dead)
 	       atomic_compare_exchange_strong(&e->pids[0], &nobody, pid);
 }
 
+/* Neighbours get places far apart: Murmur's finalizer. */
+static uint32_t scatter(uint32_t n)
+{
+	n = (n ^ n >> 16) * 0x85ebca6bu;
+	n = (n ^ n >> 13) * 0xc2b2ae35u;
+	return n ^ n >> 16;
+}
+
+/*
+ * The whole family counts its tries in one place, so that its processes don't look at one another's fresh entries. Where many
+ * that lie side by side are in use for long, a free one is found elsewhere: only a nursery that is full has none.
+ */
 uint32_t nursery_enter(void)
 {
-	static _Atomic uint32_t hint;
 	struct entry *all = nursery_get();
 	uint32_t pid = (uint32_t)raw_getpid(), i;
 
 	for (uint32_t n = 0; all && n < 2 * N_TRIES; n++) {
-		i = atomic_fetch_add_explicit(&hint, 1, memory_order_relaxed) % (N_ENTRIES - 1) + 1;
+		i = atomic_fetch_add_explicit(&family_get()->next, 1, memory_order_relaxed);
+		i = (n < N_TRIES ? i : scatter(i)) % (N_ENTRIES - 1) + 1;
 		if (take(&all[i], pid, n >= N_TRIES))
 			return i;
 	}
@@ -155,20 +172,20 @@ void nursery_share(uint32_t entry, int child)
 
 void nursery_fork_begins(void)
 {
-	struct forks *forks = (struct forks *)nursery_get();
+	struct family *family = family_get();
 
-	if (!forks)
+	if (!family)
 		return;
-	atomic_store(&forks->nsec_last, nsec_now());
-	(void)atomic_fetch_add(&forks->n, 1);
+	atomic_store(&family->nsec_last_fork, nsec_now());
+	(void)atomic_fetch_add(&family->n_forks, 1);
 }
 
 void nursery_fork_done(void)
 {
-	struct forks *forks = (struct forks *)nursery_get();
+	struct family *family = family_get();
 
-	if (forks)
-		(void)atomic_fetch_sub(&forks->n, 1);
+	if (family)
+		(void)atomic_fetch_sub(&family->n_forks, 1);
 }
 
 static _Atomic uint32_t n_spawning;
@@ -186,13 +203,13 @@ void nursery_spawn_done(void)
 /* Between a fork and its child's first steps somebody holds the socket whom no entry names. */
 static bool fork_under_way(void)
 {
-	struct forks *forks = (struct forks *)nursery_get();
+	struct family *family = family_get();
 
-	if (atomic_load(&forks->n) == 0)
+	if (atomic_load(&family->n_forks) == 0)
 		return false;
-	if (nsec_now() - atomic_load(&forks->nsec_last) < NSEC_FORK)
+	if (nsec_now() - atomic_load(&family->nsec_last_fork) < NSEC_FORK)
 		return true;
-	atomic_store(&forks->n, 0);
+	atomic_store(&family->n_forks, 0);
 	return false;
 }
 

@@ -101,12 +101,72 @@ static void entries_are_used_again(void)
 	nursery_leave(entry);
 }
 
+/* How many of so many are not to be had; those that are stay in use. */
+static unsigned enter_many(uint32_t *ret_entries, unsigned n)
+{
+	unsigned n_none = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		ret_entries[i] = nursery_enter();
+		n_none += ret_entries[i] == 0;
+	}
+	return n_none;
+}
+
+static void leave_many(const uint32_t *entries, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		nursery_leave(entries[i]);
+}
+
+/* A server and its client, forked before, with a thousand connections each: the second one begins when the first has them all. */
+static void a_forked_child_finds_room_beside_its_parent(void)
+{
+	enum { N = 2000 };
+	static uint32_t entries[N];
+	int pipe_fds[2], status;
+	char go;
+	pid_t pid;
+
+	nursery_leave(nursery_enter());
+	REQUIRE(pipe(pipe_fds) == 0);
+	pid = fork();
+	REQUIRE(pid >= 0);
+	if (pid == 0)
+		_exit(read(pipe_fds[0], &go, 1) != 1 || enter_many(entries, N) > 0);
+	CHECK_INT(enter_many(entries, N), ==, 0);
+	REQUIRE(write(pipe_fds[1], "", 1) == 1);
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	leave_many(entries, N);
+	(void)close(pipe_fds[0]);
+	(void)close(pipe_fds[1]);
+}
+
+/* Ten thousand that stay side by side, and many more that come and go, all the way round to them and past them. */
+static void entries_are_found_behind_others_that_stay(void)
+{
+	enum { N = 10000 };
+	static uint32_t entries[N];
+
+	CHECK_INT(enter_many(entries, N), ==, 0);
+	for (unsigned i = 0; i < 70000; i++) {
+		uint32_t entry = nursery_enter();
+
+		REQUIRE(entry != 0);
+		nursery_leave(entry);
+	}
+	leave_many(entries, N);
+}
+
 static const struct test tests[] = {
 	TEST(maker_is_alone),
 	TEST(child_shares_until_it_is_gone),
 	TEST(somebody_unknown_shares_for_good),
 	TEST(more_than_there_is_room_for_share_for_good),
 	TEST(nothing_is_alone_while_a_program_starts),
+	TEST(a_forked_child_finds_room_beside_its_parent),
+	TEST(entries_are_found_behind_others_that_stay),
 	TEST(entries_are_used_again),
 };
 
