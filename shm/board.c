@@ -10,6 +10,10 @@
  * The owner clears in the opposite order: the summary first, then it takes the whole word. A bit set in
  * between sets the summary again.
  *
+ * The kernel tells of sockets in the order in which they became ready, so the latest bits are noted in the order in which
+ * they were set, and taken in that order. The notes are a hint: a bit without a note is found by the bitmap, a note without
+ * a bit is passed over, and when there were more of them than have room the bitmap's order must do.
+ *
  * Sleep. Owner: asleep = 1, full fence, look at everything once more, sleep. Publisher: publish, full
  * fence, look for arms, set the bit (a full fence), look at asleep. Either the publisher sees asleep or
  * the owner sees the bit: Dekker's argument, spelled out in docs/waiting.md.
@@ -60,11 +64,21 @@ struct shm_board *shm_board_of(struct shm_boards *boards, uint32_t i)
 	return (struct shm_board *)((char *)boards + (uint64_t)(1 + i) * SHM_PAGE);
 }
 
+static void note(struct shm_board *board, uint32_t bit)
+{
+	uint32_t i = atomic_fetch_add_explicit(&board->n_noted, 1, memory_order_relaxed);
+
+	atomic_store_explicit(&board->noted[i % SHM_BOARD_NOTES], (uint16_t)bit,
+			      memory_order_relaxed);
+}
+
 bool shm_board_set(struct shm_board *board, uint32_t bit)
 {
 	uint32_t word = bit / 64 % SHM_BOARD_WORDS;
+	uint64_t mask = 1ull << bit % 64;
 
-	(void)atomic_fetch_or_explicit(&board->words[word], 1ull << bit % 64, memory_order_seq_cst);
+	if (!(atomic_fetch_or_explicit(&board->words[word], mask, memory_order_seq_cst) & mask))
+		note(board, bit % SHM_BOARD_BITS);
 	(void)atomic_fetch_or_explicit(&board->summary[word / 64], 1ull << word % 64,
 				       memory_order_seq_cst);
 	return atomic_load_explicit(&board->asleep, memory_order_seq_cst) != 0;
@@ -108,8 +122,31 @@ static bool take_from(struct shm_board *board, uint32_t w, uint32_t *ret_bit)
 	return (word & bit) != 0;
 }
 
+/* Leaves the summary to whoever finds the word empty. */
+static bool take_noted(struct shm_board *board, uint32_t *ret_bit)
+{
+	uint32_t n = atomic_load_explicit(&board->n_noted, memory_order_acquire);
+	uint32_t i = atomic_load_explicit(&board->n_taken, memory_order_relaxed);
+	uint64_t mask = 0, word = 0;
+
+	if (n - i > SHM_BOARD_NOTES)
+		i = n;
+	while (i != n && !(word & mask)) {
+		*ret_bit = atomic_load_explicit(&board->noted[i++ % SHM_BOARD_NOTES],
+						memory_order_relaxed) %
+			   SHM_BOARD_BITS;
+		mask = 1ull << *ret_bit % 64;
+		word = atomic_fetch_and_explicit(&board->words[*ret_bit / 64], ~mask,
+						 memory_order_seq_cst);
+	}
+	atomic_store_explicit(&board->n_taken, i, memory_order_relaxed);
+	return (word & mask) != 0;
+}
+
 bool shm_board_take(struct shm_board *board, uint32_t *ret_bit)
 {
+	if (take_noted(board, ret_bit))
+		return true;
 	for (uint32_t i = 0; i < SHM_BOARD_WORDS / 64; i++) {
 		uint64_t summary = atomic_load_explicit(&board->summary[i], memory_order_acquire);
 

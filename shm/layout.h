@@ -42,6 +42,7 @@
 #define SHM_N_BOARDS 256u
 #define SHM_BOARD_WORDS 256u
 #define SHM_BOARD_BITS (SHM_BOARD_WORDS * 64u)
+#define SHM_BOARD_NOTES 32u
 #define SHM_N_ACQUAINTED 32u
 
 /* ---- slab ---------------------------------------------------------------------------------- */
@@ -203,7 +204,11 @@ struct shm_board {
 	_Atomic uint32_t asleep; /* 1: somebody sleeps, or is about to; ring the bell */
 	uint8_t pad0[SHM_LINE - 4];
 	_Atomic uint64_t summary[SHM_BOARD_WORDS / 64];
-	uint8_t pad1[SHM_LINE - 32];
+	/* The latest bits in the order in which they were set: a hint, beside the summary because whoever sets one writes there. */
+	_Atomic uint32_t n_noted; /* ever, free-running */
+	_Atomic uint32_t n_taken; /* of these; the owner's */
+	_Atomic uint16_t noted[SHM_BOARD_NOTES];
+	uint8_t pad1[SHM_LINE - 40 - 2 * SHM_BOARD_NOTES];
 	_Atomic uint64_t words[SHM_BOARD_WORDS];
 };
 static_assert(offsetof(struct shm_board, words) == 2 * SHM_LINE, "shared layout");

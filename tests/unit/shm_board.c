@@ -1,9 +1,11 @@
 /* shm/board.c: no bit is lost between publishers and an owner that takes, also when a publisher died half-way. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "board.h"
 #include "harness.h"
+#include "macros.h"
 
 static struct shm_board board;
 
@@ -44,9 +46,57 @@ static void half_set_bits_are_repaired(void)
 	CHECK(!shm_board_take(&board, &bit));
 	CHECK(!shm_board_set(&board, 8));
 	REQUIRE(shm_board_take(&board, &bit));
-	CHECK_INT(bit, ==, 7);
-	REQUIRE(shm_board_take(&board, &bit));
 	CHECK_INT(bit, ==, 8);
+	REQUIRE(shm_board_take(&board, &bit));
+	CHECK_INT(bit, ==, 7);
+	CHECK(!shm_board_take(&board, &bit));
+	CHECK(!shm_board_pending(&board));
+}
+
+static void order_of_setting_is_kept(void)
+{
+	static const uint32_t order[] = { 700, 3, 64, 16383, 0, 65, 2 };
+	uint32_t bit;
+
+	shm_board_clear(&board);
+	for (int round = 0; round < 20; round++) {
+		for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+			(void)shm_board_set(&board, order[i]);
+			(void)shm_board_set(&board, order[i / 2]); /* set already: no news */
+		}
+		for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+			REQUIRE(shm_board_take(&board, &bit));
+			CHECK_INT(bit, ==, order[i]);
+		}
+		CHECK(!shm_board_take(&board, &bit));
+		CHECK(!shm_board_pending(&board));
+	}
+}
+
+/* More than are noted, and notes that lie: each bit comes out once all the same. */
+static void notes_are_a_hint(void)
+{
+	enum { N = 3 * SHM_BOARD_NOTES };
+	bool came[N] = { false };
+	uint32_t bit;
+
+	for (int round = 0; round < 3; round++) {
+		shm_board_clear(&board);
+		memset(came, 0, sizeof(came));
+		for (uint32_t i = 0; i < N; i++)
+			(void)shm_board_set(&board, N - 1 - i);
+		if (round > 0)
+			board.n_taken = round == 1 ? board.n_noted - 7 : board.n_noted + 5;
+		board.noted[0] = round == 2 ? UINT16_MAX : 1;
+		for (uint32_t i = 0; i < N; i++) {
+			REQUIRE(shm_board_take(&board, &bit));
+			REQUIRE_INT(bit, <, N);
+			CHECK(!came[bit]);
+			came[bit] = true;
+		}
+		CHECK(!shm_board_take(&board, &bit));
+		CHECK(!shm_board_pending(&board));
+	}
 }
 
 #define N_ROUNDS 20000
@@ -88,10 +138,8 @@ static void no_publication_is_lost(void)
 }
 
 static const struct test tests[] = {
-	TEST(bits_come_out_once),
-	TEST(armed_means_ring),
-	TEST(half_set_bits_are_repaired),
-	TEST(no_publication_is_lost),
+	TEST(bits_come_out_once),	TEST(armed_means_ring), TEST(half_set_bits_are_repaired),
+	TEST(order_of_setting_is_kept), TEST(notes_are_a_hint), TEST(no_publication_is_lost),
 };
 
 int main(int argc, char **argv)
