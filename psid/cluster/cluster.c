@@ -28,7 +28,6 @@
 #include "where.h"
 
 #define USEC_SAMPLE (USEC_PER_SEC / 5) /* a sample is good for so long */
-#define MSEC_SAMPLER 1000
 #define N_NODES_MAX 4096
 #define N_PORTS_TRIED 16
 
@@ -159,11 +158,6 @@ int psid_cluster_drain_other(struct psid_cluster *cluster, uint64_t id, bool dra
 
 	drain.drained = drained;
 	return psid_peer_send(cluster, id, &msg);
-}
-
-static void on_sampler(uv_timer_t *sampler)
-{
-	psid_cluster_sample(CONTAINER_OF(sampler, struct psid_cluster, sampler));
 }
 
 /* ---- what the membership says ---------------------------------------------------------------------- */
@@ -416,12 +410,9 @@ static int attach(struct psid_cluster *cluster)
 
 	if (r == 0)
 		r = psid_peers_attach(cluster);
-	if (r == 0)
-		r = uv_timer_init(cluster->loop, &cluster->sampler);
 	if (r < 0)
 		return r;
 	psid_cluster_sample(cluster);
-	(void)uv_timer_start(&cluster->sampler, on_sampler, MSEC_SAMPLER, MSEC_SAMPLER);
 	psid_seeds_start(cluster, on_seeds);
 	return 0;
 }
@@ -461,7 +452,6 @@ void psid_cluster_stop(struct psid_cluster *cluster)
 	psid_gossip_close(cluster);
 	psid_peers_close(cluster);
 	psid_seeds_close(cluster);
-	uv_close((uv_handle_t *)&cluster->sampler, NULL);
 }
 
 void psid_cluster_free(struct psid_cluster *cluster)

@@ -4,6 +4,9 @@
  * that time. So an answer that came while psid had no processor still counts, wherever in a turn, or
  * between two, it lost it; libuv by itself would run the timer before it looks at the socket.
  *
+ * Load is sampled here as well, about once a second: in a turn that takes place anyway, if one does soon, so
+ * that it costs an idle node no wake-up of its own.
+ *
  * The socket never blocks. What the kernel does not take is lost, as it may be on the way; the
  * membership expects no better.
  */
@@ -23,6 +26,8 @@
 #define N_TURN 4096u /* datagrams, more than the socket holds; then the others get a turn */
 #define SIZE_HEADERS 28u
 #define SIZE_BUFFER (1 << 20)
+#define USEC_SAMPLE USEC_PER_SEC /* from one sample of the load to the next, at least */
+#define USEC_SLACK (USEC_PER_SEC / 4)
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
@@ -104,18 +109,26 @@ static bool receive(struct psid_cluster *cluster, uint64_t usec_now)
 
 static void on_timer(uv_timer_t *timer);
 
+/* Returns when the next sample has to be made at the latest. */
+static uint64_t sample(struct psid_cluster *cluster, uint64_t usec_now)
+{
+	if (usec_now >= cluster->self->usec_load + USEC_SAMPLE)
+		psid_cluster_sample(cluster);
+	return cluster->self->usec_load + USEC_SAMPLE + USEC_SLACK;
+}
+
 static void turn(struct psid_cluster *cluster)
 {
 	struct psid_gossip *gossip = &cluster->gossip;
-	uint64_t usec_now = psid_usec_now(), usec_next, msec;
+	uint64_t usec_now = psid_usec_now(), usec_sample, usec_next, msec;
 
 	for (unsigned i = 0; i < N_TURN && receive(cluster, usec_now); i++)
 		;
 	if (!gossip->is_running)
 		return;
 	usec_next = psid_swim_run(&gossip->swim, usec_now);
-	if (usec_next == UINT64_MAX)
-		return;
+	usec_sample = sample(cluster, usec_now);
+	usec_next = MIN(usec_next, usec_sample);
 	msec = usec_next > usec_now ? (usec_next - usec_now + 999) / 1000 : 0;
 	uv_update_time(cluster->loop);
 	(void)uv_timer_start(&gossip->timer, on_timer, msec, 0);

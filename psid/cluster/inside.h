@@ -24,7 +24,6 @@ struct psid_cluster {
 	struct psid_complaints complaints;
 	struct psid_node *self;
 	struct psid_load_meter meter;
-	uv_timer_t sampler;
 	uint64_t place_cursor; /* place.c: the node that NEXT took last */
 	struct psid_peers peers;
 	LIST_HEAD(, psid_cluster_watch) watches;

@@ -141,6 +141,9 @@ static void take_about_self(struct psid_swim *swim, const struct psid_news *news
 	if (news->life < self->life) { /* of our life before: he has not heard of this one */
 		if (from && says_up)
 			psid_spread_tell(swim, from, self);
+	} else if (news->life == self->life && news->incarnation == self->incarnation &&
+		   news->state == self->state && !is_elsewhere) {
+		psid_spread_heard(swim, swim->self);
 	} else if (news->life > self->life && says_up && is_elsewhere) {
 		swim->out = true;
 		psid_swim_remark(swim, PSID_SWIM_NAME_TAKEN, &news->address);
@@ -261,13 +264,16 @@ static void believe(struct psid_swim *swim, struct psid_node *node, const struct
 		psid_suspicion_confirm_all(swim, node);
 }
 
-/* What we hear is older than what we know. */
+/* What we hear is older than what we know, or the same. */
 static void answer_old(struct psid_swim *swim, const struct psid_news *news, struct psid_node *node)
 {
 	bool same = news->life == node->life && news->incarnation == node->incarnation;
+	bool is_new = same && news->state == PSID_NODE_SUSPECT &&
+		      node->state == PSID_NODE_SUSPECT &&
+		      psid_suspicion_confirm(swim, node, news->by);
 
-	if (same && news->state == PSID_NODE_SUSPECT && node->state == PSID_NODE_SUSPECT)
-		psid_suspicion_confirm(swim, node, news->by);
+	if (same && news->state == node->state && !is_new)
+		psid_spread_heard(swim, node);
 	/* Somebody believes in a node that we do not: let that node contradict us. */
 	if (same && news->kind == PSID_NEWS_NODE && news->state == PSID_NODE_ALIVE &&
 	    node->state == PSID_NODE_DEAD)

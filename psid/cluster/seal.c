@@ -93,7 +93,9 @@ int psid_seal_init(struct psid_seal *seal, const struct psid_keyring *ring, uint
 	seal->opening = EVP_CIPHER_CTX_new();
 	if (seal->cipher)
 		seal->sealing = make_sealing(seal);
-	if (seal->sealing && seal->opening)
+	/* Told its cipher once: with each key again it would be made anew for each datagram. */
+	if (seal->sealing && seal->opening &&
+	    EVP_DecryptInit_ex2(seal->opening, seal->cipher, NULL, NULL, NULL) == 1)
 		return 0;
 	psid_seal_deinit(seal);
 	return -ENOMEM;
@@ -168,7 +170,7 @@ static int decrypt(struct psid_seal *seal, const uint8_t key[PSID_SIZE_SECRET],
 
 	make_nonce(datagram, nonce);
 	memcpy(tag, text + len, sizeof(tag));
-	if (EVP_DecryptInit_ex2(seal->opening, seal->cipher, key, nonce, NULL) != 1 ||
+	if (EVP_DecryptInit_ex2(seal->opening, NULL, key, nonce, NULL) != 1 ||
 	    EVP_DecryptUpdate(seal->opening, NULL, &n, datagram, PSID_SEAL_SIZE_HEAD) != 1 ||
 	    EVP_DecryptUpdate(seal->opening, ret_body, &n, text, (int)len) != 1 ||
 	    EVP_CIPHER_CTX_ctrl(seal->opening, EVP_CTRL_GCM_SET_TAG, SIZE_TAG, tag) != 1 ||

@@ -8,6 +8,10 @@
  * latency (infect and die, with four contacts, reaches all but 2 %); the datagrams of the next
  * periods reach the rest (SWIM, section 4.1). Many changes at a time share datagrams, and between
  * two such bursts there is a pause, so a catastrophe costs a node no more than a bounded stream.
+ *
+ * Whoever tells us what we are telling ourselves shows that it has got about, so it is told less often
+ * (Demers et al., PODC 1987, section 1.4: feedback and counters). Where all hear all it ends after a
+ * third of the tellings; where much is lost, or little is heard, it does not.
  */
 #include "macros.h"
 #include "swim_inside.h"
@@ -17,6 +21,7 @@
 #define PERIOD_PARTS 12u     /* of a period, between bursts */
 #define SIZE_PIGGYBACK 1000u /* of a datagram that has another purpose */
 #define FACTOR_TELL 3u
+#define N_HEARD 2u /* tellings that are spared by one that we hear */
 
 static uint8_t n_tellings(const struct psid_swim *swim, unsigned factor)
 {
@@ -83,6 +88,15 @@ static void told(struct psid_swim *swim, struct psid_node *node, unsigned n)
 	node->n_hot -= (uint8_t)MIN(n, node->n_hot);
 	if (node->n_hot > 0)
 		TAILQ_INSERT_TAIL(&swim->hot, node, hot);
+}
+
+void psid_spread_heard(struct psid_swim *swim, struct psid_node *node)
+{
+	if (node->n_hot == 0 || node->urgent)
+		return;
+	node->n_hot -= (uint8_t)MIN(N_HEARD, node->n_hot);
+	if (node->n_hot == 0)
+		TAILQ_REMOVE(&swim->hot, node, hot);
 }
 
 static void add_load(struct psid_swim *swim, struct psid_writer *w, uint64_t to)

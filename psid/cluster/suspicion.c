@@ -83,7 +83,7 @@ void psid_suspicion_start(struct psid_swim *swim, struct psid_node *node, uint64
 	bool is_ours = by == swim->self->id;
 
 	if (node->suspicion) {
-		psid_suspicion_confirm(swim, node, by);
+		(void)psid_suspicion_confirm(swim, node, by);
 		return;
 	}
 	s = calloc(1, sizeof(*s));
@@ -103,14 +103,15 @@ void psid_suspicion_start(struct psid_swim *swim, struct psid_node *node, uint64
 		psid_probe_now(swim, node);
 }
 
-void psid_suspicion_confirm(struct psid_swim *swim, struct psid_node *node, uint64_t by)
+bool psid_suspicion_confirm(struct psid_swim *swim, struct psid_node *node, uint64_t by)
 {
 	struct psid_suspicion *s = node->suspicion;
 
 	if (!s || by == 0 || !add(s, by))
-		return;
+		return false;
 	set_due(swim, s);
 	psid_spread_state(swim, node);
+	return true;
 }
 
 void psid_suspicion_confirm_all(struct psid_swim *swim, struct psid_node *node)

@@ -56,8 +56,8 @@ uint64_t psid_news_run(struct psid_swim *swim);
 
 /* suspicion.c */
 void psid_suspicion_start(struct psid_swim *swim, struct psid_node *node, uint64_t by);
-/* Somebody else finds so too. */
-void psid_suspicion_confirm(struct psid_swim *swim, struct psid_node *node, uint64_t by);
+/* Somebody else finds so too. Returns false if that was known. */
+bool psid_suspicion_confirm(struct psid_swim *swim, struct psid_node *node, uint64_t by);
 /* So many do that more would change nothing. */
 void psid_suspicion_confirm_all(struct psid_swim *swim, struct psid_node *node);
 /* Has it had time to contradict? */
@@ -72,6 +72,8 @@ uint64_t psid_suspicion_by(const struct psid_node *node);
 /* spread.c */
 void psid_spread_state(struct psid_swim *swim, struct psid_node *node);
 void psid_spread_load(struct psid_swim *swim, struct psid_node *node);
+/* Somebody has told us of a node's state what we knew. */
+void psid_spread_heard(struct psid_swim *swim, struct psid_node *node);
 void psid_spread_forget(struct psid_swim *swim, struct psid_node *node);
 /* Fills up a datagram with what is to be passed on. to: who gets it; 0: not known. */
 void psid_spread_add(struct psid_swim *swim, struct psid_writer *w, uint64_t to);

@@ -257,27 +257,65 @@ static void tables_are_repaired(void)
 	tear_down();
 }
 
-static double bytes_a_second(unsigned n)
+/* That each of them sends, over 20 s from now on. */
+static double bytes_a_second(void)
 {
 	uint64_t before = 0, after = 0;
 
-	set_up(n);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < sim.n; i++)
 		before += sim.nodes[i].size_sent;
 	sim_run(&sim, 20 * SIM_SEC);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < sim.n; i++)
 		after += sim.nodes[i].size_sent;
+	return (double)(after - before) / sim.n / 20;
+}
+
+static double bytes_in_rest(unsigned n)
+{
+	double bytes;
+
+	set_up(n);
+	bytes = bytes_a_second();
 	tear_down();
-	return (double)(after - before) / n / 20;
+	return bytes;
 }
 
 static void cost_does_not_grow(void)
 {
-	double few = bytes_a_second(16), many = bytes_a_second(128);
+	double few = bytes_in_rest(16), many = bytes_in_rest(128), most = bytes_in_rest(512);
 
 	CHECK_INT((int)few, <, 1000);
 	CHECK_INT((int)many, <, 1000);
-	CHECK_INT((int)(many * 100), <, (int)(few * 110));
+	CHECK_INT((int)most, <, 1000);
+	CHECK_INT((int)(many * 100), <, (int)(few * 120));
+	CHECK_INT((int)(most * 100), <, (int)(few * 120));
+}
+
+/* All come in through the first one, within some seconds. */
+static double bytes_after_start(unsigned n)
+{
+	double bytes;
+
+	sim_init(&sim, n, 1);
+	sim_start(&sim, 0, NULL, 0);
+	for (unsigned i = 1; i < n; i++) {
+		sim_start(&sim, i, &first, 1);
+		sim_run(&sim, 20 * SIM_MSEC);
+	}
+	REQUIRE_INT(sim_run_until_agreed(&sim, 20 * SIM_SEC), <, 20 * SIM_SEC);
+	sim_run(&sim, 5 * SIM_SEC);
+	bytes = bytes_a_second();
+	tear_down();
+	return bytes;
+}
+
+static void news_of_a_start_is_soon_told(void)
+{
+	double few = bytes_after_start(16), many = bytes_after_start(128);
+
+	CHECK_INT((int)few, <, 1000);
+	CHECK_INT((int)many, <, 1000);
+	CHECK_INT((int)(many * 100), <, (int)(few * 120));
 }
 
 static void names_belong_to_one_node(void)
@@ -419,6 +457,7 @@ static const struct test tests[] = {
 	TEST(what_a_node_says_of_itself_spreads),
 	TEST(tables_are_repaired),
 	TEST(cost_does_not_grow),
+	TEST(news_of_a_start_is_soon_told),
 	TEST(names_belong_to_one_node),
 	TEST(twins_are_told_apart),
 	TEST(strangers_stay_out),
