@@ -20,12 +20,14 @@
 
 #include "bells.h"
 #include "cleanup.h"
+#include "clock.h"
 #include "doubt.h"
 #include "macros.h"
 #include "pair.h"
 #include "proof.h"
 #include "psid.h"
 #include "reaper.h"
+#include "traffic.h"
 #include "upgrade.h"
 #include "user.h"
 
@@ -83,13 +85,15 @@ bool psid_conn_has_flow(const struct psid_hint *hint)
 /* ---- the end ------------------------------------------------------------------------------- */
 
 /* Adds what the side says to have written. A number that no side can reach in its life is a lie, and left out. */
-static void count_bytes(const struct psid_side *side)
+static void count_bytes(struct psid_side *side)
 {
-	struct shm_side copy;
+	uint64_t size;
 
-	if (side->transport != PULC__WIRE__TRANSPORT__TRANSPORT_LINK &&
-	    psid_slot_read(side->slab, side->slot, &copy) == 0 && copy.head <= SIZE_SIDE_MAX)
-		side->conn->psid->counts.size_rings += copy.head;
+	if (psid_slot_written(side->slab, side->slot, &size) < 0)
+		return;
+	psid_traffic_count(side, size, nsec_now() / NSEC_PER_USEC);
+	if (side->transport != PULC__WIRE__TRANSPORT__TRANSPORT_LINK && size <= SIZE_SIDE_MAX)
+		side->conn->psid->counts.size_rings += size;
 }
 
 static void side_leave(struct psid_side *side, bool emptied)

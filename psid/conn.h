@@ -26,7 +26,8 @@ struct psid_side {
 	struct psid_user *user;
 	LIST_HEAD(, psid_holder) holders;
 	uint32_t n_holders, n_lost;
-	bool unclaimed; /* the side says that it is held, by processes we don't know (yet) */
+	uint64_t size_seen; /* traffic.c: bytes it had written, at the last look */
+	bool unclaimed;	    /* the side says that it is held, by processes we don't know (yet) */
 	Pulc__Wire__Reason reason;
 };
 

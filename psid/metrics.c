@@ -19,10 +19,12 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "clock.h"
 #include "log.h"
 #include "macros.h"
 #include "microhttpd_library.h"
 #include "psid.h"
+#include "traffic.h"
 
 #define N_CONNECTIONS 128u
 #define SEC_SILENCE 10u
@@ -63,12 +65,14 @@ static enum MHD_Result answer_words(struct MHD_Connection *connection, unsigned 
 							MHD_RESPMEM_PERSISTENT));
 }
 
-static enum MHD_Result answer_metrics(struct MHD_Connection *connection, const struct psid *psid)
+static enum MHD_Result answer_metrics(struct MHD_Connection *connection, struct psid *psid)
 {
 	struct MHD_Response *response;
 	size_t len;
-	char *text = psid_metrics_text(psid, &len);
+	char *text;
 
+	(void)psid_traffic_look(psid, nsec_now() / NSEC_PER_USEC);
+	text = psid_metrics_text(psid, &len);
 	if (!text)
 		return MHD_NO;
 	response = http->create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);

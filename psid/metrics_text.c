@@ -127,6 +127,8 @@ static void connections(FILE *out, const struct psid *psid)
 	counter(out, "pulc_upgrades", psid->counts.n_upgrades, "Connections that came on rings.");
 	counter(out, "pulc_ring_bytes", psid->counts.size_rings,
 		"Bytes that went through rings and queues, counted when their connection ends.");
+	counter(out, "pulc_traffic_bytes", psid->traffic.size_moved,
+		"Bytes that went through rings, queues and links, of a moment ago.");
 	by_reason(out, "pulc_denied_upgrades", psid->counts.n_denied_for,
 		  "Upgrades that were denied.");
 	counter(out, "pulc_forwarded_wakeups", psid->counts.n_rings,

@@ -1,7 +1,7 @@
 /*
  * One psid put together. Its parts: listener (who knocks), client (who is in), hint and handover
  * (who belongs together), flow and witness (the same for datagrams), conn, pair and slab (what they share), bells (how they wake each
- * other), user (what they may have), report (what can be seen), closer (what may hang), lifecycle
+ * other), user (what they may have), report (what can be seen), traffic (how much is moved), closer (what may hang), lifecycle
  * and reaper (how things end), cluster (the other nodes), partition (which of them are for whom), metrics (what can be counted).
  *
  * Everything runs in one loop in one thread, but closes of foreign descriptors. Nothing in the
@@ -33,6 +33,7 @@
 #include "reaper.h"
 #include "reload.h"
 #include "remote.h"
+#include "traffic.h"
 #include "witness.h"
 
 #define MSEC_HELLO 5000
@@ -103,6 +104,8 @@ static int start_loop(struct psid *psid)
 	r = psid_closer_start(&psid->closer, &psid->loop);
 	if (r == 0)
 		r = psid_cluster_start(&psid->loop, psid->config, &psid->cluster);
+	if (r == 0)
+		psid_traffic_start(psid);
 	if (r == 0)
 		r = psid_remote_start(psid);
 	if (r == 0)

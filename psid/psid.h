@@ -35,6 +35,14 @@ struct psid_counts {
 	uint64_t size_rings;
 };
 
+/* traffic.c: what goes through rings, queues and links. */
+struct psid_traffic {
+	uint64_t size_moved;  /* by all that there are and were, in the looks so far */
+	uint64_t size_looked; /* of it, at the last look at all of them */
+	uint64_t usec_looked;
+	uint64_t rate; /* bytes a second, as of that look */
+};
+
 static inline void psid_count_reason(uint64_t counts[PSID_N_REASONS], unsigned reason)
 {
 	if (reason < PSID_N_REASONS)
@@ -46,6 +54,7 @@ struct psid {
 	struct psid_config *config;
 	struct psid_closer closer; /* closer.c */
 	struct psid_counts counts; /* report.c shows them */
+	struct psid_traffic traffic;
 	uint64_t usec_started;
 	uint64_t netns;	       /* proof.c: cookie of our own network namespace */
 	int diag_fd;	       /* diag.c */

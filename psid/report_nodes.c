@@ -15,6 +15,7 @@
 #include "peer.h"
 #include "place.h"
 #include "psid.h"
+#include "rate.h"
 #include "user.h"
 
 static const char *path_to(const struct psid_cluster *cluster, const struct psid_node *node)
@@ -39,6 +40,9 @@ static void fill_load(const struct psid_cluster *cluster, const struct psid_node
 	ret_entry->percent_stall_cpu = load->percent_stall[0];
 	ret_entry->percent_stall_memory = load->percent_stall[1];
 	ret_entry->percent_stall_io = load->percent_stall[2];
+	ret_entry->stale = psid_place_is_stale(cluster, node);
+	if (psid_node_is_up(node) && !ret_entry->stale)
+		ret_entry->bytes_per_second = psid_rate_unpack(load->rate);
 	ret_entry->age_usec = load->number ? psid_node_usec_age(cluster, node) : 0;
 }
 

@@ -22,6 +22,7 @@
 #include "macros.h"
 #include "proof.h"
 #include "psid.h"
+#include "traffic.h"
 #include "user.h"
 
 #define N_SIDES_MAX 64u
@@ -73,6 +74,7 @@ static int fill(struct psid_side *side, struct psid_slab *slab, const Pulc__Wire
 		psid_slot_free(side, false);
 		return r;
 	}
+	psid_traffic_returned(side);
 	side->token = kept->token;
 	side->tuple = *tuple;
 	side->proven = psid_proof_made_by(slab->psid, tuple, kept->cookie, slab->user->uid);

@@ -351,6 +351,12 @@ int psid_slot_read(const struct psid_slab *slab, uint32_t slot, struct shm_side 
 	return psid_memory_read(slab->fd, slot_at(slab, slot), ret_side, sizeof(*ret_side));
 }
 
+int psid_slot_written(const struct psid_slab *slab, uint32_t slot, uint64_t *ret_size)
+{
+	return psid_memory_read(slab->fd, slot_at(slab, slot) + offsetof(struct shm_side, head),
+				ret_size, sizeof(*ret_size));
+}
+
 int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret_n)
 {
 	return psid_memory_read(slab->fd, holders_at(slot), ret_n, sizeof(*ret_n));

@@ -55,6 +55,8 @@ void psid_slab_tidy(struct psid_slab *slab);
 
 /* A copy of what the side says; nothing of it is true. Returns 0; negative errno. */
 int psid_slot_read(const struct psid_slab *slab, uint32_t slot, struct shm_side *ret_side);
+/* The bytes that the side has ever written, says it. Returns 0; negative errno. */
+int psid_slot_written(const struct psid_slab *slab, uint32_t slot, uint64_t *ret_size);
 /* How many processes hold the side, says its family. Nothing of it is true. Returns 0; negative errno. */
 int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret_n);
 /* Tells the other side that nobody of this one is left. */

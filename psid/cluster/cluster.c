@@ -25,6 +25,7 @@
 #include "log.h"
 #include "macros.h"
 #include "placed.h"
+#include "rate.h"
 #include "where.h"
 
 #define USEC_SAMPLE (USEC_PER_SEC / 5) /* a sample is good for so long */
@@ -118,6 +119,8 @@ void psid_cluster_sample(struct psid_cluster *cluster)
 	if (cluster->meter.usec_last && usec_now < cluster->meter.usec_last + USEC_SAMPLE)
 		return;
 	psid_load_sample(&cluster->meter, usec_now, &self->load);
+	if (cluster->rate)
+		self->load.rate = psid_rate_pack(cluster->rate(cluster->rate_data));
 	self->load.number = (uint16_t)MAX(self->load.number + 1, 1);
 	self->usec_load = usec_now;
 	self->mib_memory = cluster->meter.mib_memory;
@@ -138,6 +141,12 @@ void psid_cluster_tasks(struct psid_cluster *cluster, uint32_t n_tasks, uint32_t
 	load->number = (uint16_t)MAX(load->number + 1, 1);
 	if (cluster->self->placed && load->n_cpus > n_before)
 		psid_placed_seen(cluster->self->placed, 0, load->n_cpus - n_before);
+}
+
+void psid_cluster_meter(struct psid_cluster *cluster, psid_cluster_rate *rate, void *data)
+{
+	cluster->rate = rate;
+	cluster->rate_data = data;
 }
 
 void psid_cluster_drain(struct psid_cluster *cluster, bool drained)

@@ -71,6 +71,9 @@ void psid_cluster_unwatch(struct psid_cluster_watch *watch);
 
 /* Tasks that run here, and the processors they asked for; at each change. */
 void psid_cluster_tasks(struct psid_cluster *cluster, uint32_t n_tasks, uint32_t n_cpus);
+/* What this node's programs move, in bytes a second; asked at each sample of its load. */
+typedef uint64_t psid_cluster_rate(void *data);
+void psid_cluster_meter(struct psid_cluster *cluster, psid_cluster_rate *rate, void *data);
 /* The load of this node as of now, if the last look is older than a moment. */
 void psid_cluster_sample(struct psid_cluster *cluster);
 /* From now on this node wants, or wants no, new tasks. */

@@ -72,6 +72,7 @@ void psid_put_load(struct psid_writer *w, const struct psid_load *load)
 	psid_put(w, load->n_cpus, 2);
 	psid_put(w, load->percent_memory, 1);
 	put_bytes(w, load->percent_stall, sizeof(load->percent_stall));
+	psid_put(w, load->rate, 1);
 }
 
 void psid_get_load(struct psid_reader *r, struct psid_load *ret_load)
@@ -82,6 +83,7 @@ void psid_get_load(struct psid_reader *r, struct psid_load *ret_load)
 	ret_load->n_cpus = (uint16_t)psid_get(r, 2);
 	ret_load->percent_memory = (uint8_t)psid_get(r, 1);
 	get_bytes(r, ret_load->percent_stall, sizeof(ret_load->percent_stall));
+	ret_load->rate = (uint8_t)psid_get(r, 1);
 }
 
 /* In units of 16 ms: a quarter of an hour fits, what is older is that old. */

@@ -24,6 +24,8 @@ struct psid_cluster {
 	struct psid_complaints complaints;
 	struct psid_node *self;
 	struct psid_load_meter meter;
+	psid_cluster_rate *rate; /* what this node's programs move; NULL: nobody knows */
+	void *rate_data;
 	uint64_t place_cursor; /* place.c: the node that NEXT took last */
 	struct psid_peers peers;
 	LIST_HEAD(, psid_cluster_watch) watches;

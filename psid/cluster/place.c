@@ -52,7 +52,7 @@ uint32_t psid_place_load(const struct psid_node *node)
 	       MAX(node->n_cores, 1u);
 }
 
-static bool is_stale(const struct psid_cluster *cluster, const struct psid_node *node)
+bool psid_place_is_stale(const struct psid_cluster *cluster, const struct psid_node *node)
 {
 	return node != cluster->self &&
 	       (node->load.number == 0 ||
@@ -82,7 +82,7 @@ static void seat_init(struct seat *seat, const struct psid_cluster *cluster, str
 		.node = node,
 		.n_cpus = n_used,
 		.n_room = room_on(node, wanted, n_used, n_max),
-		.is_stale = is_stale(cluster, node),
+		.is_stale = psid_place_is_stale(cluster, node),
 		.tie = (node->id ^ cluster->self->id) * 0x9e3779b97f4a7c15ull,
 	};
 }

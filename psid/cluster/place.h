@@ -50,5 +50,7 @@ struct psid_node;
 uint32_t psid_place_load(const struct psid_node *node);
 /* Processors that were given to tasks there, and its news does not show yet. */
 uint32_t psid_place_unseen(const struct psid_node *node);
+/* Is the news of its load so old, or absent, that it ranks last? */
+bool psid_place_is_stale(const struct psid_cluster *cluster, const struct psid_node *node);
 
 #endif

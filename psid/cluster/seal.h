@@ -9,7 +9,7 @@
 #include "keys.h"
 #include "map.h"
 
-#define PSID_GOSSIP_VERSION 1u
+#define PSID_GOSSIP_VERSION 2u
 #define PSID_SEAL_SIZE_HEAD 18u
 #define PSID_SEAL_SIZE (PSID_SEAL_SIZE_HEAD + 16u) /* what a datagram is longer than its body */
 

@@ -166,6 +166,7 @@ def what_happens_is_counted(psid, port):
     pair.wait(LIMIT)
     comes("end_is_counted", lambda: value(port, "pulc_connections") == value(port, "pulc_clients") == 0)
     check("ring_bytes_are_counted", True, value(port, "pulc_ring_bytes_total") > 0)
+    check("traffic_is_counted", value(port, "pulc_ring_bytes_total"), value(port, "pulc_traffic_bytes_total"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as there:
         there.settimeout(LIMIT)
         there.connect(psid.folder + "/run/psid.sock")

@@ -228,13 +228,19 @@ static void what_a_node_says_of_itself_spreads(void)
 	sim.nodes[3].swim.self->n_cores = 7;
 	psid_swim_touch(&sim.nodes[3].swim, sim.usec_now);
 	sim.nodes[3].swim.self->load.n_tasks = 5;
+	sim.nodes[3].swim.self->load.rate = 77;
 	sim_run(&sim, 15 * SIM_SEC);
 	for (unsigned i = 0; i < sim.n; i++)
 		if (i != 3) {
 			CHECK(view(i, 3)->drained);
 			CHECK_INT(view(i, 3)->n_cores, ==, 7);
 			CHECK_INT(view(i, 3)->load.n_tasks, ==, 5);
+			CHECK_INT(view(i, 3)->load.rate, ==, 77);
 		}
+	sim.nodes[3].swim.self->load.rate = 0;
+	sim_run(&sim, 15 * SIM_SEC);
+	for (unsigned i = 0; i < sim.n; i++)
+		CHECK_INT(view(i, 3)->load.rate, ==, 0);
 	tear_down();
 }
 
