@@ -1,4 +1,5 @@
-"""pulcctl top on a pseudo-terminal: the other screen, as many lines as there are, and the terminal as it was afterwards.
+"""pulcctl top on a pseudo-terminal: the other screen, as many lines as there are, and the terminal as it was afterwards,
+or while it is stopped.
 
     top.py PULCCTL          five jobs are there: the picture, a resize, keys, signals
     top.py PULCCTL FILE     makes FILE when the picture is there, and sees what the end of psid does
@@ -23,14 +24,48 @@ def check(name, good, why=""):
     print(f"ok pulcctl.top.{name}" if good else f"not ok pulcctl.top.{name}: {why}", flush=True)
 
 
+def execute(interval):
+    os.environ.pop("COLUMNS", None)
+    os.execv(sys.argv[1], ["pulcctl", "--watch=" + interval, "top"])
+
+
+def be_a_shell(command):
+    """A shell with one job, which knows fg and bg; the terminal is its own while the job is stopped or behind."""
+
+    def to_front(group):
+        os.tcsetpgrp(0, group)
+
+    def job():
+        os.setpgid(0, 0)
+        to_front(os.getpid())
+        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+        command()
+
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    pid = os.fork()
+    if pid == 0:
+        job()
+    while True:
+        status = os.waitpid(pid, os.WUNTRACED)[1]
+        to_front(os.getpgrp())
+        if not os.WIFSTOPPED(status):
+            print(f"<ended {os.waitstatus_to_exitcode(status)}>", flush=True)
+            sys.exit(0)
+        print(f"<stopped {os.WSTOPSIG(status)}>", flush=True)
+        if os.read(0, 64).strip() == b"fg":
+            to_front(pid)
+        os.killpg(pid, signal.SIGCONT)
+
+
 class Top:
-    def __init__(self, lines):
+    def __init__(self, lines, interval="0.1", shell=False):
         self.seen, self.status = b"", None
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.environ.pop("COLUMNS", None)
             os.read(0, 2)  # until the window has its size
-            os.execv(sys.argv[1], ["pulcctl", "--watch=0.1", "top"])
+            if shell:
+                be_a_shell(lambda: execute(interval))
+            execute(interval)
         self.resize(lines)
         self.usual = termios.tcgetattr(self.fd)
         self.type(b"\n")
@@ -81,8 +116,11 @@ class Top:
         last = self.pictures()[-1:]
         return bool(last) and len(last[0]) == lines and b" more" in last[0][-2]
 
-    def is_restored(self):
-        return self.seen.count(ENTER) == 1 and self.seen.count(LEAVE) == 1 and termios.tcgetattr(self.fd) == self.usual
+    def is_restored(self, times=1):
+        return self.seen.count(ENTER) == self.seen.count(LEAVE) == times and self.has_usual_keys()
+
+    def has_usual_keys(self):
+        return termios.tcgetattr(self.fd) == self.usual
 
 
 def picture_and_keys():
@@ -112,6 +150,37 @@ def signals():
         check(f"{name}.restores", top.is_restored(), top.seen[-200:])
 
 
+def job_control():
+    """Pictures come once in an hour here, but for those that a signal brings."""
+    top = Top(24, interval="3600", shell=True)
+    stopped, whole = f"<stopped {signal.SIGTSTP:d}>".encode(), b"JOB "
+    shown = lambda times: top.comes(lambda: top.seen.count(ENTER) == times and whole in top.seen.rpartition(ENTER)[2])
+    check("stop.is_there", shown(1), top.seen)
+    for times in 1, 2:
+        top.type(b"\032")
+        check(f"stop.stops_{times}", top.comes(lambda: top.seen.count(stopped) == times), top.seen[-200:])
+        check(f"stop.restores_{times}", top.is_restored(times) and top.seen.rfind(LEAVE) < top.seen.rfind(stopped), top.seen[-200:])
+        top.type(b"fg\n")
+        check(f"stop.is_back_{times}", shown(times + 1), top.seen[-200:])
+        check(f"stop.takes_keys_{times}", not top.has_usual_keys())
+    top.type(b"\032")
+    check("background.stops", top.comes(lambda: top.seen.count(stopped) == 3), top.seen[-200:])
+    top.type(b"bg\n")
+    reason = f"<stopped {signal.SIGTTOU:d}>".encode()
+    check("background.does_not_draw", top.comes(lambda: reason in top.seen) and top.is_restored(3), top.seen[-200:])
+    top.type(b"fg\n")
+    check("background.is_back", shown(4), top.seen[-200:])
+    os.kill(os.tcgetpgrp(top.fd), signal.SIGSTOP)
+    reason = f"<stopped {signal.SIGSTOP:d}>".encode()
+    check("sigstop.stops", top.comes(lambda: reason in top.seen), top.seen[-200:])
+    top.type(b"fg\n")
+    check("sigstop.is_back", shown(5), top.seen[-200:])
+    top.type(b"q")
+    check("stop.q_ends_it", top.comes(lambda: b"<ended 0>" in top.seen), top.seen[-200:])
+    check("stop.q_restores", top.seen.count(LEAVE) == 4 and top.has_usual_keys(), top.seen[-200:])
+    top.ends()
+
+
 def end_of_psid(file):
     top = Top(24)
     good = top.comes(top.pictures)
@@ -127,3 +196,4 @@ if len(sys.argv) > 2:
 else:
     picture_and_keys()
     signals()
+    job_control()

@@ -97,7 +97,7 @@ static int print_version(const struct ctl_options *options)
 static int show(const struct ctl_options *options)
 {
 	if (options->usec_watch)
-		return ctl_watch(options->usec_watch, print_answer, (void *)options, -1);
+		return ctl_watch(options->usec_watch, print_answer, (void *)options, -1, NULL);
 	return print_answer(stdout, (void *)options);
 }
 

@@ -1,18 +1,18 @@
 /*
- * `pulcctl top`: one picture of the cluster: a line of this node's traffic through rings, then the nodes with their
- * load, then the jobs. Traffic is the difference between two pictures, so the first one has none.
+ * `pulcctl top`: one picture of the cluster: a line that adds up its nodes, one about the psid that is asked, then the
+ * nodes with their load and traffic, then the jobs. What nodes are doing they say themselves, in the news of their load;
+ * a node of which there is no fresh news is left out of the sums.
  *
- * On a terminal it is drawn again and again, on the terminal's other screen, which is left however it ends: by
+ * On a terminal it is drawn again and again, on the terminal's other screen (screen.c), which is left however it ends: by
  * the key q, a signal, or psid's end. What there is to say then is said on the usual screen. Lines that are longer
  * than the screen's are cut by the terminal.
  * Elsewhere it is printed once, or as often as --watch says.
  */
 #include "top.h"
 
-#include <signal.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -21,32 +21,21 @@
 #include "macros.h"
 #include "query.h"
 #include "say.h"
+#include "screen.h"
 #include "text.h"
 #include "view.h"
 #include "watch.h"
 
-#define OTHER_SCREEN "\033[?1049h\033[?25l\033[?7l"
-#define USUAL_SCREEN "\033[?7h\033[?25h\033[?1049l"
-#define N_LINES_HEAD 4u /* around the tables, with the cursor's */
+#define N_LINES_HEAD 5u /* around the tables, with the cursor's */
 #define N_LINES_TABLES_MIN 4u
 
-enum { STATUS, SOCKETS, NODES, JOBS, N_QUESTIONS };
+enum { STATUS, NODES, JOBS, N_QUESTIONS };
 
 static const Pulc__Wire__FromClient__BodyCase questions[] = {
 	[STATUS] = PULC__WIRE__FROM_CLIENT__BODY_STATUS,
-	[SOCKETS] = PULC__WIRE__FROM_CLIENT__BODY_SOCKETS,
 	[NODES] = PULC__WIRE__FROM_CLIENT__BODY_NODES,
 	[JOBS] = PULC__WIRE__FROM_CLIENT__BODY_JOBS,
 };
-
-struct top {
-	const struct ctl_options *options;
-	uint64_t size_before, nsec_before;
-};
-
-/* What is to be put back when the other screen is left. */
-static volatile sig_atomic_t on_screen, takes_keys;
-static struct termios usual;
 
 struct answers {
 	struct ctl_replies of[N_QUESTIONS];
@@ -58,26 +47,38 @@ static void deinit_answers(struct answers *answers)
 		ctl_replies_deinit(&answers->of[i]);
 }
 
-static uint64_t size_sent(const struct ctl_replies *replies)
-{
-	uint64_t size = 0;
+/* The nodes that are there, added up; those without fresh news of their load are counted only. */
+struct sum {
+	unsigned n_nodes, n_up;
+	uint64_t n_cores, n_tasks, bytes;
+	uint64_t centi_load; /* of all cores: centi_load of a node is that of one */
+};
 
-	for (size_t i = 0; i < replies->n; i++)
-		for (size_t k = 0; k < replies->items[i]->sockets->n_sockets; k++)
-			size += replies->items[i]->sockets->sockets[k]->size_sent;
-	return size;
+static void add_up(const Pulc__Wire__NodesReply *reply, struct sum *sum)
+{
+	for (size_t i = 0; i < reply->n_nodes; i++) {
+		const Pulc__Wire__NodeEntry *e = reply->nodes[i];
+
+		sum->n_nodes++;
+		if (!ctl_node_is_up(e))
+			continue;
+		sum->n_up++;
+		if (e->stale)
+			continue;
+		sum->n_cores += e->cores;
+		sum->n_tasks += e->n_tasks;
+		sum->bytes += e->bytes_per_second;
+		sum->centi_load += (uint64_t)e->centi_load * e->cores;
+	}
 }
 
-/* Bytes a second since the last picture. Connections that have ended take theirs away. */
-static uint64_t rate(struct top *top, uint64_t size)
+static struct sum sum_of(const struct ctl_replies *replies)
 {
-	uint64_t nsec = nsec_now(), since = nsec - top->nsec_before;
-	bool known = top->nsec_before && since > 0 && size >= top->size_before;
-	double bytes = known ? (double)(size - top->size_before) * 1e9 / (double)since : 0;
+	struct sum sum = { 0 };
 
-	top->size_before = size;
-	top->nsec_before = nsec;
-	return (uint64_t)bytes;
+	for (size_t i = 0; i < replies->n; i++)
+		add_up(replies->items[i]->nodes, &sum);
+	return sum;
 }
 
 static void print_array(FILE *out, const char *name, const struct ctl_replies *replies,
@@ -89,12 +90,16 @@ static void print_array(FILE *out, const char *name, const struct ctl_replies *r
 	(void)ctl_list_print(out, list, replies, options, &room);
 }
 
-static int print_json(FILE *out, const struct answers *a, uint64_t bytes,
-		      const struct ctl_options *options)
+static int print_json(FILE *out, const struct answers *a, const struct ctl_options *options)
 {
+	const struct sum sum = sum_of(&a->of[NODES]);
+
 	fputs("{\"status\":", out);
 	ctl_json_message(out, &a->of[STATUS].items[0]->status->base);
-	fprintf(out, ",\"bytes_per_second\":%llu", (unsigned long long)bytes);
+	fprintf(out, ",\"n_up\":%u,\"cores\":%" PRIu64 ",\"n_tasks\":%" PRIu64, sum.n_up,
+		sum.n_cores, sum.n_tasks);
+	fprintf(out, ",\"centi_load\":%" PRIu64 ",\"bytes_per_second\":%" PRIu64,
+		sum.centi_load / MAX(sum.n_cores, 1u), sum.bytes);
 	print_array(out, "nodes", &a->of[NODES], &ctl_list_nodes, options);
 	print_array(out, "jobs", &a->of[JOBS], &ctl_list_jobs, options);
 	fputs("}\n", out);
@@ -119,19 +124,31 @@ static void share_lines(const struct answers *a, const struct ctl_room *whole,
 	ret_jobs->n_lines = n - MIN(n_nodes, ret_nodes->n_lines);
 }
 
-static int print_tables(FILE *out, const struct answers *a, uint64_t bytes,
-			const struct ctl_options *options)
+/* "lab: 3 of 4 nodes, 12 tasks on 16 cores, load 0.75, 1.2G/s", and a line about this node. */
+static void print_head(FILE *out, const struct answers *a)
 {
 	const Pulc__Wire__StatusReply *s = a->of[STATUS].items[0]->status;
 	const char *cluster = a->of[NODES].items[0]->nodes->cluster;
-	struct ctl_room room = ctl_room_of(STDOUT_FILENO), room_nodes, room_jobs;
+	const struct sum sum = sum_of(&a->of[NODES]);
+	uint64_t centi = sum.centi_load / MAX(sum.n_cores, 1u);
 	char name[128], memory[16], speed[16];
+
+	fprintf(out,
+		"%s%s%u of %u nodes, %" PRIu64 " tasks on %" PRIu64 " cores, load %u.%02u, %s/s\n",
+		ctl_text_plain(cluster, name, sizeof(name)), cluster[0] ? ": " : "", sum.n_up,
+		sum.n_nodes, sum.n_tasks, sum.n_cores, (unsigned)(centi / 100),
+		(unsigned)(centi % 100), ctl_text_bytes(sum.bytes, speed, sizeof(speed)));
+	fprintf(out, "this node: %u processes, %u connections on rings, %s of memory\n\n",
+		s->n_clients, s->n_connections,
+		ctl_text_bytes(s->size_bytes, memory, sizeof(memory)));
+}
+
+static int print_tables(FILE *out, const struct answers *a, const struct ctl_options *options)
+{
+	struct ctl_room room = ctl_room_of(STDOUT_FILENO), room_nodes, room_jobs;
 	int r;
 
-	fprintf(out, "%s%s%u processes, %u connections on rings, %s of memory, %s/s\n\n",
-		ctl_text_plain(cluster, name, sizeof(name)), cluster[0] ? ": " : "", s->n_clients,
-		s->n_connections, ctl_text_bytes(s->size_bytes, memory, sizeof(memory)),
-		ctl_text_bytes(bytes, speed, sizeof(speed)));
+	print_head(out, a);
 	room.no_header = options->no_headers;
 	share_lines(a, &room, &room_nodes, &room_jobs);
 	r = ctl_list_print(out, &ctl_list_nodes, &a->of[NODES], options, &room_nodes);
@@ -139,86 +156,42 @@ static int print_tables(FILE *out, const struct answers *a, uint64_t bytes,
 	return r < 0 ? r : ctl_list_print(out, &ctl_list_jobs, &a->of[JOBS], options, &room_jobs);
 }
 
-/* ---- the screen --------------------------------------------------------------------------------- */
-
-/* Keys come at once and are not shown. Behind somebody else's program on the terminal they are not ours. */
-static void take_keys(void)
-{
-	struct termios keys;
-
-	if (tcgetpgrp(STDIN_FILENO) != getpgrp() || tcgetattr(STDIN_FILENO, &usual) < 0)
-		return;
-	keys = usual;
-	keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-	keys.c_cc[VMIN] = 1;
-	keys.c_cc[VTIME] = 0;
-	takes_keys = 1; /* first: a signal may come in between */
-	if (tcsetattr(STDIN_FILENO, TCSANOW, &keys) < 0)
-		takes_keys = 0;
-}
-
-static void leave(void)
-{
-	if (on_screen)
-		(void)!write(STDOUT_FILENO, USUAL_SCREEN, sizeof(USUAL_SCREEN) - 1);
-	if (takes_keys)
-		(void)tcsetattr(STDIN_FILENO, TCSANOW, &usual);
-	on_screen = takes_keys = 0;
-}
-
-static void on_signal(int number)
-{
-	leave();
-	(void)signal(number, SIG_DFL);
-	(void)raise(number);
-}
-
-static void enter(void)
-{
-	(void)signal(SIGINT, on_signal);
-	(void)signal(SIGTERM, on_signal);
-	take_keys();
-	on_screen = 1;
-	(void)!write(STDOUT_FILENO, OTHER_SCREEN, sizeof(OTHER_SCREEN) - 1);
-}
-
 /* ---- pictures ----------------------------------------------------------------------------------- */
 
 static int fail(const struct ctl_psid *psid, int r)
 {
-	leave();
+	ctl_screen_leave();
 	return ctl_say_error(psid, r);
 }
 
 static int print_picture(FILE *out, void *arg)
 {
-	struct top *top = arg;
+	const struct ctl_options *options = arg;
 	CLEANUP(ctl_psid_close) struct ctl_psid psid = CTL_PSID_NONE;
 	CLEANUP(deinit_answers) struct answers answers = { 0 };
-	uint64_t bytes;
 	int r = ctl_psid_open(&psid);
 
 	for (size_t i = 0; r == 0 && i < N_QUESTIONS; i++)
 		r = ctl_ask(&psid, questions[i], &answers.of[i]);
 	if (r != 0)
 		return fail(&psid, r);
-	bytes = rate(top, size_sent(&answers.of[SOCKETS]));
-	r = (top->options->json ? print_json : print_tables)(out, &answers, bytes, top->options);
+	r = (options->json ? print_json : print_tables)(out, &answers, options);
 	return r < 0 ? fail(&psid, r) : EXIT_SUCCESS;
 }
 
 int ctl_top(const struct ctl_options *options)
 {
-	struct top top = { .options = options };
-	bool screen = isatty(STDOUT_FILENO) && !options->json;
+	bool is_screen = isatty(STDOUT_FILENO) && !options->json;
 	uint64_t usec = options->usec_watch ? options->usec_watch : USEC_PER_SEC;
+	struct ctl_screen screen = { .keys = -1 };
 	int status;
 
-	if (!screen && !options->usec_watch)
-		return print_picture(stdout, &top);
-	if (screen)
-		enter();
-	status = ctl_watch(usec, print_picture, &top, takes_keys ? STDIN_FILENO : -1);
-	leave();
+	if (!is_screen && !options->usec_watch)
+		return print_picture(stdout, (void *)options);
+	if (is_screen)
+		ctl_screen_enter(&screen);
+	status = ctl_watch(usec, print_picture, (void *)options, screen.keys,
+			   is_screen ? &screen.blocked : NULL);
+	ctl_screen_leave();
 	return status;
 }

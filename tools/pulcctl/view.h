@@ -32,6 +32,9 @@ int ctl_list_print(FILE *out, const struct ctl_list *list, const struct ctl_repl
 int ctl_status_print(FILE *out, const struct ctl_replies *replies,
 		     const struct ctl_options *options, const struct ctl_room *room);
 
+/* Is it a node that can do anything now? */
+bool ctl_node_is_up(const Pulc__Wire__NodeEntry *node);
+
 #define CTL_SIZE_USER 40
 /* The name of a user, or his number if he has none. */
 char *ctl_user_name(unsigned uid, char buf[CTL_SIZE_USER]);

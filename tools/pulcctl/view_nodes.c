@@ -18,6 +18,7 @@ static const struct ctl_column columns[] = {
 	{ .title = "CORES", .right = true },
 	{ .title = "LOAD", .right = true },
 	{ .title = "TASKS", .right = true },
+	{ .title = "TRAFFIC", .right = true },
 	{ .title = "MEMORY", .right = true },
 	{ .title = "FREE", .right = true },
 	{ .title = "STALL", .right = true },
@@ -41,9 +42,9 @@ static const char *state_of(const Pulc__Wire__NodeEntry *e)
 	return e->drained && strcmp(e->state, "alive") == 0 ? "drained" : e->state;
 }
 
-static bool is_up(const Pulc__Wire__NodeEntry *e)
+bool ctl_node_is_up(const Pulc__Wire__NodeEntry *node)
 {
-	return strcmp(e->state, "alive") == 0 || strcmp(e->state, "suspect") == 0;
+	return strcmp(node->state, "alive") == 0 || strcmp(node->state, "suspect") == 0;
 }
 
 /* The worst of the three. */
@@ -92,20 +93,22 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 {
 	const Pulc__Wire__NodeEntry *e = (const Pulc__Wire__NodeEntry *)entry;
 	char name[256], state[32], version[32], keys[48], path[32], address[CTL_SIZE_ADDRESS];
-	char load[7][24];
+	char load[7][24], speed[16];
+	bool up = ctl_node_is_up(e);
 	const char *cells[] = {
 		ctl_text_plain(e->name, name, sizeof(name)),
 		ctl_text_plain(state_of(e), state, sizeof(state)),
-		is_up(e) ? load[0] : NULL,
-		is_up(e) ? load[1] : NULL,
-		is_up(e) ? load[2] : NULL,
-		is_up(e) ? load[3] : NULL,
-		is_up(e) ? load[4] : NULL,
-		is_up(e) ? load[5] : NULL,
+		up ? load[0] : NULL,
+		up ? load[1] : NULL,
+		up ? load[2] : NULL,
+		up && !e->stale ? ctl_text_bytes(e->bytes_per_second, speed, sizeof(speed)) : NULL,
+		up ? load[3] : NULL,
+		up ? load[4] : NULL,
+		up ? load[5] : NULL,
 		e->version[0] ? ctl_text_plain(e->version, version, sizeof(version)) : NULL,
 		e->n_keys ? keys_of(e, keys, sizeof(keys)) : NULL,
 		ctl_text_plain(e->path, path, sizeof(path)),
-		is_up(e) ? load[6] : NULL,
+		up ? load[6] : NULL,
 		e->port ? ctl_text_endpoint(&e->addr, e->port, address, sizeof(address)) : NULL,
 	};
 

@@ -1,8 +1,8 @@
 /*
  * `--watch`: a picture is made in memory and written in one piece, so that a terminal never
  * shows half of one. A pipe gets the pictures one after the other. Pictures are due at fixed
- * times: one that took long does not delay the following. One that fails is not shown: what it said
- * of that would be wiped away.
+ * times: one that took long does not delay the following; but those for which there was no time at all, as while
+ * the command was stopped, are left out. One that fails is not shown: what it said of that would be wiped away.
  */
 #include "watch.h"
 
@@ -51,23 +51,26 @@ static bool is_quit(int *keys)
 	return n > 0 && memchr(typed, 'q', (size_t)n);
 }
 
-/* Until then, or until somebody wants no more pictures: true. */
-static bool wait_until(uint64_t due, int *keys)
+/* Until then or until a signal has come, after which the screen may be another one. True: nobody wants more pictures. */
+static bool wait_until(uint64_t *due, int *keys, const sigset_t *blocked)
 {
 	uint64_t now = nsec_now();
 
 	do {
-		struct timespec left = timespec_from_nsec(due - MIN(now, due));
+		struct timespec left = timespec_from_nsec(*due - MIN(now, *due));
 		struct pollfd typed = { .fd = *keys, .events = POLLIN };
+		int n = ppoll(&typed, 1, &left, blocked);
 
-		if (ppoll(&typed, 1, &left, NULL) > 0 && is_quit(keys))
+		if (n > 0 && is_quit(keys))
 			return true;
 		now = nsec_now();
-	} while (now < due);
+		if (n < 0)
+			*due = now;
+	} while (now < *due);
 	return false;
 }
 
-int ctl_watch(uint64_t usec, ctl_picture *picture, void *arg, int keys)
+int ctl_watch(uint64_t usec, ctl_picture *picture, void *arg, int keys, const sigset_t *blocked)
 {
 	bool terminal = isatty(STDOUT_FILENO);
 	uint64_t due = nsec_now();
@@ -79,8 +82,8 @@ int ctl_watch(uint64_t usec, ctl_picture *picture, void *arg, int keys)
 			return status;
 		if (fflush(stdout) != 0)
 			return 0;
-		due += usec * NSEC_PER_USEC;
-		if (wait_until(due, &keys))
+		due = MAX(due + usec * NSEC_PER_USEC, nsec_now());
+		if (wait_until(&due, &keys, blocked))
 			return 0;
 	}
 }
