@@ -1,8 +1,9 @@
 /*
  * keeper: the small process between a psid and the tasks of one job on one node.
  *
- * psid starts it with descriptors at fixed numbers (keeper.h), as root when psid is the system's: it
- * becomes the user before it reads a byte of the user's. It is the parent of the job's tasks here and
+ * psid starts it with descriptors at fixed numbers (keeper_fds.h), as root when psid is the system's: it
+ * becomes the user before it reads a byte of the user's. It may be started before there is a job, and waits for it
+ * then (gifts.c). It is the parent of the job's tasks here and
  * the reaper of everything they leave behind, so that nobody loses an exit status when psid restarts;
  * it holds their output until somebody takes it, and serves their PMI. It ends when all is said and
  * drained, or kills everything when the owner is gone.
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "gifts.h"
 #include "head.h"
 #include "identity.h"
 #include "keeper.h"
@@ -36,15 +38,22 @@ void keeper_fail(const char *what, int error)
 	exit(EXIT_FAILURE);
 }
 
+static struct stat look_at_start(void)
+{
+	struct stat st;
+
+	if (fstat(KEEPER_FD_START, &st) < 0)
+		keeper_fail("is started by psid only", -errno);
+	return st;
+}
+
 static Pulc__Job__Start *read_start(void)
 {
 	CLEANUP_FD int fd = KEEPER_FD_START;
 	Pulc__Job__Start *start = NULL;
-	struct stat st;
+	struct stat st = look_at_start();
 	void *bytes;
 
-	if (fstat(fd, &st) < 0)
-		keeper_fail("is started by psid only", -errno);
 	if (st.st_size <= 0 || st.st_size > SIZE_START_MAX)
 		keeper_fail("what psid said", -EBADMSG);
 	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -85,11 +94,7 @@ static void begin(struct keeper *k)
 	r = keeper_become(k->start->identity);
 	if (r < 0)
 		keeper_fail("can't become the user", r);
-	r = uv_loop_init(&k->loop);
-	if (r == 0)
-		r = channels_start(&k->channels, &k->loop);
-	if (r == 0)
-		r = keeper_reap_start(k);
+	r = keeper_reap_start(k);
 	if (r == 0)
 		r = keeper_head_start(k, listen_fd);
 	if (r == 0)
@@ -98,6 +103,37 @@ static void begin(struct keeper *k)
 		r = keeper_link_start(k);
 	if (r < 0)
 		keeper_fail("can't start", r);
+}
+
+/* What can be done before there is a job. Numbers that psid gives a meaning to are not used by us. */
+static void prepare(struct keeper *k)
+{
+	bool held[KEEPER_FD_END] = { false };
+	int r;
+
+	for (int fd = KEEPER_FD_START; fd < KEEPER_FD_END; fd++)
+		held[fd] = fcntl(fd, F_GETFD) < 0 && dup3(STDIN_FILENO, fd, O_CLOEXEC) == fd;
+	r = uv_loop_init(&k->loop);
+	if (r == 0)
+		r = channels_start(&k->channels, &k->loop);
+	for (int fd = KEEPER_FD_START; fd < KEEPER_FD_END; fd++)
+		if (held[fd])
+			(void)close(fd);
+	if (r < 0)
+		keeper_fail("can't start", r);
+}
+
+/* Returns whether there will be a job. */
+static bool await_job(void)
+{
+	int r;
+
+	if (!S_ISSOCK(look_at_start().st_mode))
+		return true;
+	r = keeper_gifts_take();
+	if (r < 0 && r != -EPIPE)
+		keeper_fail("what psid gave", r);
+	return r == 0;
 }
 
 /* Nothing to do, and nothing left to say. */
@@ -112,6 +148,9 @@ int main(void)
 
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	(void)setsid();
+	prepare(&keeper);
+	if (!await_job())
+		return EXIT_SUCCESS;
 	keeper.start = read_start();
 	begin(&keeper);
 	while (!is_over(&keeper) && uv_run(&keeper.loop, UV_RUN_ONCE))

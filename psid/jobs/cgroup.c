@@ -26,8 +26,8 @@
 #include "macros.h"
 #include "psid.h"
 #include "scope.h"
+#include "spare.h"
 #include "starter.h"
-#include "user.h"
 
 #define MSEC_CLAIM 10000
 #define MSEC_AGAIN 50
@@ -116,30 +116,41 @@ static int make_folder(const char *path, uid_t uid, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-int psid_cgroup_make(struct psid_job *job, int *ret_keeper, int *ret_tasks)
+int psid_cgroup_make(struct psid *psid, const char *id, uid_t uid, int *ret_keeper, int *ret_tasks)
 {
-	struct psid_jobs *jobs = job->psid->jobs;
+	struct psid_jobs *jobs = psid->jobs;
 	CLEANUP_FD int keeper = -EBADF, tasks = -EBADF;
 	char path[640];
 	int r;
 
 	if (!jobs->cgroup_root[0])
 		return -ENOENT;
-	path_of(jobs, job->id, "", path, sizeof(path));
-	r = make_folder(path, job->user->uid, &keeper);
+	path_of(jobs, id, "", path, sizeof(path));
+	r = make_folder(path, uid, &keeper);
 	if (r < 0)
 		return r;
-	job->has_cgroup = true;
-	path_of(jobs, job->id, "/tasks", path, sizeof(path));
-	r = make_folder(path, job->user->uid, &tasks);
+	path_of(jobs, id, "/tasks", path, sizeof(path));
+	r = make_folder(path, uid, &tasks);
 	if (r < 0) {
-		psid_cgroup_remove(job);
-		job->has_cgroup = false;
+		psid_cgroup_remove(psid, id);
 		return r;
 	}
 	*ret_keeper = TAKE_FD(keeper);
 	*ret_tasks = TAKE_FD(tasks);
 	return 0;
+}
+
+int psid_cgroup_give(struct psid *psid, const char *id, uid_t uid)
+{
+	char path[640];
+	int r;
+
+	path_of(psid->jobs, id, "", path, sizeof(path));
+	r = give(path, uid);
+	if (r < 0)
+		return r;
+	path_of(psid->jobs, id, "/tasks", path, sizeof(path));
+	return give(path, uid);
 }
 
 /* ---- removing ------------------------------------------------------------------------------ */
@@ -176,14 +187,14 @@ static bool remove_folders(const char *path)
 
 static void on_sweep(uv_timer_t *timer);
 
-void psid_cgroup_remove(struct psid_job *job)
+void psid_cgroup_remove(struct psid *psid, const char *id)
 {
-	struct psid_jobs *jobs = job->psid->jobs;
+	struct psid_jobs *jobs = psid->jobs;
 	char path[640];
 
-	path_of(jobs, job->id, "/tasks", path, sizeof(path));
+	path_of(jobs, id, "/tasks", path, sizeof(path));
 	(void)rmdir(path);
-	path_of(jobs, job->id, "", path, sizeof(path));
+	path_of(jobs, id, "", path, sizeof(path));
 	if (rmdir(path) == 0)
 		return;
 	kill_all(path);
@@ -204,7 +215,7 @@ static void on_sweep(uv_timer_t *timer)
 		const char *id = entry->d_name + strlen(FOLDER);
 
 		if (strncmp(entry->d_name, FOLDER, strlen(FOLDER)) != 0 ||
-		    psid_job_find(jobs->psid, id))
+		    psid_job_find(jobs->psid, id) || psid_spare_is(jobs->psid, id))
 			continue;
 		path_of(jobs, id, "", path, sizeof(path));
 		kill_all(path);

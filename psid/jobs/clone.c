@@ -1,6 +1,7 @@
 /*
  * The process of a keeper: what it must hold comes on descriptors of fixed numbers (keeper_fds.h), and
- * nothing else of ours does: every other descriptor is closed by exec, signals are as at a login.
+ * nothing else of ours does: every other descriptor is closed by exec, signals are as at a login. It has our memory
+ * until then and we wait for it, as with vfork: to copy the tables of that memory took longer.
  *
  * Nothing here belongs to a psid: the starter of the system's service does the same in its stead.
  */
@@ -8,16 +9,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "rawclone.h"
+#include "rawsys.h"
+
+#define SIZE_STACK 8192
 
 int psid_keeper_find(char *buf, size_t size)
 {
@@ -37,39 +41,56 @@ int psid_keeper_find(char *buf, size_t size)
 	return -ENOENT;
 }
 
-/* In the child: system calls only. */
-static _Noreturn void become_keeper(const char *program, const char *id, struct psid_gifts gifts,
-				    int null)
+/* What the child reads; we wait until it has memory of its own. */
+struct birth {
+	const char *program;
+	char *const *arguments;
+	struct psid_gifts gifts;
+	int null;
+};
+
+RAW_CLONE_CHILD static void take_gifts(struct birth *birth)
 {
-	sigset_t none;
+	int *fds = birth->gifts.fds;
 
 	for (int i = 0; i < KEEPER_N_FDS; i++) /* out of the way of the numbers that are needed */
-		if (gifts.fds[i] >= 0)
-			gifts.fds[i] = fcntl(gifts.fds[i], F_DUPFD_CLOEXEC, KEEPER_FD_END + 8);
-	(void)dup2(null, STDIN_FILENO);
-	(void)dup2(null, STDOUT_FILENO);
+		if (fds[i] >= 0)
+			fds[i] = raw_fcntl(fds[i], F_DUPFD_CLOEXEC, KEEPER_FD_END + 8);
+	(void)raw_syscall(SYS_dup3, birth->null, STDIN_FILENO, 0);
+	(void)raw_syscall(SYS_dup3, birth->null, STDOUT_FILENO, 0);
 	for (int i = 0; i < KEEPER_N_FDS; i++)
-		if (gifts.fds[i] < 0)
-			(void)close_own(KEEPER_FD_START + i);
+		if (fds[i] < 0)
+			(void)raw_close(KEEPER_FD_START + i);
 		else
-			(void)dup2(gifts.fds[i], KEEPER_FD_START + i);
-	for (int i = 1; i < NSIG; i++)
-		(void)signal(i, SIG_DFL);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)execl(program, "keeper", id, (char *)NULL);
-	_exit(127);
+			(void)raw_syscall(SYS_dup3, fds[i], KEEPER_FD_START + i, 0);
+}
+
+RAW_CLONE_CHILD static void become_keeper(void *data)
+{
+	static const unsigned long none;
+	struct birth *birth = data;
+
+	take_gifts(birth);
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
+	(void)raw_syscall(SYS_execve, birth->program, birth->arguments, environ);
+	for (;;)
+		(void)raw_syscall(SYS_exit_group, 127);
 }
 
 pid_t psid_keeper_clone(const char *program, const char *id, const struct psid_gifts *gifts,
 			int cgroup_fd, int *ret_pidfd)
 {
 	CLEANUP_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	char *const arguments[] = { (char *)"keeper", (char *)id, NULL };
+	struct birth birth = { program, arguments, *gifts, null };
+	alignas(16) char stack[SIZE_STACK];
 	int pidfd = -EBADF;
 	struct clone_args args = {
-		.flags = CLONE_PIDFD,
+		.flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
+		.stack = (uint64_t)(uintptr_t)stack,
+		.stack_size = sizeof(stack),
 	};
 	sigset_t all, before;
 	long pid;
@@ -80,10 +101,7 @@ pid_t psid_keeper_clone(const char *program, const char *id, const struct psid_g
 	}
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	pid = syscall(SYS_clone3, &args, sizeof(args));
-	if (pid == 0)
-		become_keeper(program, id, *gifts, null);
-	pid = pid < 0 ? -errno : pid;
+	pid = raw_clone3(&args, become_keeper, &birth);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (pid > 0)
 		*ret_pidfd = pidfd;

@@ -25,6 +25,7 @@
 #include "processors.h"
 #include "psid.h"
 #include "reservation.h"
+#include "spare.h"
 #include "user.h"
 #include "wait.h"
 
@@ -174,17 +175,20 @@ static void forget(struct psid_job *job)
 void psid_job_end(struct psid_job *job)
 {
 	struct psid *psid = job->psid;
+	bool has_begun_here = job->head && job->keeper > 0;
 
 	if (job->is_child)
 		(void)waitpid(job->keeper, NULL, WNOHANG);
 	if (job->has_cgroup)
-		psid_cgroup_remove(job);
+		psid_cgroup_remove(psid, job->id);
 	else
-		psid_orphans_kill(job->psid);
+		psid_orphans_kill(psid);
 	if (job->reserves)
 		psid_reservation_ended(job);
 	forget(job);
 	psid_jobs_count(psid);
+	if (has_begun_here)
+		psid_spare_make(psid);
 }
 
 void psid_jobs_forget(struct psid_client *client)
@@ -241,6 +245,7 @@ int psid_jobs_start(struct psid *psid)
 	psid_surveys_start(psid);
 	psid_kills_start(psid);
 	psid_cgroups_start(psid);
+	psid_spares_start(psid);
 	jobs->number_fd = -EBADF;
 	return psid_orphans_start(psid);
 }
@@ -254,6 +259,7 @@ void psid_jobs_close(struct psid *psid)
 		forget(CONTAINER_OF(node, struct psid_job, node));
 	(void)close_own(jobs->number_fd);
 	psid_processors_free(jobs->processors);
+	psid_spares_close(psid);
 	if (jobs->cgroup_root[0])
 		(void)rmdir(jobs->cgroup_root); /* stays if a job does */
 	psid_cluster_unwatch(&jobs->watch);
@@ -266,5 +272,6 @@ void psid_jobs_close(struct psid *psid)
 	close_handle(jobs, (uv_handle_t *)&jobs->kill_answers.timer);
 	close_handle(jobs, (uv_handle_t *)&jobs->wait_timer);
 	close_handle(jobs, (uv_handle_t *)&jobs->time_timer);
+	close_handle(jobs, (uv_handle_t *)&jobs->spare_timer);
 	psid->jobs = NULL;
 }

@@ -23,6 +23,7 @@
 
 struct psid;
 struct psid_processors;
+struct psid_spare;
 struct psid_client;
 struct psid_wait;
 struct psid_user;
@@ -119,6 +120,9 @@ struct psid_jobs {
 	} use_askers[JOB_N_USE_ASKERS];
 	uint64_t use_sum; /* of what was told last */
 
+	struct psid_spare *spare; /* spare.c; NULL: none is there */
+	uv_timer_t spare_timer;
+
 	/* cgroup.c */
 	char cgroup_root[512]; /* "": there is none */
 	uv_timer_t sweep;
@@ -168,7 +172,9 @@ void psid_identity_free(Pulc__Job__Identity *identity);
 int psid_job_bind(struct psid_job *job, Pulc__Job__Start *start);
 void psid_bindings_free(Pulc__Job__Start *start);
 
-/* spawn.c: starts the keeper of a job. The descriptors stay the caller's. Returns 0, negative errno. */
+/* spawn.c: where the keeper is, found once. Returns 0, negative errno. */
+int psid_job_find_keeper(struct psid_jobs *jobs);
+/* Starts the keeper of a job. The descriptors stay the caller's. Returns 0, negative errno. */
 int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, int listen_fd);
 
 /*
@@ -226,10 +232,15 @@ void psid_jobs_count(struct psid *psid);
 
 /* cgroup.c */
 void psid_cgroups_start(struct psid *psid);
-/* Makes the cgroup of a job. Returns 0 with a descriptor of the keeper's and one of the tasks'; negative errno. */
-int psid_cgroup_make(struct psid_job *job, int *ret_keeper, int *ret_tasks);
+/*
+ * Makes the cgroup of a job, for this user's keeper. Returns 0 with a descriptor of the keeper's and one of the
+ * tasks'; -ENOENT: there are none here; negative errno.
+ */
+int psid_cgroup_make(struct psid *psid, const char *id, uid_t uid, int *ret_keeper, int *ret_tasks);
+/* One that was made for us is this user's keeper's now. Returns 0, negative errno. */
+int psid_cgroup_give(struct psid *psid, const char *id, uid_t uid);
 /* Kills everything in it, and removes it, now or soon. */
-void psid_cgroup_remove(struct psid_job *job);
+void psid_cgroup_remove(struct psid *psid, const char *id);
 
 /* orphans.c: who has lost keeper and cgroup comes to us, their subreaper. */
 int psid_orphans_start(struct psid *psid);

@@ -1,7 +1,7 @@
 /*
  * Orphans: what a killed keeper leaves behind where there is no cgroup.
  *
- * psid is a subreaper, so they become its children; it has no other children than keepers. They are
+ * psid is a subreaper, so they become its children; it has no other children than keepers (spare.c's among them). They are
  * killed with all that descends from them, and once more whenever a child has ended, until only
  * keepers are left. A task itself dies with its keeper anyway (PR_SET_PDEATHSIG).
  */
@@ -17,14 +17,17 @@
 #include "job.h"
 #include "macros.h"
 #include "psid.h"
+#include "spare.h"
 
 /* Keepers, ended by 0. */
 static pid_t *keepers(struct psid *psid)
 {
 	struct psid_map_node *node = NULL;
-	pid_t *pids = calloc(psid->jobs->by_id.n + 1, sizeof(*pids));
+	pid_t *pids = calloc(psid->jobs->by_id.n + 2, sizeof(*pids));
 	size_t n = 0;
 
+	if (pids && psid_spare_process(psid) > 0)
+		pids[n++] = psid_spare_process(psid);
 	while (pids && (node = psid_map_next(&psid->jobs->by_id, node)))
 		pids[n++] = CONTAINER_OF(node, struct psid_job, node)->keeper;
 	return pids;
@@ -64,6 +67,8 @@ static void on_child(uv_signal_t *handle, int number)
 
 		if (job)
 			job->is_child = false;
+		else if (pid == psid_spare_process(psid))
+			psid_spare_ended(psid);
 		else
 			adopted = true;
 	}

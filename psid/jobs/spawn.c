@@ -1,5 +1,5 @@
 /*
- * Starting a keeper, by us (clone.c) or by our starter (starter.c).
+ * Starting a keeper, by us (clone.c) or by our starter (starter.c), unless one waits for this job (spare.c).
  *
  * What the keeper must know comes in a sealed memory file, what it must hold on descriptors of fixed
  * numbers (keeper_fds.h). It starts as we are; the system's psid tells it which user to become, with groups
@@ -17,12 +17,13 @@
 #include "keeper_fds.h"
 #include "log.h"
 #include "psid.h"
+#include "spare.h"
 #include "starter.h"
+#include "user.h"
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* Found once. */
-static int find_keeper(struct psid_jobs *jobs)
+int psid_job_find_keeper(struct psid_jobs *jobs)
 {
 	return jobs->keeper[0] ? 0 : psid_keeper_find(jobs->keeper, sizeof(jobs->keeper));
 }
@@ -66,7 +67,7 @@ int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, 
 	struct psid_gifts gifts;
 	int r;
 
-	r = find_keeper(job->psid->jobs);
+	r = psid_job_find_keeper(job->psid->jobs);
 	if (r < 0) {
 		psid_log(PSID_ERROR, "../libexec/pulc/keeper is not there: no job can be started");
 		return r;
@@ -77,9 +78,13 @@ int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, 
 	psid_bindings_free(start); /* of this node only */
 	if (r < 0)
 		return r;
-	r = psid_cgroup_make(job, &cgroup, &tasks);
+	gifts = (struct psid_gifts){ .fds = { start_fd, owner_fd, -EBADF, listen_fd } };
+	if (psid_spare_take(job, &gifts) == 0)
+		return 0;
+	r = psid_cgroup_make(job->psid, job->id, job->user->uid, &cgroup, &tasks);
 	if (r < 0 && r != -ENOENT)
 		psid_log(PSID_WARNING, "no cgroup for job %s: %s", job->id, strerror(-r));
-	gifts = (struct psid_gifts){ .fds = { start_fd, owner_fd, tasks, listen_fd } };
+	job->has_cgroup = r == 0;
+	gifts.fds[KEEPER_FD_CGROUP - KEEPER_FD_START] = tasks;
 	return spawn(job, &gifts, cgroup);
 }

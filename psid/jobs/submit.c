@@ -21,6 +21,7 @@
 #include "psid.h"
 #include "remote.h"
 #include "reservation.h"
+#include "spare.h"
 #include "user.h"
 #include "wait.h"
 
@@ -139,7 +140,7 @@ static int submit_job(struct psid_client *client, const Pulc__Wire__Submit *subm
 	if (r == 0)
 		r = psid_job_place(client->psid, submit, &start, why);
 	if (r == 0) {
-		job = make_job(client, submit, psid_job_number(client->psid));
+		job = make_job(client, submit, psid_spare_number(client->psid));
 		r = job ? begin(job, &start, owner_fd) : -ENOMEM;
 		if (r == 0)
 			reply(client, job->id, "");

@@ -104,7 +104,11 @@ gone() { # NAME WORD: nothing that carries the mark survives
 	fi
 }
 
-# The process of the psid of this test, and of a job's keeper.
+# The process of the psid of this test, and of the keeper of the one job that runs.
 psid_pid() {
 	"$bin/pulcctl" status --json | json 'j["pid"]'
+}
+
+keeper_pid() {
+	"$bin/pulcctl" jobs --json | json 'j[0]["keeper"]'
 }

@@ -114,7 +114,7 @@ ready restart2 2
 kill_psid
 "$bin/psid" --daemonize
 await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
-kill -KILL "$("$bin/pulcctl" jobs --json | json 'j[0]["keeper"]')"
+kill -KILL "$(keeper_pid)"
 wait $runner
 is death_of_the_keeper_after_a_restart 125 $?
 gone death_of_the_keeper_after_a_restart_leaves_nothing restart2
@@ -123,7 +123,7 @@ gone death_of_the_keeper_after_a_restart_leaves_nothing restart2
 start both -n 2 ./tree
 ready both 2
 if grep -q 'job\..*/tasks' "/proc/$(marked both | while read -r p; do ! grep -qsx tree "/proc/$p/comm" || echo "$p"; done | head -n 1)/cgroup"; then
-	keeper=$(pgrep -P "$(psid_pid)" | tail -n 1)
+	keeper=$(keeper_pid)
 	kill_psid
 	kill -KILL "$keeper"
 	wait $runner
@@ -179,7 +179,7 @@ is no_cgroup.end_of_the_last_task 0 $?
 gone no_cgroup.end_of_the_last_task_ends_all t_leftover
 start t_keeper -n 2 ./tree
 ready t_keeper 2
-kill -KILL "$("$bin/pulcctl" jobs --json | json 'j[0]["keeper"]')"
+kill -KILL "$(keeper_pid)"
 wait $runner
 is no_cgroup.death_of_the_keeper 125 $?
 gone no_cgroup.death_of_the_keeper_leaves_nothing t_keeper

@@ -77,7 +77,7 @@ exec {hold}<>slow
 run -n 2 sh -c 'yes $PULC_RANK' >slow &
 runner=$!
 sleep 1.5
-keeper=$(pgrep -P "$(psid_pid)" | head -n 1)
+keeper=$(keeper_pid)
 is slow_reader_costs_no_memory yes "$(awk '/VmHWM/ { print $2 < 60000 ? "yes" : $2 }' "/proc/$keeper/status")"
 is slow_reader_costs_pulcrun_no_memory yes "$(awk '/VmHWM/ { print $2 < 60000 ? "yes" : $2 }' "/proc/$(pgrep -P $runner)/status")"
 kill -TERM "$(pgrep -P $runner)"

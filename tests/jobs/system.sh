@@ -24,6 +24,14 @@ is another_user '7001 7002' "$(as_run 7001 sh -c 'echo $(id -u) $(id -g)')"
 is root_is_root 0 "$(run() { timeout 60 "$dir/bin/pulcrun" "$@"; }; run id -u)"
 is no_way_back 127 "$(as_run 6001 setpriv --reuid 0 true >/dev/null 2>&1; echo $?)"
 is keeper_is_the_users 6001 "$(as_run 6001 sh -c 'stat -c %u /proc/$PPID')"
+waiting() { # a keeper that is no job's
+	[ "$("$dir/bin/pulcctl" jobs --json | json 'len(j)')" = 0 ] && pgrep -P "$psid" -f '^keeper '
+}
+as_run 6001 true
+await waiting
+spare=$(waiting)
+is waiting_keeper_is_nobodys_yet 0 "$(stat -c %u "/proc/$spare")"
+is waiting_keeper_becomes_the_user "$spare 7001 7001 7002 7003 7004" "$(as_run 7001 sh -c 'echo $PPID $(stat -c %u /proc/$PPID) $(id -u) $(id -g) $(id -G | cut -d" " -f2-)')"
 is hard_limit_is_the_callers 77 "$( (ulimit -n 77; as_run 6001 sh -c 'ulimit -H -n'))"
 is file_belongs_to_the_user 6001 "$(as_run 6001 --output "$dir/work/out" touch made; stat -c %u made)"
 is failure_ends_the_others 3 "$(as_run 6001 -q -n 2 sh -c '[ $PULC_RANK = 0 ] || exit 3; setsid sleep 1000 & sleep 1000'; echo $?)"
