@@ -91,7 +91,7 @@ static int send_submit(int psid, int theirs, const char *program, const struct p
 	CLEANUP_FREE Pulc__Wire__Host **pointers = calloc(how->n_places + 1, sizeof(*pointers));
 	Pulc__Wire__Submit submit = PULC__WIRE__SUBMIT__INIT;
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
-	const char *slash = strrchr(program, '/');
+	const char *slash = strrchr(program, '/'), *reservation = getenv("PULC_RESERVATION");
 	char name[SIZE_PROGRAM];
 
 	if (!hosts || !pointers)
@@ -111,6 +111,7 @@ static int send_submit(int psid, int theirs, const char *program, const struct p
 	submit.per_node = how->per_node;
 	submit.cpus_per_task = how->cpus_per_task;
 	submit.oversubscribe = how->oversubscribe;
+	submit.reservation = (char *)(reservation ? reservation : "");
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_SUBMIT;
 	msg.submit = &submit;
 	return wire_send_from_client(psid, &msg, &theirs, 1);

@@ -72,6 +72,8 @@ struct pulc_end {
 /*
  * Starts a job.
  *
+ * In a process that runs in a reservation (pulcrun --reserve: PULC_RESERVATION is in its environment) the job runs in it, too.
+ *
  * arguments: the program and its arguments, ended by NULL; it is looked for along PATH, on the nodes where it runs.
  * how: NULL allowed, as all zero.
  * Return: 0 with the job, placed and named; its tasks are about to start.

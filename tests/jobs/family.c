@@ -1,6 +1,7 @@
 /*
  * How parent and child find each other's ports. A psid is there; spawn.sh has started it. The tasks are this program as
- * well: `family task NAME`. `family across NODE` is for cluster/jobs.sh: parent and child on two nodes.
+ * well: `family task NAME`. `family across NODE` is for cluster/jobs.sh: parent and child on two nodes; `family room N`
+ * for spawn.sh: N tasks in a reservation.
  */
 #include <errno.h>
 #include <limits.h>
@@ -271,6 +272,24 @@ static int across(const char *node)
 	return pulc_wait(job, -1) == 1 ? code_of(job, 0) : 95;
 }
 
+/* Says how so many tasks end, or why there are none. */
+static int room(const char *n_tasks)
+{
+	char *const arguments[] = { (char *)"true", NULL };
+	char why[PULC_SIZE_WHY] = "";
+	struct pulc_spawn how = { .n_tasks = (unsigned)strtoul(n_tasks, NULL, 10), .why = why };
+	pulc_job *job;
+	int r = pulc_spawn(arguments, &how, &job);
+
+	if (r == 0) {
+		r = pulc_wait(job, -1) == 1 ? code_of(job, how.n_tasks - 1) : 95;
+		(void)printf("ended %d\n", r);
+	} else {
+		(void)printf("%s\n", why);
+	}
+	return 0;
+}
+
 static const struct test tests[] = {
 	TEST(children_find_the_port_they_were_given),
 	TEST(a_childs_port_is_looked_up),
@@ -284,5 +303,7 @@ int main(int argc, char **argv)
 		return run_task(argv[2]);
 	if (argc == 3 && strcmp(argv[1], "across") == 0)
 		return across(argv[2]);
+	if (argc == 3 && strcmp(argv[1], "room") == 0)
+		return room(argv[2]);
 	return TESTS_RUN(tests, argc, argv);
 }

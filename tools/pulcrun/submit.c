@@ -36,28 +36,31 @@ static int connect_psid(struct run *run)
 	return r;
 }
 
-static Pulc__Wire__Host **make_hosts(const struct hosts *hosts)
+/* As the message has them: pointers, each to one of items. */
+static void list_hosts(const struct hosts *hosts, Pulc__Wire__Host *items,
+		       Pulc__Wire__Host **pointers)
 {
-	Pulc__Wire__Host **list = calloc(hosts->n + 1, sizeof(*list));
-	Pulc__Wire__Host *items = calloc(hosts->n + 1, sizeof(*items));
-
-	for (size_t i = 0; list && items && i < hosts->n; i++) {
-		list[i] = &items[i];
-		pulc__wire__host__init(list[i]);
-		list[i]->name = hosts->items[i].name;
-		list[i]->slots = hosts->items[i].slots;
+	for (size_t i = 0; i < hosts->n; i++) {
+		pulc__wire__host__init(&items[i]);
+		items[i].name = hosts->items[i].name;
+		items[i].slots = hosts->items[i].slots;
+		pointers[i] = &items[i];
 	}
-	return items ? list : NULL; /* lives as long as we do */
 }
 
 static int submit(struct run *run, int keeper_fd)
 {
 	const struct run_options *o = run->options;
+	CLEANUP_FREE Pulc__Wire__Host *items = calloc(o->hosts.n + 1, sizeof(*items));
+	CLEANUP_FREE Pulc__Wire__Host **hosts = calloc(o->hosts.n + 1, sizeof(Pulc__Wire__Host *));
 	Pulc__Wire__Submit submit = PULC__WIRE__SUBMIT__INIT;
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	const char *slash = strrchr(o->program[0], '/');
 	char name[65];
 
+	if (!items || !hosts)
+		return -ENOMEM;
+	list_hosts(&o->hosts, items, hosts);
 	(void)snprintf(name, sizeof(name), "%s",
 		       o->reserve ? "reservation"
 		       : slash	  ? slash + 1
@@ -69,8 +72,8 @@ static int submit(struct run *run, int keeper_fd)
 	submit.reservation = (char *)(o->reservation ? o->reservation : "");
 	submit.n_tasks = o->n_tasks;
 	submit.strategy = o->strategy;
-	submit.hosts = make_hosts(&o->hosts);
-	submit.n_hosts = submit.hosts ? o->hosts.n : 0;
+	submit.hosts = hosts;
+	submit.n_hosts = o->hosts.n;
 	submit.per_node = o->per_node;
 	submit.cpus_per_task = o->cpus_per_task;
 	submit.oversubscribe = o->oversubscribe;
