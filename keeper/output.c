@@ -16,6 +16,9 @@
 #include "macros.h"
 #include "owner.h"
 
+#define SIZE_EARLY                                                                                 \
+	(2 * FRAME_SIZE_DATA) /* goes before the end of the turn: the owner has work meanwhile */
+
 static void on_readable(uv_poll_t *poll, int status, int events);
 
 static void arm(struct output *output)
@@ -70,6 +73,8 @@ static int read_once(struct output *output)
 						    .rank = output->task->rank,
 						    .len = (size_t)n });
 	channel_touch(owner);
+	if (owner->pipe.size_out >= SIZE_EARLY)
+		channel_flush(owner);
 	output->credit -= (uint32_t)n;
 	return 0;
 }

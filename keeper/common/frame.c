@@ -22,7 +22,8 @@
 #include "rawsys.h"
 
 #define SIZE_IN 262144u
-#define SIZE_CHUNK 131072u
+#define SIZE_CHUNK (4 * (FRAME_SIZE_HEADER + FRAME_SIZE_DATA))
+#define N_FREE_MAX 4u /* chunks kept for what comes next */
 #define N_IOV 16
 
 struct frame_chunk {
@@ -66,6 +67,11 @@ void frame_pipe_deinit(struct frame_pipe *pipe)
 		pipe->out_first = chunk->next;
 		free(chunk);
 	}
+	while ((chunk = pipe->out_free)) {
+		pipe->out_free = chunk->next;
+		free(chunk);
+	}
+	pipe->n_free = 0;
 	free(pipe->in);
 	pipe->in = NULL;
 	pipe->out_last = NULL;
@@ -183,6 +189,33 @@ uint32_t frame_credit(const struct frame *frame)
 
 /* ---- out ----------------------------------------------------------------------------------- */
 
+/* An empty one. To get it from the allocator again and again is to have its pages made again and again. */
+static struct frame_chunk *new_chunk(struct frame_pipe *pipe, size_t size)
+{
+	struct frame_chunk *chunk = size == SIZE_CHUNK ? pipe->out_free : NULL;
+
+	if (chunk) {
+		pipe->out_free = chunk->next;
+		pipe->n_free--;
+	} else {
+		chunk = malloc(sizeof(*chunk) + size);
+	}
+	if (chunk)
+		*chunk = (struct frame_chunk){ .size = size };
+	return chunk;
+}
+
+static void free_chunk(struct frame_pipe *pipe, struct frame_chunk *chunk)
+{
+	if (chunk->size != SIZE_CHUNK || pipe->n_free == N_FREE_MAX) {
+		free(chunk);
+		return;
+	}
+	chunk->next = pipe->out_free;
+	pipe->out_free = chunk;
+	pipe->n_free++;
+}
+
 uint8_t *frame_reserve(struct frame_pipe *pipe, size_t len)
 {
 	struct frame_chunk *chunk = pipe->out_last;
@@ -191,12 +224,9 @@ uint8_t *frame_reserve(struct frame_pipe *pipe, size_t len)
 	if (chunk && chunk->start == chunk->end)
 		chunk->start = chunk->end = 0;
 	if (!chunk || chunk->size - chunk->end < wanted) {
-		size_t size = MAX(wanted, SIZE_CHUNK);
-
-		chunk = malloc(sizeof(*chunk) + size);
+		chunk = new_chunk(pipe, MAX(wanted, SIZE_CHUNK));
 		if (!chunk)
 			return NULL;
-		*chunk = (struct frame_chunk){ .size = size };
 		if (pipe->out_last)
 			pipe->out_last->next = chunk;
 		else
@@ -277,7 +307,7 @@ static void drop_sent(struct frame_pipe *pipe, size_t n)
 		if (chunk->start < chunk->end || !chunk->next)
 			return;
 		pipe->out_first = chunk->next;
-		free(chunk);
+		free_chunk(pipe, chunk);
 	}
 }
 

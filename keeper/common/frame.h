@@ -52,7 +52,8 @@ struct frame_pipe {
 	uint8_t *in; /* received, from in_start to in_end */
 	size_t size_in, in_start, in_end;
 
-	struct frame_chunk *out_first, *out_last;
+	struct frame_chunk *out_first, *out_last, *out_free;
+	unsigned n_free;
 	size_t size_out; /* bytes not sent yet */
 };
 

@@ -37,6 +37,9 @@ static void arm(struct channel *channel)
 	bool waits = channel->pipe.size_out > 0 && !channel->mute && !channel->stalled;
 	int events = UV_READABLE | (waits ? UV_WRITABLE : 0);
 
+	if (events == channel->events)
+		return;
+	channel->events = events;
 	(void)uv_poll_start(&channel->poll, events, on_poll);
 }
 
@@ -99,6 +102,7 @@ static int start(struct channel *channel, struct channels *set, int fd)
 	}
 	channel->set = set;
 	channel->fd = fd;
+	channel->events = 0;
 	channel->dirty = channel->ended = channel->mute = channel->stalled = false;
 	arm(channel);
 	return 0;

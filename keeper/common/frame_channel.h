@@ -27,6 +27,7 @@ struct channel {
 	uv_poll_t poll;
 	struct frame_pipe pipe;
 	int fd;
+	int events; /* that are waited for */
 	void *data; /* the user's */
 	/* A frame has come. May end the channel. */
 	void (*on_frame)(struct channel *channel, const struct frame *frame);
