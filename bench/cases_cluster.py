@@ -20,18 +20,21 @@ CTL = harness.BUILD / "bin" / "pulcctl"
 
 
 class Lab:
-    """So many psids of one cluster, at addresses of a loopback interface that nobody else uses."""
+    """So many psids of one cluster, at addresses of a loopback interface that nobody else uses.
 
-    def __init__(self, n):
+    apart: each in a network namespace of its own, with a cable to a switch, as tests/cluster has them.
+    """
+
+    def __init__(self, n, apart=False):
         self.n = n
+        self.apart = apart
         self.processes = []
         self.name = f"pulc-bench-{os.getpid()}"
         self.directory = tempfile.mkdtemp(prefix="pulc-lab-")
 
     def __enter__(self):
         try:
-            self.run("ip", "netns", "add", self.name)
-            self.run("ip", "-n", self.name, "link", "set", "lo", "up")
+            self.make_network()
             self.run(CTL, "keygen", f"{self.directory}/key")
             self.pretend_idle()
             for i in range(1, self.n + 1):
@@ -41,6 +44,29 @@ class Lab:
             self.__exit__()
             raise harness.Failed(f"no cluster of {self.n}: {failure}") from failure
         return self
+
+    def make_network(self):
+        self.run("ip", "netns", "add", self.name)
+        self.run("ip", "-n", self.name, "link", "set", "lo", "up")
+        if not self.apart:
+            return
+        self.run("ip", "-n", self.name, "link", "add", "br0", "type", "bridge")
+        self.run("ip", "-n", self.name, "link", "set", "br0", "up")
+        for i in range(1, self.n + 1):
+            space = self.space(i)
+            self.run("ip", "netns", "add", space)
+            self.run("ip", "-n", space, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{i}",
+                     "netns", self.name)
+            self.run("ip", "-n", self.name, "link", "set", f"port{i}", "master", "br0", "up")
+            self.run("ip", "-n", space, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
+            self.run("ip", "-n", space, "link", "set", "eth0", "up")
+            self.run("ip", "-n", space, "link", "set", "lo", "up")
+
+    def space(self, i):
+        return f"{self.name}-{i}" if self.apart else self.name
+
+    def address(self, i):
+        return f"10.77.0.{i}" if self.apart else f"127.0.1.{i}"
 
     def pretend_idle(self):
         """All nodes are this machine: what else it does would look different to each of them."""
@@ -62,7 +88,8 @@ class Lab:
             process.kill()
         for process in self.processes:
             process.wait()
-        subprocess.run(["ip", "netns", "del", self.name], check=False, stderr=subprocess.DEVNULL)
+        for name in {self.name, *map(self.space, range(1, self.n + 1))}:
+            subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     @staticmethod
@@ -73,18 +100,19 @@ class Lab:
         env = {name: value for name, value in os.environ.items() if not name.startswith("PULC_")}
         env.update(PULC_RUNTIME_DIR=f"{self.directory}/{i}", PULC_NODE_NAME=f"n{i}",
                    PULC_CLUSTER_NAME="bench", PULC_CLUSTER_KEY_FILE=f"{self.directory}/key",
-                   PULC_CLUSTER_ADDRESS=f"127.0.1.{i}", PULC_CLUSTER_SEEDS="127.0.1.1",
+                   PULC_CLUSTER_ADDRESS=self.address(i), PULC_CLUSTER_SEEDS=self.address(1),
                    PULC_LOAD_FROM=f"{self.directory}/proc", PULC_IDLE_EXIT_SEC="0")
         return env
 
-    def inside(self, *command):
-        return ["ip", "netns", "exec", self.name, *map(str, command)]
+    def inside(self, *command, i=1):
+        """A command on the network of psid i."""
+        return ["ip", "netns", "exec", self.space(i), *map(str, command)]
 
     def start(self, i):
         os.mkdir(f"{self.directory}/{i}", 0o700)
         with open(f"{self.directory}/{i}/log", "wb") as log:
             self.processes.append(subprocess.Popen(
-                self.inside(harness.BUILD / "bin" / "psid"), env=self.environment(i),
+                self.inside(harness.BUILD / "bin" / "psid", i=i), env=self.environment(i),
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log))
 
     def lose(self, percent):
@@ -168,10 +196,10 @@ def cluster_idle(bench):
 
 @case("cluster-spread")
 def cluster_spread(bench):
-    """1,000 tasks at once over 8 psids: how far the fullest and the emptiest are apart"""
+    """1,000 tasks at once over 8 namespaces as nodes: how far the fullest and the emptiest are apart"""
     s = Series()
     for _ in list(bench.repetitions())[:1]:
-        with Lab(8) as lab:
+        with Lab(8, apart=True) as lab:
             done = subprocess.run(
                 lab.inside(harness.BUILD / "bin" / "pulcrun", "-n", 1000, "--oversubscribe",
                            "sh", "-c", "echo $PULC_NODE"),
@@ -191,9 +219,9 @@ def msec_of(lab, *arguments):
 
 @case("cluster-start")
 def cluster_start(bench):
-    """start and end 64 times `true` over 8 psids, beside the same on one"""
+    """start and end 64 times `true` over 8 namespaces as nodes, beside the same on one"""
     s = Series()
-    with Lab(8) as lab:
+    with Lab(8, apart=True) as lab:
         for _ in bench.repetitions():
             s.add(many=min(msec_of(lab, "-n", 64, "--per-node", 8, "true") for _ in range(3)),
                   one=min(msec_of(lab, "-n", 64, "--nodes", "n1", "true") for _ in range(3)))
@@ -252,7 +280,7 @@ def cluster_kill(bench):
         return harness.msec_until_gone(process, mark, SECONDS_MAX)
 
     s = Series()
-    with Lab(8) as lab:
+    with Lab(8, apart=True) as lab:
         for _ in bench.repetitions():
             s.add(pulc=msec(lab))
     return [report.below("cluster-kill", s["pulc"], [], "ms", 1000)]

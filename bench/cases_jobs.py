@@ -184,14 +184,30 @@ def job_lines(bench):
 
 @case("job-output")
 def job_output(bench):
-    """standard output of 64 chatty ranks, all together"""
-    n_bytes = (4 if bench.quick else 16) << 20
+    """standard output of 64 chatty ranks, all together, into a reader that checks every line of each"""
+    n_ranks, size_line = 64, 64
+    n_lines = 65536 if bench.quick else 262144
+    chatter = harness.BUILD / "bench" / "chatter"
+    start, environment = launcher(bench, "pulcrun")
+
+    def measure():
+        """MB/s, and how many lines were not as they should be."""
+        begin = time.monotonic()
+        with subprocess.Popen(start + [str(n_ranks), chatter, "tell", str(n_lines)], env=environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as job:
+            heard = subprocess.run([chatter, "hear", str(n_ranks), str(n_lines)], stdin=job.stdout,
+                                   capture_output=True, text=True, timeout=SECONDS_MAX, check=True)
+        if job.returncode:
+            raise harness.Failed(f"pulcrun ended with {job.returncode}")
+        figures = harness.parse_figures(heard.stdout)
+        return n_ranks * n_lines * size_line / 1e6 / (time.monotonic() - begin), figures["bad"]
+
     s = Series()
     for _ in bench.repetitions():
-        msec = msec_of(bench, "pulcrun", 64, "sh", "-c",
-                       f"yes 0123456789012345678901234567890123456789012345678901234567890 | head -c {n_bytes}")
-        s.add(pulc=64 * n_bytes / 1e6 / (msec / 1000))
-    return [report.above("job-output", s["pulc"], [], "MB/s", 500)]
+        rate, bad = measure()
+        s.add(pulc=rate, bad=bad)
+    return [report.above("job-output", s["pulc"], [], "MB/s", 500),
+            report.below("job-output/wrong", s["bad"], [], "lines", 1)]
 
 
 @case("job-kill")

@@ -1,7 +1,7 @@
 # The benchmark programs, one a case family; `bench/run` drives them. They use plain sockets and
 # link nothing of PULC: which path their bytes take is decided by who starts them. Only `native`, `block` and `overlap` are written to PULC, and `link`
 # to a HAL.
-BENCH_NAMES := floor pingpong stream wake connects idle files memcached
+BENCH_NAMES := floor pingpong stream wake connects idle files memcached chatter
 BENCH_SHARED := $(addprefix bench/,options.c pair.c stats.c)
 BENCH_PROGRAMS := $(addprefix $(B)/bench/,$(BENCH_NAMES))
 
