@@ -146,12 +146,8 @@ static void on_end(struct channel *channel, int reason)
 		return;
 	run->done = true;
 	run->status = EXIT_OWN;
-	if (run->refusal[0])
-		return; /* said at the end */
-	run_note(run,
-		 run->id ? "the keeper of job %s is gone, and with it the job"
-			 : "psid has gone before the job was started",
-		 run->id);
+	if (run->id) /* else psid has said why, or is gone: hear_psid */
+		run_note(run, "the keeper of job %s is gone, and with it the job", run->id);
 }
 
 /* ---- from start to end --------------------------------------------------------------------- */
@@ -183,13 +179,13 @@ static int start(struct run *run)
 	return r;
 }
 
-/* psid's refusal may still be on its way when the channel has ended. */
+/* The channel has ended before there was a job. psid's refusal was sent before that, but may not have been read. */
 static void hear_psid(struct run *run)
 {
 	for (int i = 0; i < 2 && run->psid_fd >= 0 && !run->refusal[0]; i++)
 		(void)uv_run(&run->loop, UV_RUN_NOWAIT);
-	if (run->refusal[0])
-		run_note(run, "%s", run->refusal);
+	run_note(run, "%s",
+		 run->refusal[0] ? run->refusal : "psid has gone before the job was started");
 }
 
 static int finish(struct run *run)
