@@ -17,7 +17,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -27,6 +26,7 @@
 #include "macros.h"
 #include "paths.h"
 #include "psid.h"
+#include "service.h"
 
 #define N_BACKLOG 1024
 #define N_ACCEPT_TURN 128
@@ -125,17 +125,13 @@ static int take_lock(struct psid *psid)
  */
 static int adopt(const struct psid_config *config, int *ret_fd)
 {
-	const char *path = config->socket;
-	int r = sd_listen_fds(1);
+	int fd, r = psid_service_socket(config->socket, &fd);
 
 	if (r <= 0)
 		return r;
-	if (r > 1 || sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_SEQPACKET, 1, path, 0) <= 0)
-		return -EPROTOTYPE;
-	if (fcntl(SD_LISTEN_FDS_START, F_SETFD, FD_CLOEXEC) < 0 ||
-	    fcntl(SD_LISTEN_FDS_START, F_SETFL, O_NONBLOCK) < 0)
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
-	*ret_fd = SD_LISTEN_FDS_START;
+	*ret_fd = fd;
 	return 1;
 }
 

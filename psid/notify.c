@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
 
 #include "clock.h"
 #include "job.h"
 #include "macros.h"
 #include "psid.h"
+#include "service.h"
 
 #define MSEC_STATUS 5000
 
@@ -31,21 +31,21 @@ static void on_beat(uv_timer_t *timer)
 
 	status_of(psid, status, sizeof(status));
 	if (strcmp(status, psid->status_told) == 0) {
-		(void)sd_notify(0, "WATCHDOG=1");
+		psid_service_tell("WATCHDOG=1");
 		return;
 	}
 	(void)strcpy(psid->status_told, status);
-	(void)sd_notifyf(0, "WATCHDOG=1\nSTATUS=%s", status);
+	psid_service_tell("WATCHDOG=1\nSTATUS=%s", status);
 }
 
 int psid_notify_start(struct psid *psid)
 {
-	uint64_t usec_watchdog = 0, msec = MSEC_STATUS;
+	uint64_t usec_watchdog = psid_service_usec_watchdog(), msec = MSEC_STATUS;
 	int r = uv_timer_init(&psid->loop, &psid->beat);
 
-	if (r < 0 || !getenv("NOTIFY_SOCKET"))
+	if (r < 0 || !psid_service_is_heard())
 		return r;
-	if (sd_watchdog_enabled(0, &usec_watchdog) > 0)
+	if (usec_watchdog > 0)
 		msec = MIN(msec, MAX(usec_watchdog / 3000, 1ull));
 	return uv_timer_start(&psid->beat, on_beat, msec, msec);
 }
@@ -60,16 +60,16 @@ void psid_notify_ready(const struct psid *psid)
 	char status[sizeof(psid->status_told)];
 
 	status_of(psid, status, sizeof(status));
-	(void)sd_notifyf(0, "READY=1\nSTATUS=%s", status);
+	psid_service_tell("READY=1\nSTATUS=%s", status);
 }
 
 void psid_notify_reloading(void)
 {
-	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
-			 (unsigned long long)(nsec_now() / NSEC_PER_USEC));
+	psid_service_tell("RELOADING=1\nMONOTONIC_USEC=%llu",
+			  (unsigned long long)(nsec_now() / NSEC_PER_USEC));
 }
 
 void psid_notify_stopping(void)
 {
-	(void)sd_notify(0, "STOPPING=1");
+	psid_service_tell("STOPPING=1");
 }

@@ -1,7 +1,7 @@
 # psid: the daemon of a node.
 PSID_SRC := $(wildcard psid/*.c psid/cluster/*.c psid/jobs/*.c psid/partition/*.c)
 PSID_OBJ = $(call objects,$(PSID_SRC) $(BASE_SRC) $(SHM_SRC)) $(JOB_OBJ) $(WIRE_OBJ) $(FINGERPRINT_OBJ) $(PEER_OBJ)
-PSID_LIBS := -luv -lsystemd -lprotobuf-c -lssl -lcrypto -pthread -ldl
+PSID_LIBS := -luv -lprotobuf-c -lssl -lcrypto -pthread -ldl
 ALL += $(B)/bin/psid
 
 $(B)/bin/psid: $$(PSID_OBJ)
@@ -9,14 +9,14 @@ $(B)/bin/psid: $$(PSID_OBJ)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) $(PSID_LIBS)
 
 # What starts keepers for a psid that is itself confined.
-STARTER_OBJ = $(call objects,$(wildcard psid/starter/*.c) $(foreach f,clone cgroup_own starter_talk,psid/jobs/$(f).c))
+STARTER_OBJ = $(call objects,$(wildcard psid/starter/*.c) psid/service.c $(foreach f,clone cgroup_own starter_talk,psid/jobs/$(f).c))
 ALL += $(B)/libexec/pulc/psid-starter
 INSTALL += $(B)/libexec/pulc/psid-starter:libexec/pulc/psid-starter:755
 
 $(B)/libexec/pulc/psid-starter: $$(STARTER_OBJ)
 	@mkdir -p $(@D)
 	@echo '  LD  $@'
-	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^) -lsystemd
+	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^)
 
 # Its tests talk to a real psid through fake clients.
 PSID_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/psid_*.c \

@@ -130,7 +130,7 @@ control() { # PACKAGE ROOT
 	echo "Architecture: $arch"
 	echo "Maintainer: $maintainer"
 	echo "Installed-Size: $(du -sk "$2" | cut -f1)"
-	[ "$1" != pulc ] || depends+=", libhwloc15, libmicrohttpd12" # loaded when a job binds its tasks, when metrics are asked for
+	[ "$1" != pulc ] || depends+=", libhwloc15, libmicrohttpd12, libsystemd0" # loaded when a job binds its tasks, when metrics are asked for, when a psid wants a scope
 	[ -z "$depends" ] || echo "Depends: $depends"
 	echo "${relations[$1]}"
 	echo "Priority: optional"

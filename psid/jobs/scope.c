@@ -20,9 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <systemd/sd-bus.h>
-#include <systemd/sd-daemon.h>
 
+#include "bus_library.h"
 #include "cgroup_own.h"
 #include "clock.h"
 #include "config.h"
@@ -33,6 +32,8 @@
 #define SIZE_UNIT 64u
 #define MANAGER                                                                                    \
 	"org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"
+
+static const struct psid_bus *dbus; /* not NULL once a bus is open */
 
 /* Ours is done when systemd says that it removes the job which it has made of our question. */
 struct waiting {
@@ -47,7 +48,7 @@ static int on_job_removed(sd_bus_message *m, void *data, sd_bus_error *error)
 	const char *unit, *result;
 
 	(void)error;
-	if (sd_bus_message_read(m, "uoss", NULL, NULL, &unit, &result) < 0 ||
+	if (dbus->message_read(m, "uoss", NULL, NULL, &unit, &result) < 0 ||
 	    strcmp(unit, waiting->unit) != 0)
 		return 0;
 	waiting->done = true;
@@ -61,9 +62,9 @@ static int await_job(sd_bus *bus, struct waiting *waiting)
 	int r = 0;
 
 	while (r >= 0 && !waiting->done && (nsec = nsec_now()) < nsec_end) {
-		r = sd_bus_process(bus, NULL);
+		r = dbus->process(bus, NULL);
 		if (r == 0)
-			r = sd_bus_wait(bus, (nsec_end - nsec) / 1000);
+			r = dbus->wait(bus, (nsec_end - nsec) / 1000);
 	}
 	if (r < 0)
 		return r;
@@ -72,17 +73,17 @@ static int await_job(sd_bus *bus, struct waiting *waiting)
 
 static int append_properties(sd_bus_message *m)
 {
-	int r = sd_bus_message_open_container(m, 'a', "(sv)");
+	int r = dbus->message_open_container(m, 'a', "(sv)");
 
 	if (r >= 0)
-		r = sd_bus_message_append(m, "(sv)", "Description", "s", "Jobs of PULC");
+		r = dbus->message_append(m, "(sv)", "Description", "s", "Jobs of PULC");
 	if (r >= 0)
-		r = sd_bus_message_append(m, "(sv)", "Delegate", "b", 1);
+		r = dbus->message_append(m, "(sv)", "Delegate", "b", 1);
 	if (r >= 0)
-		r = sd_bus_message_append(m, "(sv)", "CollectMode", "s", "inactive-or-failed");
+		r = dbus->message_append(m, "(sv)", "CollectMode", "s", "inactive-or-failed");
 	if (r >= 0)
-		r = sd_bus_message_append(m, "(sv)", "PIDs", "au", 1, (uint32_t)getpid());
-	return r < 0 ? r : sd_bus_message_close_container(m);
+		r = dbus->message_append(m, "(sv)", "PIDs", "au", 1, (uint32_t)getpid());
+	return r < 0 ? r : dbus->message_close_container(m);
 }
 
 /* A new scope with us in it. */
@@ -93,29 +94,29 @@ static int start(sd_bus *bus, const char *unit, sd_bus_error *error)
 	sd_bus_slot *slot = NULL;
 	int r;
 
-	r = sd_bus_match_signal(bus, &slot, MANAGER, "JobRemoved", on_job_removed, &waiting);
+	r = dbus->match_signal(bus, &slot, MANAGER, "JobRemoved", on_job_removed, &waiting);
 	if (r >= 0)
-		r = sd_bus_message_new_method_call(bus, &m, MANAGER, "StartTransientUnit");
+		r = dbus->message_new_method_call(bus, &m, MANAGER, "StartTransientUnit");
 	if (r >= 0)
-		r = sd_bus_message_append(m, "ss", unit, "fail");
+		r = dbus->message_append(m, "ss", unit, "fail");
 	if (r >= 0)
 		r = append_properties(m);
 	if (r >= 0)
-		r = sd_bus_message_append(m, "a(sa(sv))", 0);
+		r = dbus->message_append(m, "a(sa(sv))", 0);
 	if (r >= 0)
-		r = sd_bus_call(bus, m, USEC_ANSWER, error, NULL);
+		r = dbus->call(bus, m, USEC_ANSWER, error, NULL);
 	if (r >= 0)
 		r = await_job(bus, &waiting);
-	sd_bus_message_unref(m);
-	sd_bus_slot_unref(slot);
+	dbus->message_unref(m);
+	dbus->slot_unref(slot);
 	return r;
 }
 
 static int join(sd_bus *bus, const char *unit, sd_bus_error *error)
 {
-	sd_bus_error_free(error);
-	return sd_bus_call_method(bus, MANAGER, "AttachProcessesToUnit", error, NULL, "ssau", unit,
-				  "/", 1, (uint32_t)getpid());
+	dbus->error_free(error);
+	return dbus->call_method(bus, MANAGER, "AttachProcessesToUnit", error, NULL, "ssau", unit,
+				 "/", 1, (uint32_t)getpid());
 }
 
 /* It is the kernel that says where we are. */
@@ -134,18 +135,28 @@ static int is_inside(const char *unit)
 static int enter(const char *unit, sd_bus_error *error)
 {
 	sd_bus *bus = NULL;
-	int r = geteuid() == 0 ? sd_bus_open_system(&bus) : sd_bus_open_user(&bus);
+	int r;
 
+	dbus = psid_bus_library();
+	if (!dbus)
+		return -ELIBACC;
+	r = geteuid() == 0 ? dbus->open_system(&bus) : dbus->open_user(&bus);
 	if (r >= 0)
-		r = sd_bus_set_method_call_timeout(bus, USEC_ANSWER);
+		r = dbus->set_method_call_timeout(bus, USEC_ANSWER);
 	if (r >= 0)
 		r = start(bus, unit, error);
-	if (r < 0 && sd_bus_error_has_name(error, "org.freedesktop.systemd1.UnitExists"))
+	if (r < 0 && dbus->error_has_name(error, "org.freedesktop.systemd1.UnitExists"))
 		r = join(bus, unit, error);
 	if (r >= 0)
 		r = is_inside(unit);
-	sd_bus_close_unref(bus);
+	dbus->close_unref(bus);
 	return r;
+}
+
+/* By systemd, as sd_booted(3) finds out. */
+static bool is_booted(void)
+{
+	return access("/run/systemd/system/", F_OK) == 0;
 }
 
 /* systemd has started us, and not somebody whom systemd has started. */
@@ -163,7 +174,7 @@ void psid_scope_enter(const struct psid_config *config, unsigned number)
 	int r;
 
 	if (config->job_scope == PSID_SCOPE_NO ||
-	    (config->job_scope == PSID_SCOPE_AUTO && (sd_booted() <= 0 || has_unit())))
+	    (config->job_scope == PSID_SCOPE_AUTO && (!is_booted() || has_unit())))
 		return;
 	(void)snprintf(unit, sizeof(unit), "pulc-%08x.scope", number);
 	r = is_inside(unit) == 0 ? 0 : enter(unit, &error);
@@ -172,5 +183,6 @@ void psid_scope_enter(const struct psid_config *config, unsigned number)
 			 error.message ? error.message : strerror(-r));
 	else
 		psid_log(PSID_DEBUG, "jobs run in %s", unit);
-	sd_bus_error_free(&error);
+	if (dbus)
+		dbus->error_free(&error);
 }

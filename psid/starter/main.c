@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "cleanup.h"
 #include "cgroup_own.h"
+#include "service.h"
 #include "starter.h"
 
 struct starter {
@@ -81,9 +81,9 @@ static bool is_ours(int fd)
 int main(void)
 {
 	struct starter starter = { .hello = { .version = STARTER_VERSION } };
+	int listen_fd;
 
-	if (sd_listen_fds(1) != 1 ||
-	    sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_SEQPACKET, 1, NULL, 0) <= 0) {
+	if (psid_service_socket(NULL, &listen_fd) != 1) {
 		(void)fputs("psid-starter: psid-starter.socket starts it, see psid(8)\n", stderr);
 		return 1;
 	}
@@ -96,9 +96,9 @@ int main(void)
 		(void)strcpy(starter.hello.cgroup, "/"); /* the topmost one */
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGCHLD, SIG_IGN);
-	(void)sd_notify(0, "READY=1\nSTATUS=Starting keepers when psid asks");
+	psid_service_tell("READY=1\nSTATUS=Starting keepers when psid asks");
 	for (;;) {
-		CLEANUP_FD int fd = accept4(SD_LISTEN_FDS_START, NULL, NULL, SOCK_CLOEXEC);
+		CLEANUP_FD int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd >= 0 && is_ours(fd))
 			serve(&starter, fd);

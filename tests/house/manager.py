@@ -116,7 +116,10 @@ def main():
     client.settimeout(LIMIT)
     client.connect(path)
     client.send(b"\xff" * 8)
-    psid = Psid(given, notify_path)
+    abstract = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    abstract.bind(f"\0pulc-test-{os.getpid()}")
+    psid = Psid(given, f"@pulc-test-{os.getpid()}")
+    check("ready_by_an_abstract_address", heard(abstract, "READY=1"), psid.said())
     check("knock_between_two_is_heard", client.recv(4096) == b"", "not dropped for its nonsense")
     ends(psid)
 
