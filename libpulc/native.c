@@ -159,8 +159,10 @@ void native_progress(void)
 		native_link_closed(peer);
 		peer_unref(peer);
 	}
-	port_push_queued();
 	protocol_unfinished = false;
+	if (UNLIKELY(port_any_elsewhere))
+		native_find_elsewhere();
+	port_push_queued();
 	tag_move_on();
 }
 
@@ -186,12 +188,14 @@ void native_forked(void)
 
 	atomic_store(&lock, 0);
 	forking = false;
+	native_move_forked();
 	LIST_FOREACH(p, &ports, link)
 	{
 		if (p->port)
 			port_forget(p->port);
 		p->port = NULL;
 		p->n_inside = 0;
+		p->is_moving = false;
 		LIST_FOREACH(op, &p->ops, link)
 		{
 			op->p = NULL;

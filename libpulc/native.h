@@ -28,6 +28,7 @@ struct pulc_port {
 	struct port *port; /* NULL: it is the parent's */
 	uint32_t number;
 	uint32_t n_inside; /* calls, and operations that are not ended */
+	bool is_moving;	   /* a call gives it away */
 	LIST_ENTRY(pulc_port) link;
 	LIST_HEAD(, pulc_op) ops;
 };
@@ -73,22 +74,41 @@ void native_fork_done(void);
 void native_forked(void);
 
 /* ---- native_ports.c ---- */
-/* The process that has this port of this node, joined with us; its errors are those of pulc_send. Under the lock. */
+/* The process that has this port of this node, joined with us; its errors are those of pulc_send. Under the lock, which it gives up while the
+ * port is on its way from one process to another. */
 int native_find_peer(uint32_t node, uint32_t number, struct peer **ret_peer,
 		     enum port_kind *ret_kind);
+/* The same without waiting: -EINPROGRESS: it is on its way from one process to another. */
+int native_find_peer_now(uint32_t node, uint32_t number, struct peer **ret_peer,
+			 enum port_kind *ret_kind);
 /* 0 for this node, whatever it is called. */
 static inline uint32_t native_node(uint32_t node)
 {
 	return node && node == client_node() ? 0 : node;
 }
 
-/* Returns 0 with the lock held; or why not, without it: -EDEADLK, -ECHILD. */
+/* Returns 0 with the lock held; or why not, without it: -EDEADLK, -ECHILD, -EBUSY. */
 int native_enter(struct pulc_port *p);
 void native_leave(struct pulc_port *p);
 /* The destination, made known if need be; its end is told once. The errors of pulc_send. Under the lock. */
 int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out);
 /* The source, which may never have sent anything. Under the lock. */
 int native_know_source(struct pulc_port *p, const struct pulc_address *from);
+
+/* ---- native_move.c ---- */
+/* What psid says of a port that passes from one process to another. */
+struct native_move {
+	uint64_t id;
+	Pulc__Wire__MoveStep step;
+	uint32_t port;
+	enum port_kind kind;
+	uint32_t client; /* the other one */
+};
+/* In the order in which psid has said it, beside links and ports. Under the lock. */
+void native_move_said(const struct native_move *m);
+/* Finds what somebody waits for and has passed to another process. In progress. */
+void native_find_elsewhere(void);
+void native_move_forked(void);
 
 /* ---- native_ops.c ---- */
 /* Until it is complete. 0; -EINTR. Under the lock, which it gives up meanwhile. */

@@ -167,6 +167,10 @@ static int error_of(Pulc__Wire__PortError error)
 		return -EHOSTUNREACH;
 	case PULC__WIRE__PORT_ERROR__PORT_ERROR_LOST:
 		return -ECONNRESET;
+	case PULC__WIRE__PORT_ERROR__PORT_ERROR_MOVING:
+		return -EINPROGRESS;
+	case PULC__WIRE__PORT_ERROR__PORT_ERROR_PERMISSION:
+		return -EPERM;
 	default:
 		return -ENOMEM;
 	}

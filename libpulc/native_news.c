@@ -30,11 +30,12 @@
 struct news {
 	struct news *next;
 	uint32_t client;
-	enum { NEWS_PORTS, NEWS_LINK, NEWS_JOINED, NEWS_GONE } kind;
+	enum { NEWS_PORTS, NEWS_LINK, NEWS_JOINED, NEWS_GONE, NEWS_MOVE } kind;
 	struct slab *own, *peer; /* a link */
 	int fd;			 /* a link to another node, */
 	uint32_t node;		 /* which is that */
 	uint64_t conn;
+	struct native_move move;
 	uint32_t own_slot, peer_slot, peer_pid;
 	size_t n_opened, n_closed;
 	uint32_t ports[2 * N_PORTS_NEWS]; /* opened, then closed */
@@ -167,6 +168,23 @@ static void keep_ports(const Pulc__Wire__PortNews *m)
 	publish(n);
 }
 
+static void keep_move(const Pulc__Wire__PortMove *m)
+{
+	struct news *n = keep(m->client);
+
+	if (!n)
+		return;
+	n->kind = NEWS_MOVE;
+	n->move = (struct native_move){
+		.id = m->move,
+		.step = m->step,
+		.port = m->port,
+		.kind = (enum port_kind)m->kind,
+		.client = m->client,
+	};
+	publish(n);
+}
+
 bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 {
 	switch (msg->body_case) {
@@ -175,6 +193,9 @@ bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 		return true;
 	case PULC__WIRE__TO_CLIENT__BODY_PORT_NEWS:
 		keep_ports(msg->port_news);
+		return true;
+	case PULC__WIRE__TO_CLIENT__BODY_PORT_MOVE:
+		keep_move(msg->port_move);
 		return true;
 	case PULC__WIRE__TO_CLIENT__BODY_UPGRADE:
 		if (!(msg->upgrade->token & TOKEN_LINK))
@@ -349,6 +370,9 @@ static void take(struct news *n)
 		break;
 	case NEWS_GONE:
 		take_gone(n);
+		break;
+	case NEWS_MOVE:
+		native_move_said(&n->move);
 		break;
 	}
 }

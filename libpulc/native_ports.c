@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "macros.h"
 #include "native.h"
 
@@ -134,8 +135,8 @@ PULC_EXPORT int pulc_find(const char *text, struct pulc_address *ret_address)
 	return e;
 }
 
-int native_find_peer(uint32_t node, uint32_t number, struct peer **ret_peer,
-		     enum port_kind *ret_kind)
+int native_find_peer_now(uint32_t node, uint32_t number, struct peer **ret_peer,
+			 enum port_kind *ret_kind)
 {
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__PortLink link = PULC__WIRE__PORT_LINK__INIT;
@@ -162,6 +163,29 @@ int native_find_peer(uint32_t node, uint32_t number, struct peer **ret_peer,
 	return *ret_peer ? 0 : -ECONNRESET;
 }
 
+/* psid is asked again after this; the hand-over of a port takes a few of its answers. */
+#define NSEC_MOVING NSEC_PER_MSEC
+
+int native_find_peer(uint32_t node, uint32_t number, struct peer **ret_peer,
+		     enum port_kind *ret_kind)
+{
+	struct native_wait w;
+	int e, waited = 0;
+
+	for (;;) {
+		e = native_find_peer_now(node, number, ret_peer, ret_kind);
+		if (LIKELY(e != -EINPROGRESS) || waited == -EINTR)
+			return e == -EINPROGRESS ? waited : e;
+		w = (struct native_wait){ .seen = protocol_events,
+					  .nsec_deadline = nsec_now() + NSEC_MOVING };
+		native_unlock();
+		waited = native_wait(&w);
+		while (!native_lock())
+			;
+		native_progress();
+	}
+}
+
 /* ---- calls on a port ---------------------------------------------------------------------------- */
 
 int native_enter(struct pulc_port *p)
@@ -171,6 +195,10 @@ int native_enter(struct pulc_port *p)
 	if (UNLIKELY(!p->port)) {
 		native_unlock();
 		return -ECHILD;
+	}
+	if (UNLIKELY(p->is_moving)) {
+		native_unlock();
+		return -EBUSY;
 	}
 	p->n_inside++;
 	return 0;
@@ -207,17 +235,21 @@ int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct p
 	*ret_out = port_out_find(p->port, node, to->port);
 	if (LIKELY(*ret_out && !(*ret_out)->error))
 		return 0;
+	e = *ret_out ? (*ret_out)->error : PORT_ELSEWHERE;
+	if (*ret_out && (*ret_out)->n_inside)
+		return e == PORT_ELSEWHERE ? 0 : e;
 	/* Said once; whoever has the number by then is another one. */
-	if (*ret_out && !(*ret_out)->n_inside) {
-		e = (*ret_out)->error;
-		port_out_free(*ret_out);
-		return e;
-	}
 	if (*ret_out)
-		return (*ret_out)->error;
+		port_out_free(*ret_out);
+	if (e != PORT_ELSEWHERE)
+		return e;
 	e = native_find_peer(node, to->port, &peer, &kind);
 	if (e < 0)
 		return e;
+	/* Another thread may have looked for it meanwhile. */
+	*ret_out = port_out_find(p->port, node, to->port);
+	if (*ret_out)
+		return (*ret_out)->error == PORT_ELSEWHERE ? 0 : (*ret_out)->error;
 	*ret_out = port_out_new(p->port, to->port, kind, peer);
 	return *ret_out ? 0 : -ENOMEM;
 }
@@ -249,6 +281,7 @@ static ssize_t send_waiting(struct port_out *out, struct port_sending *s)
 	out->n_inside--;
 	if (s->begun) {
 		out->busy = false;
+		port_moves_on();
 		protocol_events++;
 	}
 	return e == 0 ? (ssize_t)s->size : e == -EINTR ? end_early(out, s, e) : e;
@@ -258,7 +291,9 @@ static ssize_t send_slow(struct port_out *out, struct port_sending *s, int flags
 {
 	int e;
 
+	out->n_inside++;
 	native_progress();
+	out->n_inside--;
 	e = port_push(out, s);
 	if (e == 0)
 		return (ssize_t)s->size;
@@ -360,15 +395,20 @@ static int look(struct port *port, struct port_request *r)
 	return r->complete ? r->error : -EAGAIN;
 }
 
-static int receive_waiting(struct port *port, struct port_request *r, int flags)
+static int receive_waiting(struct pulc_port *p, const struct pulc_address *from,
+			   struct port_request *r, int flags)
 {
+	struct port *port = p->port;
 	int e, left;
 
 	if (LIKELY(!r->peek))
 		port_post(port, r);
 	for (;;) {
 		native_progress();
-		e = look(port, r);
+		/* Those who are posted are seen to in progress. */
+		e = UNLIKELY(r->peek) && from ? native_know_source(p, from) : 0;
+		if (e == 0)
+			e = look(port, r);
 		if (e == -EAGAIN && (flags & PULC_DONTWAIT))
 			native_glance();
 		if (e != -EAGAIN || (flags & PULC_DONTWAIT))
@@ -392,7 +432,7 @@ static int receive_locked(struct pulc_port *p, const struct pulc_address *from,
 	if (UNLIKELY(e < 0))
 		return e;
 	e = port_take(p->port, r);
-	return e == -EAGAIN ? receive_waiting(p->port, r, flags) : e;
+	return e == -EAGAIN ? receive_waiting(p, from, r, flags) : e;
 }
 
 PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,

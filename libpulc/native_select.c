@@ -14,7 +14,7 @@
 
 /* ---- select ------------------------------------------------------------------------------------- */
 
-/* Under the lock. Returns how many are ready; -ECHILD. */
+/* Under the lock. Returns how many are ready; -ECHILD, -EBUSY. */
 static int look_at_ports(struct pulc_wait *ports, size_t n)
 {
 	int n_ready = 0;
@@ -23,6 +23,8 @@ static int look_at_ports(struct pulc_wait *ports, size_t n)
 		ports[i].ready = false;
 		if (ports[i].port && !ports[i].port->port)
 			return -ECHILD;
+		if (ports[i].port && ports[i].port->is_moving)
+			return -EBUSY;
 		if (ports[i].port)
 			ports[i].ready = port_has(ports[i].port->port);
 		else if (ports[i].tag)

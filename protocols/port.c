@@ -22,6 +22,7 @@
 #define N_REAP 64u
 
 static LARGE LIST_HEAD(port_bucket, port) ports[N_PORT_BUCKETS];
+static struct port_bucket apart = LIST_HEAD_INITIALIZER(apart);
 
 struct port *port_find(uint32_t number)
 {
@@ -33,7 +34,17 @@ struct port *port_find(uint32_t number)
 	return NULL;
 }
 
-struct port *port_new(uint32_t number, enum port_kind kind)
+struct port *port_next(const struct port *port)
+{
+	struct port *next = port ? LIST_NEXT(port, link) : NULL;
+	unsigned i = port ? port->number % N_PORT_BUCKETS + 1 : 0;
+
+	while (!next && i < N_PORT_BUCKETS)
+		next = LIST_FIRST(&ports[i++]);
+	return next;
+}
+
+struct port *port_new_apart(uint32_t number, enum port_kind kind)
 {
 	struct port *port = calloc(1, sizeof(*port));
 
@@ -43,13 +54,29 @@ struct port *port_new(uint32_t number, enum port_kind kind)
 	port->kind = kind;
 	TAILQ_INIT(&port->messages);
 	TAILQ_INIT(&port->posted);
-	LIST_INSERT_HEAD(&ports[number % N_PORT_BUCKETS], port, link);
+	LIST_INSERT_HEAD(&apart, port, link);
+	return port;
+}
+
+void port_enter(struct port *port)
+{
+	LIST_REMOVE(port, link);
+	LIST_INSERT_HEAD(&ports[port->number % N_PORT_BUCKETS], port, link);
+}
+
+struct port *port_new(uint32_t number, enum port_kind kind)
+{
+	struct port *port = port_new_apart(number, kind);
+
+	if (port)
+		port_enter(port);
 	return port;
 }
 
 int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value)
 {
-	struct iovec iov = { .iov_base = &value, .iov_len = kind == PORT_CREDIT ? 8 : 0 };
+	bool has_value = kind == PORT_CREDIT || kind >= PORT_MOVE;
+	struct iovec iov = { .iov_base = &value, .iov_len = has_value ? sizeof(value) : 0 };
 	struct hal_frame f = {
 		.word = word,
 		.len = (uint32_t)iov.iov_len,
@@ -93,6 +120,32 @@ void port_out_free(struct port_out *out)
 	LIST_REMOVE(out, link);
 	peer_unref(out->peer);
 	free(out);
+}
+
+void port_each_out(void (*f)(struct port_out *out, void *arg), void *arg)
+{
+	struct port_out *out, *next;
+	struct port *port;
+
+	for (port = port_next(NULL); port; port = port_next(port))
+		for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
+			for (out = LIST_FIRST(&port->outs[i]); out; out = next) {
+				next = LIST_NEXT(out, link);
+				f(out, arg);
+			}
+}
+
+void port_out_rebind(struct port_out *out, struct peer *peer)
+{
+	if (out->n_waiting)
+		peer_forget_counter(out->peer, &out->n_waiting);
+	peer_unref(out->peer);
+	out->peer = peer_ref(peer);
+	out->n_waiting = 0;
+	out->error = 0;
+	out->held = port_is_moving(peer, out->to) ? PORT_HELD_MOVE : 0;
+	out->sent = out->freed = 0;
+	protocol_events++;
 }
 
 static void reap_outs(struct port *port)
@@ -146,6 +199,7 @@ struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kin
 	out->peer = peer_ref(peer);
 	out->to = to;
 	out->kind = kind;
+	out->held = port_is_moving(peer, to) ? PORT_HELD_MOVE : 0;
 	TAILQ_INIT(&out->queue);
 	LIST_INSERT_HEAD(&port->outs[to % PORT_N_BUCKETS], out, link);
 	port->n_outs++;
@@ -175,7 +229,9 @@ struct port_in *port_in_of(const struct port *port, uint32_t node, uint32_t from
 	struct port_in *in, *best = NULL;
 
 	LIST_FOREACH(in, &port->ins[from % PORT_N_BUCKETS], link)
-	if (in->from == from && in->peer->node == node && (!best || is_better(in, best)))
+	if (in->from == from && in->peer->node == node &&
+	    !(in->ended == PORT_ELSEWHERE && TAILQ_EMPTY(&in->queue)) &&
+	    (!best || is_better(in, best)))
 		best = in;
 	return best;
 }
@@ -260,6 +316,7 @@ void port_forget(struct port *port)
 		while ((in = LIST_FIRST(&port->ins[i])))
 			in_free(in);
 	}
+	port_give_forget(port);
 	LIST_REMOVE(port, link);
 	free(port);
 }
@@ -291,9 +348,9 @@ static void gone(struct peer *peer, unsigned number)
 
 	(void)number;
 	peer->in_last = NULL;
-	for (unsigned i = 0; i < N_PORT_BUCKETS; i++)
-		LIST_FOREACH(port, &ports[i], link)
-	peer_gone(port, peer);
+	port_moves_end(peer, 0);
+	for (port = port_next(NULL); port; port = port_next(port))
+		peer_gone(port, peer);
 }
 
 static void port_closed(struct port *port, struct peer *peer, uint32_t number)
@@ -312,9 +369,9 @@ static void closed(struct peer *peer, uint32_t number)
 {
 	struct port *port;
 
-	for (unsigned i = 0; i < N_PORT_BUCKETS; i++)
-		LIST_FOREACH(port, &ports[i], link)
-	port_closed(port, peer, number);
+	port_moves_end(peer, number);
+	for (port = port_next(NULL); port; port = port_next(port))
+		port_closed(port, peer, number);
 }
 
 const struct protocol port_protocol = {

@@ -18,6 +18,15 @@
 #define PORT_CLOSED 6u	/* the sender's port is closed, nothing more will come */
 #define PORT_HOLD 7u	/* begin no message to this port until GO */
 #define PORT_GO 8u
+/* A port that passes to another process; all but CARRY and MORE: payload: the hand-over's number, 8 bytes. */
+#define PORT_MOVE 9u	 /* from the owner to everybody: begin no message to it, and say so */
+#define PORT_STOPPED 10u /* the answer: none is under way */
+#define PORT_STAYS 11u	 /* it was called off */
+#define PORT_MOVED 12u	 /* ask psid anew whose it is */
+#define PORT_CARRIES 13u /* to the taker: what is unread follows, */
+#define PORT_CARRY 14u	 /* the beginning of a message (struct port_carried), */
+#define PORT_MORE 15u	 /* and how it goes on; */
+#define PORT_CARRIED 16u /* that was all */
 
 /* What a source may have on its way to one port and unread there, bytes of cost; a message may begin while less is used. */
 #define PORT_WINDOW (1u << 20)
@@ -26,6 +35,13 @@
 #define PORT_OVERHEAD 64u
 
 #define PORT_N_BUCKETS 64u
+
+/* Why a source or a destination has ended that lives on in another process. Not to be told to anybody. */
+#define PORT_ELSEWHERE (-ESTALE)
+
+/* port_out.held */
+#define PORT_HELD_BUDGET 1u /* the receiver keeps too much already */
+#define PORT_HELD_MOVE 2u   /* it passes to another process */
 
 enum port_kind { PORT_S = 1, PORT_M = 2, PORT_D = 3 };
 
@@ -96,7 +112,7 @@ struct port_out {
 	int error;	     /* why nothing more can be sent */
 	uint32_t n_waiting;  /* frames accepted, without room yet */
 	uint32_t n_inside;   /* calls that wait: it stays */
-	bool held;	     /* the receiver keeps too much already */
+	unsigned held;	     /* PORT_HELD_: it may not be sent to */
 	bool busy;	     /* a long message of somebody who waits for room is under way */
 	uint64_t sent, freed;
 	struct port_sendings queue; /* in order; before all who have not begun */
@@ -119,6 +135,7 @@ struct port {
 	struct port_requests
 		posted; /* oldest first; nothing that one of them wants is in `messages` */
 	struct port_out *out_last;
+	struct port_give *give; /* it passes to another process */
 };
 
 extern const struct protocol port_protocol __attribute__((visibility("hidden")));
@@ -130,10 +147,17 @@ void port_free(struct port *port);
 /* The same in a forked child: nobody is told. */
 void port_forget(struct port *port);
 struct port *port_find(uint32_t number);
+/* All of them; NULL begins and ends. */
+struct port *port_next(const struct port *port);
+/* The same, but nobody finds it until it is entered. */
+struct port *port_new_apart(uint32_t number, enum port_kind kind);
+void port_enter(struct port *port);
 
 /* ---- sending ---- */
 
 struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to);
+/* Calls f for each of all ports' destinations; f may free it. */
+void port_each_out(void (*f)(struct port_out *out, void *arg), void *arg);
 /* NULL: no memory. */
 struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kind,
 			      struct peer *peer);
@@ -173,7 +197,7 @@ bool port_has(const struct port *port);
 
 /* The source at this peer, unless it has ended. */
 struct port_in *port_in_find(const struct port *port, const struct peer *peer, uint32_t from);
-/* Of all that had this number: the first with something to take, else the last one. */
+/* Of all that had this number: the first with something to take, else the last one. NULL also if it was last heard of elsewhere. */
 struct port_in *port_in_of(const struct port *port, uint32_t node, uint32_t from);
 struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from);
 void port_in_end(struct port_in *in, int why);
@@ -210,5 +234,65 @@ void port_budget_forget(struct port_in *in);
 void port_budget_move_on(void);
 
 int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value);
+
+/* ---- port_move.c: ports of others that pass from one process to another ---- */
+
+/* What the owner of the port says of it: MOVE, STAYS or MOVED. As protocol.arrived. */
+int port_move_said(struct peer *peer, uint32_t number, unsigned kind, uint64_t move);
+/* Answers whom it can be answered by now. */
+void port_moves_on(void);
+/* Is this port of the peer's about to pass to another one? */
+bool port_is_moving(const struct peer *peer, uint32_t number);
+/* The peer is gone, or has this port no longer (0: any): what was about to pass has passed, as far as can be known here. */
+void port_moves_end(struct peer *peer, uint32_t number);
+void port_moves_forked(void);
+/* Somebody waits for what has passed to another process, and is to be found there: native_move.c. */
+extern bool port_any_elsewhere __attribute__((visibility("hidden")));
+/* It is found at this peer; the messages that wait go there. */
+void port_out_rebind(struct port_out *out, struct peer *peer);
+
+/* ---- port_give.c: one of ours ---- */
+
+/* Begins to give the port to the peer. -ENOMEM. */
+int port_give_begin(struct port *port, struct peer *to, uint64_t move);
+/* Asks this peer to stop, once. 0; or why it cannot be asked now. */
+int port_give_ask(struct port *port, struct peer *peer);
+/* The peer has. */
+void port_give_stopped(struct port *port, const struct peer *peer, uint64_t move);
+/* Sends on what is unread, once all who were asked have stopped. 0: all is sent; -EAGAIN; or why it cannot be. */
+int port_give_on(struct port *port);
+/* All who were asked hear that it stays. */
+void port_give_off(struct port *port);
+/* It is the peer's now: forgotten here, and all who were asked hear that. */
+void port_give_done(struct port *port);
+/* No more than forgotten: in a forked child. */
+void port_give_forget(struct port *port);
+
+/* ---- port_take.c: one that becomes ours, one at a time ---- */
+
+/* Expects its messages from the peer. -ENOMEM. */
+int port_take_begin(uint32_t number, enum port_kind kind, struct peer *from, uint64_t move);
+/* CARRIES, CARRY, MORE, CARRIED. As protocol.arrived. */
+int port_take_arrived(struct peer *peer, const struct hal_frame *f);
+bool port_take_is_complete(void);
+/* The owner's link has broken. */
+bool port_take_is_lost(void);
+/* The port, with all that it was given; its own from now on. */
+struct port *port_take_end(void);
+/* Nothing comes of it. */
+void port_take_forget(void);
+
+/* A message in a CARRY, before its bytes. */
+struct port_carried {
+	uint32_t node;
+	int32_t ended; /* its source has */
+	uint64_t size;
+};
+/* port_queue.c. The next of what is unread; its source and bytes. */
+struct port_message *port_queue_next(const struct port *port, const struct port_message *m);
+size_t port_queue_look(const struct port_message *m, struct port_in **ret_in,
+		       const unsigned char **ret_data);
+/* Copies the frame's payload behind what came of in->partial; when all of that is there, it is to be received. 0; -EBADMSG. */
+int port_queue_carry(struct port_in *in, struct hal_link *link, uint32_t len, uint32_t skip);
 
 #endif

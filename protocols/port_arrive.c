@@ -270,7 +270,8 @@ static int control(struct peer *peer, const struct hal_frame *f)
 		if (f->len)
 			return -EBADMSG;
 		if (out)
-			out->held = f->kind == PORT_HOLD;
+			out->held = (out->held & ~PORT_HELD_BUDGET) |
+				    (f->kind == PORT_HOLD ? PORT_HELD_BUDGET : 0);
 		return 0;
 	case PORT_CLOSED:
 		if (in)
@@ -281,11 +282,34 @@ static int control(struct peer *peer, const struct hal_frame *f)
 	}
 }
 
+/* What concerns a port that passes to another process. */
+static int moving(struct peer *peer, const struct hal_frame *f)
+{
+	uint32_t number = (uint32_t)(f->word >> 32);
+	uint64_t move = 0;
+	struct iovec iov = { .iov_base = &move, .iov_len = sizeof(move) };
+	struct port *port;
+
+	if (f->kind >= PORT_CARRIES)
+		return port_take_arrived(peer, f);
+	if (f->len != sizeof(move))
+		return -EBADMSG;
+	(void)peer->link->ops->copy(peer->link, &iov, 1);
+	if (f->kind != PORT_STOPPED)
+		return port_move_said(peer, number, f->kind, move);
+	port = port_find(number);
+	if (port && port->give)
+		port_give_stopped(port, peer, move);
+	return 0;
+}
+
 int port_arrived(struct peer *peer, const struct hal_frame *f)
 {
 	struct port_in *in = peer->in_last;
 	int e;
 
+	if (UNLIKELY(f->kind >= PORT_MOVE))
+		return moving(peer, f);
 	if (UNLIKELY(f->kind >= PORT_CREDIT))
 		return control(peer, f);
 	if (LIKELY(in && in->word == f->word && !in->ended))

@@ -101,9 +101,8 @@ void port_queue_drop_partial(struct port_in *in)
 /* ---- arriving ----------------------------------------------------------------------------------- */
 
 /* Appends the payload of the frame that is shown, without its first bytes. */
-static void append(struct port_message *m, uint32_t len, uint32_t skip)
+static void append(struct port_message *m, struct hal_link *link, uint32_t len, uint32_t skip)
 {
-	struct hal_link *link = m->in->peer->link;
 	unsigned char scratch[64];
 	uint32_t n_scratch = MIN(skip, (uint32_t)sizeof(scratch));
 	struct iovec iov[2] = {
@@ -139,14 +138,14 @@ int port_queue_frame(struct port_in *in, uint32_t len, uint32_t skip)
 	struct port_message *m = message_to_append(in, len);
 
 	if (m) {
-		append(m, len, skip);
+		append(m, in->peer->link, len, skip);
 		m->cost += len + PORT_OVERHEAD;
 		return 0;
 	}
 	m = message_new(in, len);
 	if (!m)
 		return -EAGAIN;
-	append(m, len, skip);
+	append(m, in->peer->link, len, skip);
 	m->cost += len;
 	queue(m);
 	return 0;
@@ -168,8 +167,37 @@ int port_queue_more(struct port_in *in, uint32_t len, uint32_t skip, bool last)
 
 	if (got > whole || (last && got != whole))
 		return -EBADMSG;
-	append(m, len, skip);
+	append(m, in->peer->link, len, skip);
 	if (!last)
+		return 0;
+	in->partial = NULL;
+	queue(m);
+	return 0;
+}
+
+/* ---- passing to another process ----------------------------------------------------------------- */
+
+struct port_message *port_queue_next(const struct port *port, const struct port_message *m)
+{
+	return m ? TAILQ_NEXT(m, by_port) : TAILQ_FIRST(&port->messages);
+}
+
+size_t port_queue_look(const struct port_message *m, struct port_in **ret_in,
+		       const unsigned char **ret_data)
+{
+	*ret_in = m->in;
+	*ret_data = m->data + m->at;
+	return m->len - m->at;
+}
+
+int port_queue_carry(struct port_in *in, struct hal_link *link, uint32_t len, uint32_t skip)
+{
+	struct port_message *m = in->partial;
+
+	if (len - skip > in->size_long - m->len)
+		return -EBADMSG;
+	append(m, link, len, skip);
+	if (m->len < in->size_long)
 		return 0;
 	in->partial = NULL;
 	queue(m);

@@ -158,7 +158,7 @@ int port_push(struct port_out *out, struct port_sending *s)
 	int e;
 
 	if (UNLIKELY(out->error))
-		return out->error;
+		return out->error == PORT_ELSEWHERE ? -EAGAIN : out->error;
 	if (UNLIKELY(s->size > PORT_MESSAGE_MAX && out->kind == PORT_D))
 		return -EMSGSIZE;
 	if (LIKELY(!s->begun)) {
@@ -240,6 +240,7 @@ void port_push_queued(void)
 	struct port_out *out, *next;
 
 	port_budget_move_on();
+	port_moves_on();
 	for (out = TAILQ_FIRST(&outs_queued); out; out = next) {
 		next = TAILQ_NEXT(out, link_queued);
 		push_queue(out);

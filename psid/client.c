@@ -174,6 +174,7 @@ void psid_client_detach(struct psid_client *client)
 		return;
 	clear_deadline(client);
 	psid_hints_deinit(client);
+	psid_port_moves_forget(client);
 	psid_ports_forget(client);
 	psid_sems_forget(client);
 	psid_remote_forget(client);

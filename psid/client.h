@@ -74,6 +74,11 @@ struct psid_client {
 	LIST_HEAD(, psid_port) ports;
 	uint32_t n_ports;
 
+	/* port_moves.c */
+	bool takes;		  /* it wants a port that is given to it, */
+	uint32_t takes_port;	  /* this one; 0: any */
+	struct psid_port *taking; /* and that is being handed over */
+
 	/* sems.c */
 	LIST_HEAD(, psid_sem_hold) sems;
 	uint32_t n_sems;

@@ -126,6 +126,8 @@ SERVE(port_close, psid_port_close(client, msg->port_close->port))
 SERVE(port_find, psid_port_find(client, msg->port_find))
 SERVE(port_link, psid_link(client, msg->port_link))
 SERVE(port_of_task, psid_port_of_task(client, msg->port_of_task))
+SERVE(port_give, psid_port_give(client, msg->port_give))
+SERVE(port_take, psid_port_take(client, msg->port_take))
 SERVE(message_area, psid_message_area(client, msg->message_area))
 SERVE(ports, psid_report_ports(client))
 SERVE(open_sem, psid_sem_open(client, msg->sem_open))
@@ -184,6 +186,8 @@ static const struct rule {
 	[BODY(PORT_FIND)] = { port_find, "PortFind", PROCESS, 0 },
 	[BODY(PORT_LINK)] = { port_link, "PortLink", PROCESS, 0 },
 	[BODY(PORT_OF_TASK)] = { port_of_task, "PortOfTask", PROCESS, 0 },
+	[BODY(PORT_GIVE)] = { port_give, "PortGive", PROCESS, 0 },
+	[BODY(PORT_TAKE)] = { port_take, "PortTake", PROCESS, 0 },
 	[BODY(MESSAGE_AREA)] = { message_area, "MessageArea", PROCESS, 0 },
 	[BODY(PORTS)] = { ports, "PortsRequest", ANYBODY, 0 },
 	[BODY(SEM_OPEN)] = { open_sem, "SemOpen", PROCESS, 0 },

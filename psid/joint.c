@@ -190,6 +190,7 @@ static void joint_free(struct psid_joint *joint)
 	joint->client->n_joints--;
 	LIST_REMOVE(joint, by_client);
 	LIST_REMOVE(joint, all);
+	psid_port_moves_go_on(joint->client);
 	free(joint);
 }
 
@@ -208,6 +209,11 @@ static unsigned n_meeting_of(const struct psid_client *client)
 	LIST_FOREACH(joint, &client->joints, by_client)
 	n += !joint->is_joined;
 	return n;
+}
+
+bool psid_remote_is_meeting(const struct psid_client *client)
+{
+	return n_meeting_of(client) > 0;
 }
 
 /* A number that neither a client nor another joint has, or will get. */
@@ -267,6 +273,7 @@ static void deliver(struct psid_joint *joint)
 	end_meeting(joint);
 	joint->is_joined = true;
 	psid_asks_settle(joint, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
+	psid_port_moves_go_on(joint->client);
 }
 
 static void on_met(void *data, int fd)

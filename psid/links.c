@@ -96,7 +96,7 @@ void psid_links_tell(struct psid_client *client, uint32_t port, bool opened)
 
 /* ---- joining -------------------------------------------------------------------------------- */
 
-static int join(struct psid_client *a, struct psid_client *b)
+int psid_links_join(struct psid_client *a, struct psid_client *b)
 {
 	struct psid_hint ends[2] = {
 		{ .client = a, .token = PSID_TOKEN_LINK | b->id },
@@ -133,9 +133,14 @@ int psid_link(struct psid_client *client, const Pulc__Wire__PortLink *msg)
 				NULL);
 		return 0;
 	}
+	if (port->taker) {
+		psid_port_reply(client, msg->request, PULC__WIRE__PORT_ERROR__PORT_ERROR_MOVING,
+				NULL);
+		return 0;
+	}
 	other = port->client;
 	if (other != client && !psid_links_joined(client, other))
-		r = join(client, other);
+		r = psid_links_join(client, other);
 	psid_port_reply(client, msg->request, psid_links_error(r), port);
 	return 0;
 }

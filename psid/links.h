@@ -12,6 +12,8 @@ int psid_link(struct psid_client *client, const Pulc__Wire__PortLink *msg);
 void psid_links_tell(struct psid_client *client, uint32_t port, bool opened);
 /* Has each the memory of a link to the other? */
 bool psid_links_joined(const struct psid_client *a, const struct psid_client *b);
+/* Joins two clients that are not joined. Returns 0, a Reason or a negative errno. */
+int psid_links_join(struct psid_client *a, struct psid_client *b);
 /* What is answered when memory could not be made: 0, a Reason or a negative errno. */
 Pulc__Wire__PortError psid_links_error(int r);
 bool psid_is_link(const struct psid_conn *conn);

@@ -22,7 +22,6 @@
 #include "psid.h"
 #include "remote.h"
 
-#define N_PORTS_CLIENT 1024u
 #define FIRST_AUTOMATIC 65536u
 
 struct psid_port *psid_port_get(const struct psid *psid, uint32_t number)
@@ -113,6 +112,7 @@ static void port_free(struct psid_port *port)
 {
 	struct psid *psid = port->client->psid;
 
+	psid_port_move_end(port);
 	psid_port_unname_task(port);
 	psid_map_remove(&psid->ports, &port->by_number);
 	if (port->name[0])
@@ -122,10 +122,10 @@ static void port_free(struct psid_port *port)
 	free(port);
 }
 
-static void tell(struct psid_client *client, uint32_t port, bool opened)
+void psid_port_tell(struct psid_client *client, uint32_t port, bool has)
 {
-	psid_links_tell(client, port, opened);
-	psid_remote_tell(client, port, opened);
+	psid_links_tell(client, port, has);
+	psid_remote_tell(client, port, has);
 }
 
 int psid_port_open(struct psid_client *client, const Pulc__Wire__PortOpen *msg)
@@ -140,12 +140,12 @@ int psid_port_open(struct psid_client *client, const Pulc__Wire__PortOpen *msg)
 	if ((msg->number && psid_port_get(client->psid, msg->number)) ||
 	    (msg->name[0] && psid_port_named(client->psid, msg->name)))
 		error = PULC__WIRE__PORT_ERROR__PORT_ERROR_TAKEN;
-	else if (client->n_ports >= N_PORTS_CLIENT)
+	else if (client->n_ports >= PSID_N_PORTS_CLIENT)
 		error = PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT;
 	else
 		error = port_new(client, msg, &port);
 	if (port)
-		tell(client, port->number, true);
+		psid_port_tell(client, port->number, true);
 	psid_port_reply(client, msg->request, error, port);
 	return 0;
 }
@@ -157,7 +157,7 @@ int psid_port_close(struct psid_client *client, uint32_t number)
 	if (!port || port->client != client)
 		return -EBADMSG;
 	port_free(port);
-	tell(client, number, false);
+	psid_port_tell(client, number, false);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "client.h"
 
 #define PSID_PORT_NAME_MAX 64u
+#define PSID_N_PORTS_CLIENT 1024u
 
 struct psid_port {
 	struct psid_map_node by_number; /* psid->ports */
@@ -18,6 +19,12 @@ struct psid_port {
 	struct psid_map_node by_task; /* psid->task_ports, if job is not NULL */
 	char *job;
 	uint32_t rank;
+	/* port_moves.c */
+	uint32_t given_to; /* the process that it is for; 0: it is not given away */
+	struct psid_client
+		*taker; /* who is about to have it: nobody is joined with its owner for its sake */
+	uint64_t move;
+	bool ready, told; /* the taker is; the owner has been told so */
 };
 
 /* Messages. Return 0; -EBADMSG. */
@@ -33,6 +40,19 @@ void psid_port_reply(struct psid_client *client, uint32_t request, Pulc__Wire__P
 		     const struct psid_port *port);
 /* The client is gone. */
 void psid_ports_forget(struct psid_client *client);
+
+/* Tells everybody whom the client is joined with that it has, or has no longer, this port. */
+void psid_port_tell(struct psid_client *client, uint32_t port, bool has);
+
+/* port_moves.c. Messages PortGive and PortTake. Return 0; -EBADMSG. */
+int psid_port_give(struct psid_client *client, const Pulc__Wire__PortGive *msg);
+int psid_port_take(struct psid_client *client, const Pulc__Wire__PortTake *msg);
+/* The port is going. */
+void psid_port_move_end(struct psid_port *port);
+/* The client has no channel any more. */
+void psid_port_moves_forget(struct psid_client *client);
+/* A meeting of this client's with one of another node is over. */
+void psid_port_moves_go_on(struct psid_client *client);
 
 /* task_ports.c. Message PortOfTask. Returns 0; -EBADMSG. */
 int psid_port_of_task(struct psid_client *client, const Pulc__Wire__PortOfTask *msg);

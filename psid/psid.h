@@ -110,6 +110,8 @@ struct psid {
 	struct psid_map ports, port_names; /* ports.c */
 	struct psid_map task_ports;	   /* task_ports.c */
 	uint32_t last_port;
+	uint64_t last_move;		 /* port_moves.c */
+	uint32_t n_takers;		 /* clients that want one */
 	struct psid_map sems, sem_names; /* sems.c */
 	struct psid_remote *remote;	 /* remote.c */
 

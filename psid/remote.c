@@ -6,6 +6,8 @@
  *
  *   client: PortLink -> PortAsk -> PortTold, and one of the two psids begins a joint, or has it already -> client: PortReply
  *
+ * Who owns a port may have changed until the two are joined: then it is asked for once more.
+ *
  * The leader of the two nodes sends its Meet before its PortTold, so whoever is told finds the joint there. If it does not, ours
  * has ended and the other side's not yet: it is told so, and asked once more.
  *
@@ -130,14 +132,27 @@ static void answer(struct psid_ask *ask, Pulc__Wire__PortError error, uint32_t c
 	ask_free(ask);
 }
 
+static void send_ask(struct psid_ask *ask, const char *name);
+
+/* The port may have passed to another one meanwhile, and its owner has been told whom to expect. */
+static void confirm(struct psid_ask *ask)
+{
+	ask->other = 0;
+	send_ask(ask, "");
+}
+
 void psid_asks_settle(const struct psid_joint *joint, Pulc__Wire__PortError error)
 {
 	struct psid_ask *ask, *next;
 
 	for (ask = LIST_FIRST(&joint->client->psid->remote->asks); ask; ask = next) {
 		next = LIST_NEXT(ask, link);
-		if (ask->client == joint->client && ask->node == joint->node &&
-		    ask->other == joint->other)
+		if (ask->client != joint->client || ask->node != joint->node ||
+		    ask->other != joint->other)
+			continue;
+		if (error == PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE)
+			confirm(ask);
+		else
 			answer(ask, error, joint->number);
 	}
 }
@@ -271,7 +286,9 @@ static int on_ask(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Me
 			    : psid_port_get(remote->psid, ask->port);
 	told.number = ask->number;
 	told.error = PULC__WIRE__PORT_ERROR__PORT_ERROR_ABSENT;
-	if (port && port->client->fd >= 0) {
+	if (port && port->taker && ask->client) {
+		told.error = PULC__WIRE__PORT_ERROR__PORT_ERROR_MOVING;
+	} else if (port && port->client->fd >= 0) {
 		told.error = ask->client ? join(port->client, from, life, ask->client)
 					 : PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE;
 		told.port = port->number;
@@ -318,7 +335,7 @@ static int on_told(void *data, uint64_t from, uint64_t life, const Pulc__Peer__M
 	const Pulc__Peer__PortTold *told = msg->port_told;
 	struct psid_ask *ask;
 
-	if ((unsigned)told->error > PULC__WIRE__PORT_ERROR__PORT_ERROR_LOST ||
+	if ((unsigned)told->error > PULC__WIRE__PORT_ERROR__PORT_ERROR_PERMISSION ||
 	    (told->error == PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE &&
 	     (told->port == 0 || told->client == 0 || told->kind < PULC__WIRE__PORT_KIND__PORT_S ||
 	      told->kind > PULC__WIRE__PORT_KIND__PORT_D)))

@@ -29,6 +29,8 @@ void psid_remote_closed(struct psid_client *client, uint64_t conn);
 
 /* Tells everybody elsewhere whom the client is joined with that it has opened, or closed, this port. */
 void psid_remote_tell(struct psid_client *client, uint32_t port, bool opened);
+/* Is it about to be joined with somebody elsewhere? */
+bool psid_remote_is_meeting(const struct psid_client *client);
 /* The client has no channel any more. */
 void psid_remote_forget(struct psid_client *client);
 /* Of report_ports.c: how many it is joined with elsewhere; *ret_node: where, NULL: on several nodes. */

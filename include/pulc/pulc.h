@@ -11,7 +11,7 @@
  *
  * Functions return 0 or a count, or a negative errno, and never touch errno. All may be called from any thread, none
  * from a signal handler (-EDEADLK when it has interrupted one of them). A forked child attaches anew and opens ports of its own; those of its
- * parent stay the parent's (-ECHILD). docs/native.md says what happens underneath; pulc(3) is the manual page.
+ * parent stay the parent's (-ECHILD) unless they are given to it (pulc_port_inherit). docs/native.md says what happens underneath; pulc(3) is the manual page.
  */
 #ifndef PULC_PULC_H
 #define PULC_PULC_H
@@ -93,6 +93,53 @@ int pulc_port_close(pulc_port *port);
 struct pulc_address pulc_port_address(const pulc_port *port);
 
 /*
+ * Gives a port to another process of this node and of the same user, which takes it by pulc_port_take, or a forked child by pulc_port_inherit.
+ * What is unread goes with it, and whoever sends to it, or receives from it, goes on with its new owner: in order, nothing lost, nothing twice. It
+ * happens wholly or not at all.
+ *
+ * port: no call or operation of it is under way. pid: the process. msec_timeout: -1: for ever.
+ * Return: 0: it is the other process's, and port is freed.
+ * Errors: the port stays here, and nothing is lost: -ETIMEDOUT: the other process has not taken it within the time, or a process that is
+ * joined with this one has not answered; -EINTR; -ECONNRESET: the other process has ended or has given up; -EPERM: it is another user's; -EBUSY: another thread is
+ * inside a call on the port, or an operation of it is not ended; -EINVAL: pid is this process, or none; -ENOENT: psid does not know the
+ * port, another one runs by now; -ENOTCONN: psid has ended; -ENOMEM; -ECHILD; -EDEADLK.
+ * Ownership: the port is freed on success, and the caller's on failure.
+ * Threads and fork: any thread; calls on the port fail meanwhile (-EBUSY).
+ * Blocking: until the other process has it, and all processes that are joined with this one have made some call of this header.
+ * Source: pulc-1998, 4.6.2.
+ */
+int pulc_port_give(pulc_port *port, pid_t pid, int msec_timeout);
+
+/*
+ * Takes a port that another process gives to this one (pulc_port_give, before or after).
+ *
+ * number: which port; 0: any that is given to this process. msec_timeout: -1: for ever. ret_port: the port.
+ * Return: 0.
+ * Errors: as pulc_attach; -ENOENT: there is no such port; -EPERM: it is another user's; -EADDRINUSE: it is this process's already; -ETIMEDOUT: it was not given
+ * within the time; -ECONNRESET: its owner has ended, or has given up; -EBUSY: another thread is in such a call; -EMFILE: this process has too many
+ * ports; -EINTR; -ENOTCONN: psid has ended; -ENOMEM; -EDEADLK.
+ * Ownership: the caller's, until pulc_port_close or pulc_port_give.
+ * Threads and fork: any thread, one at a time.
+ * Blocking: until it is given and here.
+ * Source: pulc-1998, 4.6.2.
+ */
+int pulc_port_take(uint32_t number, int msec_timeout, pulc_port **ret_port);
+
+/*
+ * The same in a forked child, for a port of its parent's: the parent gives it to the child's process, and the child goes on with the pulc_port that it
+ * has. A child that is not given a port ends its wait when the parent has ended (-ECONNRESET, or -ENOENT), or in time.
+ *
+ * port: the parent's, opened before the fork. msec_timeout: -1: for ever.
+ * Return: 0: it is this process's.
+ * Errors: as pulc_port_take; -EINVAL: it is this process's already.
+ * Ownership: as before.
+ * Threads and fork: any thread, one at a time.
+ * Blocking: as pulc_port_take.
+ * Source: pulc-1998, 4.6.2.
+ */
+int pulc_port_inherit(pulc_port *port, int msec_timeout);
+
+/*
  * This node's number in its cluster: the same in the eyes of all nodes and whenever it is started.
  *
  * ret_node: the number; 0: the node is in no cluster.
@@ -126,7 +173,8 @@ int pulc_find(const char *name, struct pulc_address *ret_address);
  * Errors: -EAGAIN: would wait; -EMSGSIZE: a datagram longer than PULC_MESSAGE_MAX; -ECONNREFUSED: no such port (any more); -ECONNRESET:
  * its process has ended, or its node cannot be reached any more; -EBADMSG: its process wrote what makes no sense, the link to it was
  * ended; -EHOSTUNREACH: there is no such node, or it does not answer; -EINVAL: unknown flags, or another process of this node may not be joined with; -EMFILE,
- * -ENOMEM: psid's limits; -EINTR: a signal handler ran before anything was sent; -ECHILD: the port is the parent's; -EDEADLK; and those of pulc_attach.
+ * -ENOMEM: psid's limits; -EINTR: a signal handler ran before anything was sent; -ECHILD: the port is the parent's; -EBUSY: it is being given
+ * away; -EDEADLK; and those of pulc_attach.
  * Threads and fork: any thread; two threads' messages do not mix.
  * Blocking: while the receiver has too much unread from this port, unless PULC_DONTWAIT.
  * Source: pulc-1998, 4.5.4 and 5.1.
@@ -144,7 +192,7 @@ ssize_t pulc_sendv(pulc_port *port, const struct pulc_address *to, const struct 
  * was; NULL: not wanted. flags: PULC_DONTWAIT, PULC_PEEK, PULC_TRUNC.
  * Return: the bytes received, which may be 0 for an empty datagram, and is for len 0 on a stream.
  * Errors: -EAGAIN: nothing there; -EINVAL: unknown flags; -EINTR; -ENOMEM: the rest of a message was lost; -ECHILD: the port is the
- * parent's; -EDEADLK. The end of some source is no error here.
+ * parent's; -EBUSY: it is being given away; -EDEADLK. The end of some source is no error here.
  * Threads and fork: any thread; each message goes to one.
  * Blocking: until something comes, unless PULC_DONTWAIT.
  * Source: pulc-1998, 4.5.2.
@@ -175,7 +223,7 @@ struct pulc_wait {
  *
  * ports, n_ports: may be NULL and 0; fds, n_fds: as for poll(2), may be NULL and 0. msec_timeout: -1: for ever; 0: only looks.
  * Return: how many ports are ready and descriptors have events; 0: none within the time.
- * Errors: -EINTR, -EINVAL, -ENOMEM as poll(2); -ECHILD; -EDEADLK; those of pulc_attach.
+ * Errors: -EINTR, -EINVAL, -ENOMEM as poll(2); -ECHILD; -EBUSY: a port is being given away; -EDEADLK; those of pulc_attach.
  * Threads and fork: any thread.
  * Blocking: as said.
  * Source: DESIGN 3.3 (one wait for both worlds).

@@ -63,6 +63,27 @@ done
 kill "${crossing[@]}"
 wait "${crossing[@]}"
 
+# A port that a parent and its child pass to each other, within streams of messages from its own node and from the other one.
+pass=$PULC_BUILD/tests/native/pass
+pass_on() { # I ARGUMENT...
+	local far=$pass
+	far_on "$@"
+}
+(pass_on 1 own 3) >"$lab/own" &
+owner=$!
+feeders=()
+for i in 1 2 2; do
+	(pass_on "$i" feed "${#feeders[@]}" passed@n1) >"$lab/feed${#feeders[@]}" &
+	feeders+=($!)
+done
+for i in 0 1 2; do
+	wait "${feeders[i]}"
+	is "ports.feeder_$i" "400 sent, all received" "$(cat "$lab/feed$i")"
+done
+wait "$owner"
+is ports.passed_within_streams "child
+parent" "$(cat "$lab/own")"
+
 # What is not there.
 (far_on 2 hold held) >"$lab/held" &
 holder=$!

@@ -4,6 +4,7 @@
  */
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "psid/scene.h"
 
@@ -290,6 +291,184 @@ static void areas_are_shown_to_the_joined(void)
 	end();
 }
 
+/* ---- ports that pass from one to another --------------------------------------------------------- */
+
+static Pulc__Wire__PortError give_port(struct fake_client *c, uint32_t port, uint32_t pid)
+{
+	Pulc__Wire__PortGive give = PULC__WIRE__PORT_GIVE__INIT;
+	FROM_CLIENT(msg, PORT_GIVE, port_give) = &give;
+
+	give.request = 5;
+	give.port = port;
+	give.pid = pid;
+	fake_send(c, &msg, NULL, 0);
+	return EXPECT(c, PORT_REPLY)->port_reply->error;
+}
+
+static void say_take(struct fake_client *c, unsigned step, uint32_t port, uint64_t move)
+{
+	Pulc__Wire__PortTake take = PULC__WIRE__PORT_TAKE__INIT;
+	FROM_CLIENT(msg, PORT_TAKE, port_take) = &take;
+
+	take.request = 5;
+	take.step = (Pulc__Wire__TakeStep)step;
+	take.port = port;
+	take.move = move;
+	fake_send(c, &msg, NULL, 0);
+}
+
+static Pulc__Wire__PortError ask_take(struct fake_client *c, unsigned step, uint32_t port,
+				      uint64_t move)
+{
+	say_take(c, step, port, move);
+	return EXPECT(c, PORT_REPLY)->port_reply->error;
+}
+
+#define ERROR(name) PULC__WIRE__PORT_ERROR__PORT_ERROR_##name
+#define STEP(name) PULC__WIRE__TAKE_STEP__TAKE_##name
+
+static uint64_t expect_move(struct fake_client *c, unsigned step, uint32_t port)
+{
+	const Pulc__Wire__PortMove *move = EXPECT(c, PORT_MOVE)->port_move;
+
+	CHECK_INT(move->step, ==, step);
+	CHECK_INT(move->port, ==, port);
+	return move->move;
+}
+
+/* From a to b, up to the point where b is ready. */
+static uint64_t begin_move(uint32_t port)
+{
+	uint64_t move;
+
+	CHECK_INT(give_port(&a, port, (uint32_t)b.pid), ==, ERROR(NONE));
+	CHECK_INT(ask_take(&b, STEP(WANT), port, 0), ==, ERROR(NONE));
+	expect_link(&b, &a, port);
+	move = expect_move(&b, PULC__WIRE__MOVE_STEP__MOVE_TAKE, port);
+	CHECK_INT(ask_take(&b, STEP(READY), port, move), ==, ERROR(NONE));
+	expect_link(&a, &b, 0);
+	CHECK_INT(expect_move(&a, PULC__WIRE__MOVE_STEP__MOVE_GIVE, port), ==, move);
+	return move;
+}
+
+/* Nobody takes what it was not given, nor says that it has it before it could have. */
+static void nothing_is_taken(void)
+{
+	uint32_t port;
+
+	begin();
+	port = open_port(&a, 0, "");
+	CHECK_INT(give_port(&hostile, port, (uint32_t)b.pid), ==, ERROR(ABSENT));
+	CHECK_INT(give_port(&a, port + 1, (uint32_t)b.pid), ==, ERROR(ABSENT));
+	CHECK_INT(ask_take(&a, STEP(WANT), port, 0), ==, ERROR(TAKEN));
+	CHECK_INT(ask_take(&hostile, STEP(WANT), port + 1, 0), ==, ERROR(ABSENT));
+	CHECK_INT(ask_take(&hostile, STEP(WANT), port, 0), ==, ERROR(NONE));
+	for (uint64_t move = 0; move < 3; move++) {
+		CHECK_INT(ask_take(&hostile, STEP(READY), port, move), ==, ERROR(ABSENT));
+		CHECK_INT(ask_take(&hostile, STEP(DONE), port, move), ==, ERROR(ABSENT));
+	}
+	CHECK_INT(ask_take(&hostile, STEP(OFF), 0, 0), ==, ERROR(NONE));
+	CHECK_INT(give_port(&a, port, 1), ==, ERROR(NONE));
+	CHECK_INT(ask_take(&hostile, STEP(WANT), 0, 0), ==, ERROR(NONE));
+	CHECK(fake_is_quiet(&hostile));
+	/* Whoever waits for this one hears that it is gone. */
+	CHECK_INT(ask_take(&hostile, STEP(WANT), port, 0), ==, ERROR(NONE));
+	close_port(&a, port);
+	(void)expect_move(&hostile, PULC__WIRE__MOVE_STEP__MOVE_OFF, port);
+	say_take(&hostile, 77, 0, 0);
+	fake_expect_end(&hostile);
+	fake_close(&hostile);
+	fake_attach(&hostile, &psid, FAKE_SELF);
+	end();
+}
+
+/* While a port passes nobody is joined with its owner for it; then it is the other one's. */
+static void ports_pass_once(void)
+{
+	const Pulc__Wire__PortReply *reply;
+	uint32_t port;
+	uint64_t move;
+
+	begin();
+	port = open_port(&a, 0, "passes");
+	move = begin_move(port);
+	link_to(&hostile, port);
+	CHECK_INT(EXPECT(&hostile, PORT_REPLY)->port_reply->error, ==, ERROR(MOVING));
+	CHECK_INT(ask_take(&hostile, STEP(DONE), port, move), ==, ERROR(ABSENT));
+	CHECK_INT(ask_take(&b, STEP(DONE), port, move + 1), ==, ERROR(ABSENT));
+	say_take(&b, STEP(DONE), port, move);
+	CHECK_INT(EXPECT(&b, PORT_NEWS)->port_news->closed[0], ==, port);
+	reply = EXPECT(&b, PORT_REPLY)->port_reply;
+	CHECK_INT(reply->error, ==, ERROR(NONE));
+	CHECK_INT(reply->client, ==, b.id);
+	CHECK_INT(EXPECT(&a, PORT_NEWS)->port_news->opened[0], ==, port);
+	CHECK_INT(expect_move(&a, PULC__WIRE__MOVE_STEP__MOVE_DONE, port), ==, move);
+	/* Said again, by who has not heard. */
+	CHECK_INT(ask_take(&b, STEP(DONE), port, move), ==, ERROR(NONE));
+	CHECK_INT(give_port(&a, port, 0), ==, ERROR(ABSENT));
+	find_port(&hostile, "passes");
+	CHECK_INT(EXPECT(&hostile, PORT_REPLY)->port_reply->client, ==, b.id);
+	end();
+}
+
+/* Each of the two can call it off, and ends it by its own end. */
+static void ports_stay(void)
+{
+	uint32_t port;
+	uint64_t move;
+
+	for (unsigned i = 0; i < 4; i++) {
+		begin();
+		port = open_port(&a, 0, "stays");
+		move = begin_move(port);
+		if (i == 0) {
+			say_take(&b, STEP(OFF), 0, 0);
+			CHECK_INT(expect_move(&b, PULC__WIRE__MOVE_STEP__MOVE_OFF, port), ==, move);
+			CHECK_INT(EXPECT(&b, PORT_REPLY)->port_reply->error, ==, ERROR(NONE));
+		}
+		if (i == 1)
+			fake_close(&b);
+		if (i < 2)
+			CHECK_INT(expect_move(&a, PULC__WIRE__MOVE_STEP__MOVE_OFF, port), ==, move);
+		if (i == 2) {
+			say_take(&b, STEP(READY), port, move);
+			CHECK_INT(EXPECT(&b, PORT_REPLY)->port_reply->error, ==, ERROR(NONE));
+			fake_close(&a);
+		}
+		if (i == 3)
+			close_port(&a, port);
+		if (i >= 2)
+			CHECK_INT(expect_move(&b, PULC__WIRE__MOVE_STEP__MOVE_OFF, port), ==, move);
+		find_port(&hostile, "stays");
+		CHECK_INT(EXPECT(&hostile, PORT_REPLY)->port_reply->client, ==, i < 2 ? a.id : 0);
+		if (i == 1)
+			fake_attach(&b, &psid, FAKE_SELF);
+		if (i == 2)
+			fake_attach(&a, &psid, FAKE_SELF);
+		end();
+	}
+}
+
+/* Nothing passes from one user to another. */
+static void users_keep_their_ports(void)
+{
+	static const char *const settings[] = { "PULC_ALLOW_USERS=root, 65534", NULL };
+	uint32_t port;
+
+	if (geteuid() != 0) {
+		test_skip("needs root");
+		return;
+	}
+	scene_begin(true, settings);
+	fake_attach(&hostile, &psid, 65534);
+	port = open_port(&a, 0, "");
+	CHECK_INT(ask_take(&hostile, STEP(WANT), port, 0), ==, ERROR(PERMISSION));
+	CHECK_INT(ask_take(&hostile, STEP(WANT), 0, 0), ==, ERROR(NONE));
+	CHECK_INT(give_port(&a, port, (uint32_t)hostile.pid), ==, ERROR(PERMISSION));
+	CHECK(fake_is_quiet(&hostile));
+	end();
+}
+
 static const struct test tests[] = {
 	TEST(numbers_belong_to_one),
 	TEST(nonsense_ends_the_client),
@@ -298,6 +477,10 @@ static const struct test tests[] = {
 	TEST(links_are_paid_for),
 	TEST(tasks_are_not_invented),
 	TEST(areas_are_shown_to_the_joined),
+	TEST(nothing_is_taken),
+	TEST(ports_pass_once),
+	TEST(ports_stay),
+	TEST(users_keep_their_ports),
 };
 
 int main(int argc, char **argv)

@@ -116,6 +116,20 @@ done
 is file_transfer.no_receiver 1 "$("$examples/file_transfer" send "$TMPDIR/file" 2>/dev/null; echo $?)"
 
 is fork "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork" 2>&1)"
+is fork.port "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_port" 2>&1)"
+"$PULC_BUILD/tests/native/pass" own 3 >"$TMPDIR/own" &
+server=$!
+feeders=()
+for i in 0 1 2; do
+	"$PULC_BUILD/tests/native/pass" feed "$i" passed >"$TMPDIR/feed$i" &
+	feeders+=($!)
+done
+for i in 0 1 2; do
+	wait "${feeders[i]}"
+	is "pass.feeder_$i" "400 sent, all received" "$(cat "$TMPDIR/feed$i")"
+done
+wait "$server"
+is pass.within_streams "$(printf 'child\nparent')" "$(cat "$TMPDIR/own")"
 is fork.protocol "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_protocol" 2>&1)"
 is fork.operations "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_ops" 2>&1)"
 is fork.tagged "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_tag" 2>&1)"

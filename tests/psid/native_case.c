@@ -88,6 +88,20 @@ void native_await(unsigned point)
 		nap();
 }
 
+void native_known_as(unsigned i)
+{
+	atomic_store(&points[N_POINTS + i % N_ROLES_MAX], (uint32_t)getpid());
+}
+
+pid_t native_pid_of(unsigned i)
+{
+	uint32_t pid;
+
+	while (!(pid = atomic_load(&points[N_POINTS + i % N_ROLES_MAX])))
+		nap();
+	return (pid_t)pid;
+}
+
 pulc_port *native_open(enum pulc_kind kind, const char *name)
 {
 	pulc_port *port = NULL;

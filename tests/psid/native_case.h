@@ -58,6 +58,9 @@ pulc_op *native_tag_send(uint32_t peer, uint64_t tag, const void *from, size_t l
 void native_reach(unsigned point);
 void native_await(unsigned point);
 bool native_is_reached(unsigned point);
+/* Roles know each other's processes by numbers that they choose. */
+void native_known_as(unsigned i);
+pid_t native_pid_of(unsigned i);
 
 /* A message's bytes, from its number. */
 void native_fill(unsigned char *buf, size_t len, unsigned number);
