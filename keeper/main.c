@@ -130,7 +130,9 @@ static bool await_job(void)
 
 	if (!S_ISSOCK(look_at_start().st_mode))
 		return true;
+	(void)prctl(PR_SET_NAME, KEEPER_NAME_WAITS, 0, 0, 0);
 	r = keeper_gifts_take();
+	(void)prctl(PR_SET_NAME, KEEPER_NAME, 0, 0, 0);
 	if (r < 0 && r != -EPIPE)
 		keeper_fail("what psid gave", r);
 	return r == 0;

@@ -15,6 +15,10 @@ enum keeper_fd {
 	KEEPER_FD_END = 7,
 };
 
+/* What the kernel shows as the name of a keeper that has no job yet. */
+#define KEEPER_NAME_WAITS "keeper-waits"
+#define KEEPER_NAME "keeper"
+
 /* To a keeper that was there before its job: one packet, with a descriptor for each bit, in their order. */
 struct keeper_gifts {
 	uint32_t has; /* bit 0: KEEPER_FD_START, and so on */

@@ -7,11 +7,11 @@ suite=jobs.spare
 
 # A keeper that is no job's.
 waiting() {
-	[ "$("$bin/pulcctl" jobs --json | json 'len(j)')" = 0 ] && pgrep -P "$psid" -f '^keeper '
+	pgrep -P "$psid" -x keeper-waits
 }
 
 none_waits() {
-	! pgrep -P "$psid" -f '^keeper '
+	! waiting
 }
 
 keeper_of_a_job() {

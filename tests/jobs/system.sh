@@ -25,7 +25,7 @@ is root_is_root 0 "$(run() { timeout 60 "$dir/bin/pulcrun" "$@"; }; run id -u)"
 is no_way_back 127 "$(as_run 6001 setpriv --reuid 0 true >/dev/null 2>&1; echo $?)"
 is keeper_is_the_users 6001 "$(as_run 6001 sh -c 'stat -c %u /proc/$PPID')"
 waiting() { # a keeper that is no job's
-	[ "$("$dir/bin/pulcctl" jobs --json | json 'len(j)')" = 0 ] && pgrep -P "$psid" -f '^keeper '
+	pgrep -P "$psid" -x keeper-waits
 }
 as_run 6001 true
 await waiting

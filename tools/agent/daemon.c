@@ -18,6 +18,7 @@
 #include "agent.h"
 #include "cleanup.h"
 #include "clock.h"
+#include "keeper_fds.h"
 #include "pulc/library.h"
 #include "talk.h"
 
@@ -111,12 +112,35 @@ static size_t children_of(pid_t pid, pid_t *children, size_t n)
 	return i;
 }
 
+/* Is it a keeper without a job? */
+static bool waits_for_job(pid_t pid)
+{
+	char path[64], name[32] = "";
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	(void)fscanf(file, "%31s", name);
+	(void)fclose(file);
+	return strcmp(name, KEEPER_NAME_WAITS) == 0;
+}
+
+/* A psid has no other children than keepers, and no more than one of them without a job. */
+static bool has_jobs(pid_t psid)
+{
+	pid_t children[2];
+	size_t n = children_of(psid, children, 2);
+
+	return n == 2 || (n == 1 && !waits_for_job(children[0]));
+}
+
 void daemon_await_jobs(const struct daemon *daemon)
 {
 	uint64_t end = nsec_now() + SEC_JOBS * NSEC_PER_SEC;
-	pid_t child;
 
-	while (daemon->pid > 0 && children_of(daemon->pid, &child, 1) > 0 && nsec_now() < end)
+	while (daemon->pid > 0 && has_jobs(daemon->pid) && nsec_now() < end)
 		(void)usleep(USEC_LOOK);
 }
 
