@@ -14,6 +14,7 @@
 #include "bells.h"
 #include "cleanup.h"
 #include "lifecycle.h"
+#include "operator.h"
 #include "psid.h"
 #include "remote.h"
 #include "user.h"
@@ -137,6 +138,7 @@ static int attach_control(struct psid_client *client)
 	if (client->user->n_controls >= PSID_N_CONTROLS_USER)
 		return PULC__WIRE__REASON__REASON_LIMIT_CLIENTS;
 	client->user->n_controls++;
+	psid_operator_look(client);
 	return 0;
 }
 

@@ -53,6 +53,7 @@ struct psid_client {
 	bool exited;		       /* the process is gone */
 	bool counted;		       /* in its user's n_clients or n_controls */
 	bool released;		       /* only libuv still knows us */
+	bool in_group;		       /* of operators */
 	bool paused;		       /* not read from: see psid_user_is_jammed */
 
 	/* reaper.c */

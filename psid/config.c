@@ -31,6 +31,7 @@ void psid_config_init(struct psid_config *config, bool system)
 		.log_level = PSID_INFO,
 		.sec_idle_exit = system ? 0 : 60,
 		.msec_hand_over = 1000,
+		.gid_operators = PSID_GID_DEFAULT,
 		.max_processes = 16384,
 		.max_clients_user = 4096,
 		.max_areas_user = 65536,

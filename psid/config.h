@@ -17,6 +17,10 @@
 #define PSID_N_SETTINGS_MAX 48u
 #define PSID_SIZE_PATH 108 /* what a socket address holds */
 
+/* Of operators: none, which is no group's number either; and, until psid_operators_default, that nobody has said any. */
+#define PSID_GID_NONE UINT32_MAX
+#define PSID_GID_DEFAULT (UINT32_MAX - 1)
+
 struct psid_uid_range {
 	uid_t first, last;
 };
@@ -36,6 +40,7 @@ struct psid_config {
 	uint32_t msec_hand_over;
 	struct psid_uid_range users[PSID_N_USERS_MAX];
 	uint32_t n_users; /* 0: the owner of a private psid, everybody of a system's */
+	uint32_t gid_operators;
 	uint32_t max_processes;
 	uint32_t max_clients_user;
 	uint32_t max_areas_user;

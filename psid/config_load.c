@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "log.h"
+#include "operator.h"
 
 /* Where settings are if nobody says: a missing file is no error there. */
 static void default_file(bool system, char *buf, size_t size)
@@ -54,5 +55,7 @@ int psid_config_load(bool system, const char *file, struct psid_config *ret_conf
 		r = psid_config_environment(ret_config, ret_error);
 	if (r == 0)
 		r = psid_config_finish(ret_config, ret_error);
+	if (r == 0)
+		psid_operators_default(ret_config);
 	return r;
 }

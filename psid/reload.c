@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client.h"
 #include "config.h"
@@ -23,6 +22,7 @@
 #include "log.h"
 #include "macros.h"
 #include "notify.h"
+#include "operator.h"
 #include "psid.h"
 #include "rekey.h"
 #include "user.h"
@@ -47,6 +47,7 @@ static void take_live(struct psid_config *config, const struct psid_config *next
 	config->msec_hand_over = next->msec_hand_over;
 	memcpy(config->users, next->users, sizeof(config->users));
 	config->n_users = next->n_users;
+	config->gid_operators = next->gid_operators;
 	config->max_processes = next->max_processes;
 	config->max_clients_user = next->max_clients_user;
 	config->max_areas_user = next->max_areas_user;
@@ -234,18 +235,18 @@ bool psid_is_reloading(const struct psid *psid)
 
 /* ---- asked by a client --------------------------------------------------------------------- */
 
-static bool is_owner(struct psid_client *client)
+static bool is_allowed(struct psid_client *client)
 {
-	if (client->user->uid == 0 || client->user->uid == geteuid())
+	if (psid_is_operator(client))
 		return true;
 	psid_client_refuse(client, PULC__WIRE__REASON__REASON_USER,
-			   "this is for the owner of this psid and for root");
+			   "this is for operators of this psid");
 	return false;
 }
 
 int psid_reload_asked(struct psid_client *client)
 {
-	if (!is_owner(client))
+	if (!is_allowed(client))
 		return 0;
 	if (client->psid->reload)
 		answer(client, "the settings are just being read; try again", "");
@@ -270,7 +271,7 @@ int psid_log_level_asked(struct psid_client *client, const Pulc__Wire__LogLevelR
 	struct psid_config *config = client->psid->config;
 	int level = level_of(request->level);
 
-	if (request->level[0] && !is_owner(client))
+	if (request->level[0] && !is_allowed(client))
 		return 0;
 	if (request->level[0] && level < 0)
 		reply.error = (char *)"no such level; there are: error warning info debug";

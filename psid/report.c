@@ -1,7 +1,7 @@
 /*
  * Reports: psid's own state and its clients. The sockets are in report_sockets.c.
  *
- * root and the owner of this psid see everything; other users see the totals, and of clients and
+ * Operators (operator.c) see everything; other users see the totals, and of clients and
  * sockets their own. A report is as many messages as it takes, all but the last marked `more`,
  * queued at once: so a client that has not read the last answer gets no other.
  */
@@ -17,12 +17,13 @@
 #include "clock.h"
 #include "conn.h"
 #include "macros.h"
+#include "operator.h"
 #include "psid.h"
 #include "user.h"
 
 bool psid_may_see(const struct psid_client *client, uid_t uid)
 {
-	return client->user->uid == 0 || client->user->uid == geteuid() || client->user->uid == uid;
+	return client->user->uid == uid || psid_is_operator(client);
 }
 
 /* ---- status -------------------------------------------------------------------------------- */

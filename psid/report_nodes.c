@@ -6,12 +6,12 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "batch.h"
 #include "client.h"
 #include "cluster.h"
 #include "macros.h"
+#include "operator.h"
 #include "peer.h"
 #include "place.h"
 #include "psid.h"
@@ -139,9 +139,9 @@ int psid_report_drain(struct psid_client *client, const Pulc__Wire__DrainRequest
 	Pulc__Wire__DrainReply reply = PULC__WIRE__DRAIN_REPLY__INIT;
 	PSID_MESSAGE(msg, DRAIN, drain) = &reply;
 
-	if (client->user->uid != 0 && client->user->uid != geteuid()) {
+	if (!psid_is_operator(client)) {
 		psid_client_refuse(client, PULC__WIRE__REASON__REASON_USER,
-				   "only the owner of this psid and root may drain a node");
+				   "only operators of this psid may drain a node");
 		return 0;
 	}
 	reply.error = (char *)drain(client->psid->cluster, request->node, request->drained);

@@ -1,14 +1,15 @@
 /*
  * The table of settings, and the few kinds of values they have: numbers, sizes (512K, 64M, 2G, or
- * 50% of this machine's memory), paths, levels, ring sizes and lists of users.
+ * 50% of this machine's memory), paths, levels, ring sizes, groups and lists of users.
  *
- * User names are looked up here, never in the loop: a name service may block.
+ * Names of users and groups are looked up here, never in the loop: a name service may block.
  */
 #include "setting.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,6 +220,30 @@ static int users(const struct psid_setting *s, struct psid_config *config, const
 	return 0;
 }
 
+static int group(const struct psid_setting *s, struct psid_config *config, const char *text,
+		 const char **ret_why)
+{
+	struct group entry, *found = NULL;
+	char buf[16384];
+	const char *rest;
+	uint64_t gid;
+
+	*ret_why = "expected the name or the number of a group, or none";
+	if (strcmp(text, "none") == 0) {
+		gid = PSID_GID_NONE;
+	} else if (parse_number(text, &gid, &rest) == 0) {
+		if (*rest || gid > s->max)
+			return -EINVAL;
+	} else {
+		(void)getgrnam_r(text, &entry, buf, sizeof(buf), &found);
+		if (!found)
+			return -EINVAL;
+		gid = entry.gr_gid;
+	}
+	*(uint32_t *)field(s, config) = (uint32_t)gid;
+	return 0;
+}
+
 /* "9547" is of this machine only, "10.0.0.1:9547" and "[::]:9547" are not. */
 static int metrics(const struct psid_setting *s, struct psid_config *config, const char *text,
 		   const char **ret_why)
@@ -255,6 +280,7 @@ const struct psid_setting psid_settings[] = {
 	SETTING("IdleExitSec", number, sec_idle_exit, 0, 1000000),
 	SETTING("HandOverMsec", number, msec_hand_over, 10, 60000),
 	SETTING("AllowUsers", users, users, 0, 0),
+	SETTING("OperatorGroup", group, gid_operators, 0, PSID_GID_DEFAULT - 1),
 	SETTING("MaxProcesses", number, max_processes, 0, 1000000),
 	SETTING("MaxClientsPerUser", number, max_clients_user, 0, 1000000),
 	SETTING("MaxAreasPerUser", number, max_areas_user, 0, 10000000),

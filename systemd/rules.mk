@@ -4,3 +4,4 @@ INSTALL += $(foreach u,psid.service psid-starter.service,$(B)/$(u):lib/systemd/s
 INSTALL += $(foreach u,psid.socket psid-starter.socket,systemd/$(u):lib/systemd/system/$(u):644)
 INSTALL += $(B)/user.service:lib/systemd/user/psid.service:644 systemd/user.socket:lib/systemd/user/psid.socket:644
 INSTALL += systemd/pulc.catalog:lib/systemd/catalog/pulc.catalog:644 systemd/pulc.tmpfiles:lib/tmpfiles.d/pulc.conf:644
+INSTALL += systemd/pulc.sysusers:lib/sysusers.d/pulc.conf:644

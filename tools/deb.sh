@@ -130,7 +130,8 @@ control() { # PACKAGE ROOT
 	echo "Architecture: $arch"
 	echo "Maintainer: $maintainer"
 	echo "Installed-Size: $(du -sk "$2" | cut -f1)"
-	[ "$1" != pulc ] || depends+=", libhwloc15, libmicrohttpd12, libsystemd0" # loaded when a job binds its tasks, when metrics are asked for, when a psid wants a scope
+	# Libraries loaded when a job binds its tasks, when metrics are asked for, when a psid wants a scope; and what makes the group of operators.
+	[ "$1" != pulc ] || depends+=", libhwloc15, libmicrohttpd12, libsystemd0, systemd | systemd-standalone-sysusers | systemd-sysusers"
 	[ -z "$depends" ] || echo "Depends: $depends"
 	echo "${relations[$1]}"
 	echo "Priority: optional"
@@ -141,11 +142,13 @@ control() { # PACKAGE ROOT
 	echo " ever; their bytes travel through shared memory."
 }
 
-# The services are enabled by the administrator; a running one is restarted after an upgrade, which no connection notices.
+# The group of operators stays when the package is purged, as Debian wants it: files may be its own. The services are enabled by
+# the administrator; a running one is restarted after an upgrade, which no connection notices.
 scripts() { # ROOT
 	cat >"$1/DEBIAN/postinst" <<-'END'
 		#!/bin/sh
 		set -e
+		[ "$1" != configure ] || systemd-sysusers ${DPKG_ROOT:+--root="$DPKG_ROOT"} pulc.conf
 		if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
 			systemd-tmpfiles --create pulc.conf || true
 			journalctl --update-catalog || true

@@ -228,10 +228,16 @@ static const char *why_not(int r)
 	}
 }
 
+/* An operator who is not root steers the node, not other users' jobs. */
+static bool may_end(const struct psid_client *client, uid_t uid)
+{
+	return client->user->uid == 0 || client->user->uid == geteuid() || client->user->uid == uid;
+}
+
 /* One that has not begun: it won't. */
 static const char *end_wait(struct psid_client *client, struct psid_wait *wait)
 {
-	if (!psid_may_see(client, wait->uid))
+	if (!may_end(client, wait->uid))
 		return "this job is another user's";
 	psid_wait_end(wait, "the job was ended before it began");
 	return "";
@@ -249,7 +255,7 @@ static const char *end(struct psid_client *client, const struct victim *victim)
 		return end_wait(client, wait);
 	if (!job && (!at || strcmp(at + 1, client->psid->jobs->node) == 0))
 		return "no such job on this node";
-	if (job && !psid_may_see(client, job->user->uid))
+	if (job && !may_end(client, job->user->uid))
 		return "this job is another user's";
 	if (!job || !job->head) {
 		r = tell_origin(client, job, victim);

@@ -339,7 +339,7 @@ static int ask_all(struct psid_survey *survey, Pulc__Peer__JobsAsk *ask, bool he
 	ask->number = survey->number;
 	ask->tasks = survey->tasks;
 	ask->uid = survey->client->user->uid;
-	ask->any = ask->uid == 0;
+	ask->any = ask->uid == 0 || survey->client->in_group;
 	msg.body_case = PULC__PEER__MESSAGE__BODY_JOBS_ASK;
 	msg.jobs_ask = ask;
 	while (r == 0 && (node = psid_node_next(cluster, node ? node->id : 0)))

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "client.h"
 #include "cluster.h"
+#include "operator.h"
 #include "partitions.h"
 #include "psid.h"
 #include "user.h"
@@ -46,11 +46,6 @@ int psid_partitions_list(struct psid_client *client)
 	reply.n_partitions = 0;
 	(void)psid_client_send(client, &msg, NULL, 0);
 	return 0;
-}
-
-static bool is_master(const struct psid_client *client)
-{
-	return client->user->uid == 0 || client->user->uid == geteuid();
 }
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -140,9 +135,9 @@ static void create(struct psid_client *client, Pulc__Wire__Partition *wanted)
 	Pulc__Peer__PartitionRecord record;
 	char why[256];
 
-	if (!is_master(client)) {
-		psid_partition_reply(
-			client, "only the owner of this psid and root may create a partition", "");
+	if (!psid_is_operator(client)) {
+		psid_partition_reply(client, "only operators of this psid may create a partition",
+				     "");
 		return;
 	}
 	if (client->user->uid != 0)
@@ -175,9 +170,9 @@ static const char *may_change(const struct psid_client *client, const struct psi
 		return "only its owner and root may change a partition";
 	if (change & PULC__WIRE__PARTITION_PART__PART_OWNER)
 		return "only root may give a partition to somebody else";
-	if ((change & ~of_owner) && !is_master(client))
-		return "only the owner of this psid and root may change the nodes and the kind of "
-		       "a partition";
+	if ((change & ~of_owner) && !psid_is_operator(client))
+		return "only operators of this psid may change the nodes and the kind of a "
+		       "partition";
 	return NULL;
 }
 

@@ -94,7 +94,7 @@ dependencies() {
 	local deb
 	for deb in "$debs"/*.deb; do
 		dpkg-deb -f "$deb" Depends | tr ',' '\n' | sed 's/[(|].*//; s/ //g'
-	done | grep -vE '^(|libpulc0)$' | sort -u | paste -sd,
+	done | grep -vE '^(|libpulc0|systemd)$' | sort -u | paste -sd,
 }
 
 # The tree, from build/boot if it has been made for just these packages.

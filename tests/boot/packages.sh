@@ -86,6 +86,16 @@ comes ready psid_is_active m1
 is serves_the_system true "$(status_of m1 system)"
 is runs_jobs 5 "$(run_status -n 1 sh -c 'exit 5')"
 
+# The group of operators, without a user of that kind in this machine.
+group=$(on m1 getent group pulc | cut -d: -f3)
+is group_is_made yes "$([ -n "$group" ] && echo yes)"
+steer() { # GROUP: as somebody who is of it, but not root
+	on m1 setpriv --reuid 4321 --regid 4321 --groups "$1" pulcctl loglevel info >/dev/null 2>&1
+	echo $?
+}
+is group_may_steer 0 "$(steer "${group:-4321}")"
+is others_may_not_steer 1 "$(steer 4321)"
+
 before=$(boot_of m1)
 on m1 systemctl reboot
 comes boots_again has_booted_after m1 "$before"
@@ -106,5 +116,6 @@ is purged 0 $?
 is purge_leaves_no_process '' "$(processes)"
 is purge_leaves_no_file '' "$(ours)"
 is purge_leaves_no_unit '' "$(units)"
+is purge_keeps_the_group "$group" "$(on m1 getent group pulc | cut -d: -f3)"
 machine_install m1
 is installed_again 0 $?

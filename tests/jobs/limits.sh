@@ -63,8 +63,8 @@ is so_many_may_wait "pulcrun: limit queued=1 of partition all for each user: 1 w
 is does_not_run 1 "$(test -e b.up; echo $?)"
 
 is not_everybody_changes_it "pulcctl: only its owner and root may change a partition" "$(ctl 6002 partition set all --limit cores=none)"
-is its_owner_does_not_take_nodes "pulcctl: only the owner of this psid and root may change the nodes and the kind of a partition" "$(ctl 6001 partition set all here --limit cores=3)"
-is its_owner_does_not_keep_others_out "pulcctl: only the owner of this psid and root may change the nodes and the kind of a partition" "$(ctl 6001 partition set all --exclusive)"
+is its_owner_does_not_take_nodes "pulcctl: only operators of this psid may change the nodes and the kind of a partition" "$(ctl 6001 partition set all here --limit cores=3)"
+is its_owner_does_not_keep_others_out "pulcctl: only operators of this psid may change the nodes and the kind of a partition" "$(ctl 6001 partition set all --exclusive)"
 is its_owner_does_not_give_it_away "pulcctl: only root may give a partition to somebody else" "$(ctl 6001 partition set all --owner 6002)"
 is nothing_has_changed "all 6001 shared,default all here cores=2,queued=1,time=36h" "$(line)"
 is its_owner_changes_limits "" "$(ctl 6001 partition set all --limit cores=3 --limit queued=none)"

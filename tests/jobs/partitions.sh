@@ -16,7 +16,7 @@ names() {
 	"$dir/bin/pulcctl" partition --json | json '" ".join(p["name"] for p in j)'
 }
 
-is not_everybody_makes_them "pulcctl: only the owner of this psid and root may create a partition" "$(ctl 6001 partition create mine here)"
+is not_everybody_makes_them "pulcctl: only operators of this psid may create a partition" "$(ctl 6001 partition create mine here)"
 is owner_and_users "" "$(ctl 0 partition create lab here --exclusive --owner 6001 --user 6002 --user 6003)"
 is list "lab 6001 exclusive 6002,6003 here -" "$(ctl 7001 partition list --no-headers | xargs)"
 is list_json "6001 True [6002, 6003] ['here']" "$(ctl 7001 partition list lab --json | json '" ".join(str(j[0][k]) for k in ("owner", "exclusive", "users", "nodes"))')"

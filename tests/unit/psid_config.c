@@ -8,6 +8,7 @@
 #include "config.h"
 #include "harness.h"
 #include "macros.h"
+#include "operator.h"
 #include "setting.h"
 
 static struct psid_config config;
@@ -79,6 +80,8 @@ static void errors_name_their_line(void)
 		{ "Metrics=0", "psid.conf:1:", "expected a port" },
 		{ "LogLevel=loud", "psid.conf:1:", "warning" },
 		{ "AllowUsers=no-such-user-here", "psid.conf:1:", "expected users" },
+		{ "OperatorGroup=no-such-group-here", "psid.conf:1:", "expected the name" },
+		{ "OperatorGroup=4294967294", "psid.conf:1:", "expected the name" },
 		{ "AllowUsers=20-10", "psid.conf:1:", "expected users" },
 		{ "=", "psid.conf:1:", "unknown setting" },
 	};
@@ -245,6 +248,22 @@ static void users_are_allowed(void)
 	CHECK(psid_config_allows(&config, 4000000000u));
 }
 
+static void operators_are_a_group(void)
+{
+	psid_config_init(&config, false);
+	psid_operators_default(&config);
+	CHECK_INT(config.gid_operators, ==, PSID_GID_NONE); /* a private psid has its owner */
+	CHECK_INT(parse("OperatorGroup=1234"), ==, 0);
+	psid_operators_default(&config);
+	CHECK_INT(config.gid_operators, ==, 1234);
+	CHECK_INT(parse("OperatorGroup=root"), ==, 0);
+	CHECK_INT(config.gid_operators, ==, 0);
+	config.system = true;
+	CHECK_INT(parse("OperatorGroup=none"), ==, 0);
+	psid_operators_default(&config);
+	CHECK_INT(config.gid_operators, ==, PSID_GID_NONE);
+}
+
 static const struct test tests[] = {
 	TEST(values_are_read),
 	TEST(errors_name_their_line),
@@ -254,6 +273,7 @@ static const struct test tests[] = {
 	TEST(environment_wins),
 	TEST(the_example_is_right),
 	TEST(users_are_allowed),
+	TEST(operators_are_a_group),
 };
 
 int main(int argc, char **argv)

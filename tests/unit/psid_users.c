@@ -1,8 +1,11 @@
 /* Several users of one node: who may use which psid, and what they get of each other. */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -89,6 +92,106 @@ static void stop_is_the_owners(void)
 	fake_close(&c);
 }
 
+static void open_control(uid_t uid)
+{
+	fake_open(&c, &psid, uid);
+	fake_hello(&c, PULC__WIRE__ROLE__ROLE_CONTROL);
+	(void)EXPECT(&c, WELCOME);
+}
+
+/* How many clients the control sees, those of others too if it may. */
+static size_t n_clients_seen(void)
+{
+	Pulc__Wire__ClientsRequest body = PULC__WIRE__CLIENTS_REQUEST__INIT;
+	FROM_CLIENT(msg, CLIENTS, clients) = &body;
+
+	fake_send(&c, &msg, NULL, 0);
+	return EXPECT(&c, CLIENTS)->clients->n_clients;
+}
+
+static void check_no_operator(void)
+{
+	Pulc__Wire__LogLevelRequest body = PULC__WIRE__LOG_LEVEL_REQUEST__INIT;
+	FROM_CLIENT(msg, LOG_LEVEL, log_level) = &body;
+
+	open_control(UID_A);
+	CHECK_INT(n_clients_seen(), ==, 0);
+	body.level = (char *)"debug";
+	fake_send(&c, &msg, NULL, 0);
+	fake_expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
+}
+
+/* Sees and steers, but does not end what is root's. */
+static void check_operator(void)
+{
+	Pulc__Wire__LogLevelRequest body = PULC__WIRE__LOG_LEVEL_REQUEST__INIT;
+	FROM_CLIENT(msg, LOG_LEVEL, log_level) = &body;
+	Pulc__Wire__StopRequest stop = PULC__WIRE__STOP_REQUEST__INIT;
+	FROM_CLIENT(stop_msg, STOP, stop) = &stop;
+
+	open_control(UID_A);
+	CHECK_INT(n_clients_seen(), ==, 1);
+	body.level = (char *)"debug";
+	fake_send(&c, &msg, NULL, 0);
+	CHECK_STR(EXPECT(&c, LOG_LEVEL)->log_level->level, "debug");
+	fake_send(&c, &stop_msg, NULL, 0);
+	fake_expect_refusal(&c, PULC__WIRE__REASON__REASON_USER);
+}
+
+#define GID_OPERATORS "54321"
+
+/* Not in every namespace of users. */
+static bool may_have_group(void)
+{
+	gid_t gid = (gid_t)strtoul(GID_OPERATORS, NULL, 10), before[64];
+	int n = getgroups(64, before);
+
+	if (n >= 0 && setgroups(1, &gid) == 0)
+		return setgroups((size_t)n, before) == 0;
+	test_skip("may not change its groups");
+	return false;
+}
+
+static void operators_are_members_of_a_group(void)
+{
+	static const char *const settings[] = { "PULC_OPERATOR_GROUP=" GID_OPERATORS, NULL };
+	gid_t before[64], with[65];
+	int n = getgroups(64, before);
+
+	if (!is_root() || !may_have_group())
+		return;
+	REQUIRE(n >= 0);
+	if (n > 0)
+		memcpy(with, before, (size_t)n * sizeof(gid_t));
+	with[n] = (gid_t)strtoul(GID_OPERATORS, NULL, 10);
+	daemon_start(&psid, true, settings);
+	fake_attach(&a, &psid, FAKE_SELF);
+	check_no_operator();
+	REQUIRE(setgroups((size_t)n + 1, with) == 0);
+	check_operator();
+	REQUIRE(setgroups((size_t)n, before) == 0);
+	check_no_operator();
+	fake_close(&a);
+	scene_close();
+}
+
+/* It may be the group that a user has first of all. */
+static void operators_may_have_it_as_their_own_group(void)
+{
+	static const char *const settings[] = { "PULC_OPERATOR_GROUP=" GID_OPERATORS, NULL };
+	gid_t before = getegid();
+
+	if (!is_root() || !may_have_group())
+		return;
+	daemon_start(&psid, true, settings);
+	fake_attach(&a, &psid, FAKE_SELF);
+	REQUIRE(setegid((gid_t)strtoul(GID_OPERATORS, NULL, 10)) == 0);
+	check_operator();
+	REQUIRE(setegid(before) == 0);
+	fake_close(&a);
+	scene_close();
+}
+
 static bool opens_for_writing_as(uid_t uid, int fd)
 {
 	char path[64];
@@ -152,6 +255,8 @@ static const struct test tests[] = {
 	TEST(others_of_a_private_psid),
 	TEST(one_user_does_not_use_up_another),
 	TEST(stop_is_the_owners),
+	TEST(operators_are_members_of_a_group),
+	TEST(operators_may_have_it_as_their_own_group),
 	TEST(two_users_connect),
 };
 
