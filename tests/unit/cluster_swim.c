@@ -288,7 +288,7 @@ static double bytes_in_rest(unsigned n)
 
 static void cost_does_not_grow(void)
 {
-	double few = bytes_in_rest(16), many = bytes_in_rest(128), most = bytes_in_rest(512);
+	double few = bytes_in_rest(16), many = bytes_in_rest(128), most = bytes_in_rest(256);
 
 	CHECK_INT((int)few, <, 1000);
 	CHECK_INT((int)many, <, 1000);
