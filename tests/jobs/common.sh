@@ -104,11 +104,11 @@ gone() { # NAME WORD: nothing that carries the mark survives
 	fi
 }
 
-# The process of the psid of this test, and of the keeper of the one job that runs.
+# The process of the psid of this test, and of the keeper of the latest job.
 psid_pid() {
 	"$bin/pulcctl" status --json | json 'j["pid"]'
 }
 
 keeper_pid() {
-	"$bin/pulcctl" jobs --json | json 'j[0]["keeper"]'
+	"$bin/pulcctl" jobs --json | json 'max(j, key=lambda i: int(i["job"].split("@")[0]))["keeper"]'
 }

@@ -87,7 +87,7 @@ gone death_of_pulcrun pulcrun
 
 start keeper -n 2 ./tree
 ready keeper 2
-kill -KILL "$(pgrep -P "$(psid_pid)" | tail -n 1)"
+kill -KILL "$(keeper_pid)"
 wait $runner
 is death_of_the_keeper "125 1" "$? $(grep -c 'the keeper of job .* is gone' keeper.err)"
 gone death_of_the_keeper_leaves_nothing keeper
