@@ -8,9 +8,14 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* A table of a page or more: lies behind the small variables, which so share a few pages. A forked child copies each page that it
- * writes to. */
+/* A table of a page or more: lies behind the small variables, which so share a page or two. A forked child copies each page that it
+ * writes to. Of one table of each library the beginning is used most: it follows the small variables at once. */
 #define LARGE __attribute__((section(".bss.large")))
+#define LARGE_FIRST __attribute__((section(".bss.first")))
+
+/* Called in every forked child, or for every connection: lies beside the others of that kind. A child has none of its parent's pages
+ * of code mapped, and takes a fault for each 64 KiB of it that it comes to. */
+#define USUAL __attribute__((hot))
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -77,13 +77,13 @@ static struct {
 	_Atomic uint64_t nsec_denied; /* when it gave nothing, or could not be asked */
 } self = { .fd = -1, .spare = -1, .hint_after = HINT_AFTER_DEFAULT };
 
-bool client_lock(void)
+USUAL bool client_lock(void)
 {
 	return shm_lock(&self.lock);
 }
 
 /* Whoever wants to hear of upgraded streams hears of them here, where no lock is held. */
-void client_unlock(void)
+USUAL void client_unlock(void)
 {
 	struct pulc_stream *attached = stream_take_attached();
 
@@ -116,7 +116,7 @@ bool client_is_itself(void)
 	return raw_geteuid() == self.uid;
 }
 
-int client_pid(void)
+USUAL int client_pid(void)
 {
 	return self.pid;
 }
@@ -126,7 +126,7 @@ PULC_EXPORT void pulc_process_confined(void)
 	self.confined = true;
 }
 
-bool client_is_confined(void)
+USUAL bool client_is_confined(void)
 {
 	return self.confined;
 }
@@ -167,7 +167,7 @@ static void read_environment(void)
 	self.refused = value && strcmp(value, "1") == 0;
 }
 
-uint32_t client_hint_after(void)
+USUAL uint32_t client_hint_after(void)
 {
 	read_environment();
 	return self.hint_after;
@@ -220,8 +220,8 @@ static int say_hello(void)
 }
 
 /*
- * Makes the channel's socket while nobody can see that it passes through a low number: at start and in a forked child
- * there is one thread. Later ones, after a psid was lost, take that moment's risk.
+ * Makes the channel's socket, if it may be while nobody can see that it passes through a low number: at start, and in a forked child
+ * when it is needed or before it makes a thread. Later ones, after a psid was lost, take that moment's risk.
  */
 static int make_channel(void)
 {
@@ -242,7 +242,7 @@ void client_prepare(void)
 	if (!self.remembered)
 		wire_remember();
 	self.remembered = true;
-	if (!self.refused && self.spare < 0)
+	if (!self.refused && self.fd < 0 && self.spare < 0)
 		(void)make_channel();
 }
 
@@ -477,7 +477,7 @@ void client_credit_return(uint64_t size)
 	(void)atomic_fetch_add(&self.credit, (int64_t)size);
 }
 
-void client_forked(void)
+USUAL void client_forked(void)
 {
 	atomic_store(&self.lock, 0);
 	pulc_fd_release(&self.fd);
@@ -487,6 +487,7 @@ void client_forked(void)
 	self.id = 0;
 	self.boards = NULL;
 	self.forked = true;
+	self.pid = raw_getpid();
 	self.nsec_retry = 0;
 	notice_forked();
 	unsent_forget();

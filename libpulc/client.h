@@ -62,7 +62,7 @@ bool client_credit_ask(void);
 void client_credit_await(void);
 void client_credit_return(uint64_t size);
 
-/* At start, and in a forked child: makes what is better made while there is one thread. */
+/* At start, and in a forked child that is about to have threads: makes what is better made while there is one. */
 void client_prepare(void);
 /* For a forked child, whose lock and channel are its parent's. */
 void client_forked(void);

@@ -81,7 +81,7 @@ void datagram_kernel_prepare(void)
 		(void)make(&self.ask6, AF_INET6);
 }
 
-void datagram_kernel_forked(void)
+USUAL void datagram_kernel_forked(void)
 {
 	pulc_fd_release(&self.fd);
 	pulc_fd_release(&self.ask);

@@ -28,14 +28,12 @@
 /* The first, and one for each time that the limit falls below all of them. */
 #define N_WINDOWS 4
 
-static LARGE struct window {
-	_Atomic int first; /* lowest number, 0: not used yet */
-	int *_Atomic homes[N_WINDOW];
-} windows[N_WINDOWS];
+static _Atomic int firsts[N_WINDOWS]; /* lowest numbers, 0: not used yet */
+static LARGE_FIRST int *_Atomic homes[N_WINDOWS][N_WINDOW];
 
-static int first_of(const struct window *w)
+static int first_of(unsigned window)
 {
-	return atomic_load_explicit(&w->first, memory_order_acquire);
+	return atomic_load_explicit(&firsts[window], memory_order_acquire);
 }
 
 /* An eighth of a small limit is all we take. */
@@ -54,9 +52,9 @@ static int window_begin(void)
 {
 	int wanted = window_for_limit(), first;
 
-	for (struct window *w = windows; w < windows + N_WINDOWS; w++) {
+	for (unsigned w = 0; w < N_WINDOWS; w++) {
 		first = 0;
-		if (atomic_compare_exchange_strong(&w->first, &first, wanted) || first <= wanted)
+		if (atomic_compare_exchange_strong(&firsts[w], &first, wanted) || first <= wanted)
 			return first ? first : wanted;
 	}
 	return -EMFILE;
@@ -80,14 +78,14 @@ PULC_EXPORT int pulc_fd_lift(int fd)
 	return high;
 }
 
-static int *_Atomic *home_of(int fd)
+USUAL static int *_Atomic *home_of(int fd)
 {
 	int first;
 
-	for (struct window *w = windows; w < windows + N_WINDOWS; w++) {
+	for (unsigned w = 0; w < N_WINDOWS; w++) {
 		first = first_of(w);
 		if (first != 0 && fd >= first && fd < first + N_WINDOW)
-			return &w->homes[fd - first];
+			return &homes[w][fd - first];
 	}
 	return NULL;
 }
@@ -128,12 +126,13 @@ PULC_EXPORT void pulc_fd_rehome(int *from, int *to)
 	*from = -1;
 }
 
-PULC_EXPORT void pulc_fd_release(int *fd)
+USUAL PULC_EXPORT void pulc_fd_release(int *fd)
 {
-	int *_Atomic *home = home_of(*fd);
+	int *_Atomic *home;
 
 	if (*fd < 0)
 		return;
+	home = home_of(*fd);
 	if (home)
 		atomic_store_explicit(home, NULL, memory_order_release);
 	(void)raw_close(*fd);
@@ -142,13 +141,13 @@ PULC_EXPORT void pulc_fd_release(int *fd)
 
 PULC_EXPORT unsigned pulc_fd_room(void)
 {
-	int first = first_of(&windows[0]);
+	int first = first_of(0);
 	int limit = first ? first : window_for_limit();
 
 	return (unsigned)MIN(limit / 7, N_WINDOW);
 }
 
-PULC_EXPORT bool pulc_fd_is_own(int fd)
+USUAL PULC_EXPORT bool pulc_fd_is_own(int fd)
 {
 	int *_Atomic *home = home_of(fd);
 
@@ -156,9 +155,9 @@ PULC_EXPORT bool pulc_fd_is_own(int fd)
 }
 
 /* The lowest own number >= from in one window, or INT_MAX. */
-static int next_in(const struct window *w, int from)
+static int next_in(unsigned window, int from)
 {
-	int first = first_of(w);
+	int first = first_of(window);
 
 	if (first == 0)
 		return INT_MAX;
@@ -172,7 +171,7 @@ PULC_EXPORT int pulc_fd_next_own(int from)
 {
 	int lowest = INT_MAX;
 
-	for (const struct window *w = windows; w < windows + N_WINDOWS; w++)
+	for (unsigned w = 0; w < N_WINDOWS; w++)
 		lowest = MIN(lowest, next_in(w, from));
 	return lowest == INT_MAX ? -1 : lowest;
 }

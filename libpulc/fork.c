@@ -13,6 +13,9 @@
  * Source: pulc-1998, 4.6.3 (fork: both sockets share the port, its count is incremented).
  */
 #include <pthread.h>
+#include <sys/single_threaded.h>
+
+#include <pulc/process.h>
 
 #include "datagram.h"
 #include "lock.h"
@@ -22,14 +25,14 @@
 #include "rawsys.h"
 #include "upgrade.h"
 
-static void enter_child(struct pulc_stream *s)
+USUAL static void enter_child(struct pulc_stream *s)
 {
 	s->handler->forked(s);
 }
 
 static bool locked;
 
-static void before(void)
+USUAL static void before(void)
 {
 	native_forking();
 	locked = !client_is_confined() && client_lock();
@@ -42,7 +45,7 @@ static void before(void)
 	nursery_fork_begins();
 }
 
-static void in_parent(void)
+USUAL static void in_parent(void)
 {
 	if (locked)
 		client_unlock();
@@ -56,7 +59,16 @@ static void prepare(void)
 	waitset_prepare();
 }
 
-static void in_child(void)
+PULC_EXPORT void pulc_process_threads(void)
+{
+	/* With the lock no signal handler comes in between. */
+	if (client_is_confined() || !client_lock())
+		return;
+	prepare();
+	client_unlock();
+}
+
+USUAL static void in_child(void)
 {
 	if (client_is_confined())
 		return;
@@ -70,7 +82,9 @@ static void in_child(void)
 	stream_list_each(enter_child);
 	native_forked();
 	nursery_fork_done();
-	prepare();
+	/* Most children end, or have their few connections closed, before they need any. */
+	if (!__libc_single_threaded)
+		prepare();
 }
 
 static __attribute__((constructor)) void start(void)

@@ -138,7 +138,7 @@ static void pay(struct pulc_stream *s)
 	tcp_return_all(&s->tcp, s->fd);
 }
 
-PULC_EXPORT void pulc_process_ends(void)
+USUAL PULC_EXPORT void pulc_process_ends(void)
 {
 	if (client_is_confined() || raw_getpid() != client_pid() || !client_lock())
 		return;

@@ -28,7 +28,7 @@
 #define N_TURN 64u
 
 static _Atomic uint32_t lock;
-static enum shm_way way; /* how it was taken; its holder's */
+static enum shm_way way; /* how it was taken; its holder's. SHM_BUSY: never */
 static struct peers peers = TAILQ_HEAD_INITIALIZER(peers);
 static struct peer *self;
 static LIST_HEAD(, pulc_port) ports = LIST_HEAD_INITIALIZER(ports);
@@ -168,19 +168,21 @@ void native_progress(void)
 
 /* ---- fork --------------------------------------------------------------------------------------- */
 
-void native_forking(void)
+/* What another thread has begun counts as well. */
+USUAL void native_forking(void)
 {
-	forking = native_lock();
+	forking = (way != SHM_BUSY || !__libc_single_threaded) && native_lock();
 }
 
-void native_fork_done(void)
+USUAL void native_fork_done(void)
 {
-	if (forking)
-		native_unlock();
+	if (!forking)
+		return;
+	native_unlock();
 	forking = false;
 }
 
-void native_forked(void)
+static void __attribute__((noinline)) forget_parents(void)
 {
 	struct pulc_port *p;
 	struct pulc_op *op;
@@ -221,4 +223,10 @@ void native_forked(void)
 	native_fd_forked();
 	native_sem_forked();
 	native_thread_forked();
+}
+
+USUAL void native_forked(void)
+{
+	if (way != SHM_BUSY || native_has_news())
+		forget_parents();
 }

@@ -60,7 +60,7 @@ static struct news **last = (struct news **)&first;
 
 /* ---- kept --------------------------------------------------------------------------------------- */
 
-bool native_has_news(void)
+USUAL bool native_has_news(void)
 {
 	return atomic_load_explicit(&first, memory_order_acquire) != NULL;
 }

@@ -26,7 +26,7 @@
 #define NSEC_BLIND (NSEC_PER_USEC * 1000)
 #define NSEC_PATIENCE_MAX NSEC_PER_SEC
 
-static hal_watch sleepers[N_SLEEPERS_MAX]; /* under the lock; 0: free */
+static LARGE hal_watch sleepers[N_SLEEPERS_MAX]; /* under the lock; 0: free */
 static unsigned n_sleepers;
 static __thread bool blind __attribute__((tls_model("initial-exec")));
 

@@ -68,7 +68,7 @@ void notice_found(void)
 		has_come_back = true;
 }
 
-void notice_forked(void)
+USUAL void notice_forked(void)
 {
 	atomic_store(&lost_at, 0);
 }

@@ -44,7 +44,7 @@ static_assert(sizeof(struct family) == sizeof(struct entry), "entry 0");
 
 static struct entry *_Atomic nursery;
 
-static struct entry *nursery_get(void)
+USUAL static struct entry *nursery_get(void)
 {
 	struct entry *e = atomic_load_explicit(&nursery, memory_order_acquire), *expected = NULL;
 	long p;
@@ -120,7 +120,7 @@ static uint32_t scatter(uint32_t n)
  * The whole family counts its tries in one place, so that its processes don't look at one another's fresh entries. Where many
  * that lie side by side are in use for long, a free one is found elsewhere: only a nursery that is full has none.
  */
-uint32_t nursery_enter(void)
+USUAL uint32_t nursery_enter(void)
 {
 	struct entry *all = nursery_get();
 	uint32_t pid = (uint32_t)raw_getpid(), i;
@@ -148,7 +148,7 @@ static void forget_anybody(struct entry *e)
 		(void)atomic_compare_exchange_strong(&e->pids[i], &pids[i], 0);
 }
 
-void nursery_leave(uint32_t entry)
+USUAL void nursery_leave(uint32_t entry)
 {
 	struct entry *all = nursery_get();
 	uint32_t pid = (uint32_t)raw_getpid(), expected;
@@ -162,7 +162,7 @@ void nursery_leave(uint32_t entry)
 	}
 }
 
-void nursery_share(uint32_t entry, int child)
+USUAL void nursery_share(uint32_t entry, int child)
 {
 	struct entry *all = nursery_get();
 
@@ -170,7 +170,7 @@ void nursery_share(uint32_t entry, int child)
 		atomic_store(&all[entry].pids[0], PULC_ANYBODY);
 }
 
-void nursery_fork_begins(void)
+USUAL void nursery_fork_begins(void)
 {
 	struct family *family = family_get();
 
@@ -180,7 +180,7 @@ void nursery_fork_begins(void)
 	(void)atomic_fetch_add(&family->n_forks, 1);
 }
 
-void nursery_fork_done(void)
+USUAL void nursery_fork_done(void)
 {
 	struct family *family = family_get();
 

@@ -15,9 +15,16 @@ struct pool {
 	size_t n_fresh;
 };
 
+#define POOL_SIZE(size_object) (((size_object) + 63) / 64 * 64)
 #define POOL_INIT(size_object)                                                                     \
 	{                                                                                          \
-		.size = ((size_object) + 63) / 64 * 64                                             \
+		.size = POOL_SIZE(size_object)                                                     \
+	}
+/* The first objects lie in `near`, an array of n * POOL_SIZE bytes among the small variables: most processes have a few only. */
+#define POOL_INIT_NEAR(size_object, near)                                                          \
+	{                                                                                          \
+		.size = POOL_SIZE(size_object), .fresh = (near),                                   \
+		.n_fresh = sizeof(near) / POOL_SIZE(size_object)                                   \
 	}
 
 /* Not zeroed the second time. NULL: no memory. The caller serialises. */

@@ -111,7 +111,7 @@ int signals_verdict(struct signal_counts then)
 	return e;
 }
 
-void signals_forked(void)
+USUAL void signals_forked(void)
 {
 	if (!shm_self.called)
 		return;

@@ -23,7 +23,9 @@
 #include "rawsys.h"
 #include "upgrade.h"
 
-static struct pool streams = POOL_INIT(sizeof(struct pulc_stream));
+#define N_NEAR 2
+static char near[N_NEAR * POOL_SIZE(sizeof(struct pulc_stream))] __attribute__((aligned(64)));
+static struct pool streams = POOL_INIT_NEAR(sizeof(struct pulc_stream), near);
 /* Connections, and sockets of datagrams: there are few of those, and only they have something to do at a fork. */
 static struct pulc_stream *firsts[2];
 static struct pulc_stream *newly_attached;
@@ -33,7 +35,7 @@ static void *on_attached_arg;
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
-struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
+USUAL struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 {
 	struct pulc_stream *s, **first = &firsts[handler->is_datagram];
 
@@ -57,7 +59,7 @@ struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 	return s;
 }
 
-PULC_EXPORT int pulc_stream_new(int fd, enum pulc_role role, pulc_stream **ret_stream)
+USUAL PULC_EXPORT int pulc_stream_new(int fd, enum pulc_role role, pulc_stream **ret_stream)
 {
 	struct pulc_stream *s;
 
@@ -98,7 +100,7 @@ static bool unref_early(struct pulc_stream *s)
 	return false;
 }
 
-static void stream_free(struct pulc_stream *s)
+USUAL static void stream_free(struct pulc_stream *s)
 {
 	nursery_leave(s->nursery);
 	s->handler->release(s);
@@ -108,7 +110,7 @@ static void stream_free(struct pulc_stream *s)
 
 /* The last reference goes under the lock: who finds a stream by its token or in the list, with the lock held, may take
  * another one. */
-PULC_EXPORT pulc_stream *pulc_stream_unref(pulc_stream *s)
+USUAL PULC_EXPORT pulc_stream *pulc_stream_unref(pulc_stream *s)
 {
 	if (!s || unref_early(s))
 		return NULL;
@@ -146,7 +148,7 @@ PULC_EXPORT bool pulc_any_stream(void)
 	return firsts[0] || firsts[1];
 }
 
-void stream_list_each(void (*f)(struct pulc_stream *))
+USUAL void stream_list_each(void (*f)(struct pulc_stream *))
 {
 	for (struct pulc_stream *s = firsts[0]; s; s = s->next)
 		f(s);
@@ -159,7 +161,7 @@ void stream_list_each_datagram(void (*f)(struct pulc_stream *))
 		f(s);
 }
 
-PULC_EXPORT bool pulc_stream_attached(const pulc_stream *s)
+USUAL PULC_EXPORT bool pulc_stream_attached(const pulc_stream *s)
 {
 	return atomic_load_explicit(&s->state, memory_order_acquire) == STREAM_ATTACHED;
 }
@@ -182,7 +184,7 @@ static bool may_give_up(pulc_stream *s)
 	return may;
 }
 
-static void stream_closing(pulc_stream *s, int fd)
+USUAL static void stream_closing(pulc_stream *s, int fd)
 {
 	if (!pulc_stream_attached(s) && (atomic_load(&s->state) != STREAM_NEVER || s->told))
 		upgrade_closing(s, fd);
@@ -224,7 +226,8 @@ void stream_note_attached(struct pulc_stream *s)
 
 struct pulc_stream *stream_take_attached(void)
 {
-	return TAKE_PTR(newly_attached);
+	/* Not written to for nothing: after a fork that costs a page. */
+	return newly_attached ? TAKE_PTR(newly_attached) : NULL;
 }
 
 void stream_say_attached(struct pulc_stream *list)
@@ -238,7 +241,7 @@ void stream_say_attached(struct pulc_stream *list)
 	}
 }
 
-PULC_EXPORT void pulc_stream_set_user(pulc_stream *s, void *user)
+USUAL PULC_EXPORT void pulc_stream_set_user(pulc_stream *s, void *user)
 {
 	s->user = user;
 }
@@ -255,7 +258,7 @@ PULC_EXPORT void *pulc_stream_user(const pulc_stream *s)
  * is raised before the state is read again, the switcher sets the state before it reads the count: one of the
  * two sees the other.
  */
-bool stream_native_begin(struct pulc_stream *s, int fd, _Atomic uint32_t *count)
+USUAL bool stream_native_begin(struct pulc_stream *s, int fd, _Atomic uint32_t *count)
 {
 	upgrade_step(s, fd);
 	if (atomic_load_explicit(&s->state, memory_order_relaxed) == STREAM_NEVER)
@@ -276,7 +279,7 @@ static void count_down(_Atomic uint32_t *count)
 		;
 }
 
-static void native_end(struct pulc_stream *s, _Atomic uint32_t *count)
+USUAL static void native_end(struct pulc_stream *s, _Atomic uint32_t *count)
 {
 	if (atomic_load_explicit(&s->state, memory_order_relaxed) != STREAM_NEVER)
 		count_down(count);
@@ -289,14 +292,14 @@ ssize_t stream_on_kernel(_Atomic uint32_t *count)
 	return PULC_USE_KERNEL;
 }
 
-static void stream_send_end(pulc_stream *s, int fd, ssize_t n)
+USUAL static void stream_send_end(pulc_stream *s, int fd, ssize_t n)
 {
 	(void)fd;
 	(void)n;
 	native_end(s, &s->tcp.n_native_sends);
 }
 
-static void stream_recv_end(pulc_stream *s, int fd, ssize_t n)
+USUAL static void stream_recv_end(pulc_stream *s, int fd, ssize_t n)
 {
 	(void)fd;
 	(void)n;
@@ -447,7 +450,7 @@ static uint64_t stream_mark(pulc_stream *s)
 /* ---- the handler -------------------------------------------------------------------------------- */
 
 /* Attached streams are left alone: to write to each would copy all their pages. */
-static void forked(struct pulc_stream *s)
+USUAL static void forked(struct pulc_stream *s)
 {
 	int state = atomic_load(&s->state);
 

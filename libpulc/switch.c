@@ -5,12 +5,13 @@
 #include "macros.h"
 #include "private.h"
 
-PULC_EXPORT ssize_t pulc_stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
+USUAL PULC_EXPORT ssize_t pulc_stream_send(pulc_stream *s, int fd, const void *buf, size_t len,
+					   int flags)
 {
 	return s->handler->send(s, fd, buf, len, flags);
 }
 
-PULC_EXPORT ssize_t pulc_stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
+USUAL PULC_EXPORT ssize_t pulc_stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
 {
 	return s->handler->recv(s, fd, buf, len, flags);
 }
@@ -25,17 +26,17 @@ PULC_EXPORT ssize_t pulc_stream_recvmsg(pulc_stream *s, int fd, struct msghdr *m
 	return s->handler->recvmsg(s, fd, msg, flags);
 }
 
-PULC_EXPORT void pulc_stream_send_end(pulc_stream *s, int fd, ssize_t n)
+USUAL PULC_EXPORT void pulc_stream_send_end(pulc_stream *s, int fd, ssize_t n)
 {
 	s->handler->send_end(s, fd, n);
 }
 
-PULC_EXPORT void pulc_stream_recv_end(pulc_stream *s, int fd, ssize_t n)
+USUAL PULC_EXPORT void pulc_stream_recv_end(pulc_stream *s, int fd, ssize_t n)
 {
 	s->handler->recv_end(s, fd, n);
 }
 
-PULC_EXPORT bool pulc_stream_is_datagram(const pulc_stream *s)
+USUAL PULC_EXPORT bool pulc_stream_is_datagram(const pulc_stream *s)
 {
 	return s->handler->is_datagram;
 }
@@ -131,7 +132,7 @@ PULC_EXPORT void pulc_stream_nonblock_changed(pulc_stream *s, bool nonblock)
 	s->handler->nonblock_changed(s, nonblock);
 }
 
-PULC_EXPORT void pulc_stream_option_changed(pulc_stream *s, int fd, int level, int option)
+USUAL PULC_EXPORT void pulc_stream_option_changed(pulc_stream *s, int fd, int level, int option)
 {
 	s->handler->option_changed(s, fd, level, option);
 }
@@ -141,7 +142,7 @@ PULC_EXPORT void pulc_stream_keep_on_kernel(pulc_stream *s, int fd, enum pulc_re
 	s->handler->keep_on_kernel(s, fd, reason);
 }
 
-PULC_EXPORT void pulc_stream_closing(pulc_stream *s, int fd)
+USUAL PULC_EXPORT void pulc_stream_closing(pulc_stream *s, int fd)
 {
 	s->handler->closing(s, fd);
 }

@@ -33,7 +33,7 @@ void token_register(struct pulc_stream *s)
 	*bucket_of(s->token) = s;
 }
 
-void token_unregister(struct pulc_stream *s)
+USUAL void token_unregister(struct pulc_stream *s)
 {
 	struct pulc_stream **p = bucket_of(s->token);
 

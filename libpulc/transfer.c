@@ -128,8 +128,8 @@ static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 	return (ssize_t)done;
 }
 
-static ssize_t send_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
-			   size_t total, int flags)
+USUAL static ssize_t send_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+				 size_t total, int flags)
 {
 	ssize_t sent;
 
@@ -149,7 +149,7 @@ static ssize_t send_pieces(struct pulc_stream *s, int fd, const struct iovec *io
 	return send_rest(s, fd, iov, n, flags, sent > 0 ? (size_t)sent : 0);
 }
 
-ssize_t stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
+USUAL ssize_t stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 
@@ -319,8 +319,8 @@ static int go_back(struct pulc_stream *s, int flags)
 	return e;
 }
 
-static ssize_t receive_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
-			      size_t total, int flags)
+USUAL static ssize_t receive_pieces(struct pulc_stream *s, int fd, const struct iovec *iov,
+				    size_t n, size_t total, int flags)
 {
 	bool dont_wait;
 	size_t target;
@@ -355,7 +355,7 @@ static ssize_t receive_pieces(struct pulc_stream *s, int fd, const struct iovec 
 	return receive_rest(s, fd, iov, n, flags, target, got > 0 ? (size_t)got : 0);
 }
 
-ssize_t stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
+USUAL ssize_t stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 

@@ -108,7 +108,7 @@ int unsent_send(int channel)
 	return 0;
 }
 
-void unsent_forget(void)
+USUAL void unsent_forget(void)
 {
 	struct unsent *u;
 

@@ -94,7 +94,7 @@ static bool due(struct pulc_stream *s)
 	return true;
 }
 
-void upgrade_step(struct pulc_stream *s, int fd)
+USUAL void upgrade_step(struct pulc_stream *s, int fd)
 {
 	int state = atomic_load_explicit(&s->state, memory_order_acquire);
 
@@ -399,7 +399,7 @@ void upgrade_dead(uint64_t conn)
 	stream_list_each(note_dead);
 }
 
-void upgrade_closing(struct pulc_stream *s, int fd)
+USUAL void upgrade_closing(struct pulc_stream *s, int fd)
 {
 	if (!client_lock())
 		return;
@@ -414,7 +414,7 @@ void upgrade_closing(struct pulc_stream *s, int fd)
 	client_unlock();
 }
 
-void upgrade_release(struct pulc_stream *s)
+USUAL void upgrade_release(struct pulc_stream *s)
 {
 	if (s->own_slab) {
 		/* A process does not return what its parent has spent. */

@@ -113,7 +113,7 @@ static int make_bell(int *bell)
 
 void waitset_prepare(void)
 {
-	if (spare_bell < 0)
+	if (spare_bell < 0 && !first && !idle)
 		(void)make_bell(&spare_bell);
 }
 
@@ -293,7 +293,7 @@ void waitset_tell(uint64_t watch)
 }
 
 /* The parent's bells are the parent's: close ours. Its boards too. */
-void waitset_forked(void)
+USUAL void waitset_forked(void)
 {
 	fork_generation++;
 	for (struct pulc_waitset *set = first; set; set = set->next)

@@ -99,14 +99,14 @@ static ssize_t transmit(pulc_stream *s, int fd, const void *buf, size_t len, int
 	return pulc_stream_send(s, fd, buf, len, flags);
 }
 
-ssize_t pre_read(int fd, void *buf, size_t len)
+USUAL ssize_t pre_read(int fd, void *buf, size_t len)
 {
 	/* read(2) of nothing returns at once where recv(2) waits for something not to take. */
 	return PRE_RECEIVE(fd, len ? receive(s, fd, buf, len, 0) : 0,
 			   pre_real.read(fd, buf, len), );
 }
 
-ssize_t pre_recv(int fd, void *buf, size_t len, int flags)
+USUAL ssize_t pre_recv(int fd, void *buf, size_t len, int flags)
 {
 	return PRE_RECEIVE(fd, receive(s, fd, buf, len, flags),
 			   pre_real.recv(fd, buf, len, flags), );
@@ -147,12 +147,12 @@ ssize_t pre_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *
 #undef CAME_FROM
 }
 
-ssize_t pre_write(int fd, const void *buf, size_t len)
+USUAL ssize_t pre_write(int fd, const void *buf, size_t len)
 {
 	return PRE_SEND(fd, len, 0, transmit(s, fd, buf, len, 0), pre_real.write(fd, buf, len));
 }
 
-ssize_t pre_send(int fd, const void *buf, size_t len, int flags)
+USUAL ssize_t pre_send(int fd, const void *buf, size_t len, int flags)
 {
 	pre_send_begins(fd, flags);
 	return PRE_SEND(fd, len, flags, transmit(s, fd, buf, len, flags),

@@ -336,7 +336,7 @@ void pre_file_catch_up(struct pre_file *f)
 	pre_file_retire(f);
 }
 
-void pre_epoll_closed(struct pre_file *f)
+USUAL void pre_epoll_closed(struct pre_file *f)
 {
 	atomic_store(&f->closing, true);
 	if (!pre_file_later(f))

@@ -199,7 +199,7 @@ void pre_set_believe(struct pre_set *set, struct pollfd *said)
 
 /* A handler that forks while its thread holds a lock: the records are its own to be careful with. Sets that are made meanwhile
  * are no matter of this fork. */
-void pre_epoll_fork_begin(void)
+USUAL void pre_epoll_fork_begin(void)
 {
 	struct pre_thread *t = pre_self();
 	struct pre_set *set;
@@ -214,7 +214,7 @@ void pre_epoll_fork_begin(void)
 	t->n_sets_locked = n;
 }
 
-void pre_epoll_fork_done(void)
+USUAL void pre_epoll_fork_done(void)
 {
 	struct pre_thread *t = pre_self();
 	uint32_t n = t->n_sets_locked;
@@ -228,7 +228,7 @@ void pre_epoll_fork_done(void)
 		pre_set_unlock(pre_pool_at(&sets, i));
 }
 
-void pre_epoll_forked(void)
+USUAL void pre_epoll_forked(void)
 {
 	struct pre_thread *t = pre_self();
 	struct pre_set *set;

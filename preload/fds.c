@@ -18,7 +18,7 @@
 #include "sockets.h"
 #include "symbols.h"
 
-int pre_close(int fd)
+USUAL int pre_close(int fd)
 {
 	if (pulc_fd_is_own(fd))
 		return -EBADF;

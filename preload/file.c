@@ -27,11 +27,14 @@
 #define N_TRACKABLE (PRE_FD_CHUNK * PRE_FD_CHUNKS)
 
 LARGE struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
+static LARGE_FIRST struct pre_fd_chunk near_chunk;
 struct pre_file pre_file_tcp, pre_file_tcp_shared = { .shared = true };
 struct pre_file pre_file_other, pre_file_inherited;
 
 static LARGE void *_Atomic file_chunks[PRE_POOL_CHUNKS];
-static struct pre_pool files = PRE_POOL(struct pre_file, file_chunks);
+#define N_NEAR 8
+static struct pre_file near_files[N_NEAR];
+static struct pre_pool files = PRE_POOL_NEAR(struct pre_file, file_chunks, near_files);
 static struct pre_file *_Atomic retired;
 
 /* Chunks from this one on were never made: a fork goes over the table and must not touch all of it. */
@@ -46,28 +49,39 @@ static void count_chunk(unsigned chunk)
 		;
 }
 
-/* The table's entry for fd; NULL: beyond the table, or no memory. */
-static struct pre_file *_Atomic *entry_of(int fd)
+/* A chunk of the table, or NULL: no memory. */
+static struct pre_fd_chunk *make_chunk(unsigned i)
 {
-	struct pre_fd_chunk *_Atomic *slot, *expected = NULL;
-	long made;
+	struct pre_fd_chunk *_Atomic *slot = &pre_fd_chunks[i], *expected = NULL;
+	long made = (long)&near_chunk;
+
+	if (i > 0)
+		made = raw_syscall(SYS_mmap, NULL, sizeof(struct pre_fd_chunk),
+				   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (made < 0 && made > -4096)
+		return NULL;
+	count_chunk(i);
+	if (atomic_compare_exchange_strong(slot, &expected, (struct pre_fd_chunk *)made))
+		return (struct pre_fd_chunk *)made;
+	if (i > 0)
+		(void)raw_syscall(SYS_munmap, made, sizeof(struct pre_fd_chunk));
+	return expected;
+}
+
+/* The table's entry for fd; NULL: beyond the table, or no memory. */
+USUAL static struct pre_file *_Atomic *entry_of(int fd)
+{
+	struct pre_fd_chunk *chunk;
 
 	if ((unsigned)fd >= N_TRACKABLE)
 		return NULL;
-	slot = &pre_fd_chunks[(unsigned)fd / PRE_FD_CHUNK];
-	if (!atomic_load(slot)) {
-		made = raw_syscall(SYS_mmap, NULL, sizeof(struct pre_fd_chunk),
-				   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-		if (made < 0 && made > -4096)
-			return NULL;
-		count_chunk((unsigned)fd / PRE_FD_CHUNK);
-		if (!atomic_compare_exchange_strong(slot, &expected, (struct pre_fd_chunk *)made))
-			(void)raw_syscall(SYS_munmap, made, sizeof(struct pre_fd_chunk));
-	}
-	return &atomic_load(slot)->files[(unsigned)fd % PRE_FD_CHUNK];
+	chunk = atomic_load(&pre_fd_chunks[(unsigned)fd / PRE_FD_CHUNK]);
+	if (!chunk)
+		chunk = make_chunk((unsigned)fd / PRE_FD_CHUNK);
+	return chunk ? &chunk->files[(unsigned)fd % PRE_FD_CHUNK] : NULL;
 }
 
-struct pre_file *pre_file_new(void)
+USUAL struct pre_file *pre_file_new(void)
 {
 	struct pre_file *f = pre_pool_get(&files);
 
@@ -91,7 +105,7 @@ struct pre_file *pre_file_new(void)
 	return f;
 }
 
-void pre_file_free(struct pre_file *f)
+USUAL void pre_file_free(struct pre_file *f)
 {
 	pulc_stream_unref(atomic_exchange(&f->stream, NULL));
 	pre_set_free(f->set);
@@ -101,13 +115,13 @@ void pre_file_free(struct pre_file *f)
 
 /* What a signal handler closes whose thread holds the lock of a set waits for the next one who looks. A file that waits is
  * used before it ceases to wait. */
-static bool is_busy(const struct pre_file *f)
+USUAL static bool is_busy(const struct pre_file *f)
 {
 	return atomic_load(&f->waiting) || pre_thread_uses(f) || (f->set && pre_self()->n_locked);
 }
 
 /* Takes the whole list, recycles what is free, puts the rest back. */
-void pre_files_reclaim(void)
+USUAL void pre_files_reclaim(void)
 {
 	struct pre_file *f = atomic_exchange(&retired, NULL), *next;
 
@@ -123,7 +137,7 @@ void pre_files_reclaim(void)
 	}
 }
 
-void pre_file_retire(struct pre_file *f)
+USUAL void pre_file_retire(struct pre_file *f)
 {
 	f->next = atomic_load(&retired);
 	while (!atomic_compare_exchange_weak(&retired, &f->next, f))
@@ -144,7 +158,7 @@ static void lose(struct pre_file *f, int fd, int other)
 /* fd was one of f's descriptors, and still is if `open` (else it was closed behind our back, and the number is another file's by
  * now). The stream may be upgraded while it closes, and whoever hears of that
  * sees a file without descriptors: only this use keeps it from being recycled under our hands. */
-static void drop(struct pre_file *f, int fd, bool open)
+USUAL static void drop(struct pre_file *f, int fd, bool open)
 {
 	struct pre_use use;
 	pulc_stream *s;
@@ -177,7 +191,7 @@ static void place(struct pre_file *_Atomic *entry, int fd, struct pre_file *f)
 		drop(old, fd, false);
 }
 
-bool pre_file_install(int fd, struct pre_file *f)
+USUAL bool pre_file_install(int fd, struct pre_file *f)
 {
 	struct pre_file *_Atomic *entry = entry_of(fd);
 
@@ -189,7 +203,7 @@ bool pre_file_install(int fd, struct pre_file *f)
 	return true;
 }
 
-void pre_file_forget(int fd)
+USUAL void pre_file_forget(int fd)
 {
 	struct pre_file *f;
 
@@ -200,7 +214,7 @@ void pre_file_forget(int fd)
 		drop(f, fd, true);
 }
 
-void pre_file_each(unsigned first, unsigned last, pre_visit *visit, void *arg)
+USUAL void pre_file_each(unsigned first, unsigned last, pre_visit *visit, void *arg)
 {
 	unsigned end = atomic_load(&n_chunks) * PRE_FD_CHUNK;
 	struct pre_file *f;
@@ -263,7 +277,7 @@ bool pre_file_untrack(int fd, struct pre_file *f)
 	return atomic_compare_exchange_strong(entry_of(fd), &f, NULL);
 }
 
-bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f)
+USUAL bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f)
 {
 	struct pre_file *_Atomic *entry = entry_of(fd);
 
@@ -327,7 +341,7 @@ void pre_file_share(int from, int to)
 	pre_use_end(&use);
 }
 
-void pre_files_forked(void)
+USUAL void pre_files_forked(void)
 {
 	struct pre_file *f;
 
@@ -336,7 +350,7 @@ void pre_files_forked(void)
 }
 
 /* A parent's other threads are not here, nor are their calls. */
-void pre_linger_forked(void)
+USUAL void pre_linger_forked(void)
 {
 	struct pre_file *f;
 

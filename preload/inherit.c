@@ -143,7 +143,7 @@ struct pre_file *pre_inherit(int fd)
 	return f;
 }
 
-void pre_inherit_forked(void)
+USUAL void pre_inherit_forked(void)
 {
 	pre_lock_reset(&lock);
 }

@@ -30,7 +30,7 @@ static bool has_barrier(void)
 	       raw_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0;
 }
 
-bool pre_linger(struct pre_file *f, int fd)
+USUAL bool pre_linger(struct pre_file *f, int fd)
 {
 	pulc_stream *s = atomic_load(&f->stream);
 

@@ -7,7 +7,7 @@
 #include "thread.h"
 
 /* The count is raised first: a signal handler in between must take the lock for held. */
-void pre_lock(struct pre_lock *lock)
+USUAL void pre_lock(struct pre_lock *lock)
 {
 	uint32_t free = 0;
 
@@ -20,7 +20,7 @@ void pre_lock(struct pre_lock *lock)
 		(void)raw_syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL);
 }
 
-void pre_unlock(struct pre_lock *lock)
+USUAL void pre_unlock(struct pre_lock *lock)
 {
 	if (!__libc_single_threaded &&
 	    atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
@@ -28,7 +28,7 @@ void pre_unlock(struct pre_lock *lock)
 	pre_self()->n_locked--;
 }
 
-void pre_lock_reset(struct pre_lock *lock)
+USUAL void pre_lock_reset(struct pre_lock *lock)
 {
 	atomic_store(&lock->word, 0);
 }

@@ -81,7 +81,7 @@ void pre_zerocopy_begins(int fd)
 		keep(fd);
 }
 
-int pre_setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+USUAL int pre_setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
 	struct pre_use use;
 	int ret;

@@ -31,40 +31,42 @@ static void *chunk_of(struct pre_pool *pool, uint32_t i)
 	return expected;
 }
 
-static struct pre_pooled *object_at(struct pre_pool *pool, void *chunk, uint32_t i)
+/* Object i; its chunk is made if it has none yet. */
+USUAL static struct pre_pooled *object_at(struct pre_pool *pool, uint32_t i)
 {
-	return (struct pre_pooled *)((char *)chunk + (i % pool->n_per_chunk) * pool->size);
+	char *chunk;
+
+	if (i < pool->n_near)
+		return (struct pre_pooled *)((char *)pool->near + i * pool->size);
+	chunk = chunk_of(pool, i - pool->n_near);
+	i = (i - pool->n_near) % pool->n_per_chunk;
+	return chunk ? (struct pre_pooled *)(chunk + i * pool->size) : NULL;
 }
 
-void *pre_pool_at(struct pre_pool *pool, uint32_t i)
+USUAL void *pre_pool_at(struct pre_pool *pool, uint32_t i)
 {
-	void *chunk;
-
 	if (i >= atomic_load_explicit(&pool->n_made, memory_order_acquire))
 		return NULL;
-	chunk = atomic_load_explicit(&pool->chunks[i / pool->n_per_chunk], memory_order_acquire);
-	return chunk ? object_at(pool, chunk, i) : NULL;
+	return object_at(pool, i);
 }
 
 static void *make(struct pre_pool *pool)
 {
 	uint32_t i = atomic_load(&pool->n_made);
 	struct pre_pooled *object;
-	void *chunk;
 
 	do {
 		if (i / pool->n_per_chunk >= PRE_POOL_CHUNKS)
 			return NULL;
-		chunk = chunk_of(pool, i);
-		if (!chunk)
+		object = object_at(pool, i);
+		if (!object)
 			return NULL;
 	} while (!atomic_compare_exchange_weak(&pool->n_made, &i, i + 1));
-	object = object_at(pool, chunk, i);
 	object->index = i;
 	return object;
 }
 
-void *pre_pool_get(struct pre_pool *pool)
+USUAL void *pre_pool_get(struct pre_pool *pool)
 {
 	uint64_t head = atomic_load(&pool->free), next;
 	struct pre_pooled *object;
@@ -78,7 +80,7 @@ void *pre_pool_get(struct pre_pool *pool)
 	return make(pool);
 }
 
-void pre_pool_put(struct pre_pool *pool, void *object)
+USUAL void pre_pool_put(struct pre_pool *pool, void *object)
 {
 	struct pre_pooled *p = object;
 	uint64_t head = atomic_load(&pool->free), next;

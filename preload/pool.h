@@ -22,6 +22,8 @@ struct pre_pool {
 	_Atomic uint64_t free;	    /* tag << 32 | index + 1 of the first free object */
 	_Atomic uint32_t n_made;
 	void *_Atomic *const chunks; /* PRE_POOL_CHUNKS */
+	void *const near;	     /* the first objects: most processes need no more */
+	const uint32_t n_near;
 };
 
 /* Bytes mapped at a time; untouched pages of it cost nothing. */
@@ -30,6 +32,12 @@ struct pre_pool {
 	{                                                                                          \
 		.size = sizeof(type), .n_per_chunk = PRE_POOL_SIZE_CHUNK / sizeof(type),           \
 		.chunks = (table)                                                                  \
+	}
+/* The same, its first objects in an array among the small variables, with which they share a page: fewer are copied by a forked child. */
+#define PRE_POOL_NEAR(type, table, array)                                                          \
+	{                                                                                          \
+		.size = sizeof(type), .n_per_chunk = PRE_POOL_SIZE_CHUNK / sizeof(type),           \
+		.chunks = (table), .near = (array), .n_near = sizeof(array) / sizeof(type)         \
 	}
 
 /* An object as it was left, zeroed the first time; NULL: no memory. Any thread, signal handlers too. */

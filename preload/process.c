@@ -34,7 +34,7 @@ uint32_t pre_process_generation = 1;
 static _Atomic int fallback = 1;
 static _Atomic int *owner = &fallback;
 
-static void mark_shared(int fd, struct pre_file *f, void *arg)
+USUAL static void mark_shared(int fd, struct pre_file *f, void *arg)
 {
 	(void)arg;
 	if (f == &pre_file_tcp) {
@@ -46,13 +46,13 @@ static void mark_shared(int fd, struct pre_file *f, void *arg)
 		f->shared = true;
 }
 
-static void forked_parent(void)
+USUAL static void forked_parent(void)
 {
 	pre_epoll_fork_done();
 	pre_file_each(0, UINT32_MAX, mark_shared, NULL);
 }
 
-static void forked_child(void)
+USUAL static void forked_child(void)
 {
 	if (pre_aside)
 		return;
@@ -78,19 +78,27 @@ void pre_process_start(void)
 	pre_epoll_start();
 }
 
-void pre_process_notice_fork(void)
+USUAL void pre_process_notice_fork(void)
 {
 	if (__builtin_expect(atomic_load_explicit(owner, memory_order_relaxed) == 0, 0))
 		forked_child();
 }
 
-bool pre_process_owns_table(void)
+USUAL bool pre_process_owns_table(void)
 {
 	pre_process_notice_fork();
 	return atomic_load_explicit(owner, memory_order_relaxed) == (int)raw_syscall(SYS_getpid);
 }
 
-void pre__exit(int status)
+int pre_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr, pre_thread_main *run,
+		       void *arg)
+{
+	if (pre_enabled && __libc_single_threaded)
+		pulc_process_threads();
+	return pre_real.pthread_create(ret_thread, attr, run, arg);
+}
+
+USUAL void pre__exit(int status)
 {
 	pulc_process_ends();
 	pre_real._exit(status);

@@ -45,7 +45,7 @@ static void made_datagram(int fd, int domain)
 		pre_file_free(f);
 }
 
-int pre_socket(int domain, int type, int protocol)
+USUAL int pre_socket(int domain, int type, int protocol)
 {
 	int fd = (int)pre_sys(pre_real.socket(domain, type, protocol));
 	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -63,7 +63,7 @@ int pre_socket(int domain, int type, int protocol)
 }
 
 /* Gives f, which has no descriptor that others could use yet or is just being connected, its stream. */
-static int make_stream(struct pre_file *f, int fd, enum pulc_role role)
+USUAL static int make_stream(struct pre_file *f, int fd, enum pulc_role role)
 {
 	pulc_stream *s, *none = NULL;
 	int ret;
@@ -114,7 +114,7 @@ static bool connected_datagram(int fd, int ret)
 	return is_datagram;
 }
 
-int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
+USUAL int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct pre_use use;
 	int ret;
@@ -150,7 +150,7 @@ static bool is_tcp(int fd)
 	       protocol == IPPROTO_TCP;
 }
 
-static int accepted(int listener, int fd)
+USUAL static int accepted(int listener, int fd)
 {
 	struct pre_file *f, *from;
 
@@ -173,17 +173,17 @@ static int accepted(int listener, int fd)
 	return fd;
 }
 
-int pre_accept(int fd, struct sockaddr *addr, socklen_t *len)
+USUAL int pre_accept(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	return accepted(fd, (int)pre_sys(pre_real.accept(fd, addr, len)));
 }
 
-int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+USUAL int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	return accepted(fd, (int)pre_sys(pre_real.accept4(fd, addr, len, flags)));
 }
 
-int pre_shutdown(int fd, int how)
+USUAL int pre_shutdown(int fd, int how)
 {
 	struct pre_use use;
 	int ret;

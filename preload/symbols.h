@@ -4,6 +4,7 @@
 
 #include <aio.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -27,6 +28,7 @@
 
 struct io_uring;
 struct io_uring_params;
+typedef void *pre_thread_main(void *);
 
 /* (type, name) pairs as declarations, as names, as casts of the words of an array a[]. */
 #define PRE_DECL_(type, name) type name

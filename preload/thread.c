@@ -13,7 +13,8 @@
 #include "thread.h"
 
 static LARGE void *_Atomic thread_chunks[PRE_POOL_CHUNKS];
-struct pre_pool pre_threads = PRE_POOL(struct pre_thread, thread_chunks);
+static struct pre_thread near_threads[2];
+struct pre_pool pre_threads = PRE_POOL_NEAR(struct pre_thread, thread_chunks, near_threads);
 __thread struct pre_thread *pre_thread_self;
 
 /* Shared by threads for which there was no memory: they only lose protection against a racing close. */
@@ -68,7 +69,7 @@ int pre_thread_start(void)
 	return -pthread_key_create(&key, end);
 }
 
-static bool uses(const struct pre_file *f, const struct pre_thread * not )
+USUAL static bool uses(const struct pre_file *f, const struct pre_thread * not )
 {
 	struct pre_thread *t;
 
@@ -81,17 +82,17 @@ static bool uses(const struct pre_file *f, const struct pre_thread * not )
 	return false;
 }
 
-bool pre_thread_uses(const struct pre_file *f)
+USUAL bool pre_thread_uses(const struct pre_file *f)
 {
 	return uses(f, NULL);
 }
 
-bool pre_thread_others_use(const struct pre_file *f)
+USUAL bool pre_thread_others_use(const struct pre_file *f)
 {
 	return uses(f, pre_self());
 }
 
-void pre_thread_forked(void)
+USUAL void pre_thread_forked(void)
 {
 	struct pre_thread *t;
 

@@ -12,7 +12,7 @@
 #include "file.h"
 #include "symbols.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT USUAL __attribute__((visibility("default")))
 
 static inline long result(long ret)
 {

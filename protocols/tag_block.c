@@ -25,7 +25,7 @@ int (*tag_area_bytes)(struct peer *peer, uint64_t offset, uint64_t size,
 		      struct tag_bytes *ret_bytes);
 void (*tag_area_unref)(void *holder);
 
-static struct tag_messages lent[N_ROWS];
+static LARGE struct tag_messages lent[N_ROWS];
 static bool has_rows;
 
 static unsigned row_of(const void *at)

@@ -32,7 +32,7 @@ void (*shm_on_free)(void);
 /* A thread without a robust list (made by a raw clone) gets a private one that nobody walks. */
 static __thread struct robust_list_head unwatched;
 
-void shm_self_init(void)
+USUAL void shm_self_init(void)
 {
 	struct robust_list_head *head = NULL;
 	size_t len = 0;
@@ -43,7 +43,7 @@ void shm_self_init(void)
 	shm_self.tid = (uint32_t)raw_gettid();
 }
 
-void shm_self_forget(void)
+USUAL void shm_self_forget(void)
 {
 	shm_self.tid = 0;
 	shm_self.n_held = 0;

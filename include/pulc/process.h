@@ -64,6 +64,9 @@ void pulc_stream_stays(pulc_stream *s);
  * and exit neither. Its streams should be the kernel's by now. */
 void pulc_process_confined(void);
 
+/* This process, which had one thread, is about to make another. */
+void pulc_process_threads(void);
+
 /* This process ends. Also done at exit(3). What its peers are still owed is sent. */
 void pulc_process_ends(void);
 

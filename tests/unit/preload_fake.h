@@ -514,6 +514,10 @@ void pulc_stream_stays(pulc_stream *s)
 	(void)s;
 }
 
+void pulc_process_threads(void)
+{
+}
+
 void pulc_process_ends(void)
 {
 }
