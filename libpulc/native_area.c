@@ -7,7 +7,7 @@
  * psid has gone before, with the link.
  *
  * A forked child reads what its parent had received, and keeps no other area of a peer's: who sends to it has it shown anew. It has no area of
- * its own until it asks for one.
+ * its own until it asks for one; its parent's it can read.
  */
 #include <stdlib.h>
 
@@ -179,6 +179,9 @@ void native_area_forked(void)
 {
 	struct area *area;
 
+	/* What lies there is the parent's to write, and of what it had taken of itself ours to read. */
+	if (own.at)
+		shm_area_only_read(&own);
 	own.at = NULL;
 	while ((area = areas)) {
 		areas = area->next;

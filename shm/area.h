@@ -14,6 +14,8 @@ struct shm_area {
 /* Maps the memfd; size is what psid said. Returns 0; -EBADMSG: the file is of another size; other negative errno. */
 int shm_area_map(int fd, uint64_t size, bool writable, struct shm_area *ret_area);
 void shm_area_unmap(struct shm_area *area);
+/* From now on it can only be read. */
+void shm_area_only_read(const struct shm_area *area);
 /* NULL: those bytes are not in it. */
 static inline unsigned char *shm_area_bytes(const struct shm_area *area, uint64_t offset,
 					    uint64_t size)

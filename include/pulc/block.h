@@ -14,7 +14,7 @@
  * of a sender that it does not trust copies them first. When the link to the sender ends because one of the two broke the rules, the sender's library may use
  * the block again while it is still being read; after the sender's death it stays as it is.
  *
- * A forked child can read and free what its parent had taken, and has no blocks of its parent's own.
+ * A forked child can read and free what its parent had taken; blocks of its parent's own it can read, and does not have.
  */
 #ifndef PULC_BLOCK_H
 #define PULC_BLOCK_H

@@ -1,5 +1,5 @@
 /*
- * fork with blocks: the child reads and frees what its parent had taken, which is not told; blocks of the parent's own are none of the child's.
+ * fork with blocks: the child reads and frees what its parent had taken, which is not told; blocks of the parent's own are the child's to read.
  * Prints "child" and "parent" when all is well with them.
  */
 #include <errno.h>
@@ -42,6 +42,15 @@ static int is_taken(const void *block)
 	return at[0] == 'g' && memcmp(at, at + 1, SIZE - 1) == 0;
 }
 
+/* The kernel says so: a write of ours would be our end. */
+static int is_only_read(void *block)
+{
+	int ends[2];
+
+	return pipe(ends) == 0 && write(ends[1], "x", 1) == 1 && read(ends[0], block, 1) == -1 &&
+	       errno == EFAULT;
+}
+
 static int be_child(void)
 {
 	const void *again;
@@ -49,6 +58,8 @@ static int be_child(void)
 	if (!is_taken(taken) || pulc_free(taken) != 0 || pulc_free(taken) != -EINVAL)
 		return failed(__LINE__);
 	if (pulc_free(own) != -EINVAL || pulc_tag_give(0, 1, own, 10) != -EINVAL)
+		return failed(__LINE__);
+	if (!is_only_read(own))
 		return failed(__LINE__);
 	if (give_and_take(&again) != 0 || !is_taken(again) || pulc_free(again) != 0)
 		return failed(__LINE__);

@@ -136,6 +136,11 @@ is fork.tagged "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_tag
 is fork.thread "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_thread" 2>&1)"
 is fork.semaphores "$(printf 'child\ngrandchild\nparent')" "$("$PULC_BUILD/tests/native/fork_sem" 2>&1)"
 is fork.blocks "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_block" 2>&1)"
+locked=$("$PULC_BUILD/tests/native/locked" 2>&1)
+case $locked in
+"may not lock"*) echo "skip native.locked: this process $locked" ;;
+*) is locked "no more memory than blocks" "$locked" ;;
+esac
 
 # The headers are C++ too, and the oldest C that they promise.
 compiles() { # COMPILER LANGUAGE STANDARD
