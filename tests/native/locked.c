@@ -1,5 +1,7 @@
 /*
  * A process that locks all of its memory (mlockall) allocates no more of the area of its blocks than these.
+ *
+ *   locked hold	has a block, and locks nothing, until its input ends
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,10 +26,27 @@ static unsigned long kib_shared(void)
 	return kib;
 }
 
-int main(void)
+/* Until its input ends. */
+static int hold(void)
+{
+	void *block;
+
+	if (pulc_alloc(SIZE, 0, &block) < 0)
+		return 1;
+	puts("held");
+	(void)fflush(stdout);
+	while (getchar() != EOF)
+		;
+	return pulc_free(block) != 0;
+}
+
+int main(int argc, char **argv)
 {
 	void *block;
 	int e;
+
+	if (argc > 1 && strcmp(argv[1], "hold") == 0)
+		return hold();
 
 	if (mlockall(MCL_CURRENT | MCL_FUTURE) < 0) {
 		puts("may not lock memory");

@@ -136,6 +136,15 @@ is fork.tagged "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_tag
 is fork.thread "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_thread" 2>&1)"
 is fork.semaphores "$(printf 'child\ngrandchild\nparent')" "$("$PULC_BUILD/tests/native/fork_sem" 2>&1)"
 is fork.blocks "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_block" 2>&1)"
+mkfifo "$TMPDIR/until"
+"$PULC_BUILD/tests/native/locked" hold <"$TMPDIR/until" >"$TMPDIR/held" &
+holder=$!
+exec 4>"$TMPDIR/until"
+await grep -q held "$TMPDIR/held" || echo "not ok native.areas.holder_begins"
+is areas.messages "[($holder, 0, True)]" "$("$bin/pulcctl" areas --json | json "[(a['pid'], a['n_slots'], 1 << 20 <= a['size_bytes'] < 1 << 24) for a in j if a['messages']]")"
+exec 4>&-
+wait "$holder"
+is areas.holder_ends 0 $?
 locked=$("$PULC_BUILD/tests/native/locked" 2>&1)
 case $locked in
 "may not lock"*) echo "skip native.locked: this process $locked" ;;

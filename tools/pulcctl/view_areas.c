@@ -1,5 +1,5 @@
 /*
- * `pulcctl areas`: one line for each area of memory that connections share.
+ * `pulcctl areas`: one line for each area of memory that connections share, and for each that messages are built in, which has no connections.
  */
 #include "view.h"
 
@@ -34,8 +34,8 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 		ctl_user_name(e->uid, user),
 		e->program[0] ? ctl_text_plain(e->program, program, sizeof(program)) : NULL,
 		ctl_text_bytes(e->size_bytes, size, sizeof(size)),
-		used,
-		slots,
+		e->messages ? NULL : used,
+		e->messages ? NULL : slots,
 	};
 
 	static_assert(ARRAY_SIZE(cells) == ARRAY_SIZE(columns), "a cell for each column");
