@@ -21,8 +21,9 @@ struct move {
 	uint64_t id;
 	bool answered;
 };
+LIST_HEAD(moves, move);
 
-static LIST_HEAD(, move) moves = LIST_HEAD_INITIALIZER(moves);
+static struct moves moves = LIST_HEAD_INITIALIZER(moves);
 bool port_any_elsewhere;
 
 static struct move *find(const struct peer *peer, uint32_t number)

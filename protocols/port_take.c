@@ -93,7 +93,7 @@ static int more(struct peer *peer, uint32_t len, uint32_t skip)
 
 static int message(struct peer *peer, uint32_t from, uint32_t len)
 {
-	struct port_carried head;
+	struct port_carried head = { 0 };
 	struct iovec iov = { .iov_base = &head, .iov_len = sizeof(head) };
 	struct port_in *in;
 
