@@ -305,6 +305,7 @@ static int measure_out(struct hal_repair *h)
 		.alignment = flags & HAL_REMOTE_WRITE ? below->alignment : 1,
 	};
 	h->link.caps.frame_good = h->link.caps.frame_max;
+	h->link.costs = h->below->costs;
 	if (below->inline_max > sizeof(struct repair_head))
 		h->link.caps.inline_max = below->inline_max - (uint32_t)sizeof(struct repair_head);
 	return 0;

@@ -170,6 +170,7 @@ int hal_self_open(struct hal_link **ret_link)
 	if (!h)
 		return -ENOMEM;
 	h->link.ops = &ops;
+	h->link.costs = (struct hal_costs){ .nsec_frame = 50, .psec_in = 40, .psec_out = 40 };
 	h->link.caps = (struct hal_caps){
 		.name = ops.name,
 		.flags = HAL_ORDERED | HAL_RELIABLE | HAL_IMMEDIATE,

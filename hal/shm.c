@@ -12,6 +12,8 @@
  * fills it up to the largest, then the sender gets -EAGAIN. The peer's end is seen in its notice word: closed by itself, or dead,
  * which psid writes for it. What it sent before is shown first.
  *
+ * What a byte costs is measured at long frames, one in N_MEASURE.
+ *
  * Left out: remote memory. Between two processes that don't trust each other nobody's memory is another one's to write.
  *
  * Source: one single-producer channel for each pair and direction, against queues whose enqueuer may die half-way
@@ -21,11 +23,22 @@
 
 #include <stdlib.h>
 
+#include "clock.h"
 #include "macros.h"
 #include "queue.h"
 
-/* A long message is cut so that the receiver copies one piece while the sender writes the next. */
 #define SIZE_GOOD 16384u
+#define SIZE_MOST (2 * SIZE_GOOD)
+/* One in so many long frames is measured. */
+#define N_MEASURE 64u
+#define SIZE_LONG 8192u
+/* The size of its pieces is shown by pulcctl. */
+#define SIZE_SHOWN (1u << 20)
+/* Until then: between two processors that share a cache. */
+#define COSTS_USUAL                                                                                \
+	{                                                                                          \
+		.nsec_frame = 150, .psec_in = 70, .psec_out = 60                                   \
+	}
 #define N_GATHER 16u
 
 struct hal_shm {
@@ -34,6 +47,7 @@ struct hal_shm {
 	struct shm_slab_map peer;
 	struct shm_datagram at; /* what next() has shown */
 	uint64_t size_credit;
+	uint32_t n_long_in, n_long_out; /* frames, to measure one now and then */
 	bool no_growth;
 };
 
@@ -73,6 +87,29 @@ static int put_growing(struct hal_shm *h, const struct shm_datagram *d, const st
 	return e == -EMSGSIZE ? -EAGAIN : e;
 }
 
+static int put_measured(struct hal_shm *h, const struct shm_datagram *d, const struct iovec *iov,
+			unsigned n, size_t len)
+{
+	uint64_t before = nsec_now();
+	int e = shm_queue_put(&h->ring, d, iov, n, len);
+
+	struct hal_costs *costs = &h->link.costs;
+
+	if (e < 0)
+		return e;
+	hal_costs_learn(&costs->psec_in, len, nsec_now() - before);
+	shm_tell_in(&h->ring, costs->psec_in, hal_piece(costs, SIZE_SHOWN, h->link.caps.frame_max));
+	return 0;
+}
+
+static inline int put(struct hal_shm *h, const struct shm_datagram *d, const struct iovec *iov,
+		      unsigned n, size_t len)
+{
+	if (UNLIKELY(len >= SIZE_LONG) && ++h->n_long_in % N_MEASURE == 0)
+		return put_measured(h, d, iov, n, len);
+	return shm_queue_put(&h->ring, d, iov, n, len);
+}
+
 static int shm_send(struct hal_link *link, const struct hal_frame *f, const struct iovec *iov,
 		    unsigned n)
 {
@@ -87,7 +124,7 @@ static int shm_send(struct hal_link *link, const struct hal_frame *f, const stru
 		return -EPIPE;
 	if (UNLIKELY(f->len > link->caps.frame_max))
 		return -EMSGSIZE;
-	e = shm_queue_put(&h->ring, &d, iov, n, f->len);
+	e = put(h, &d, iov, n, f->len);
 	if (UNLIKELY(e == -EAGAIN || e == -EMSGSIZE))
 		e = put_growing(h, &d, iov, n, f->len);
 	return e;
@@ -126,8 +163,18 @@ static int shm_next(struct hal_link *link, struct hal_frame *ret_f)
 static size_t shm_copy(struct hal_link *link, const struct iovec *iov, unsigned n)
 {
 	struct hal_shm *h = of(link);
+	uint64_t before;
+	size_t len;
 
-	return shm_queue_copy(&h->ring, &h->at, iov, n);
+	if (LIKELY(h->at.len < SIZE_LONG) || ++h->n_long_out % N_MEASURE)
+		return shm_queue_copy(&h->ring, &h->at, iov, n);
+	before = nsec_now();
+	len = shm_queue_copy(&h->ring, &h->at, iov, n);
+	if (len < SIZE_LONG)
+		return len;
+	hal_costs_learn(&link->costs.psec_out, len, nsec_now() - before);
+	shm_tell_out(&h->ring, link->costs.psec_out);
+	return len;
 }
 
 static void shm_drop(struct hal_link *link)
@@ -254,7 +301,7 @@ static uint32_t frame_max(const struct shm_stream *ring)
 {
 	uint32_t largest = MIN(ring->tx_size[SHM_N_RINGS - 1], ring->rx_size[SHM_N_RINGS - 1]);
 
-	return MIN(largest / 4, 2 * SIZE_GOOD);
+	return MIN(largest / 4, SIZE_MOST);
 }
 
 int hal_shm_open(const struct shm_slab_map *own, uint32_t own_slot, const struct shm_slab_map *peer,
@@ -284,6 +331,7 @@ int hal_shm_open(const struct shm_slab_map *own, uint32_t own_slot, const struct
 		.n_gather = N_GATHER,
 		.alignment = 1,
 	};
+	h->link.costs = (struct hal_costs)COSTS_USUAL;
 	if (shm_tx_mode(&h->ring) != SHM_TX_RING)
 		shm_tx_begin(&h->ring, 0);
 	shm_notice_set(&h->ring, SHM_RX_READY);

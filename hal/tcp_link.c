@@ -32,6 +32,11 @@
 #include "macros.h"
 
 #define N_GATHER 16u
+/* A frame more is a call into the kernel more on either side; a byte is copied twice. */
+#define COSTS                                                                                      \
+	{                                                                                          \
+		.nsec_frame = 4500, .psec_in = 250, .psec_out = 250                                \
+	}
 /* A frame that is not worth a copy. */
 #define SIZE_DIRECT 4096u
 /* What close() reads away at most. */
@@ -435,6 +440,7 @@ int tcp_open(int fd, int (*start)(struct hal_tcp *h), struct hal_link **ret_link
 		.n_gather = N_GATHER,
 		.alignment = 1,
 	};
+	h->link.costs = (struct hal_costs)COSTS;
 	*ret_link = &h->link;
 	return 0;
 }

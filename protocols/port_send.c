@@ -10,7 +10,7 @@
  * such a queue lets nobody else begin; who has begun before goes on.
  *
  * A message that fits one frame is one frame; a longer one is cut so that the receiver copies a piece while
- * the next is written.
+ * the next is written (hal/model.c has the size of pieces).
  *
  * Source: pulc-1998, 5.1 (flow control between pairs, with credits); bip-1997 (eager below, pipelined above a size).
  */
@@ -52,11 +52,18 @@ struct cut {
 	size_t len; /* of the message */
 };
 
+static uint32_t piece_of(const struct hal_link *link, size_t size)
+{
+	if (size <= link->caps.frame_good)
+		return link->caps.frame_good;
+	return hal_piece(&link->costs, size, link->caps.frame_max);
+}
+
 static void cut_next(const struct port_out *out, const struct port_sending *s, struct cut *c)
 {
 	const struct hal_caps *caps = &out->peer->link->caps;
 	bool stream = out->kind != PORT_D;
-	size_t most = s->size <= caps->frame_max ? caps->frame_max : caps->frame_good;
+	size_t most = piece_of(out->peer->link, s->size);
 	unsigned n_max = MIN(caps->n_gather, N_GATHER), kind = 0;
 
 	c->n = 0;

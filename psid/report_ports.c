@@ -31,6 +31,10 @@ static void add_link(const struct psid_holder *holder, Pulc__Wire__PortEntry *en
 	entry->size_received += own.tail;
 	entry->size_sent += own.head;
 	entry->size_queued += n > SHM_RING_SIZE_MAX ? 0 : n;
+	entry->psec_in = MAX(entry->psec_in, (uint32_t)own.psec_in);
+	entry->psec_out = MAX(entry->psec_out, (uint32_t)own.psec_out);
+	if (own.size_piece && (!entry->size_piece || own.size_piece < entry->size_piece))
+		entry->size_piece = own.size_piece;
 }
 
 /* "shm", "tcp n2", "shm, tcp n2"; with links to several other nodes only "shm, tcp". */

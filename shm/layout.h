@@ -147,9 +147,12 @@ struct shm_side {
 	 * the death of an owner is recovered (shm/lock.c).
 	 */
 	_Atomic uint32_t tx_lock;
-	uint8_t pad4[60];
+	/* What this side has measured, for psid to show; 0: nothing yet. */
+	_Atomic uint32_t psec_in;
+	_Atomic uint32_t size_piece;
+	uint8_t pad4[52];
 	_Atomic uint32_t rx_lock;
-	uint32_t pad5;
+	_Atomic uint32_t psec_out;
 	_Atomic uint64_t rx_taken; /* ring bytes taken, not yet all published as tail */
 	uint8_t pad6[48];
 	_Atomic uint32_t rx_mode; /* enum in protocols/tcp.c */

@@ -178,6 +178,21 @@ uint32_t shm_peer_tx_mode(const struct shm_stream *s);
 void shm_ran_on(struct shm_stream *s, uint32_t cpu);
 bool shm_peer_ran_on(const struct shm_stream *s, uint32_t cpu);
 
+/* ---- what copying costs, as this side has found: told to whoever looks after processes, no peer uses it ---- */
+
+/* A byte's way into the ring, in picoseconds, and the size of the pieces that a message of 1 MiB is cut into. Under tx_lock. */
+static inline void shm_tell_in(struct shm_stream *s, uint32_t psec, uint32_t size_piece)
+{
+	atomic_store_explicit(&s->own->psec_in, psec, memory_order_relaxed);
+	atomic_store_explicit(&s->own->size_piece, size_piece, memory_order_relaxed);
+}
+
+/* A byte's way out of the peer's ring. Under rx_lock. */
+static inline void shm_tell_out(struct shm_stream *s, uint32_t psec)
+{
+	atomic_store_explicit(&s->own->psec_out, psec, memory_order_relaxed);
+}
+
 /* ---- watches: docs/waiting.md has the recipe and its proof ---- */
 
 /* Asks the peer to tell `watch` of data (rx) or space (tx). -ENOSPC: SHM_N_WATCHES others wait already. */

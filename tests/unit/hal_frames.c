@@ -102,6 +102,50 @@ static void full_is_full_until_something_is_taken(void)
 	shm_links_deinit(&p);
 }
 
+/* Written in one way while the reader is near, in another one when it is far. */
+static void a_reader_far_behind_finds_all(void)
+{
+	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	static const size_t len = 10007;
+	struct shm_links p;
+	uint64_t read = 0;
+
+	shm_links_init(&p, rings);
+	for (uint64_t n = 0; n < 1000; n++) {
+		REQUIRE_INT(send_frame(p.link[0], n, len), ==, 0);
+		/* Up to 3 MB behind, then back to none. */
+		while (read < n && n % 300 == 299)
+			expect_frame(p.link[1], read++, len);
+	}
+	while (read < 1000)
+		expect_frame(p.link[1], read++, len);
+	shm_links_deinit(&p);
+}
+
+static void what_a_byte_costs_is_measured_and_told(void)
+{
+	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	const struct hal_costs *in, *out;
+	struct shm_links p;
+
+	shm_links_init(&p, rings);
+	in = &p.link[0]->costs;
+	out = &p.link[1]->costs;
+	CHECK_INT(shm_slab_side(&p.own[0], 0)->psec_in, ==, 0);
+	for (uint64_t n = 0; n < 1000; n++) {
+		REQUIRE_INT(send_frame(p.link[0], n, 9000), ==, 0);
+		expect_frame(p.link[1], n, 9000);
+	}
+	CHECK_INT(in->psec_in, >=, HAL_PSEC_LEAST);
+	CHECK_INT(in->psec_in, <=, HAL_PSEC_MOST);
+	CHECK_INT(shm_slab_side(&p.own[0], 0)->psec_in, ==, in->psec_in);
+	CHECK_INT(shm_slab_side(&p.own[0], 0)->psec_out, ==, 0);
+	CHECK_INT(shm_slab_side(&p.own[1], 0)->psec_out, ==, out->psec_out);
+	CHECK_INT(shm_slab_side(&p.own[0], 0)->size_piece, >=, HAL_PIECE_LEAST);
+	CHECK_INT(shm_slab_side(&p.own[0], 0)->size_piece, <=, p.link[0]->caps.frame_max);
+	shm_links_deinit(&p);
+}
+
 /* Without memory to grow the first ring has to do. */
 static void no_credit_is_no_failure(void)
 {
@@ -321,6 +365,8 @@ static void self_is_immediate(void)
 static const struct test tests[] = {
 	TEST(frames_arrive_whole_and_in_order),
 	TEST(full_is_full_until_something_is_taken),
+	TEST(a_reader_far_behind_finds_all),
+	TEST(what_a_byte_costs_is_measured_and_told),
 	TEST(no_credit_is_no_failure),
 	TEST(the_end_comes_behind_the_last_frame),
 	TEST(the_dead_are_noticed),

@@ -1,5 +1,6 @@
 /*
- * `pulcctl ports`: one line for each port of the native interface.
+ * `pulcctl ports`: one line for each port of the native interface, with what its process has measured of its links: what a byte costs into a
+ * ring and out of one, and the size of the pieces of a message of 1 MiB that follows (hal/model.c).
  */
 #include "view.h"
 
@@ -14,7 +15,8 @@ static const struct ctl_column columns[] = {
 	{ .title = "USER", .shrinks = true },	{ .title = "PROGRAM", .shrinks = true },
 	{ .title = "LINKS", .right = true },	{ .title = "PATH", .shrinks = true },
 	{ .title = "RECEIVED", .right = true }, { .title = "SENT", .right = true },
-	{ .title = "QUEUED", .right = true },
+	{ .title = "QUEUED", .right = true },	{ .title = "PS/B", .right = true },
+	{ .title = "PIECE", .right = true },
 };
 
 static bool is_chosen(const ProtobufCMessage *entry, const struct ctl_options *o)
@@ -31,11 +33,24 @@ static const char *kind_of(Pulc__Wire__PortKind kind)
 	return (unsigned)kind < ARRAY_SIZE(names) ? names[kind] : names[0];
 }
 
+/* "70+60": into a ring and out of one. */
+static void text_of_costs(const Pulc__Wire__PortEntry *e, char *text, size_t size)
+{
+	char in[12] = "-", out[12] = "-";
+
+	if (e->psec_in)
+		(void)snprintf(in, sizeof(in), "%u", e->psec_in);
+	if (e->psec_out)
+		(void)snprintf(out, sizeof(out), "%u", e->psec_out);
+	(void)snprintf(text, size, "%s+%s", in, out);
+}
+
 static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 {
 	const Pulc__Wire__PortEntry *e = (const Pulc__Wire__PortEntry *)entry;
 	char port[16], pid[16], links[16], user[CTL_SIZE_USER], name[256], program[256];
 	char received[8], sent[8], queued[8], path[96];
+	char costs[32], piece[8];
 	const char *cells[] = {
 		port,
 		kind_of(e->kind),
@@ -48,12 +63,15 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 		ctl_text_bytes(e->size_received, received, sizeof(received)),
 		ctl_text_bytes(e->size_sent, sent, sizeof(sent)),
 		ctl_text_bytes(e->size_queued, queued, sizeof(queued)),
+		costs,
+		e->size_piece ? ctl_text_bytes(e->size_piece, piece, sizeof(piece)) : "-",
 	};
 
 	static_assert(ARRAY_SIZE(cells) == ARRAY_SIZE(columns), "a cell for each column");
 	(void)snprintf(port, sizeof(port), "%u", e->port);
 	(void)snprintf(pid, sizeof(pid), "%u", e->pid);
 	(void)snprintf(links, sizeof(links), "%u", e->n_links);
+	text_of_costs(e, costs, sizeof(costs));
 	return ctl_table_add(table, cells);
 }
 
