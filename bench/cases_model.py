@@ -1,7 +1,10 @@
-"""The model of a transfer between two processes of a node: calibrated at a few sizes, held against the measurement at others."""
+"""The model of a transfer between two processes, by HAL: calibrated at a few sizes, held against the measurement at others."""
 
+import statistics
 from dataclasses import dataclass
 
+import harness
+import plot
 import report
 from cases import Series, case
 
@@ -12,7 +15,7 @@ KIB = 1 << 10
 class Regime:
     """A line: so much for each message, so much for each byte."""
     name: str
-    ends: tuple     # the sizes that it is calibrated at
+    ends: tuple     # the sizes that it is calibrated at, which it also reaches from and to
     between: tuple  # the sizes that it predicts
     begins: int     # the size from which on the library does it so; 0: there is no other way
 
@@ -36,33 +39,61 @@ MODELS = {
     "T": (Regime("inline", (64, 1536), (256, 1024), 0),
           Regime("past", (2 * KIB, 16 * KIB), (4 * KIB, 8 * KIB), 2 * KIB),
           Regime("offered", (128 * KIB, 1024 * KIB), (256 * KIB, 512 * KIB), 16 * KIB)),
+    "tcp": (Regime("buffered", (64, 16 * KIB), (KIB, 4 * KIB, 8 * KIB), 0),
+            Regime("frames", (64 * KIB, 1024 * KIB), (128 * KIB, 256 * KIB, 512 * KIB), 0)),
 }
+TITLES = {"D": "HAL shm, ports D", "T": "HAL shm, tags", "tcp": "HAL tcp over the loopback"}
 
 
-def measure(bench, kind, regimes):
-    options = ("--msec", bench.msec(150), "--warmup-msec", bench.msec(150))
-    return {size: bench.program("native", "--kind", kind, "--size", str(size), *options)[0]["one_way_ns"]
-            for regime in regimes for size in regime.ends + regime.between}
+
+def one_way(bench, kind, size):
+    """Of HAL tcp one frame is copied into the kernel's buffers and out of them; several are sent one after the other."""
+    program = ("link", "--batch", "4") if kind == "tcp" else ("native", "--kind", kind)
+    return bench.program(*program, "--size", str(size), "--msec", bench.msec(90), "--warmup-msec", bench.msec(90))[0]["one_way_ns"]
+
+
+class Sizes(Series):
+    """What was measured, and what the model said of it, by size and repetition."""
+
+    def look(self, bench, kind, regime, size):
+        """One size, and the two ends of its line just before and after: a machine that changes speed spoils only the few of a moment."""
+        low, high = regime.ends
+        measured = {at: one_way(bench, kind, at) for at in (low, size, high)}
+        self.add(**{f"{at}": value for at, value in measured.items()})
+        self.add(**{f"{size} model": regime.predict(measured, size)})
+
+    def middle(self, regimes):
+        return {size: statistics.median(self[f"{size}"]) for regime in regimes for size in regime.ends + regime.between}
+
+    def curve(self, kind, regimes):
+        middle = self.middle(regimes)
+        lines = [[(size, regime.predict(middle, size)) for size in sorted(regime.ends + regime.between)]
+                 for regime in regimes]
+        return plot.Curve(TITLES[kind], sorted(middle.items()), lines)
+
+    def rows(self, kind, regimes):
+        middle, rows = self.middle(regimes), []
+        for before, regime in zip((None, *regimes), regimes):
+            rows += [report.within(f"native-model/{kind}/{size}", self[f"{size}"], self[f"{size} model"], "ns", 0.15,
+                                   "the model") for size in regime.between]
+            if regime.begins:
+                rows.append(report.inform(f"native-model/{kind}/{regime.name}", [regime.crossing(before, middle)],
+                                          [regime.begins], "B",
+                                          "the size from which on it is done; the model would begin here"))
+        return rows
 
 
 @case("native-model")
 def native_model(bench):
-    """one way of a message by size: what a model of three lines predicts that were drawn through other sizes, ports D and tags (T)"""
-    rows = []
+    """one way of a message by size: what a model of lines predicts that were drawn through other sizes; ports D, tags (T), HAL tcp"""
+    rows, curves = [], []
     for kind, regimes in MODELS.items():
-        s = Series()
-        for _ in bench.repetitions(3):
-            measured = measure(bench, kind, regimes)
-            for at, regime in enumerate(regimes):
+        s = Sizes()
+        for _ in bench.repetitions():
+            for regime in regimes:
                 for size in regime.between:
-                    s.add(**{f"{size}": measured[size], f"{size} model": regime.predict(measured, size)})
-                if at:
-                    s.add(**{regime.name: regime.crossing(regimes[at - 1], measured)})
-        for regime in regimes:
-            rows += [report.within(f"native-model/{kind}/{size}", s[f"{size}"], s[f"{size} model"], "ns", 0.15,
-                                   "the model") for size in regime.between]
-            if regime.begins:
-                rows.append(report.inform(f"native-model/{kind}/{regime.name}", s[regime.name],
-                                          [regime.begins] * len(s[regime.name]), "B",
-                                          "the size from which on it is done; the model would begin here"))
+                    s.look(bench, kind, regime, size)
+        curves.append(s.curve(kind, regimes))
+        rows += s.rows(kind, regimes)
+    plot.write(harness.BUILD / "bench-model.svg", "One way of a message by its size", curves)
     return rows
