@@ -69,7 +69,8 @@ static inline int ring_tx_look(struct shm_stream *s, uint64_t head)
 /*
  * A long piece goes past this processor's caches. Its reader, on another processor, would fetch each line out of them, which takes several times as
  * long as from where both look. Done before the head is stored that tells of it. From 2 KiB on it pays, whatever the reader does; but not if the
- * reader has so much to read before it that the lines will have moved on to the shared cache by themselves, which is faster still.
+ * reader has so much to read before it that the lines will have moved on to the shared cache by themselves, which is faster still where there is one
+ * (shm/pace.c).
  */
 #define RING_LONG 2048u
 #define RING_FAR (512u << 10)
@@ -79,7 +80,7 @@ void ring_copy_ahead(void *to, const void *from, size_t len) __attribute__((visi
 
 static inline void ring_copy_out(const struct shm_stream *s, void *to, const void *from, size_t len)
 {
-	if (len >= RING_LONG && !s->reader_is_far)
+	if (len >= RING_LONG && !s->to_caches)
 		ring_copy_past(to, from, len);
 	else
 		ring_copy(to, from, len);
@@ -98,7 +99,11 @@ static inline int ring_look_how_far(struct shm_stream *s, uint64_t head)
 {
 	if (ring_tx_look(s, head) < 0)
 		return -EBADMSG;
-	s->reader_is_far = head - s->tail_seen >= RING_FAR;
+	s->to_caches = head - s->tail_seen >= RING_FAR;
+	if (!s->to_caches)
+		shm_pace_break(&s->pace);
+	else
+		s->to_caches = shm_pace_is_ordinary(&s->pace, head, s->tail_seen);
 	return 0;
 }
 

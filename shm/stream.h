@@ -16,6 +16,7 @@
 
 #include "layout.h"
 #include "lock.h"
+#include "pace.h"
 
 struct shm_stream {
 	struct shm_side *own;
@@ -33,7 +34,8 @@ struct shm_stream {
 		tx_known; /* shm_joined when tx_head was own->head and no other process held this side */
 	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
 	uint64_t tail_seen;
-	bool reader_is_far; /* it has much to read before what is written next: shm/ring.h */
+	bool to_caches; /* long pieces are written with ordinary stores: shm/ring.h */
+	struct shm_pace pace;
 	/* under rx_lock */
 	uint32_t rx_cur;
 	_Atomic uint64_t
