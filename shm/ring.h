@@ -73,7 +73,7 @@ static inline int ring_tx_look(struct shm_stream *s, uint64_t head)
  * (shm/pace.c).
  */
 #define RING_LONG 2048u
-#define RING_FAR (512u << 10)
+#define RING_FAR (1u << 20)
 void ring_copy_past(void *to, const void *from, size_t len) __attribute__((visibility("hidden")));
 /* A long piece out of the ring: lines are asked for some time before they are needed, be it the next record's. */
 void ring_copy_ahead(void *to, const void *from, size_t len) __attribute__((visibility("hidden")));
