@@ -59,8 +59,9 @@ struct hal_frame {
 struct hal_caps {
 	const char *name; /* "shm", "tcp": what pulcctl shows as the path */
 	uint32_t flags;
-	uint32_t frame_max;  /* bytes of payload of the largest frame */
-	uint32_t frame_good; /* a message up to this is best sent in one; longer ones are cut as `costs` says */
+	uint32_t frame_max; /* bytes of payload of the largest frame */
+	uint32_t
+		frame_good; /* a message up to this is best sent in one; longer ones are cut as `costs` says */
 	uint32_t
 		inline_max; /* payloads up to this travel with the frame itself, at no extra cost */
 	uint32_t
@@ -74,7 +75,8 @@ struct hal_ops;
 struct hal_link {
 	const struct hal_ops *ops;
 	struct hal_caps caps;
-	struct hal_costs costs; /* what the HAL knows at the beginning, and measures if it wants to */
+	struct hal_costs
+		costs; /* what the HAL knows at the beginning, and measures if it wants to */
 	/*
 	 * HAL_IMMEDIATE only: a frame is there (next() shows it). Set by the owner before the first send(); called from within
 	 * send(), under the same lock. It may send on the same link.
