@@ -29,7 +29,7 @@
 #define PORT_CARRIED 16u /* that was all */
 
 /* What a source may have on its way to one port and unread there, bytes of cost; a message may begin while less is used. */
-#define PORT_WINDOW (1u << 20)
+#define PORT_WINDOW (2u << 20)
 #define PORT_MESSAGE_MAX (16u << 20)
 /* A message costs its length and this, so that small ones are bounded too. */
 #define PORT_OVERHEAD 64u
