@@ -6,6 +6,9 @@
  * that is no member, is spoken to as if we wanted in. So the halves of a partitioned cluster find
  * each other, and a first node the seeds that start after it.
  *
+ * A node that knows nobody, and no seed but itself, may have been a member before it restarted, and the others may not have missed
+ * it: they go on asking whether it is alive, and find a seed that is up. So it introduces itself to who asks.
+ *
  * A newcomer whose name belongs to a living node at another address is not let in, not even if it says
  * that it is in the same life: two that started within a millisecond are. A node that has restarted comes
  * from the same address, and is let in.
@@ -92,6 +95,12 @@ uint64_t psid_join_run(struct psid_swim *swim)
 		introduce(swim, lost);
 	swim->usec_join = swim->usec_now + about(swim, USEC_LOST);
 	return swim->usec_join;
+}
+
+void psid_join_spoken_to(struct psid_swim *swim, const struct psid_address *from)
+{
+	if (swim->members.n_up < 2)
+		introduce(swim, from);
 }
 
 /* ---- being asked --------------------------------------------------------------------------------------- */

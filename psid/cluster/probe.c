@@ -302,6 +302,8 @@ void psid_probe_ping(struct psid_swim *swim, struct psid_node *sender,
 	send_probe(swim, PSID_SWIM_ACK, id, from, number);
 	if (sender)
 		psid_sync_compare(swim, from, digest);
+	else
+		psid_join_spoken_to(swim, from);
 }
 
 static void answer_relays(struct psid_swim *swim, uint64_t target, uint16_t number)

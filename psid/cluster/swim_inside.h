@@ -99,6 +99,8 @@ void psid_health(struct psid_swim *swim, int change);
 
 /* join.c */
 uint64_t psid_join_run(struct psid_swim *swim);
+/* Somebody unknown speaks to us as to a member. */
+void psid_join_spoken_to(struct psid_swim *swim, const struct psid_address *from);
 void psid_join_request(struct psid_swim *swim, uint64_t id, const struct psid_address *from,
 		       struct psid_reader *r);
 void psid_join_no(struct psid_swim *swim, const struct psid_address *from, struct psid_reader *r);

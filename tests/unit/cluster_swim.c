@@ -395,6 +395,19 @@ static void strangers_stay_out(void)
 	tear_down();
 }
 
+/* The first node restarts before the others miss it: it knows nobody, and is found in its place by those who know it. */
+static void the_first_is_back_before_it_is_missed(void)
+{
+	for (unsigned n = 2; n <= 8; n += 3) {
+		set_up(n);
+		sim_kill(&sim, 0);
+		sim_run(&sim, 50 * SIM_MSEC);
+		sim_start(&sim, 0, &first, 1);
+		CHECK_INT(sim_run_until_agreed(&sim, 5 * SIM_SEC), <, 5 * SIM_SEC);
+		tear_down();
+	}
+}
+
 /* Its clock was set back before it restarted. */
 static void clocks_may_go_back(void)
 {
@@ -467,6 +480,7 @@ static const struct test tests[] = {
 	TEST(names_belong_to_one_node),
 	TEST(twins_are_told_apart),
 	TEST(strangers_stay_out),
+	TEST(the_first_is_back_before_it_is_missed),
 	TEST(clocks_may_go_back),
 	TEST(garbage_is_harmless),
 	TEST(loads_become_known),
