@@ -39,7 +39,7 @@ tidy_one() {
 	read -r -a flags < <(sed -n "s|^$folder: ||p" build/flags)
 	[[ $1 != keeper/pmix/* ]] || read -r -a flags < <(echo "${flags[*]} $(pkg-config --cflags-only-I pmix)")
 	[[ $1 != tests/unit/preload_* ]] || flags+=(-iquotepreload)
-	[[ $1 != bench/mpi/* && $1 != tests/apps/load/mpi.c ]] || read -r -a flags < <(echo "${flags[*]} $(pkg-config --cflags-only-I mpich)")
+	! grep -q "^#include <mpi.h>" "$1" || read -r -a flags < <(echo "${flags[*]} $(pkg-config --cflags-only-I mpich)")
 	clang-tidy --quiet "$1" -- "${flags[@]}" "${defines[@]}" 2>&1
 }
 
