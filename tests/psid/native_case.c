@@ -88,6 +88,19 @@ void native_await(unsigned point)
 		nap();
 }
 
+void *native_share(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	REQUIRE(memory != MAP_FAILED);
+	return memory;
+}
+
+void native_unshare(void *memory, size_t size)
+{
+	(void)munmap(memory, size);
+}
+
 void native_known_as(unsigned i)
 {
 	atomic_store(&points[N_POINTS + i % N_ROLES_MAX], (uint32_t)getpid());

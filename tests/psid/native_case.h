@@ -57,6 +57,9 @@ pulc_op *native_tag_send(uint32_t peer, uint64_t tag, const void *from, size_t l
 /* Roles meet at a numbered point: the one that calls this waits until the other has called native_reach(point). */
 void native_reach(unsigned point);
 void native_await(unsigned point);
+/* Memory that all roles share, zeroed; native_unshare frees it. Call it before they run. */
+void *native_share(size_t size);
+void native_unshare(void *memory, size_t size);
 bool native_is_reached(unsigned point);
 /* Roles know each other's processes by numbers that they choose. */
 void native_known_as(unsigned i);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "psid/native_case.h"
 
@@ -25,14 +24,12 @@ static struct {
 
 static void begin(void)
 {
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	REQUIRE(shared != MAP_FAILED);
+	shared = native_share(sizeof(*shared));
 }
 
 static void end(void)
 {
-	(void)munmap(shared, sizeof(*shared));
+	native_unshare(shared, sizeof(*shared));
 }
 
 static size_t size_of(uint32_t sender, uint32_t number)

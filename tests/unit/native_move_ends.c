@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -24,14 +23,12 @@ static struct {
 
 static void begin(void)
 {
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	REQUIRE(shared != MAP_FAILED);
+	shared = native_share(sizeof(*shared));
 }
 
 static void end(void)
 {
-	(void)munmap(shared, sizeof(*shared));
+	native_unshare(shared, sizeof(*shared));
 }
 
 static void expect(pulc_port *p, const char *text)
