@@ -4,9 +4,7 @@
  */
 #include "microhttpd_library.h"
 
-#include <dlfcn.h>
-#include <stddef.h>
-
+#include "library.h"
 #include "macros.h"
 
 #define LIBRARY "libmicrohttpd.so.12"
@@ -14,10 +12,7 @@ _Static_assert(MHD_VERSION >= 0x00097000, "the interface of LIBRARY");
 
 static struct psid_microhttpd functions;
 
-static const struct {
-	void **function;
-	const char *name;
-} symbols[] = {
+static const struct psid_symbol symbols[] = {
 	{ (void **)&functions.start_daemon, "MHD_start_daemon" },
 	{ (void **)&functions.stop_daemon, "MHD_stop_daemon" },
 	{ (void **)&functions.run, "MHD_run" },
@@ -31,14 +26,7 @@ static const struct {
 
 const struct psid_microhttpd *psid_microhttpd(void)
 {
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	void *library = psid_library_load(LIBRARY, symbols, ARRAY_SIZE(symbols));
 
-	if (!library)
-		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-		*symbols[i].function = dlsym(library, symbols[i].name);
-		if (!*symbols[i].function)
-			return NULL;
-	}
-	return &functions;
+	return library ? &functions : NULL;
 }

@@ -4,19 +4,14 @@
  */
 #include "bus_library.h"
 
-#include <dlfcn.h>
-#include <stddef.h>
-
+#include "library.h"
 #include "macros.h"
 
 #define LIBRARY "libsystemd.so.0"
 
 static struct psid_bus functions;
 
-static const struct {
-	void **function;
-	const char *name;
-} symbols[] = {
+static const struct psid_symbol symbols[] = {
 	{ (void **)&functions.open_system, "sd_bus_open_system" },
 	{ (void **)&functions.open_user, "sd_bus_open_user" },
 	{ (void **)&functions.close_unref, "sd_bus_close_unref" },
@@ -39,14 +34,7 @@ static const struct {
 
 const struct psid_bus *psid_bus_library(void)
 {
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	void *library = psid_library_load(LIBRARY, symbols, ARRAY_SIZE(symbols));
 
-	if (!library)
-		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-		*symbols[i].function = dlsym(library, symbols[i].name);
-		if (!*symbols[i].function)
-			return NULL;
-	}
-	return &functions;
+	return library ? &functions : NULL;
 }

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "library.h"
 #include "macros.h"
 
 #define LIBRARY "libhwloc.so.15"
@@ -30,10 +31,7 @@ struct hwloc {
 
 static int open_library(struct hwloc *hwloc)
 {
-	const struct {
-		void **function;
-		const char *name;
-	} symbols[] = {
+	const struct psid_symbol symbols[] = {
 		{ (void **)&hwloc->init, "hwloc_topology_init" },
 		{ (void **)&hwloc->load, "hwloc_topology_load" },
 		{ (void **)&hwloc->destroy, "hwloc_topology_destroy" },
@@ -42,15 +40,8 @@ static int open_library(struct hwloc *hwloc)
 		{ (void **)&hwloc->at_depth, "hwloc_get_obj_by_depth" },
 	};
 
-	hwloc->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	if (!hwloc->library)
-		return -ENOENT;
-	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-		*symbols[i].function = dlsym(hwloc->library, symbols[i].name);
-		if (!*symbols[i].function)
-			return -ENOENT;
-	}
-	return 0;
+	hwloc->library = psid_library_load(LIBRARY, symbols, ARRAY_SIZE(symbols));
+	return hwloc->library ? 0 : -ENOENT;
 }
 
 static int read_order(const struct hwloc *hwloc, hwloc_topology_t topology,
