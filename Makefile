@@ -86,7 +86,7 @@ demo: ## the gain, measured here: iperf3, a ping-pong and Redis on the kernel an
 	@$(BUILD) all demo-programs
 	@tools/demo.sh
 
-check: ## build and run every test (about 11 minutes on two processors)
+check: ## build and run every test (about 15 minutes on two processors)
 	@tools/deps.sh build demo bench check
 	@$(BUILD) WERROR=1 all tests
 	@$(BUILD) WERROR=1 SAN=address,undefined tests-san
