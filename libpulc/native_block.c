@@ -129,31 +129,6 @@ static bool take_credit(uint64_t size)
 	return client_credit_take(size) == TCP_CREDIT_GRANTED;
 }
 
-/* Sees to it that the pages have memory. */
-static int allocate(uint32_t page, uint32_t n)
-{
-	uint32_t n_bare = buddy_n_bare(buddy, page, n);
-	uint64_t size = (uint64_t)n_bare * SHM_PAGE;
-	int e;
-
-	if (LIKELY(n_bare == 0))
-		return 0;
-	if (!take_credit(size))
-		return -ENOMEM;
-	e = shm_area_allocate(&area, (uint64_t)page * SHM_PAGE, (uint64_t)n * SHM_PAGE);
-	if (e < 0) {
-		/* Some of them have memory now, and it is not known which. */
-		shm_area_release(&area, (uint64_t)page * SHM_PAGE, (uint64_t)n * SHM_PAGE);
-		buddy_mark(buddy, page, n, false);
-		n_allocated -= n - n_bare;
-		client_credit_return((uint64_t)n * SHM_PAGE);
-		return e;
-	}
-	buddy_mark(buddy, page, n, true);
-	n_allocated += n_bare;
-	return 0;
-}
-
 static void release(uint32_t page)
 {
 	uint32_t n = buddy_size(buddy, page);
@@ -168,30 +143,79 @@ static void release(uint32_t page)
 	buddy_give(buddy, page);
 }
 
+/* A run of pages that somebody wants, has, and sees to it that it has memory. */
 struct wish {
-	uint32_t n;
-	void *block;
+	uint32_t n, page;
+	uint32_t n_bare; /* of them have none */
+	bool is_bare;	 /* in the end: none of them has */
 };
 
-/* 0; -EAGAIN; -ENOBUFS: waiting would not help; -ENOMEM. */
+/* 0: its pages are ours; -EAGAIN; -ENOBUFS: waiting would not help. */
 static int take(void *arg)
 {
 	struct wish *wish = arg;
-	uint32_t page = BUDDY_NONE;
+
+	wish->page = BUDDY_NONE;
+	if (n_used + wish->n <= n_max)
+		wish->page = buddy_take(buddy, wish->n);
+	if (wish->page == BUDDY_NONE)
+		return n_given ? -EAGAIN : -ENOBUFS;
+	wish->n_bare = buddy_n_bare(buddy, wish->page, wish->n);
+	wish->is_bare = false;
+	n_used += wish->n;
+	return 0;
+}
+
+/* 0; -ENOMEM. Without the lock: psid's answer takes its time, and so do many pages. */
+static int allocate(struct wish *wish)
+{
+	uint64_t offset = (uint64_t)wish->page * SHM_PAGE, size = (uint64_t)wish->n * SHM_PAGE;
 	int e;
 
-	if (n_used + wish->n <= n_max)
-		page = buddy_take(buddy, wish->n);
-	if (page == BUDDY_NONE)
-		return n_given ? -EAGAIN : -ENOBUFS;
-	e = allocate(page, wish->n);
-	if (e < 0) {
-		buddy_give(buddy, page);
-		return e;
+	if (!take_credit((uint64_t)wish->n_bare * SHM_PAGE))
+		return -ENOMEM;
+	e = shm_area_allocate(&area, offset, size);
+	if (e == 0)
+		return 0;
+	/* Some of them have memory now, and it is not known which. */
+	shm_area_release(&area, offset, size);
+	client_credit_return(size);
+	wish->is_bare = true;
+	return e;
+}
+
+/* Under the lock again: what has come of it. */
+static void settle(const struct wish *wish, int e)
+{
+	if (e == 0) {
+		buddy_mark(buddy, wish->page, wish->n, true);
+		n_allocated += wish->n_bare;
+		return;
 	}
-	n_used += wish->n;
-	wish->block = area.at + (uint64_t)page * SHM_PAGE;
-	return 0;
+	if (wish->is_bare) {
+		buddy_mark(buddy, wish->page, wish->n, false);
+		n_allocated -= wish->n - wish->n_bare;
+	}
+	buddy_give(buddy, wish->page);
+	n_used -= wish->n;
+	/* Another thread may wait for just that. */
+	if (n_waiting)
+		protocol_events++;
+}
+
+/* Sees to it that the pages have memory. */
+static int furnish(struct wish *wish)
+{
+	int e;
+
+	if (LIKELY(wish->n_bare == 0))
+		return 0;
+	native_unlock();
+	e = allocate(wish);
+	while (!native_lock())
+		;
+	settle(wish, e);
+	return e;
 }
 
 PULC_EXPORT int pulc_alloc(size_t size, int flags, void **ret_block)
@@ -216,9 +240,11 @@ PULC_EXPORT int pulc_alloc(size_t size, int flags, void **ret_block)
 		e = native_look_until(take, &wish, flags & PULC_DONTWAIT ? 0 : UINT64_MAX);
 		n_waiting--;
 	}
-	native_unlock();
+	if (e == 0)
+		e = furnish(&wish);
 	if (LIKELY(e == 0))
-		*ret_block = wish.block;
+		*ret_block = area.at + (uint64_t)wish.page * SHM_PAGE;
+	native_unlock();
 	return e == -ETIMEDOUT ? -EAGAIN : e;
 }
 

@@ -1,11 +1,15 @@
 /*
  * Messages in blocks: read where they lie, in order with others, by whoever takes or receives them; whose memory they are, and what becomes of
- * it when a process ends, or has used up its budget.
+ * it when a process ends, or has used up its budget. And that whoever waits for memory holds nobody up.
  */
 #include <pulc/block.h>
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "native.h"
 #include "psid/native_case.h"
@@ -327,9 +331,105 @@ static void the_end_of_either(void)
 	NATIVE_RUN(give_to_the_dying, take_and_die);
 }
 
+/* ---- psid does not answer -------------------------------------------------------------------------- */
+
+#define N_TRIES 100u
+
+/* What the thread that wants a block is doing: 1: it is inside of the call; 2: it has returned. */
+static _Atomic unsigned progress;
+static _Atomic pid_t allocator;
+
+static void *allocate_slowly(void *arg)
+{
+	void *block;
+
+	(void)arg;
+	atomic_store(&allocator, gettid());
+	atomic_store(&progress, 1);
+	if (pulc_alloc(1u << 20, 0, &block) == 0)
+		(void)pulc_free(block);
+	atomic_store(&progress, 2);
+	return NULL;
+}
+
+/* It sleeps inside of the call; false: it has returned. */
+static bool is_asleep(void)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	while (atomic_load(&progress) < 2 && state != 'S') {
+		(void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", allocator);
+		f = atomic_load(&progress) ? fopen(path, "re") : NULL;
+		if (!f)
+			continue;
+		if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			state = 0;
+		(void)fclose(f);
+	}
+	return atomic_load(&progress) < 2;
+}
+
+static pid_t pid_of_psid(void)
+{
+	struct ucred cred = { .pid = 0 };
+	socklen_t len = sizeof(cred);
+
+	MUST_IS(getsockopt(client_channel(), SOL_SOCKET, SO_PEERCRED, &cred, &len), 0);
+	MUST(cred.pid > 1);
+	return cred.pid;
+}
+
+/* Could this thread send while the other one waited for psid, who is stopped? */
+static bool send_meanwhile(pulc_port *p, pid_t psid)
+{
+	struct pulc_address self = pulc_port_address(p);
+	bool sent = false;
+	pthread_t thread;
+
+	for (uint64_t size = 1ull << 40; size >= 4096; size /= 2)
+		while (client_credit_take(size) == TCP_CREDIT_GRANTED)
+			;
+	atomic_store(&progress, 0);
+	if (kill(psid, SIGSTOP) < 0 || pthread_create(&thread, NULL, allocate_slowly, NULL))
+		return false;
+	if (is_asleep() && pulc_send(p, &self, "x", 1, 0) == 1)
+		sent = pulc_receive(p, buf, 1, NULL, 0) == 1 && atomic_load(&progress) == 1;
+	(void)pthread_join(thread, NULL);
+	return kill(psid, SIGCONT) == 0 && sent;
+}
+
+static void wait_for_memory(void)
+{
+	pulc_port *p = native_open(PULC_D, "self");
+	pid_t psid = pid_of_psid();
+	bool sent = false;
+
+	/* From the next one on it has the area. */
+	MUST_IS(pulc_free(new_block(1)), 0);
+	for (unsigned i = 0; i < N_TRIES && !sent; i++) {
+		sent = send_meanwhile(p, psid);
+		/* Who was not answered does not ask again at once. */
+		(void)usleep(120000);
+	}
+	MUST(sent);
+	while (state().size_used)
+		(void)usleep(1000);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void others_send_while_psid_is_asked_for_memory(void)
+{
+	NATIVE_RUN(wait_for_memory);
+}
+
 static const struct test tests[] = {
-	TEST(every_size_is_given_and_taken), TEST(nothing_is_copied), TEST(blocks_have_one_owner),
-	TEST(a_sender_waits_for_its_blocks), TEST(the_end_of_either),
+	TEST(every_size_is_given_and_taken),
+	TEST(nothing_is_copied),
+	TEST(blocks_have_one_owner),
+	TEST(a_sender_waits_for_its_blocks),
+	TEST(the_end_of_either),
+	TEST(others_send_while_psid_is_asked_for_memory),
 };
 
 int main(int argc, char **argv)
