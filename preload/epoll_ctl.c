@@ -123,8 +123,10 @@ static int add(struct pre_set *set, struct pre_file *f, int epfd, int fd, struct
 		return ret;
 	if (!m) /* otherwise the kernel had forgotten it */
 		m = join(f, set, fd);
-	if (!m && f->set) /* the kernel is believed, then */
+	if (!m && f->set) { /* the kernel is believed, then */
+		atomic_store(&f->set->polled, true);
 		return 0;
+	}
 	if (!m) {
 		f->shared = true;
 		pre_keep_on_kernel(fd, PULC_REASON_UNSUPPORTED);
@@ -194,8 +196,10 @@ static int control(struct pre_set *set, struct pre_file *f, int epfd, int op, in
 }
 
 /* fd is tracked, epfd is not one of our sets: the kernel alone serves it. */
-static int foreign_set(int epfd, int op, int fd, struct epoll_event *event)
+static int foreign_set(struct pre_file *f, int epfd, int op, int fd, struct epoll_event *event)
 {
+	if (op == EPOLL_CTL_ADD && f->set)
+		(void)pre_set_expose(f->set);
 	if (op == EPOLL_CTL_ADD)
 		pre_keep_on_kernel(fd, PULC_REASON_UNSUPPORTED);
 	return (int)pre_sys(pre_real.epoll_ctl(epfd, op, fd, event));
@@ -221,15 +225,15 @@ static int control_file(struct pre_file *f, int epfd, int op, int fd, struct epo
 
 	if (f == &pre_file_other || pre_self()->n_locked)
 		return foreign_file(epfd, op, fd, event);
-	if (f->set && op == EPOLL_CTL_ADD)
-		(void)pre_set_expose(f->set);
 	if (!pre_use_file(&use, epfd))
-		return foreign_set(epfd, op, fd, event);
+		return foreign_set(f, epfd, op, fd, event);
 	if (use.file->set)
 		ret = control(use.file->set, f, epfd, op, fd, event);
 	else
-		ret = foreign_set(epfd, op, fd, event);
+		ret = foreign_set(f, epfd, op, fd, event);
 	pre_use_end(&use);
+	if (f->set && ret == 0)
+		pre_set_expose_member(f);
 	return ret;
 }
 

@@ -166,6 +166,27 @@ static bool has_more(const struct pre_set *set)
 	return atomic_load(&set->has_rings) || atomic_load(&set->has_nested);
 }
 
+/* Under the lock. */
+static void expose(struct pre_set *set)
+{
+	if (!set->exposed)
+		(void)atomic_fetch_add(&pre_n_exposed, 1);
+	set->exposed = true;
+	make_true(set);
+}
+
+/* Nobody who waits for the set itself has to hear its bell any more. Under the lock. */
+static void cover(struct pre_set *set)
+{
+	if (!set->exposed)
+		return;
+	set->exposed = false;
+	(void)atomic_fetch_sub(&pre_n_exposed, 1);
+	if (set->n_asleep == 0 && atomic_load(&set->n_native) == 0 && set->waitset &&
+	    !pre_set_is_ancestors(set))
+		pulc_waitset_disarm(set->waitset);
+}
+
 bool pre_set_expose(struct pre_set *set)
 {
 	if (pre_self()->n_locked)
@@ -173,13 +194,35 @@ bool pre_set_expose(struct pre_set *set)
 	if (atomic_load(&set->has_nested))
 		pre_sets_refresh(set);
 	pre_lock(&set->lock);
-	if (!set->exposed) {
-		set->exposed = true;
-		(void)atomic_fetch_add(&pre_n_exposed, 1);
-	}
-	make_true(set);
+	atomic_store(&set->polled, true);
+	expose(set);
 	pre_set_unlock(set);
 	return has_more(set) || !__libc_single_threaded;
+}
+
+static bool is_asked_for(const struct pre_file *f)
+{
+	for (const struct pre_member *m = f->members; m; m = m->next_of_file)
+		if (m->events & PRE_NESTED_ASKS)
+			return true;
+	return false;
+}
+
+void pre_set_expose_member(struct pre_file *f)
+{
+	bool asked;
+
+	if (atomic_load(&f->set->has_nested))
+		pre_sets_refresh(f->set);
+	pre_lock(&f->lock);
+	asked = is_asked_for(f);
+	pre_lock(&f->set->lock);
+	if (asked || atomic_load(&f->set->polled))
+		expose(f->set);
+	else
+		cover(f->set);
+	pre_set_unlock(f->set);
+	pre_file_unlock(f);
 }
 
 /* Asks under the lock: whoever makes it truthful at the same time takes its word away for a moment. */

@@ -9,6 +9,8 @@
 #include "process.h"
 #include "wait.h"
 
+/* What a set that is a member of another one has to say. */
+#define PRE_NESTED_ASKS (EPOLLIN | EPOLLRDNORM)
 /* Members whose rings are looked at directly by a spinning waiter. */
 #define PRE_N_HOT 64
 
@@ -66,6 +68,7 @@ struct pre_set {
 	int epfd; /* one of its descriptors */
 	bool closed;
 	bool exposed; /* somebody waits for the set itself: the kernel must know the truth at any time */
+	_Atomic bool polled; /* ... by poll or select, and may do so again; or by a set of which nothing is known */
 	_Atomic bool has_rings; /* has or had ring members */
 	uint32_t
 		made; /* pre_process_generation at its creation: another one now, the kernel's set is shared */
