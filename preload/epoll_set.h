@@ -68,7 +68,8 @@ struct pre_set {
 	int epfd; /* one of its descriptors */
 	bool closed;
 	bool exposed; /* somebody waits for the set itself: the kernel must know the truth at any time */
-	_Atomic bool polled; /* ... by poll or select, and may do so again; or by a set of which nothing is known */
+	_Atomic bool
+		polled; /* ... by poll or select, and may do so again; or by a set of which nothing is known */
 	_Atomic bool has_rings; /* has or had ring members */
 	uint32_t
 		made; /* pre_process_generation at its creation: another one now, the kernel's set is shared */
