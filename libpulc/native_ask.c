@@ -223,6 +223,9 @@ int native_ask_with(const Pulc__Wire__FromClient *msg, uint32_t request, int fd,
 	while (e == -EAGAIN && (e = look(POLLIN | POLLOUT, deadline)) == 0);
 	while (e == 0 && !has_reply(request, ret_reply, ret_fd))
 		e = look(POLLIN, deadline);
+	/* Psid may have ended just behind its answer. */
+	if (e == -ENOTCONN && has_reply(request, ret_reply, ret_fd))
+		e = 0;
 	if (e < 0)
 		give_up_request(request);
 	return e < 0 ? e : error_of(ret_reply->error);

@@ -4,7 +4,8 @@
  * The giver says to psid for which process the port is, the taker that it wants it; each then waits, and what psid says of it comes
  * as news, in order with that of links and ports. Between them go the messages that are unread (protocols/port_give.c, port_take.c). The port
  * is the giver's until psid has heard from the taker that it has everything, and the giver keeps everything until psid says so: then it is
- * the taker's. Whoever wants no more tells psid, whose answer says how it has ended, and waits for what psid has said before that.
+ * the taker's. Whoever wants no more tells psid, whose answer says how it has ended, and waits for what psid has said before that. When
+ * there is no psid any more to say whose it is, the taker does.
  *
  * Whoever sends to the port, or receives from it, finds out by the links (protocols/port_move.c) and asks psid where it is now, as for any
  * port: at the next call that needs it, or in progress for those who wait.
@@ -146,6 +147,37 @@ static int step_give(void *arg)
 	return e < 0 && e != -EAGAIN ? -ECONNRESET : -EAGAIN;
 }
 
+static int step_settle(void *arg)
+{
+	const struct moving *o = arg;
+
+	return port_give_settle(o->p->port);
+}
+
+/* Psid does not say whose it is. Whoever asks is not let go before the taker has answered or has ended, for else it might be nobody's, or both's. */
+static int settle(struct moving *o)
+{
+	int e;
+
+	do
+		e = native_look_until(step_settle, o, UINT64_MAX);
+	while (e == -EINTR);
+	return e;
+}
+
+/* Something has gone wrong, or took too long. 0: psid had said before that it is the taker's. */
+static int give_up(struct moving *o, int e)
+{
+	int said = psid_is_lost(o) ? -ENOTCONN : say_give(o->p->number, 0);
+
+	native_take_news();
+	if (has_ended(o, PULC__WIRE__MOVE_STEP__MOVE_DONE))
+		return 0;
+	if (said == 0 || !port_give_is_carried(o->p->port))
+		return e;
+	return settle(o) == 0 ? 0 : e;
+}
+
 static int give(struct pulc_port *p, pid_t pid, uint64_t deadline)
 {
 	struct moving o = { .port = p->number, .p = p };
@@ -156,12 +188,8 @@ static int give(struct pulc_port *p, pid_t pid, uint64_t deadline)
 	o.generation = client_generation();
 	if (e == 0) {
 		e = go_through(&o, step_give, deadline);
-		if (e < 0 && !psid_is_lost(&o)) {
-			(void)say_give(p->number, 0);
-			native_take_news();
-		}
-		if (has_ended(&o, PULC__WIRE__MOVE_STEP__MOVE_DONE))
-			e = 0;
+		if (e < 0)
+			e = give_up(&o, e);
 	}
 	LIST_REMOVE(&o, link);
 	if (e < 0 && p->port->give)
@@ -417,5 +445,5 @@ void native_move_forked(void)
 	LIST_INIT(&all);
 	n_takes = 0;
 	port_moves_forked();
-	port_take_forget();
+	port_take_forked();
 }

@@ -349,6 +349,7 @@ static void gone(struct peer *peer, unsigned number)
 	(void)number;
 	peer->in_last = NULL;
 	port_moves_end(peer, 0);
+	port_take_told(peer, 0);
 	for (port = port_next(NULL); port; port = port_next(port))
 		peer_gone(port, peer);
 }

@@ -27,6 +27,10 @@
 #define PORT_CARRY 14u	 /* the beginning of a message (struct port_carried), */
 #define PORT_MORE 15u	 /* and how it goes on; */
 #define PORT_CARRIED 16u /* that was all */
+#define PORT_WHOSE                                                                                 \
+	17u /* from the owner, who has lost psid: did the taker hear that it is its own? */
+#define PORT_MINE 18u  /* the answer: yes; */
+#define PORT_YOURS 19u /* no, and it will not */
 
 /* What a source may have on its way to one port and unread there, bytes of cost; a message may begin while less is used. */
 #define PORT_WINDOW (2u << 20)
@@ -261,6 +265,12 @@ int port_give_ask(struct port *port, struct peer *peer);
 void port_give_stopped(struct port *port, const struct peer *peer, uint64_t move);
 /* Sends on what is unread, once all who were asked have stopped. 0: all is sent; -EAGAIN; or why it cannot be. */
 int port_give_on(struct port *port);
+/* All of it is on its way to the taker, which may have heard from psid that it is its own. */
+bool port_give_is_carried(const struct port *port);
+/* Asks the taker, once, whose it is. 0: it is the taker's; -ENOTCONN: it is ours; -EAGAIN: there is no answer yet. */
+int port_give_settle(struct port *port);
+/* The taker's answer. */
+void port_give_answered(struct port *port, const struct peer *peer, uint64_t move, bool is_theirs);
 /* All who were asked hear that it stays. */
 void port_give_off(struct port *port);
 /* It is the peer's now: forgotten here, and all who were asked hear that. */
@@ -281,6 +291,11 @@ bool port_take_is_lost(void);
 struct port *port_take_end(void);
 /* Nothing comes of it. */
 void port_take_forget(void);
+/* WHOSE: the owner does not know. 0; -EAGAIN: cannot be answered now. What has not been taken by now will not be. */
+int port_take_asked(struct peer *peer, uint32_t number, uint64_t move);
+/* The owner knows what has become of it, or (0) of nothing any more. */
+void port_take_told(const struct peer *peer, uint32_t number);
+void port_take_forked(void);
 
 /* A message in a CARRY, before its bytes. */
 struct port_carried {

@@ -290,17 +290,33 @@ static int moving(struct peer *peer, const struct hal_frame *f)
 	struct iovec iov = { .iov_base = &move, .iov_len = sizeof(move) };
 	struct port *port;
 
-	if (f->kind >= PORT_CARRIES)
+	if (f->kind >= PORT_CARRIES && f->kind <= PORT_CARRIED)
 		return port_take_arrived(peer, f);
 	if (f->len != sizeof(move))
 		return -EBADMSG;
 	(void)peer->link->ops->copy(peer->link, &iov, 1);
-	if (f->kind != PORT_STOPPED)
-		return port_move_said(peer, number, f->kind, move);
 	port = port_find(number);
-	if (port && port->give)
-		port_give_stopped(port, peer, move);
-	return 0;
+	switch (f->kind) {
+	case PORT_STOPPED:
+		if (port && port->give)
+			port_give_stopped(port, peer, move);
+		return 0;
+	case PORT_MINE:
+	case PORT_YOURS:
+		if (port && port->give)
+			port_give_answered(port, peer, move, f->kind == PORT_MINE);
+		return 0;
+	case PORT_WHOSE:
+		return port_take_asked(peer, number, move);
+	case PORT_STAYS:
+	case PORT_MOVED:
+		port_take_told(peer, number);
+		return port_move_said(peer, number, f->kind, move);
+	case PORT_MOVE:
+		return port_move_said(peer, number, f->kind, move);
+	default:
+		return -EBADMSG;
+	}
 }
 
 int port_arrived(struct peer *peer, const struct hal_frame *f)

@@ -4,7 +4,8 @@
  * Everybody whom we are joined with is asked to stop (port_move.c), because anybody may have been told that the port is here. When all
  * have answered or are gone, nothing is on its way to the port, and what is unread of it lies in its queue, which nobody takes from meanwhile. That is
  * sent to the taker, message by message in the order of arrival, each with its source. It is kept here as well until psid says whose the port
- * is: whatever goes wrong before leaves it here with all that it has.
+ * is: whatever goes wrong before leaves it here with all that it has. If psid ends without saying so, the taker is asked, for whom psid's word
+ * has come or never will.
  */
 #include <stdlib.h>
 
@@ -22,9 +23,10 @@ struct port_give {
 	struct asked *asked;
 	unsigned n_asked, n_max;
 	bool carries, carried;
-	struct port_message *last; /* that was sent whole, */
-	size_t size, n_sent;	   /* and how much there is of the next one, and was sent, */
-	bool is_within;		   /* if it has begun */
+	bool asks, answered, is_theirs; /* WHOSE */
+	struct port_message *last;	/* that was sent whole, */
+	size_t size, n_sent;		/* and how much there is of the next one, and was sent, */
+	bool is_within;			/* if it has begun */
 };
 
 static uint64_t word_of(const struct port *port)
@@ -189,6 +191,37 @@ int port_give_on(struct port *port)
 	e = send_mark(port, PORT_CARRIED);
 	give->carried = e == 0;
 	return e;
+}
+
+/* ---- in doubt ------------------------------------------------------------------------------------- */
+
+bool port_give_is_carried(const struct port *port)
+{
+	return port->give && port->give->carried;
+}
+
+int port_give_settle(struct port *port)
+{
+	struct port_give *give = port->give;
+
+	if (give->answered)
+		return give->is_theirs ? 0 : -ENOTCONN;
+	/* If it was the taker's, it has ended with it. */
+	if (!give->to->link)
+		return -ENOTCONN;
+	if (!give->asks)
+		give->asks = port_control(give->to, word_of(port), PORT_WHOSE, give->move) == 0;
+	return -EAGAIN;
+}
+
+void port_give_answered(struct port *port, const struct peer *peer, uint64_t move, bool is_theirs)
+{
+	struct port_give *give = port->give;
+
+	if (!give->asks || peer != give->to || move != give->move)
+		return;
+	give->answered = true;
+	give->is_theirs = is_theirs;
 }
 
 /* ---- the end -------------------------------------------------------------------------------------- */

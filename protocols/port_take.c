@@ -7,7 +7,12 @@
  *
  * The owner is of the same user, and has given us the port; but its frames are checked as anybody's. What comes of a hand-over that was called
  * off is dropped.
+ *
+ * If psid ends before it has told the owner, the owner asks us (WHOSE). So what was taken is remembered until the owner says that it knows. One that
+ * psid has not said to be ours when that question comes never will be: the answer is given up with it.
  */
+#include <stdlib.h>
+
 #include "macros.h"
 #include "port.h"
 
@@ -15,14 +20,29 @@ static struct port *port; /* NULL: no hand-over */
 static struct peer *giver;
 static uint64_t move;
 static bool began, complete;
+static bool refused;	       /* the owner was told that it is not ours */
 static struct port_in *within; /* whose message has more to come */
+
+/* One that is ours, as far as its owner may not know. */
+struct taken {
+	LIST_ENTRY(taken) link;
+	struct peer *from;
+	uint32_t number;
+	uint64_t move;
+};
+static LIST_HEAD(, taken) all_taken = LIST_HEAD_INITIALIZER(all_taken);
+static struct taken *record; /* for the one that is being taken */
 
 int port_take_begin(uint32_t number, enum port_kind kind, struct peer *from, uint64_t id)
 {
 	port_take_forget();
-	port = port_new_apart(number, kind);
-	if (!port)
+	record = malloc(sizeof(*record));
+	port = record ? port_new_apart(number, kind) : NULL;
+	if (!port) {
+		free(record);
+		record = NULL;
 		return -ENOMEM;
+	}
 	giver = peer_ref(from);
 	move = id;
 	return 0;
@@ -35,7 +55,7 @@ bool port_take_is_complete(void)
 
 bool port_take_is_lost(void)
 {
-	return port && !giver->link && !complete;
+	return port && (refused || (!giver->link && !complete));
 }
 
 static void reset(void)
@@ -44,7 +64,9 @@ static void reset(void)
 	giver = NULL;
 	port = NULL;
 	within = NULL;
-	began = complete = false;
+	free(record);
+	record = NULL;
+	began = complete = refused = false;
 }
 
 struct port *port_take_end(void)
@@ -52,6 +74,13 @@ struct port *port_take_end(void)
 	struct port *taken = port;
 
 	port_enter(taken);
+	if (giver->link) {
+		*record = (struct taken){ .from = peer_ref(giver),
+					  .number = port->number,
+					  .move = move };
+		LIST_INSERT_HEAD(&all_taken, record, link);
+		record = NULL;
+	}
 	reset();
 	return taken;
 }
@@ -61,6 +90,49 @@ void port_take_forget(void)
 	if (port)
 		port_forget(port);
 	reset();
+}
+
+/* ---- the owner does not know ---------------------------------------------------------------------- */
+
+int port_take_asked(struct peer *peer, uint32_t number, uint64_t id)
+{
+	const struct taken *t;
+	int e;
+
+	LIST_FOREACH(t, &all_taken, link)
+	if (t->from == peer && t->number == number && t->move == id)
+		break;
+	e = port_control(peer, (uint64_t)number << 32, t ? PORT_MINE : PORT_YOURS, id);
+	if (e == -ENOBUFS || e == -ENOMEM)
+		return -EAGAIN;
+	if (port && peer == giver && number == port->number && id == move)
+		refused = true;
+	return 0;
+}
+
+static void taken_free(struct taken *t)
+{
+	LIST_REMOVE(t, link);
+	peer_unref(t->from);
+	free(t);
+}
+
+void port_take_told(const struct peer *peer, uint32_t number)
+{
+	struct taken *t, *next;
+
+	for (t = LIST_FIRST(&all_taken); t; t = next) {
+		next = LIST_NEXT(t, link);
+		if (t->from == peer && (!number || t->number == number))
+			taken_free(t);
+	}
+}
+
+void port_take_forked(void)
+{
+	port_take_forget();
+	while (!LIST_EMPTY(&all_taken))
+		taken_free(LIST_FIRST(&all_taken));
 }
 
 /* ---- what comes ----------------------------------------------------------------------------------- */
@@ -135,8 +207,6 @@ static int mark(struct peer *peer, const struct hal_frame *f)
 
 int port_take_arrived(struct peer *peer, const struct hal_frame *f)
 {
-	if (f->kind > PORT_CARRIED)
-		return -EBADMSG;
 	if (!port || peer != giver || (uint32_t)(f->word >> 32) != port->number)
 		return 0;
 	if (f->kind == PORT_CARRIES || f->kind == PORT_CARRIED)

@@ -239,10 +239,11 @@ static void done(struct psid_client *taker, uint32_t request)
 	port->client = taker;
 	LIST_INSERT_HEAD(&taker->ports, port, by_client);
 	taker->n_ports++;
+	/* If we end in between, what was said so far must do no harm: it is the taker's from the answer to it on. */
 	psid_port_tell(taker, port->number, true);
-	psid_port_tell(owner, port->number, false);
 	psid_port_reply(taker, request, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE, port);
 	say(owner, port, taker, PULC__WIRE__MOVE_STEP__MOVE_DONE);
+	psid_port_tell(owner, port->number, false);
 }
 
 int psid_port_take(struct psid_client *client, const Pulc__Wire__PortTake *msg)

@@ -106,6 +106,7 @@ struct pulc_address pulc_port_address(const pulc_port *port);
  * Ownership: the port is freed on success, and the caller's on failure.
  * Threads and fork: any thread; calls on the port fail meanwhile (-EBUSY).
  * Blocking: until the other process has it, and all processes that are joined with this one have made some call of this header.
+ * If psid ends when everything is there but not confirmed, also until the other process has said whose it is, whatever the time.
  * Source: pulc-1998, 4.6.2.
  */
 int pulc_port_give(pulc_port *port, pid_t pid, int msec_timeout);

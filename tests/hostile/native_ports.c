@@ -397,10 +397,10 @@ static void ports_pass_once(void)
 	CHECK_INT(ask_take(&hostile, STEP(DONE), port, move), ==, ERROR(ABSENT));
 	CHECK_INT(ask_take(&b, STEP(DONE), port, move + 1), ==, ERROR(ABSENT));
 	say_take(&b, STEP(DONE), port, move);
-	CHECK_INT(EXPECT(&b, PORT_NEWS)->port_news->closed[0], ==, port);
 	reply = EXPECT(&b, PORT_REPLY)->port_reply;
 	CHECK_INT(reply->error, ==, ERROR(NONE));
 	CHECK_INT(reply->client, ==, b.id);
+	CHECK_INT(EXPECT(&b, PORT_NEWS)->port_news->closed[0], ==, port);
 	CHECK_INT(EXPECT(&a, PORT_NEWS)->port_news->opened[0], ==, port);
 	CHECK_INT(expect_move(&a, PULC__WIRE__MOVE_STEP__MOVE_DONE, port), ==, move);
 	/* Said again, by who has not heard. */

@@ -43,17 +43,19 @@ static pid_t start_role(native_role *role, const struct daemon *psid)
 	_exit(0);
 }
 
-void native_run_with(native_role *const roles[], size_t n, void (*during)(const pid_t *pids))
+/* Under a psid that the caller ends. */
+static void run_roles(native_role *const roles[], size_t n, void (*during)(const pid_t *pids),
+		      struct daemon *psid)
 {
 	pid_t pids[N_ROLES_MAX];
-	struct daemon psid;
 	int status;
 
 	points = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	REQUIRE(points != MAP_FAILED && n <= N_ROLES_MAX);
-	daemon_start(&psid, false, NULL);
+	daemon_start(psid, false, NULL);
+	atomic_store(&points[N_POINTS + N_ROLES_MAX], (uint32_t)psid->pid);
 	for (size_t i = 0; i < n; i++)
-		pids[i] = start_role(roles[i], &psid);
+		pids[i] = start_role(roles[i], psid);
 	if (during)
 		during(pids);
 	for (size_t i = 0; i < n; i++) {
@@ -62,9 +64,26 @@ void native_run_with(native_role *const roles[], size_t n, void (*during)(const 
 			continue;
 		CHECK_INT(status, ==, 0);
 	}
+	(void)munmap((void *)points, 4096);
+}
+
+void native_run_with(native_role *const roles[], size_t n, void (*during)(const pid_t *pids))
+{
+	struct daemon psid;
+
+	run_roles(roles, n, during, &psid);
 	fake_wait_counts(&psid, 0, 0);
 	CHECK_INT(daemon_stop(&psid), ==, 0);
-	(void)munmap((void *)points, 4096);
+}
+
+void native_run_lost(native_role *const roles[], size_t n)
+{
+	struct daemon psid;
+
+	run_roles(roles, n, NULL, &psid);
+	daemon_kill(&psid);
+	daemon_run(&psid, false, NULL);
+	CHECK_INT(daemon_stop(&psid), ==, 0);
 }
 
 void native_run(native_role *const roles[], size_t n)
@@ -113,6 +132,11 @@ pid_t native_pid_of(unsigned i)
 	while (!(pid = atomic_load(&points[N_POINTS + i % N_ROLES_MAX])))
 		nap();
 	return (pid_t)pid;
+}
+
+pid_t native_psid(void)
+{
+	return (pid_t)atomic_load(&points[N_POINTS + N_ROLES_MAX]);
 }
 
 pulc_port *native_open(enum pulc_kind kind, const char *name)

@@ -41,6 +41,8 @@ void native_run(native_role *const roles[], size_t n);
 	} while (0)
 /* The process of role number i, for the test's own thread: `during` runs beside the roles. */
 void native_run_with(native_role *const roles[], size_t n, void (*during)(const pid_t *pids));
+/* The same, and one of the roles kills psid. */
+void native_run_lost(native_role *const roles[], size_t n);
 
 /* In a role. */
 pulc_port *native_open(enum pulc_kind kind, const char *name);
@@ -64,6 +66,7 @@ bool native_is_reached(unsigned point);
 /* Roles know each other's processes by numbers that they choose. */
 void native_known_as(unsigned i);
 pid_t native_pid_of(unsigned i);
+pid_t native_psid(void);
 
 /* A message's bytes, from its number. */
 void native_fill(unsigned char *buf, size_t len, unsigned number);

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "native.h"
 #include "psid/native_case.h"
@@ -370,18 +369,8 @@ static bool is_asleep(void)
 	return atomic_load(&progress) < 2;
 }
 
-static pid_t pid_of_psid(void)
-{
-	struct ucred cred = { .pid = 0 };
-	socklen_t len = sizeof(cred);
-
-	MUST_IS(getsockopt(client_channel(), SOL_SOCKET, SO_PEERCRED, &cred, &len), 0);
-	MUST(cred.pid > 1);
-	return cred.pid;
-}
-
 /* Could this thread send while the other one waited for psid, who is stopped? */
-static bool send_meanwhile(pulc_port *p, pid_t psid)
+static bool send_meanwhile(pulc_port *p)
 {
 	struct pulc_address self = pulc_port_address(p);
 	bool sent = false;
@@ -391,24 +380,24 @@ static bool send_meanwhile(pulc_port *p, pid_t psid)
 		while (client_credit_take(size) == TCP_CREDIT_GRANTED)
 			;
 	atomic_store(&progress, 0);
-	if (kill(psid, SIGSTOP) < 0 || pthread_create(&thread, NULL, allocate_slowly, NULL))
+	if (kill(native_psid(), SIGSTOP) < 0 ||
+	    pthread_create(&thread, NULL, allocate_slowly, NULL))
 		return false;
 	if (is_asleep() && pulc_send(p, &self, "x", 1, 0) == 1)
 		sent = pulc_receive(p, buf, 1, NULL, 0) == 1 && atomic_load(&progress) == 1;
 	(void)pthread_join(thread, NULL);
-	return kill(psid, SIGCONT) == 0 && sent;
+	return kill(native_psid(), SIGCONT) == 0 && sent;
 }
 
 static void wait_for_memory(void)
 {
 	pulc_port *p = native_open(PULC_D, "self");
-	pid_t psid = pid_of_psid();
 	bool sent = false;
 
 	/* From the next one on it has the area. */
 	MUST_IS(pulc_free(new_block(1)), 0);
 	for (unsigned i = 0; i < N_TRIES && !sent; i++) {
-		sent = send_meanwhile(p, psid);
+		sent = send_meanwhile(p);
 		/* Who was not answered does not ask again at once. */
 		(void)usleep(120000);
 	}
