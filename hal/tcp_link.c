@@ -30,6 +30,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "macros.h"
+#include "state.h"
 
 #define N_GATHER 16u
 /* A frame more is a call into the kernel more on either side; a byte is copied twice. */
@@ -81,6 +82,34 @@ void tcp_buffer_compact(struct tcp_buffer *b)
 	memmove(b->bytes, b->bytes + b->at, tcp_len(b));
 	b->end -= b->at;
 	b->at = 0;
+}
+
+/* ---- what psid is shown of all links ------------------------------------------------------------- */
+
+static uint64_t n_sent, n_received, n_arrived, n_unsent;
+
+static void show_buffers(struct hal_tcp *h, size_t n_in, size_t n_out)
+{
+	n_arrived += n_in - h->n_in;
+	n_unsent += n_out - h->n_out;
+	h->n_in = n_in;
+	h->n_out = n_out;
+	shm_state_set(SHM_TCP_ARRIVED, n_arrived);
+	shm_state_set(SHM_TCP_UNSENT, n_unsent);
+}
+
+static void show_sent(struct hal_tcp *h, size_t len)
+{
+	n_sent += len;
+	shm_state_set(SHM_TCP_SENT, n_sent);
+	show_buffers(h, tcp_len(&h->in), tcp_len(&h->out));
+}
+
+static void show_received(struct hal_tcp *h, size_t len)
+{
+	n_received += len;
+	shm_state_set(SHM_TCP_RECEIVED, n_received);
+	show_buffers(h, tcp_len(&h->in), tcp_len(&h->out));
 }
 
 /* ---- sending ------------------------------------------------------------------------------------ */
@@ -168,6 +197,7 @@ static int tcp_send(struct hal_link *link, const struct hal_frame *f, const stru
 		atomic_store_explicit(&h->refused, 0, memory_order_relaxed);
 	send_frame(h, f, iov, n);
 	h->way->push(h);
+	show_sent(h, TCP_HEAD + f->len);
 	return h->tx_error;
 }
 
@@ -230,8 +260,10 @@ static void tcp_drop(struct hal_link *link)
 	struct hal_tcp *h = of(link);
 	struct hal_frame f;
 
-	if (parse(h, &f))
+	if (parse(h, &f)) {
 		h->in.at += TCP_HEAD + f.len;
+		show_received(h, TCP_HEAD + f.len);
+	}
 	atomic_store_explicit(&h->hint, parse(h, &f) || h->rx_error, memory_order_relaxed);
 }
 
@@ -279,6 +311,7 @@ static int tcp_progress(struct hal_link *link)
 	if (h->tx_error || has_room(h, atomic_load_explicit(&h->refused, memory_order_relaxed)))
 		atomic_store_explicit(&h->refused, 0, memory_order_relaxed);
 	atomic_store_explicit(&h->hint, parse(h, &f) || h->rx_error, memory_order_relaxed);
+	show_buffers(h, tcp_len(&h->in), tcp_len(&h->out));
 	return 0;
 }
 
@@ -342,6 +375,7 @@ static bool tcp_peer_here(struct hal_link *link, uint32_t cpu)
 
 static void release(struct hal_tcp *h)
 {
+	show_buffers(h, 0, 0);
 	if (h->way)
 		h->way->free(h);
 	free(h->in.bytes);

@@ -53,6 +53,7 @@ struct hal_tcp {
 	/* For pending() and room(), which are asked without the lock. */
 	_Atomic bool hint;	  /* next() has an answer */
 	_Atomic uint32_t refused; /* bytes that there was no room for; 0: none, or there is now */
+	size_t n_in, n_out;	  /* what psid is shown of this link's `in` and `out` */
 	/* plain */
 	int epoll;
 	uint32_t interest;

@@ -34,6 +34,7 @@
 #include "rawsys.h"
 #include "receive.h"
 #include "return.h"
+#include "state.h"
 #include "unsent.h"
 #include "upgrade.h"
 
@@ -296,6 +297,7 @@ static void welcome(const Pulc__Wire__Welcome *m, struct received *r)
 	self.id = m->client & 0x7fffffffu;
 	self.node = m->node;
 	self.boards = TAKE_BOARDS(r);
+	shm_state_show(self.boards);
 	if (!self.hint_after_fixed)
 		self.hint_after = m->n_calls_before_hint;
 	/* What the rings of connections that were brought back have taken counts at this psid too. */

@@ -23,6 +23,7 @@
 #include "lock.h"
 #include "macros.h"
 #include "self.h"
+#include "state.h"
 
 /* Frames taken from one peer before the next one has its turn. */
 #define N_TURN 64u
@@ -190,6 +191,8 @@ static void __attribute__((noinline)) forget_parents(void)
 
 	atomic_store(&lock, 0);
 	forking = false;
+	/* What is shown is the parent's. */
+	shm_state_forget();
 	native_move_forked();
 	LIST_FOREACH(p, &ports, link)
 	{
@@ -223,6 +226,7 @@ static void __attribute__((noinline)) forget_parents(void)
 	native_fd_forked();
 	native_sem_forked();
 	native_thread_forked();
+	shm_state_forget();
 }
 
 USUAL void native_forked(void)

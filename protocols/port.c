@@ -11,6 +11,7 @@
  * Source: pulc-1998, 4.5.2 (ports and their queues; destination prediction), 4.5.4 (Port-M/S/D).
  */
 #include "port.h"
+#include "state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ struct port *port_new_apart(uint32_t number, enum port_kind kind)
 		return NULL;
 	port->number = number;
 	port->kind = kind;
+	port->shown = shm_state_port_add(number);
 	TAILQ_INIT(&port->messages);
 	TAILQ_INIT(&port->posted);
 	LIST_INSERT_HEAD(&apart, port, link);
@@ -108,8 +110,20 @@ struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to)
 	return NULL;
 }
 
+void port_out_wait(struct port_out *out, bool waits)
+{
+	struct port *port = out->port;
+
+	if (out->waits == waits)
+		return;
+	out->waits = waits;
+	port->n_waits += waits ? 1 : -1u;
+	shm_state_port_set(port->shown, SHM_PORT_WAITS, port->n_waits);
+}
+
 void port_out_free(struct port_out *out)
 {
+	port_out_wait(out, false);
 	if (out->port->out_last == out)
 		out->port->out_last = NULL;
 	while (!TAILQ_EMPTY(&out->queue))
@@ -145,6 +159,7 @@ void port_out_rebind(struct port_out *out, struct peer *peer)
 	out->error = 0;
 	out->held = port_is_moving(peer, out->to) ? PORT_HELD_MOVE : 0;
 	out->sent = out->freed = 0;
+	port_out_wait(out, false);
 	protocol_events++;
 }
 
@@ -317,6 +332,7 @@ void port_forget(struct port *port)
 			in_free(in);
 	}
 	port_give_forget(port);
+	shm_state_port_remove(port->shown);
 	LIST_REMOVE(port, link);
 	free(port);
 }

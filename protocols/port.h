@@ -118,6 +118,7 @@ struct port_out {
 	uint32_t n_inside;   /* calls that wait: it stays */
 	unsigned held;	     /* PORT_HELD_: it may not be sent to */
 	bool busy;	     /* a long message of somebody who waits for room is under way */
+	bool waits;	     /* it took nothing more when it was last tried */
 	uint64_t sent, freed;
 	struct port_sendings queue; /* in order; before all who have not begun */
 	TAILQ_ENTRY(port_out) link_queued;
@@ -140,6 +141,9 @@ struct port {
 		posted; /* oldest first; nothing that one of them wants is in `messages` */
 	struct port_out *out_last;
 	struct port_give *give; /* it passes to another process */
+	uint32_t shown;		/* its entry in what psid is shown (shm/state.h), */
+	unsigned n_held,
+		n_waits; /* and of that: sources that are held, destinations that are waited for */
 };
 
 extern const struct protocol port_protocol __attribute__((visibility("hidden")));
@@ -160,6 +164,8 @@ void port_enter(struct port *port);
 /* ---- sending ---- */
 
 struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to);
+/* It has neither credit nor leave to send, or may be tried again. */
+void port_out_wait(struct port_out *out, bool waits);
 /* Calls f for each of all ports' destinations; f may free it. */
 void port_each_out(void (*f)(struct port_out *out, void *arg), void *arg);
 /* NULL: no memory. */

@@ -245,7 +245,17 @@ static int credit(struct peer *peer, struct port_out *out, uint32_t len)
 	if (freed - out->freed > out->sent - out->freed)
 		return -EBADMSG;
 	out->freed = freed;
+	port_out_wait(out, false);
 	return 0;
+}
+
+static void set_held(struct port_out *out, bool held)
+{
+	out->held &= ~PORT_HELD_BUDGET;
+	if (held)
+		out->held |= PORT_HELD_BUDGET;
+	else
+		port_out_wait(out, false);
 }
 
 /* What a destination, or a source, says of itself. Whom it is about may be gone. */
@@ -270,8 +280,7 @@ static int control(struct peer *peer, const struct hal_frame *f)
 		if (f->len)
 			return -EBADMSG;
 		if (out)
-			out->held = (out->held & ~PORT_HELD_BUDGET) |
-				    (f->kind == PORT_HOLD ? PORT_HELD_BUDGET : 0);
+			set_held(out, f->kind == PORT_HOLD);
 		return 0;
 	case PORT_CLOSED:
 		if (in)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "port.h"
+#include "state.h"
 
 #define SIZE_BUDGET (256ull << 20)
 #define PART_SHARE 64u
@@ -32,6 +33,12 @@ void port_budget_set(const char *bytes)
 uint64_t port_budget_used(void)
 {
 	return size_kept;
+}
+
+static void show(struct port *port, unsigned n_held)
+{
+	port->n_held = n_held;
+	shm_state_port_set(port->shown, SHM_PORT_HELD, n_held);
 }
 
 /* False: not now. */
@@ -57,6 +64,7 @@ void port_budget_take(struct port_in *in, size_t size)
 	if (!tell(in, PORT_HOLD))
 		return;
 	in->held = true;
+	show(in->port, in->port->n_held + 1);
 	LIST_INSERT_HEAD(&held, in, link_held);
 }
 
@@ -67,9 +75,11 @@ void port_budget_give(size_t size)
 
 void port_budget_forget(struct port_in *in)
 {
-	if (in->held)
-		LIST_REMOVE(in, link_held);
+	if (!in->held)
+		return;
+	LIST_REMOVE(in, link_held);
 	in->held = false;
+	show(in->port, in->port->n_held - 1);
 }
 
 void port_budget_move_on(void)

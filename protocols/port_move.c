@@ -73,8 +73,10 @@ static void go_on(struct port_out *out, void *arg)
 {
 	const struct doing *doing = arg;
 
-	if (is_its(out, doing->move))
-		out->held &= ~PORT_HELD_MOVE;
+	if (!is_its(out, doing->move))
+		return;
+	out->held &= ~PORT_HELD_MOVE;
+	port_out_wait(out, false);
 }
 
 /* A datagram that has begun is sent to its end; a stream stops anywhere. */

@@ -18,6 +18,7 @@
 
 #include "macros.h"
 #include "port.h"
+#include "state.h"
 
 #define SIZE_USUAL 1984u
 #define N_SPARE_MAX 256u
@@ -65,18 +66,24 @@ static void message_free(struct port_message *m)
 	n_spare++;
 }
 
+static void count_unread(struct port *port, size_t size)
+{
+	port->size_unread += size;
+	shm_state_port_set(port->shown, SHM_PORT_UNREAD, port->size_unread);
+}
+
 static void unqueue(struct port_message *m)
 {
 	TAILQ_REMOVE(&m->in->port->messages, m, by_port);
 	TAILQ_REMOVE(&m->in->queue, m, by_source);
-	m->in->port->size_unread -= m->size;
+	count_unread(m->in->port, -m->size);
 }
 
 static void queue(struct port_message *m)
 {
 	TAILQ_INSERT_TAIL(&m->in->port->messages, m, by_port);
 	TAILQ_INSERT_TAIL(&m->in->queue, m, by_source);
-	m->in->port->size_unread += m->size;
+	count_unread(m->in->port, m->size);
 	port_serve_posted(m->in->port);
 }
 

@@ -133,6 +133,14 @@ static inline int push_short(struct port_out *out, struct port_sending *s)
 	return e;
 }
 
+/* Not now. */
+static int __attribute__((noinline)) hold_back(struct port_out *out)
+{
+	if (out->held || out->sent - out->freed >= PORT_WINDOW)
+		port_out_wait(out, true);
+	return -EAGAIN;
+}
+
 static int push_long(struct port_out *out, struct port_sending *s)
 {
 	bool stream = out->kind != PORT_D;
@@ -141,7 +149,7 @@ static int push_long(struct port_out *out, struct port_sending *s)
 
 	do {
 		if (stream && (out->held || out->sent - out->freed >= PORT_WINDOW))
-			return -EAGAIN;
+			return hold_back(out);
 		if (UNLIKELY(!out->peer->link))
 			return out->peer->error;
 		cut_next(out, s, &c);
@@ -171,7 +179,7 @@ int port_push(struct port_out *out, struct port_sending *s)
 	if (LIKELY(!s->begun)) {
 		if (UNLIKELY(out->busy || out->held || out->n_waiting ||
 			     out->sent - out->freed >= PORT_WINDOW || !is_its_turn(out, s)))
-			return -EAGAIN;
+			return hold_back(out);
 		if (LIKELY(s->n == 1 && s->size && s->size <= out->peer->link->caps.frame_good))
 			e = push_short(out, s);
 		else

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "macros.h"
+#include "state.h"
 #include "tag.h"
 
 #define N_ROWS 64u
@@ -88,6 +89,23 @@ static struct tag_message *oldest_for(const struct tag_receive *r)
 
 /* ---- the two sets ------------------------------------------------------------------------------- */
 
+/* What psid is shown of them. */
+static uint64_t n_early, size_early, n_posted;
+
+static void count_early(const struct tag_message *m, int n)
+{
+	n_early += (uint64_t)n;
+	size_early += (uint64_t)n * m->size;
+	shm_state_set(SHM_TAGS_EARLY, n_early);
+	shm_state_set(SHM_TAGS_SIZE, size_early);
+}
+
+static inline void count_posted(int n)
+{
+	n_posted += (uint64_t)n;
+	shm_state_set(SHM_TAGS_POSTED, n_posted);
+}
+
 /* Where its turn puts it: nearly always the end. */
 void tag_keep(struct tag_message *m)
 {
@@ -95,6 +113,7 @@ void tag_keep(struct tag_message *m)
 	struct tag_message *before = TAILQ_LAST(&early, tag_messages);
 
 	m->stage = TAG_STAGE_EARLY;
+	count_early(m, 1);
 	while (before && before->turn > m->turn)
 		before = TAILQ_PREV(before, tag_messages, by_order);
 	if (before)
@@ -112,6 +131,7 @@ void tag_keep(struct tag_message *m)
 
 static void unqueue(struct tag_message *m)
 {
+	count_early(m, -1);
 	TAILQ_REMOVE(&early, m, by_order);
 	TAILQ_REMOVE(&early_rows[row_of(m->tag)], m, by_tag);
 }
@@ -135,13 +155,16 @@ static void insert(struct tag_receive *r)
 	else
 		TAILQ_INSERT_HEAD(row, r, link);
 	r->list = row;
+	count_posted(1);
 }
 
 void tag_receive_take_off(struct tag_receive *r)
 {
-	if (r->list)
-		TAILQ_REMOVE(r->list, r, link);
+	if (!r->list)
+		return;
+	TAILQ_REMOVE(r->list, r, link);
 	r->list = NULL;
+	count_posted(-1);
 }
 
 void tag_post(struct tag_receive *r)
@@ -448,4 +471,5 @@ void tag_receives_forget(void)
 	tag_lent_forget();
 	TAILQ_INIT(&masked);
 	has_rows = false;
+	n_early = size_early = n_posted = 0;
 }

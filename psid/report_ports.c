@@ -1,7 +1,7 @@
 /*
  * `pulcctl ports`: every port of this node, and what its owner's links carry. What a link says is read from
- * its slots, which their owners can write as they like: shown, bounded, used for nothing. Links to other nodes are the processes' own: they
- * are counted, and what they carry is not known here.
+ * its slots, and what a process says of its ports, its tagged messages and its links to other nodes from the first page of its boards. Their owners can write
+ * all of that as they like: shown, bounded, used for nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,12 +9,17 @@
 #include "batch.h"
 #include "conn.h"
 #include "links.h"
+#include "layout.h"
 #include "macros.h"
+#include "memory.h"
 #include "ports.h"
 #include "psid.h"
 #include "remote.h"
 #include "report.h"
 #include "user.h"
+
+/* Sums of such make sense. */
+#define SIZE_SHOWN_MAX (UINT64_MAX >> 3)
 
 static void add_link(const struct psid_holder *holder, Pulc__Wire__PortEntry *entry)
 {
@@ -49,6 +54,43 @@ static void add_remote(struct psid_client *owner, Pulc__Wire__PortEntry *entry)
 		       n ? "tcp" : "", node ? " " : "", node ? node->name : "");
 }
 
+/* What the owner shows of itself. */
+static uint64_t shown(const _Atomic uint64_t *counts, unsigned what, uint64_t max)
+{
+	return MIN(atomic_load_explicit(&counts[what], memory_order_relaxed), max);
+}
+
+static void add_shown_port(const struct shm_state_port *p, Pulc__Wire__PortEntry *entry)
+{
+	entry->size_unread = shown(p->counts, SHM_PORT_UNREAD, SIZE_SHOWN_MAX);
+	entry->n_held = (uint32_t)shown(p->counts, SHM_PORT_HELD, UINT32_MAX);
+	entry->n_waits = (uint32_t)shown(p->counts, SHM_PORT_WAITS, UINT32_MAX);
+}
+
+static void add_shown(const struct psid_client *owner, Pulc__Wire__PortEntry *entry)
+{
+	struct shm_state state;
+
+	if (owner->boards_fd < 0 ||
+	    psid_memory_read(owner->boards_fd, SHM_STATE_AT, &state, sizeof(state)) < 0)
+		return;
+	entry->n_tags = (uint32_t)shown(state.counts, SHM_TAGS_EARLY, UINT32_MAX);
+	entry->size_tags = shown(state.counts, SHM_TAGS_SIZE, SIZE_SHOWN_MAX);
+	entry->n_tag_receives = (uint32_t)shown(state.counts, SHM_TAGS_POSTED, UINT32_MAX);
+	entry->size_tcp_received = shown(state.counts, SHM_TCP_RECEIVED, SIZE_SHOWN_MAX);
+	entry->size_tcp_sent = shown(state.counts, SHM_TCP_SENT, SIZE_SHOWN_MAX);
+	entry->size_unsent = shown(state.counts, SHM_TCP_UNSENT, SIZE_SHOWN_MAX);
+	entry->size_received += entry->size_tcp_received;
+	entry->size_sent += entry->size_tcp_sent;
+	entry->size_queued += shown(state.counts, SHM_TCP_ARRIVED, SIZE_SHOWN_MAX);
+	for (unsigned i = 0; i < SHM_N_PORTS_SHOWN; i++)
+		if (atomic_load_explicit(&state.ports[i].number, memory_order_relaxed) ==
+		    entry->port) {
+			add_shown_port(&state.ports[i], entry);
+			return;
+		}
+}
+
 static void add_port(struct psid_batch *batch, struct psid_port *port)
 {
 	const struct psid_client *owner = port->client;
@@ -65,6 +107,7 @@ static void add_port(struct psid_batch *batch, struct psid_port *port)
 	entry.program = (char *)owner->program;
 	LIST_FOREACH(holder, &owner->holdings, by_client)
 	add_link(holder, &entry);
+	add_shown(owner, &entry);
 	add_remote(port->client, &entry);
 	entry.path = port->client->path;
 	psid_batch_add(batch, &entry.base, sizeof(entry));

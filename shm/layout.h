@@ -201,6 +201,39 @@ struct shm_boards {
 };
 static_assert(sizeof(struct shm_boards) == 24, "shared layout");
 
+/* What the owner of the area shows of its ports and links, for psid to report: behind the header, in the same page. */
+#define SHM_STATE_AT SHM_LINE
+#define SHM_N_PORTS_SHOWN 116u
+
+/* shm_state_port.counts */
+#define SHM_PORT_UNREAD 0u /* memory of messages that nobody has received, bytes */
+#define SHM_PORT_HELD 1u   /* sources that were told to send nothing more */
+#define SHM_PORT_WAITS 2u  /* destinations that take nothing more from it */
+#define SHM_N_PORT_COUNTS 3u
+
+/* shm_state.counts */
+#define SHM_TAGS_EARLY 0u   /* tagged messages that nobody has asked for, */
+#define SHM_TAGS_SIZE 1u    /* their bytes, those that their senders still have included, */
+#define SHM_TAGS_POSTED 2u  /* and receives that no message has come for */
+#define SHM_TCP_RECEIVED 3u /* bytes taken from links to other nodes, frame headers included, */
+#define SHM_TCP_SENT 4u	    /* and sent on them; */
+#define SHM_TCP_ARRIVED 5u  /* not taken yet; */
+#define SHM_TCP_UNSENT 6u   /* not yet taken by the kernel */
+#define SHM_N_COUNTS 16u
+
+struct shm_state_port {
+	_Atomic uint64_t number; /* 0: none */
+	_Atomic uint64_t counts[SHM_N_PORT_COUNTS];
+};
+
+struct shm_state {
+	_Atomic uint64_t counts[SHM_N_COUNTS];
+	struct shm_state_port ports[SHM_N_PORTS_SHOWN];
+};
+static_assert(sizeof(struct shm_state_port) == 32, "shared layout");
+static_assert(offsetof(struct shm_state, ports) == SHM_LINE, "shared layout");
+static_assert(SHM_STATE_AT + sizeof(struct shm_state) <= SHM_PAGE, "in the page of the header");
+
 /* One wait set's bitmap: word i's summary bit is summary[i / 64] bit i % 64. Whoever sets a bit sets
  * the word first and the summary after it; the owner clears in the opposite order. */
 struct shm_board {

@@ -24,6 +24,9 @@ print(*[p[sys.argv[2]] for p in json.load(sys.stdin) if p["name"] == sys.argv[1]
 has() { # I NAME COLUMN VALUE
 	[ "$(column "$1" "$2" "$3")" = "$4" ]
 }
+many() { # BYTES: of 2,000 frames or more
+	[ "$1" -ge 32000 ] && echo many || echo "$1"
+}
 said() { # FILE TEXT
 	grep -qxF -- "$2" "$1"
 }
@@ -59,6 +62,7 @@ for i in 1 2 3 4; do
 	comes "ports.crossing_right_$i" said "$lab/right$i" "2000 each way"
 	is "ports.joined_once_$i" "1 1" "$(column 1 "left$i" n_links) $(column 2 "right$i" n_links)"
 	is "ports.path_$i" "tcp n2" "$(column 1 "left$i" path)"
+	is "ports.bytes_$i" "many many 0" "$(many "$(column 1 "left$i" size_tcp_sent)") $(many "$(column 1 "left$i" size_tcp_received)") $(column 1 "left$i" size_unsent)"
 done
 kill "${crossing[@]}"
 wait "${crossing[@]}"

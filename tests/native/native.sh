@@ -46,6 +46,7 @@ server=$!
 await has_port pingpong || echo "not ok native.server_starts"
 is ports.text "D pingpong $server" "$("$bin/pulcctl" ports --no-headers | awk '{ print $2, $3, $4 }')"
 is ports.json "['d', $server, 0, '']" "$("$bin/pulcctl" ports --json | json "[j[0]['kind'], j[0]['pid'], j[0]['n_links'], j[0]['path']]")"
+is ports.nobody_waits "0 0 0 0+0" "$("$bin/pulcctl" ports --no-headers | awk '{ print $(NF - 5), $(NF - 4), $(NF - 3), $(NF - 2) }')"
 is ports.nothing_is_measured_yet "-+- -" "$("$bin/pulcctl" ports --no-headers | awk '{ print $(NF - 1), $NF }')"
 is pingpong.plays 2000 "$("$examples/pingpong" client 2000 | awk '{ print $1 }')"
 wait "$server"

@@ -21,6 +21,7 @@
 #define MSEC_TURN 2
 
 static _Atomic uint32_t *points;
+static struct daemon *daemon_of_roles;
 
 static void nap(void)
 {
@@ -53,6 +54,7 @@ static void run_roles(native_role *const roles[], size_t n, void (*during)(const
 	points = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	REQUIRE(points != MAP_FAILED && n <= N_ROLES_MAX);
 	daemon_start(psid, false, NULL);
+	daemon_of_roles = psid;
 	atomic_store(&points[N_POINTS + N_ROLES_MAX], (uint32_t)psid->pid);
 	for (size_t i = 0; i < n; i++)
 		pids[i] = start_role(roles[i], psid);
@@ -132,6 +134,11 @@ pid_t native_pid_of(unsigned i)
 	while (!(pid = atomic_load(&points[N_POINTS + i % N_ROLES_MAX])))
 		nap();
 	return (pid_t)pid;
+}
+
+struct daemon *native_daemon(void)
+{
+	return daemon_of_roles;
 }
 
 pid_t native_psid(void)

@@ -41,6 +41,9 @@ void native_run(native_role *const roles[], size_t n);
 	} while (0)
 /* The process of role number i, for the test's own thread: `during` runs beside the roles. */
 void native_run_with(native_role *const roles[], size_t n, void (*during)(const pid_t *pids));
+/* Theirs, for `during`. */
+struct daemon;
+struct daemon *native_daemon(void);
 /* The same, and one of the roles kills psid. */
 void native_run_lost(native_role *const roles[], size_t n);
 

@@ -17,7 +17,7 @@
 #include "cleanup.h"
 #include "macros.h"
 
-#define N_COLUMNS_MAX 16
+#define N_COLUMNS_MAX 24
 #define GAP 2
 #define WIDTH_SHRUNK_MIN 6
 

@@ -1,5 +1,6 @@
 /*
- * `pulcctl ports`: one line for each port of the native interface, with what its process has measured of its links: what a byte costs into a
+ * `pulcctl ports`: one line for each port of the native interface: what its links carry, what of that nobody has received yet and who waits for that reason,
+ * and of its process its tagged messages ("2+1": two that nobody has asked for, one receive that waits) and what it has measured of its links: what a byte costs into a
  * ring and out of one, and the size of the pieces of a message of 1 MiB that follows (hal/model.c).
  */
 #include "view.h"
@@ -15,7 +16,9 @@ static const struct ctl_column columns[] = {
 	{ .title = "USER", .shrinks = true },	{ .title = "PROGRAM", .shrinks = true },
 	{ .title = "LINKS", .right = true },	{ .title = "PATH", .shrinks = true },
 	{ .title = "RECEIVED", .right = true }, { .title = "SENT", .right = true },
-	{ .title = "QUEUED", .right = true },	{ .title = "PS/B", .right = true },
+	{ .title = "QUEUED", .right = true },	{ .title = "UNREAD", .right = true },
+	{ .title = "HOLDS", .right = true },	{ .title = "WAITS", .right = true },
+	{ .title = "TAGS", .right = true },	{ .title = "PS/B", .right = true },
 	{ .title = "PIECE", .right = true },
 };
 
@@ -50,7 +53,7 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 	const Pulc__Wire__PortEntry *e = (const Pulc__Wire__PortEntry *)entry;
 	char port[16], pid[16], links[16], user[CTL_SIZE_USER], name[256], program[256];
 	char received[8], sent[8], queued[8], path[96];
-	char costs[32], piece[8];
+	char unread[8], holds[16], waits[16], tags[32], costs[32], piece[8];
 	const char *cells[] = {
 		port,
 		kind_of(e->kind),
@@ -63,6 +66,10 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 		ctl_text_bytes(e->size_received, received, sizeof(received)),
 		ctl_text_bytes(e->size_sent, sent, sizeof(sent)),
 		ctl_text_bytes(e->size_queued, queued, sizeof(queued)),
+		ctl_text_bytes(e->size_unread, unread, sizeof(unread)),
+		holds,
+		waits,
+		tags,
 		costs,
 		e->size_piece ? ctl_text_bytes(e->size_piece, piece, sizeof(piece)) : "-",
 	};
@@ -71,6 +78,9 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 	(void)snprintf(port, sizeof(port), "%u", e->port);
 	(void)snprintf(pid, sizeof(pid), "%u", e->pid);
 	(void)snprintf(links, sizeof(links), "%u", e->n_links);
+	(void)snprintf(holds, sizeof(holds), "%u", e->n_held);
+	(void)snprintf(waits, sizeof(waits), "%u", e->n_waits);
+	(void)snprintf(tags, sizeof(tags), "%u+%u", e->n_tags, e->n_tag_receives);
 	text_of_costs(e, costs, sizeof(costs));
 	return ctl_table_add(table, cells);
 }
