@@ -246,3 +246,14 @@ ssize_t pre_pwritev2(int fd, const struct iovec *iov, int n, off_t offset, int f
 	return PRE_SEND(fd, pre_vector_len(iov, (size_t)n), move, send_vector(s, fd, iov, n, move),
 			pre_real.pwritev2(fd, iov, n, offset, flags));
 }
+
+/* No sockets: what they do to a descriptor, a poll may want to know (pre_stir). */
+int pre_eventfd_write(int fd, eventfd_t value)
+{
+	return (int)pre_sys(pre_real.eventfd_write(fd, value));
+}
+
+int pre_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old)
+{
+	return (int)pre_sys(pre_real.timerfd_settime(fd, flags, value, old));
+}

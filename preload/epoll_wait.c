@@ -117,8 +117,11 @@ static bool look_at_memory(void *arg)
 static bool look_at_kernel(void *arg)
 {
 	struct wait *w = arg;
+	struct pre_look look = pre_look_begins(&w->set->looked);
+	int n = w->n;
 
 	look_at_set(w);
+	pre_look_ends(&w->set->looked, look, w->tagged || w->n > n);
 	pre_lock(&w->set->lock);
 	hear(w);
 	collect(w);
@@ -273,6 +276,13 @@ static void answer_at_once(struct wait *w)
 	(void)look_at_kernel(w);
 }
 
+/* Of a program that polls busily the kernel is not asked each time. */
+static bool is_spared(const struct wait *w)
+{
+	return !w->set->deaf && !w->set->exposed && !atomic_load(&w->set->has_nested) &&
+	       !pre_set_inherited(w->set) && pre_look_spared(&w->set->looked, false);
+}
+
 static int wait_on_rings(struct wait *w)
 {
 	int ret;
@@ -288,7 +298,7 @@ static int wait_on_rings(struct wait *w)
 		return w->n;
 	}
 	if (w->deadline == 0)
-		return look_at_kernel(w) ? w->n : 0;
+		return !is_spared(w) && look_at_kernel(w) ? w->n : 0;
 	if (spin(w))
 		return w->n;
 	if (w->signals.interrupted)

@@ -200,6 +200,7 @@ static inline bool pre_use_stream(struct pre_use *use, int fd)
 /* libc's result as a handler's. */
 static inline long pre_sys(long ret)
 {
+	pre_stir();
 	return ret >= 0 ? ret : -errno;
 }
 

@@ -34,6 +34,8 @@
 #define IN (POLLIN | POLLRDNORM)
 #define OUT (POLLOUT | POLLWRNORM)
 #define ALWAYS (POLLERR | POLLHUP)
+/* The golden ratio's bits: spreads small numbers over the word. */
+#define FACTOR 0x9e3779b97f4a7c15ull
 
 struct entry {
 	pulc_stream *stream; /* attached; a reference */
@@ -46,6 +48,7 @@ struct wait {
 	struct entry *entries;
 	nfds_t n, n_entries;
 	nfds_t n_held; /* streams on the kernel, at the end of entries: see add_stream */
+	bool exact; /* the kernel serves more of the streams and sets than it does as a rule: it is asked each time */
 	bool partial; /* ready for writing, but reading was asked for too: memory may not know all */
 	struct pre_thread *thread;
 	uint64_t deadline;
@@ -54,6 +57,14 @@ struct wait {
 	struct pre_signals signals;
 	int n_ready;
 };
+
+/* Not one that only the kernel knows, nor one whose record says no more than that. */
+static bool is_ours(int fd)
+{
+	const struct pre_file *f = pre_file_at(fd);
+
+	return f && !pre_file_is_standin(f);
+}
 
 bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 {
@@ -65,7 +76,7 @@ bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		if (pre_file_at(fds[i].fd) == &pre_file_inherited)
 			(void)pre_inherit(fds[i].fd);
-		if (!pre_use_file(&use, fds[i].fd))
+		if (!is_ours(fds[i].fd) || !pre_use_file(&use, fds[i].fd))
 			continue;
 		if (use.stream && (!__libc_single_threaded || pulc_stream_attached(use.stream)))
 			concerned = true;
@@ -99,29 +110,46 @@ static bool hold(pulc_stream *s)
 	return !__libc_single_threaded && pulc_stream_kernel_enter(s, POLLIN) == 0;
 }
 
-static void add_stream(struct wait *w, nfds_t i)
+static void add_stream(struct wait *w, nfds_t i, pulc_stream *s)
+{
+	if (!pulc_stream_attached(s) && hold(s)) {
+		w->entries[w->n - ++w->n_held].stream = pulc_stream_ref(s);
+	} else if (pulc_stream_attached(s)) {
+		w->entries[w->n_entries++] = (struct entry){ pulc_stream_ref(s), i };
+		w->kernel[i].events = (short)wanted(w->fds[i].events) | POLLRDHUP;
+		w->exact |= pulc_stream_is_datagram(s);
+	}
+}
+
+static void add(struct wait *w, nfds_t i)
 {
 	struct pre_use use;
 
-	if (!pre_use_stream(&use, w->fds[i].fd))
+	if (!is_ours(w->fds[i].fd) || !pre_use_file(&use, w->fds[i].fd))
 		return;
-	if (!pulc_stream_attached(use.stream) && hold(use.stream)) {
-		w->entries[w->n - ++w->n_held].stream = pulc_stream_ref(use.stream);
-	} else if (pulc_stream_attached(use.stream)) {
-		w->entries[w->n_entries++] = (struct entry){ pulc_stream_ref(use.stream), i };
-		w->kernel[i].events = (short)wanted(w->fds[i].events) | POLLRDHUP;
-	}
+	if (use.stream)
+		add_stream(w, i, use.stream);
+	w->exact |= use.file->set != NULL;
 	pre_use_end(&use);
 }
 
+/* The same list as before, or so it seems: to what was learned of another one this has no relation. */
 static void begin(struct wait *w)
 {
+	uint64_t list = w->n;
+
 	for (nfds_t i = 0; i < w->n; i++) {
+		list = (list ^ (uint32_t)w->fds[i].fd ^
+			(uint64_t)(uint16_t)w->fds[i].events << 32) *
+		       FACTOR;
+		list ^= list >> 32;
 		w->fds[i].revents = 0;
 		w->kernel[i] = w->fds[i];
-		if (w->fds[i].fd >= 0)
-			add_stream(w, i);
+		add(w, i);
 	}
+	if (list != w->thread->polled)
+		atomic_store_explicit(&w->thread->looked.n_calm, 0, memory_order_relaxed);
+	w->thread->polled = list;
 }
 
 static void end(struct wait *w)
@@ -139,17 +167,18 @@ static bool look_at_memory(void *arg)
 {
 	struct wait *w = arg;
 	struct pollfd *pfd;
+	unsigned want, ready;
 
 	w->n_ready = 0;
 	w->partial = false;
 	for (nfds_t e = 0; e < w->n_entries; e++) {
 		pfd = &w->fds[w->entries[e].i];
-		pfd->revents = answer(
-			pulc_stream_ready(w->entries[e].stream, pfd->fd, wanted(pfd->events)),
-			pfd->events);
+		want = wanted(pfd->events);
+		ready = pulc_stream_ready(w->entries[e].stream, pfd->fd, want);
+		w->exact |= (ready & PULC_ON_KERNEL(want & (POLLIN | POLLOUT))) != 0;
+		pfd->revents = answer(ready, pfd->events);
 		w->n_ready += pfd->revents != 0;
-		w->partial |= pfd->revents &&
-			      ((short)wanted(pfd->events) & ~pfd->revents & (POLLIN | POLLOUT));
+		w->partial |= pfd->revents && (want & ~(unsigned)pfd->revents & (POLLIN | POLLOUT));
 	}
 	return w->n_ready > 0;
 }
@@ -207,13 +236,20 @@ static bool merge(struct wait *w)
 
 static bool look_at_kernel(void *arg)
 {
-	static const struct timespec zero;
+	struct pre_looked *looked = &((struct wait *)arg)->thread->looked;
+	struct pre_look look = pre_look_begins(looked);
 	struct wait *w = arg;
-	struct timespec now = zero;
+	struct timespec now = { 0 };
+	long n = raw_syscall(SYS_ppoll, w->kernel, w->n, &now);
 
-	if (raw_syscall(SYS_ppoll, w->kernel, w->n, &now) < 0)
-		return false;
-	return merge(w);
+	pre_look_ends(looked, look, n != 0);
+	return n >= 0 && merge(w);
+}
+
+/* Of a program that polls busily the kernel is not asked each time. */
+static bool is_spared(const struct wait *w)
+{
+	return !w->exact && pre_look_spared(&w->thread->looked, w->n_ready > 0);
 }
 
 static uint64_t watch(struct wait *w)
@@ -293,7 +329,7 @@ static int sleep_once(struct wait *w)
 /* Memory has said that something is ready; the kernel may have to be asked for the whole truth. */
 static int answer_at_once(struct wait *w)
 {
-	if (w->partial || w->n_entries < w->n)
+	if (w->partial || (w->n_entries < w->n && !is_spared(w)))
 		(void)look_at_kernel(w);
 	return w->n_ready;
 }
@@ -337,7 +373,7 @@ static int run(struct wait *w)
 	if (look_at_memory(w))
 		ret = answer_at_once(w);
 	else if (w->deadline == 0)
-		ret = look_at_kernel(w) ? w->n_ready : 0;
+		ret = !is_spared(w) && look_at_kernel(w) ? w->n_ready : 0;
 	else
 		ret = wait_for_ready(w);
 	end(w);

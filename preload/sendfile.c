@@ -125,6 +125,7 @@ static ssize_t write_now(int fd, void *buf, size_t len)
 	/* An older kernel: a pipe that has room takes at least that much without blocking. */
 	if (!is_ready(fd, POLLOUT))
 		return -EAGAIN;
+	pre_stir();
 	return raw_syscall(SYS_write, fd, buf, len < PIPE_BUF ? len : PIPE_BUF);
 }
 

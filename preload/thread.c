@@ -33,6 +33,7 @@ static void reset(struct pre_thread *t)
 	t->spin = (struct pulc_spin){ 0 };
 	t->looked.nsec = 0;
 	t->looked.n_answers = 0;
+	t->looked.n_calm = 0;
 }
 
 struct pre_thread *pre_thread_new(void)

@@ -27,6 +27,7 @@ struct pre_thread {
 	struct pre_file *later; /* what a signal handler left to do for the holder of those locks */
 	struct pulc_spin spin;
 	struct pre_looked looked; /* of poll and select */
+	uint64_t polled;	  /* the list that this says something of */
 };
 
 extern struct pre_pool pre_threads;

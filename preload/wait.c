@@ -8,6 +8,13 @@
  * a program needs to get into the kernel anyway, run with signals open; then they are held back, until
  * either the wait is over or the sleep's own mask lets them in; a handler that ran in those first moments has
  * interrupted the wait as well. Faults and libc's internal signals are never held back.
+ *
+ * Polling busily: a program that asks again and again without waiting (an MPI library's progress) would pay a system call
+ * each time, for descriptors of the kernel's and for the ends of its connections, of which there is no news nearly always. Once
+ * the kernel had nothing many times in a row, and as long as rings have something now and then, it is asked as rarely as a spin
+ * does. It is asked at once after any call of this process to the kernel that the shim knows of: who writes into a pipe finds it
+ * readable. What the program can know otherwise (from another process, by a call that the shim does not see) comes within
+ * PRE_NSEC_LOOK or PRE_N_LOOK calls, whichever is first.
  */
 #include <sched.h>
 
@@ -16,11 +23,18 @@
 #include "rawsys.h"
 #include "wait.h"
 
+/* Looks without news after which the kernel is taken to be calm. */
+#define N_CALM 16
+/* How long rings count as busy after they had something. */
+#define NSEC_BUSY (1 * PRE_NSEC_PER_MSEC)
 #define NSEC_SIGNALS_OPEN (2 * PRE_NSEC_PER_USEC)
 #define N_LOOKS_PER_CLOCK 8
 /* What sleeping and being woken costs. */
 #define NSEC_SHORT_SLEEP (40 * PRE_NSEC_PER_USEC)
 #define SIZE_MASK 8 /* the kernel's sigset_t, bytes */
+
+_Atomic uint32_t pre_stirred;
+_Atomic bool pre_is_busy;
 
 static inline void relax(void)
 {
@@ -52,7 +66,58 @@ bool pre_look_due(struct pre_looked *looked)
 		return true;
 	}
 	atomic_store_explicit(&looked->n_answers, n, memory_order_relaxed);
+	atomic_store_explicit(&looked->nsec_rings, now, memory_order_relaxed);
 	return false;
+}
+
+static bool is_calm(const struct pre_looked *looked)
+{
+	return atomic_load_explicit(&looked->n_calm, memory_order_relaxed) > N_CALM &&
+	       atomic_load_explicit(&looked->stirred, memory_order_relaxed) ==
+		       atomic_load_explicit(&pre_stirred, memory_order_acquire);
+}
+
+bool pre_look_spared(struct pre_looked *looked, bool found)
+{
+	unsigned n = atomic_load_explicit(&looked->n_answers, memory_order_relaxed) + 1;
+	uint64_t now;
+
+	if (!is_calm(looked))
+		return false;
+	now = pre_now();
+	if (found)
+		atomic_store_explicit(&looked->nsec_rings, now, memory_order_relaxed);
+	if (n >= PRE_N_LOOK || now - looked_at(looked) >= PRE_NSEC_LOOK ||
+	    now - atomic_load_explicit(&looked->nsec_rings, memory_order_relaxed) >= NSEC_BUSY) {
+		look_now(looked, now);
+		return false;
+	}
+	atomic_store_explicit(&looked->n_answers, n, memory_order_relaxed);
+	return true;
+}
+
+/* One look more than N_CALM is made after calls are counted: what is not counted it finds. */
+struct pre_look pre_look_begins(const struct pre_looked *looked)
+{
+	struct pre_look look = {
+		.n_calm = atomic_load_explicit(&looked->n_calm, memory_order_relaxed),
+	};
+
+	if (look.n_calm == N_CALM)
+		atomic_store(&pre_is_busy, true);
+	look.stirred = atomic_load(&pre_stirred);
+	return look;
+}
+
+/* Another thread's look may have ended meanwhile: then that is the one that counts. */
+void pre_look_ends(struct pre_looked *looked, struct pre_look look, bool news)
+{
+	atomic_store_explicit(&looked->stirred, look.stirred, memory_order_relaxed);
+	if (news)
+		atomic_store_explicit(&looked->n_calm, 0, memory_order_relaxed);
+	else if (look.n_calm <= N_CALM)
+		(void)atomic_compare_exchange_strong(&looked->n_calm, &look.n_calm,
+						     look.n_calm + 1);
 }
 
 uint64_t pre_deadline_msec(int msec)

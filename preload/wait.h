@@ -35,9 +35,31 @@ static inline uint64_t pre_now(void)
 struct pre_looked {
 	_Atomic uint64_t nsec;
 	_Atomic unsigned n_answers;
+	_Atomic unsigned n_calm;     /* times in a row that the kernel was asked and had nothing */
+	_Atomic uint32_t stirred;    /* pre_stirred when it was asked */
+	_Atomic uint64_t nsec_rings; /* when the rings had something */
 };
 /* An answer of memory alone is about to be given: true if the kernel is to be asked too. */
 bool pre_look_due(struct pre_looked *looked);
+/* A call that does not wait has looked at memory; found: there is something. True if it may leave the kernel unasked (wait.c). */
+bool pre_look_spared(struct pre_looked *looked, bool found);
+/* Around a look at the kernel; news: it had something. */
+struct pre_look {
+	uint32_t stirred;
+	unsigned n_calm;
+};
+struct pre_look pre_look_begins(const struct pre_looked *looked);
+void pre_look_ends(struct pre_looked *looked, struct pre_look look, bool news);
+
+/* Counts, once somebody polls busily, this process's calls to the kernel that the shim knows of. */
+extern _Atomic uint32_t pre_stirred;
+extern _Atomic bool pre_is_busy;
+/* Such a call has been made. */
+static inline void pre_stir(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&pre_is_busy, memory_order_acquire), 0))
+		(void)atomic_fetch_add(&pre_stirred, 1);
+}
 
 /* Points in time, PRE_FOREVER: none. */
 uint64_t pre_deadline_msec(int msec);

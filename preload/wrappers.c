@@ -22,6 +22,14 @@ static inline long result(long ret)
 	return -1;
 }
 
+/* What libc answers of itself. */
+#define STIRRED(call)                                                                              \
+	({                                                                                         \
+		__typeof__(call) answer_ = (call);                                                 \
+		pre_stir();                                                                        \
+		answer_;                                                                           \
+	})
+
 /* The C name differs from the exported one, so that libc's own declarations don't interfere. */
 #define ENTRY(ret, name, params)                                                                   \
 	EXPORT ret entry_##name params __asm__(#name);                                             \
@@ -31,7 +39,7 @@ static inline long result(long ret)
 	ENTRY(ret, name, (PRE_PARAMS_##n(__VA_ARGS__)))                                            \
 	{                                                                                          \
 		if (__builtin_expect(!pre_file_at(fd), 1))                                         \
-			return pre_real.name(PRE_ARGS_##n(__VA_ARGS__));                           \
+			return STIRRED(pre_real.name(PRE_ARGS_##n(__VA_ARGS__)));                  \
 		return (ret)result(pre_##name(PRE_ARGS_##n(__VA_ARGS__)));                         \
 	}
 #define PRE_ALL(served, ret, name, sys, n, ...)                                                    \
@@ -63,7 +71,7 @@ ENTRY(int, ioctl, (int fd, unsigned long command, ...))
 	arg = va_arg(ap, void *);
 	va_end(ap);
 	if (__builtin_expect(!pre_file_at(fd), 1))
-		return pre_real.ioctl(fd, command, arg);
+		return STIRRED(pre_real.ioctl(fd, command, arg));
 	return (int)result(pre_ioctl(fd, command, arg));
 }
 
@@ -181,7 +189,7 @@ ENTRY(long, syscall, (long number, ...))
 	va_end(ap);
 	if (pre_route(number, a, &answer))
 		return result(answer);
-	return pre_real.syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return STIRRED(pre_real.syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]));
 }
 
 #define PRE_FD(served, ret, name, sys, n, ...)
