@@ -262,6 +262,19 @@ struct pre_file *pre_file_own(int fd)
 	return f;
 }
 
+struct pre_use pre_use_any(int fd)
+{
+	struct pre_use use;
+
+	if (!pre_use_file(&use, fd))
+		return (struct pre_use){ .stream = NULL };
+	if (use.stream || (use.file == &pre_file_inherited && pre_use_inherited(&use, fd)))
+		return use;
+	if (use.file != &pre_file_inherited)
+		pre_use_end(&use);
+	return (struct pre_use){ .stream = NULL };
+}
+
 bool pre_use_own(struct pre_use *use, int fd)
 {
 	while (pre_file_own(fd) && pre_use_file(use, fd)) {

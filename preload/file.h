@@ -184,17 +184,34 @@ bool pre_use_own(struct pre_use *use, int fd);
 /* Begins to use the stream of one that is still to be taken up (inherit.c); ends the use if that fails. */
 bool pre_use_inherited(struct pre_use *use, int fd);
 
-/* Begins to use fd's stream. False: it has none, nothing to end. */
-static inline bool pre_use_stream(struct pre_use *use, int fd)
+/* As pre_use_stream, whatever the case; stream is NULL if it has none. */
+struct pre_use pre_use_any(int fd);
+
+/* Begins to use fd's stream. False: it has none, nothing to end. The usual case stands in each caller: it is a good part of a call. */
+static inline __attribute__((always_inline)) bool pre_use_stream(struct pre_use *use, int fd)
 {
-	if (!pre_use_file(use, fd))
+	struct pre_thread *t = pre_thread_self;
+	struct pre_file *f = pre_file_at(fd);
+	unsigned slot = t ? t->n_using : PRE_N_USING;
+
+	if (!f)
 		return false;
-	if (use->stream)
+	if (__builtin_expect(slot >= PRE_N_USING, 0) ||
+	    __builtin_expect(atomic_load_explicit(&t->using[slot], memory_order_relaxed) != NULL,
+			     0)) {
+		*use = pre_use_any(fd);
+		return use->stream;
+	}
+	t->n_using = slot + 1;
+	pre_thread_publish(&t->using[slot], f);
+	*use = (struct pre_use){ .thread = t, .slot = slot, .file = f };
+	if (__builtin_expect(pre_file_at(fd) == f, 1))
+		use->stream = atomic_load_explicit(&f->stream, memory_order_acquire);
+	if (__builtin_expect(use->stream != NULL, 1))
 		return true;
-	if (__builtin_expect(use->file == &pre_file_inherited, 0))
-		return pre_use_inherited(use, fd);
 	pre_use_end(use);
-	return false;
+	*use = pre_use_any(fd);
+	return use->stream;
 }
 
 /* libc's result as a handler's. */
