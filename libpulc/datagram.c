@@ -114,14 +114,11 @@ static void closing(pulc_stream *s, int fd)
 	datagram_flows_closing(s);
 }
 
-bool datagram_is_shared(pulc_stream *s)
+bool datagram_is_shared_still(pulc_stream *s)
 {
 	struct datagram *d = s->datagram;
-	uint64_t now;
+	uint64_t now = nsec_now();
 
-	if (LIKELY(!atomic_load_explicit(&d->rx.shared, memory_order_relaxed)))
-		return false;
-	now = nsec_now();
 	if (now < d->nsec_shared)
 		return true;
 	d->nsec_shared = now + NSEC_SHARED;

@@ -139,7 +139,13 @@ static inline struct flow *flow_of(struct udp_flow *queue)
 /* ---- datagram.c ---- */
 extern const struct handler datagram_handler __attribute__((visibility("hidden")));
 /* Whether another process may have the socket: asked anew now and then. */
-bool datagram_is_shared(pulc_stream *s);
+bool datagram_is_shared_still(pulc_stream *s);
+static inline bool datagram_is_shared(pulc_stream *s)
+{
+	return __builtin_expect(atomic_load_explicit(&s->datagram->rx.shared, memory_order_relaxed),
+				0) &&
+	       datagram_is_shared_still(s);
+}
 /* True: not an address that a flow could lead to. */
 bool datagram_read_address(const struct sockaddr *addr, socklen_t len,
 			   struct datagram_address *ret_address);
@@ -191,15 +197,17 @@ ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int f
 ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
 
 /* ---- datagram_wait.c ---- */
-/* Waits for a datagram; as stream_wait. */
+/* Waits for a datagram; as stream_wait. The kernel was asked just before. */
 struct wait datagram_wait_begin(uint64_t usec_timeout);
 int datagram_wait(pulc_stream *s, int fd, struct wait *w);
+/* Looks at the queues for a moment. True: one has something. */
+bool datagram_wait_briefly(pulc_stream *s);
 int datagram_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events);
 void datagram_unwatch(pulc_stream *s, pulc_waitset *set, unsigned bit);
 uint64_t datagram_patience(pulc_stream *s, pulc_waitset *set);
 bool datagram_peer_here(pulc_stream *s);
-/* Tells the peer's waiters what was done (UDP_ bits). */
-void datagram_tell(struct udp_flow *queue, unsigned did);
+/* Tells the peer's waiters that they find something. */
+void datagram_tell(struct udp_flow *queue);
 /* Whoever waits for this socket looks again: there is a flow that it does not watch. */
 void datagram_rouse(pulc_stream *s);
 

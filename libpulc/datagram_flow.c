@@ -415,7 +415,7 @@ void datagram_close_queue(struct flow *f)
 		udp_close(&f->queue);
 	if (f->sends)
 		datagram_send_unread(f, f->stream->fd);
-	datagram_tell(&f->queue, UDP_SENT | UDP_TAKEN);
+	datagram_tell(&f->queue);
 }
 
 /* Under the client lock. */
@@ -501,7 +501,7 @@ static void stop_receiving(struct flow *f, bool give_back)
 		return;
 	}
 	udp_leave(&f->queue);
-	datagram_tell(&f->queue, UDP_SENT | UDP_TAKEN);
+	datagram_tell(&f->queue);
 }
 
 void datagram_stop_all(pulc_stream *s, bool give_back)

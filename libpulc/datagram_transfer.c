@@ -24,16 +24,15 @@
 #define PLAIN_SEND (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CONFIRM)
 /* One call of so many looks at its sender. */
 #define N_NAMELESS 8u
-/* Who asks again and again whether there is something is not faster than this to learn of it by other means; who is
- * going to wait asks the kernel before long. */
+/* Who asks again and again whether there is something is not faster than this to learn of it by other means. */
 #define NSEC_TRUST (5 * NSEC_PER_USEC)
-#define NSEC_TRUST_WAITING (20 * NSEC_PER_USEC)
 #define KERNEL_ONLY MSG_ERRQUEUE
+#define PLAIN_RECEIVE (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
 /* Bytes of the message; -1: something for the kernel to judge. */
-static ssize_t length_of(const struct iovec *iov, size_t n)
+static inline ssize_t length_of(const struct iovec *iov, size_t n)
 {
 	size_t len = 0;
 
@@ -47,24 +46,25 @@ static ssize_t length_of(const struct iovec *iov, size_t n)
 	return len > SHM_DATAGRAM_MAX ? -1 : (ssize_t)len;
 }
 
-static ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const struct iovec *iov, size_t n)
+static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const struct iovec *iov,
+			      size_t n)
 {
 	ssize_t len = length_of(iov, n), sent;
-	unsigned did = 0;
 
 	if (UNLIKELY(len < 0) || UNLIKELY(datagram_is_shared(s)))
 		return -EAGAIN;
-	sent = udp_push(&f->queue, iov, n, (size_t)len, &did);
-	if (LIKELY(did))
-		datagram_tell(&f->queue, did);
+	sent = udp_push(&f->queue, iov, n, (size_t)len);
 	if (UNLIKELY(atomic_load_explicit(&s->datagram->last_sent, memory_order_relaxed) != f))
 		atomic_store_explicit(&s->datagram->last_sent, f, memory_order_relaxed);
-	if (LIKELY(did) || sent == -ESHUTDOWN)
+	if (LIKELY(sent >= 0) ? UNLIKELY(udp_is_awaited(&f->queue)) : sent == -ESHUTDOWN) {
+		if (sent >= 0)
+			datagram_tell(&f->queue);
 		(void)datagram_send_again(s, f, fd);
+	}
 	return sent;
 }
 
-static struct flow *destination(struct datagram *d, const struct msghdr *msg)
+static inline struct flow *destination(struct datagram *d, const struct msghdr *msg)
 {
 	struct datagram_address to;
 
@@ -77,7 +77,7 @@ static struct flow *destination(struct datagram *d, const struct msghdr *msg)
 	return datagram_flow_to(d, &to);
 }
 
-static ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+static inline ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
 {
 	struct datagram *d = s->datagram;
 	struct flow *f;
@@ -105,13 +105,18 @@ static ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *msg, in
 	return PULC_USE_KERNEL;
 }
 
-ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+static inline ssize_t transmit(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t n = send_message(s, fd, msg, flags);
 
-	if (n == PULC_USE_KERNEL)
+	if (UNLIKELY(n == PULC_USE_KERNEL))
 		datagram_kernel_enters();
 	return n;
+}
+
+ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+{
+	return transmit(s, fd, msg, flags);
 }
 
 ssize_t datagram_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
@@ -119,7 +124,7 @@ ssize_t datagram_send(pulc_stream *s, int fd, const void *buf, size_t len, int f
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
-	return datagram_sendmsg(s, fd, &msg, flags);
+	return transmit(s, fd, &msg, flags);
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------- */
@@ -175,8 +180,6 @@ static ssize_t pull(pulc_stream *s, int fd, struct msghdr *msg, int flags, uint6
 
 	datagram_enter(d);
 	n = udp_pull(&d->rx, fd, msg, flags, &got);
-	if (UNLIKELY(got.told != NULL))
-		datagram_tell(got.told, UDP_TAKEN);
 	datagram_leave(d);
 	if (LIKELY(!got.by_kernel))
 		return n;
@@ -186,13 +189,40 @@ static ssize_t pull(pulc_stream *s, int fd, struct msghdr *msg, int flags, uint6
 	return n;
 }
 
+static inline bool is_plain(int flags)
+{
+	return !(flags & ~PLAIN_RECEIVE);
+}
+
+static inline ssize_t pull_plain(pulc_stream *s, struct msghdr *msg)
+{
+	ssize_t n;
+
+	datagram_enter(s->datagram);
+	n = udp_pull_plain(&s->datagram->rx, msg);
+	datagram_leave(s->datagram);
+	return n;
+}
+
 static ssize_t wait_and_pull(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
 	struct wait w = datagram_wait_begin(atomic_load(&s->datagram->usec_rcvtimeo));
 	ssize_t n;
 	int e;
 
-	do {
+	if (udp_is_quiet(&s->datagram->rx) && datagram_wait_briefly(s) && is_plain(flags)) {
+		n = pull_plain(s, msg);
+		if (LIKELY(n >= 0))
+			return n;
+	}
+	for (;;) {
+		n = pull(s, fd, msg, flags, 0);
+		if (LIKELY(n != -EAGAIN))
+			return n;
+		datagram_reap(s);
+		e = datagram_take_loss(s);
+		if (e < 0)
+			return e;
 		/* The kernel's own answer to who would wait. */
 		if (UNLIKELY(atomic_load(&s->datagram->shut_rd)))
 			return 0;
@@ -204,14 +234,25 @@ static ssize_t wait_and_pull(pulc_stream *s, int fd, struct msghdr *msg, int fla
 		e = datagram_take_loss(s);
 		if (e < 0)
 			return e;
-		n = pull(s, fd, msg, flags, 0);
-	} while (n == -EAGAIN);
-	return n;
+	}
 }
 
-ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+static ssize_t pull_or_refuse(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
-	bool dont_wait;
+	ssize_t n = pull(s, fd, msg, flags, NSEC_TRUST);
+
+	if (LIKELY(n != -EAGAIN))
+		return n;
+	datagram_reap(s);
+	n = datagram_take_loss(s);
+	if (UNLIKELY(n < 0))
+		return n;
+	datagram_step(s, fd);
+	return -EAGAIN;
+}
+
+static ssize_t receive_any(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+{
 	ssize_t n;
 
 	if (UNLIKELY(!pulc_stream_attached(s)) && native_begin(s, !msg->msg_name))
@@ -220,19 +261,26 @@ ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 		(void)atomic_fetch_add(&s->datagram->n_native_receives, 1);
 		return PULC_USE_KERNEL;
 	}
-	dont_wait = must_not_block(s, fd, flags);
-	n = pull(s, fd, msg, flags, dont_wait ? NSEC_TRUST : NSEC_TRUST_WAITING);
-	if (LIKELY(n != -EAGAIN))
-		return UNLIKELY(n == -EDEADLK) ? -ENOBUFS : n;
-	datagram_reap(s);
-	n = datagram_take_loss(s);
-	if (UNLIKELY(n < 0))
-		return n;
-	if (dont_wait) {
-		datagram_step(s, fd);
-		return -EAGAIN;
+	n = must_not_block(s, fd, flags) ? pull_or_refuse(s, fd, msg, flags)
+					 : wait_and_pull(s, fd, msg, flags);
+	return UNLIKELY(n == -EDEADLK) ? -ENOBUFS : n;
+}
+
+static inline ssize_t receive(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+{
+	ssize_t n;
+
+	if (LIKELY(pulc_stream_attached(s)) && LIKELY(is_plain(flags))) {
+		n = pull_plain(s, msg);
+		if (LIKELY(n >= 0))
+			return n;
 	}
-	return wait_and_pull(s, fd, msg, flags);
+	return receive_any(s, fd, msg, flags);
+}
+
+ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+{
+	return receive(s, fd, msg, flags);
 }
 
 ssize_t datagram_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
@@ -240,5 +288,5 @@ ssize_t datagram_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
-	return datagram_recvmsg(s, fd, &msg, flags);
+	return receive(s, fd, &msg, flags);
 }

@@ -178,48 +178,45 @@ struct wait datagram_wait_begin(uint64_t usec_timeout)
 }
 
 /* The answer to what came will go where the last one went, and that one's receiver has the line. */
-static inline void expect_to_answer(pulc_stream *s)
+static inline void expect_to_answer(const struct datagram *d)
 {
-	struct flow *f;
+	const struct flow *f = atomic_load_explicit(&d->last_sent, memory_order_relaxed);
 
-	datagram_enter(s->datagram);
-	f = atomic_load_explicit(&s->datagram->last_sent, memory_order_relaxed);
 	if (f)
 		shm_expect_to_send(&f->queue.ring);
-	datagram_leave(s->datagram);
 }
 
-static inline bool spin_briefly(pulc_stream *s)
+/* The first turns, without a look at the clock: the partner of a ping-pong answers within them. */
+bool datagram_wait_briefly(pulc_stream *s)
 {
-	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
-		if (has_datagram(s)) {
-			expect_to_answer(s);
-			return true;
-		}
-		cpu_relax();
+	struct datagram *d = s->datagram;
+	bool has = false;
+
+	if (wait_budget(s) == 0)
+		return false;
+	datagram_enter(d);
+	for (unsigned i = 0; i < N_TURNS_BRIEF && !has; i++) {
+		has = udp_has_datagram(&d->rx);
+		if (!has)
+			cpu_relax();
 	}
-	return false;
+	if (has) {
+		expect_to_answer(d);
+		wait_paid();
+	}
+	datagram_leave(d);
+	return has;
 }
 
 int datagram_wait(pulc_stream *s, int fd, struct wait *w)
 {
-	uint64_t budget = wait_budget(s);
-
-	if (budget && spin_briefly(s)) {
-		wait_paid();
-		return 0;
-	}
-	if (kernel(s, fd, w))
-		return 0;
-	return wait_for(s, fd, w, budget);
+	return wait_for(s, fd, w, wait_budget(s));
 }
 
-void datagram_tell(struct udp_flow *queue, unsigned did)
+void datagram_tell(struct udp_flow *queue)
 {
 	struct shm_stream *ring = &queue->ring;
 
-	if ((did & UDP_SENT) && UNLIKELY(shm_due_rx(ring, shm_peer_notice(ring))))
+	if (shm_due_rx(ring, shm_peer_notice(ring)))
 		wait_tell(ring, shm_collect_rx);
-	if ((did & UDP_TAKEN) && UNLIKELY(shm_due_tx(ring)))
-		wait_tell(ring, shm_collect_tx);
 }

@@ -9,11 +9,8 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "pulse.h"
 #include "queue.h"
-
-/* What a call did that others may wait for. */
-#define UDP_SENT 1u  /* a datagram was published: serve shm_due_rx */
-#define UDP_TAKEN 2u /* space was published: serve shm_due_tx */
 
 /* shm_record.flags: the sender's process has sent to this port through the kernel since the record before. */
 #define UDP_AFTER_KERNEL 1u
@@ -45,7 +42,8 @@ struct udp_flow {
 	uint32_t size_max;	       /* bytes; the kernel has more to say about larger ones */
 	const struct udp_entry *entry; /* of the sending socket; NULL: not known */
 	uint64_t kernel_seen;	       /* udp_kernel_sends when the last record was put */
-	uint64_t nsec_settled;	       /* when the kernel was last waited for */
+	struct pulse pulse;
+	uint64_t nsec_settled; /* when the kernel was last waited for */
 	uint64_t size_credit; /* spent on rings, returned at the end by the process that spent it */
 	bool no_growth;
 	bool stalled;	       /* what was unread at the last look but one still is */
@@ -86,9 +84,16 @@ uint64_t udp_kernel_sends(uint16_t port);
 
 /*
  * Sends one datagram of len bytes. Returns len; -EAGAIN: this one through the kernel; -ESHUTDOWN: the flow is over, through the
- * kernel for good. *did collects UDP_ bits.
+ * kernel for good. When it was sent: udp_is_awaited.
  */
-ssize_t udp_push(struct udp_flow *f, const struct iovec *iov, size_t n, size_t len, unsigned *did);
+ssize_t udp_push(struct udp_flow *f, const struct iovec *iov, size_t n, size_t len);
+/* Somebody waits for what was sent, or what was sent before is to be sent again: serve shm_due_rx, and udp_is_left. */
+static inline bool udp_is_awaited(const struct udp_flow *f)
+{
+	uint64_t notice = shm_peer_notice(&f->ring);
+
+	return shm_due_rx(&f->ring, notice) || (notice & SHM_LEFT);
+}
 
 /* How a receive is to be made, and what it has found out besides. */
 struct udp_got {
@@ -96,18 +101,21 @@ struct udp_got {
 	bool by_kernel;
 	struct sockaddr_in6 from; /* then: its source, if len_from > 0 */
 	socklen_t len_from;
-	struct udp_flow *told; /* space was published: serve shm_due_tx of this flow */
 };
 /*
  * Receives the next datagram, the oldest of all queues and the kernel's. Returns as recvmsg(2): -EAGAIN: there is none;
  * -EDEADLK: called from a signal handler that interrupted this very call. flags: MSG_PEEK, MSG_TRUNC.
  */
 ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got);
+/* The same at less cost, without flags, where one queue is all that has to be looked at. Negative: do it by udp_pull. */
+ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg);
 /* Size of the next datagram, 0: none. Returns 0 or a negative errno. */
 int udp_inq(struct udp *u, int fd, uint32_t *ret_size);
 
 /* Memory says that there is a datagram. No system call. */
 bool udp_has_datagram(struct udp *u);
+/* No datagram is known of, in a queue or in the kernel, since that was asked. No system call. */
+bool udp_is_quiet(struct udp *u);
 /* Exact readiness, queues and kernel together. */
 unsigned udp_poll(struct udp *u, int fd, unsigned events);
 /* A counter that changes whenever a queue has got something. */

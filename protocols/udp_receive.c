@@ -6,7 +6,7 @@
  * kernel notes when a datagram arrives (SIOCGSTAMP makes it do so and tells), both in CLOCK_REALTIME.
  *
  * The kernel is not asked for every datagram: a system call costs more than the transfer. It is asked
- *  - when no queue holds anything, unless that was just done,
+ *  - when no queue holds anything, unless that was just done; who waits looks at the queues for the first moment,
  *  - when a record says that its sender's process has used the kernel meanwhile, or this process has,
  *  - when a record was sent more than 20 us after the last look, and after 256 records,
  *  - always, where another process may empty the kernel's queue (after a fork).
@@ -19,6 +19,8 @@
  * A sender may lie about its times. A time in the past would always win; but what lies one turn of the rings
  * further on than a record that we took was written after that moment, so no record counts as older than that: a liar
  * gets ahead of others by two turns, as one who fills a socket buffer does. A time in the future harms itself.
+ *
+ * Nearly always there is one flow, and nothing in the kernel: that case has a way of its own (udp_pull_plain).
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -92,9 +94,13 @@ static inline struct udp_flow *oldest(struct udp *u, struct shm_datagram *ret_d)
 {
 	struct udp_flow *found = NULL, *f;
 	struct shm_datagram d;
-	uint32_t found_at;
+	uint32_t n = LOAD(u->n_flows), found_at;
 
-	for (uint32_t n = LOAD(u->n_flows); n > 0; n = found_at) {
+	if (LIKELY(n == 1)) {
+		f = flow_at(u, 0);
+		return f && next_of(f, ret_d) ? f : NULL;
+	}
+	for (; n > 0; n = found_at) {
 		found_at = 0;
 		for (uint32_t i = 0; i < n; i++) {
 			f = flow_at(u, i);
@@ -157,7 +163,7 @@ static void raise_floor(struct udp_flow *f, uint64_t at)
 	f->next_at = at + size_of_turn(f);
 }
 
-static void name_source(const struct udp_flow *f, struct msghdr *msg)
+static inline void name_source(const struct udp_flow *f, struct msghdr *msg)
 {
 	if (!msg->msg_name)
 		return;
@@ -165,9 +171,9 @@ static void name_source(const struct udp_flow *f, struct msghdr *msg)
 	msg->msg_namelen = f->len_name;
 }
 
-/* Takes d, unless somebody else has: -ESTALE. */
-static ssize_t take(struct udp_flow *f, const struct shm_datagram *d, struct msghdr *msg, int flags,
-		    struct udp_got *got)
+/* Takes d, unless somebody else has: -ESTALE. Nobody waits for the space: a sender goes to the kernel instead. */
+static inline ssize_t take(struct udp_flow *f, const struct shm_datagram *d, struct msghdr *msg,
+			   int flags)
 {
 	_Atomic uint32_t *lock = &f->ring.own->rx_lock;
 	enum shm_way way = shm_enter(lock, shm_is_alone(&f->ring));
@@ -176,16 +182,15 @@ static ssize_t take(struct udp_flow *f, const struct shm_datagram *d, struct msg
 	if (UNLIKELY(way == SHM_BUSY))
 		return -EDEADLK;
 	if (UNLIKELY(!shm_queue_holds(&f->ring, d)) || UNLIKELY(is_left(f))) {
-		shm_leave(lock, way);
+		shm_leave_quietly(lock, way);
 		return -ESTALE;
 	}
 	copied = shm_queue_copy(&f->ring, d, msg->msg_iov, msg->msg_iovlen);
 	if (LIKELY(!(flags & MSG_PEEK))) {
 		raise_floor(f, d->at);
-		if (shm_queue_drop(&f->ring, d))
-			got->told = f;
+		(void)shm_queue_drop(&f->ring, d);
 	}
-	shm_leave(lock, way);
+	shm_leave_quietly(lock, way);
 	name_source(f, msg);
 	msg->msg_controllen = 0;
 	msg->msg_flags = (flags & MSG_CMSG_CLOEXEC) | (copied < d->len ? MSG_TRUNC : 0);
@@ -264,12 +269,16 @@ static inline int kernel_goes_first(struct udp *u, int fd, const struct shm_data
 	return first != UDP_NONE && first <= d->stamp;
 }
 
-/* Was it empty a moment ago? */
-static bool is_kernel_empty(struct udp *u, uint64_t nsec_trust)
+/* Was it empty when it was asked, and was nothing sent there by this process since? */
+static inline bool was_kernel_empty(struct udp *u)
 {
 	return LOAD(u->first_in_kernel) == UDP_NONE && !LOAD(u->shared) &&
-	       udp_kernel_sends(u->port) == LOAD(u->sends_seen) &&
-	       stamp_now() - LOAD(u->looked) < nsec_trust;
+	       udp_kernel_sends(u->port) == LOAD(u->sends_seen);
+}
+
+bool udp_is_quiet(struct udp *u)
+{
+	return LOAD(u->n_flows) > 0 && was_kernel_empty(u) && !udp_has_datagram(u);
 }
 
 static ssize_t take_from_kernel(struct udp *u, int fd, struct msghdr *msg, int flags,
@@ -310,7 +319,7 @@ static int find_next(struct udp *u, int fd, uint64_t nsec_trust, struct udp_flow
 	if (!*ret_flow) {
 		if (LOAD(u->n_flows) == 0)
 			return 0;
-		if (nsec_trust && is_kernel_empty(u, nsec_trust))
+		if (nsec_trust && was_kernel_empty(u) && stamp_now() - LOAD(u->looked) < nsec_trust)
 			return -EAGAIN;
 		e = look(u, fd);
 		if (e < 0)
@@ -328,6 +337,18 @@ static int find_next(struct udp *u, int fd, uint64_t nsec_trust, struct udp_flow
 	return *ret_flow && d->stamp < LOAD(u->first_in_kernel);
 }
 
+ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg)
+{
+	struct udp_flow *f = flow_at(u, 0);
+	struct shm_datagram d;
+
+	if (UNLIKELY(LOAD(u->n_flows) != 1) || UNLIKELY(LOAD(u->first_in_kernel) != UDP_NONE) || !f)
+		return -EAGAIN;
+	if (!next_of(f, &d) || UNLIKELY(is_look_due(u, &d)))
+		return -EAGAIN;
+	return take(f, &d, msg, 0);
+}
+
 ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got)
 {
 	struct shm_datagram d;
@@ -337,7 +358,7 @@ ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct ud
 	for (;;) {
 		n = find_next(u, fd, got->nsec_trust, &f, &d);
 		if (LIKELY(n == 1))
-			n = take(f, &d, msg, flags, got);
+			n = take(f, &d, msg, flags);
 		else if (n == 0)
 			return take_from_kernel(u, fd, msg, flags, got);
 		if (LIKELY(n != -ESTALE))

@@ -4,7 +4,8 @@
  * Each datagram goes its own way: through the queue if the receiver looks at it and there is room, else through the
  * kernel. So the kernel alone ever drops one, as it would without us. What order the receiver sees is its affair
  * (udp_receive.c) and needs three things of us:
- *  - every record carries the time of its sending, in the clock in which the kernel notes arrivals;
+ *  - every record carries the time of its sending, in the clock in which the kernel notes arrivals; about right will do where no
+ *    other flow's times are compared with it (SHM_RX_LONE);
  *  - a record says if this process has used the kernel towards that port since the record before: only then need the
  *    receiver ask the kernel before it takes it;
  *  - what was sent through the kernel before must have arrived. Usually it has when the call returns; but a busy
@@ -123,18 +124,27 @@ static int put(struct udp_flow *f, const struct shm_datagram *d, const struct io
 	return e == -EAGAIN ? put_patiently(f, d, iov, n, len) : e;
 }
 
-static ssize_t push_locked(struct udp_flow *f, const struct iovec *iov, size_t n, size_t len)
+/* A receiver of several flows compares them; the kernel's queue is asked too seldom for the last microsecond to matter. */
+static inline uint64_t stamp_for(struct udp_flow *f, uint64_t notice, uint32_t flags)
+{
+	return LIKELY(notice & SHM_RX_LONE) && LIKELY(!flags) ? pulse_now(&f->pulse) : stamp_now();
+}
+
+static ssize_t push_locked(struct udp_flow *f, uint64_t notice, const struct iovec *iov, size_t n,
+			   size_t len)
 {
 	uint64_t sends = udp_kernel_sends(f->port);
-	struct shm_datagram d = { .flags = 0 };
+	struct shm_datagram d;
 	int e;
+
+	d.flags = 0;
 
 	if (UNLIKELY(sends != f->kernel_seen)) {
 		if (!settle(f))
 			return -EAGAIN;
 		d.flags = UDP_AFTER_KERNEL;
 	}
-	d.stamp = stamp_now();
+	d.stamp = stamp_for(f, notice, d.flags);
 	if (UNLIKELY(is_stalled(f, d.stamp)))
 		return -EAGAIN;
 	e = put(f, &d, iov, n, len);
@@ -146,7 +156,7 @@ static ssize_t push_locked(struct udp_flow *f, const struct iovec *iov, size_t n
 	return (ssize_t)len;
 }
 
-ssize_t udp_push(struct udp_flow *f, const struct iovec *iov, size_t n, size_t len, unsigned *did)
+ssize_t udp_push(struct udp_flow *f, const struct iovec *iov, size_t n, size_t len)
 {
 	uint64_t notice = shm_peer_notice(&f->ring);
 	_Atomic uint32_t *lock = &f->ring.own->tx_lock;
@@ -160,9 +170,7 @@ ssize_t udp_push(struct udp_flow *f, const struct iovec *iov, size_t n, size_t l
 	way = shm_enter(lock, shm_is_alone(&f->ring));
 	if (UNLIKELY(way == SHM_BUSY)) /* a handler amid a send: the two have no order */
 		return -EAGAIN;
-	sent = push_locked(f, iov, n, len);
+	sent = push_locked(f, notice, iov, n, len);
 	shm_leave(lock, way);
-	if (LIKELY(sent >= 0))
-		*did |= UDP_SENT;
 	return sent;
 }

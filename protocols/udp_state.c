@@ -18,6 +18,27 @@
 #include "rawsys.h"
 #include "udp.h"
 
+/* Before a flow is opened: the first one's times matter to the kernel's datagrams alone, from the second one on all are compared. What
+ * remains of several may be of other processes as well: so nothing is taken back. */
+static void tell_how_many(struct udp *u)
+{
+	struct udp_flow *first = NULL, *f;
+
+	for (uint32_t i = 0; i < UDP_N_FLOWS; i++) {
+		f = atomic_load(&u->flows[i]);
+		if (!f)
+			continue;
+		if (!first) {
+			first = f;
+			continue;
+		}
+		shm_notice_take_back(&first->ring, SHM_RX_LONE);
+		return;
+	}
+	if (first)
+		shm_notice_set(&first->ring, SHM_RX_LONE);
+}
+
 bool udp_add(struct udp *u, int fd, struct udp_flow *f)
 {
 	struct timespec ts;
@@ -32,6 +53,7 @@ bool udp_add(struct udp *u, int fd, struct udp_flow *f)
 			continue;
 		if (atomic_load(&u->n_flows) <= i)
 			atomic_store(&u->n_flows, i + 1);
+		tell_how_many(u);
 		return true;
 	}
 	return false;

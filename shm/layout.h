@@ -93,6 +93,8 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 #define SHM_LEFT                                                                                   \
 	0x0080u /* reads the kernel alone: what lies in the peer's ring from tail on is to be sent there once more */
 #define SHM_DECIDES 0x0100u /* is about to say whether its ring is RETURNED */
+#define SHM_RX_LONE                                                                                \
+	0x0200u /* receives datagrams from this ring and the kernel alone: their times may be about right */
 
 /* shm_side.tx_mode */
 #define SHM_TX_KERNEL 0u /* not switched yet */

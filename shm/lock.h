@@ -112,4 +112,15 @@ static inline void shm_leave(_Atomic uint32_t *word, enum shm_way way)
 	shm_free();
 }
 
+/* The same where nothing was published that anybody waits for: no fence. */
+static inline void shm_leave_quietly(_Atomic uint32_t *word, enum shm_way way)
+{
+	if (UNLIKELY(way != SHM_ALONE)) {
+		shm_unlock(word);
+		return;
+	}
+	atomic_store_explicit(word, 0, memory_order_release);
+	shm_free();
+}
+
 #endif

@@ -29,21 +29,22 @@ union short_record {
 	uint8_t bytes[SHM_INLINE];
 };
 
-/* Every piece of 16 bytes lies in one piece in the ring. */
+/* Every piece of 16 bytes lies in one piece in the ring. The head's line comes last, all of it at once: who looks at it meanwhile
+ * takes it away from us. */
 static inline void put_short(struct shm_stream *s, uint32_t r, uint64_t at,
 			     const union short_record *record, uint64_t size)
 {
 	struct shm_side *own = s->own;
 
+	for (uint64_t i = 0; i < size; i += SIZE_HEADER)
+		memcpy(s->tx_ring[r] + ((at + i) & (s->tx_size[r] - 1)), record->bytes + i,
+		       SIZE_HEADER);
 	atomic_store_explicit(&own->inline_at, SHM_NO_INLINE, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	for (uint64_t i = 0; i < size / 8; i++)
 		atomic_store_explicit(&own->inlined[i], record->words[i], memory_order_relaxed);
 	/* pairs with the acquire in get_short */
 	atomic_store_explicit(&own->inline_at, at, memory_order_release);
-	for (uint64_t i = 0; i < size; i += SIZE_HEADER)
-		memcpy(s->tx_ring[r] + ((at + i) & (s->tx_size[r] - 1)), record->bytes + i,
-		       SIZE_HEADER);
 }
 
 static inline void gather_short(union short_record *record, const struct iovec *iov, size_t n)
@@ -124,27 +125,26 @@ static uint64_t head_beyond(struct shm_stream *s, uint64_t at)
 }
 
 /* The record at d->at, if it is the one in the head's line. */
-static inline bool get_short(const struct shm_stream *s, struct shm_datagram *d,
-			     struct shm_record *ret_header)
+static inline bool get_short(const struct shm_stream *s, struct shm_datagram *d)
 {
-	union short_record record;
-
 	/* pairs with the release in put_short */
 	if (atomic_load_explicit(&s->peer->inline_at, memory_order_acquire) != d->at)
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(record.words); i++)
-		record.words[i] = ring_load(&s->peer->inlined[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(d->words); i++)
+		d->words[i] = ring_load(&s->peer->inlined[i]);
 	atomic_thread_fence(memory_order_acquire);
-	if (ring_load(&s->peer->inline_at) != d->at)
-		return false;
-	*ret_header = record.header;
-	memcpy(d->payload, record.bytes + SIZE_HEADER, sizeof(d->payload));
-	return true;
+	return ring_load(&s->peer->inline_at) == d->at;
+}
+
+/* A header lies in one piece. */
+static inline void get_header(const struct shm_stream *s, struct shm_datagram *d)
+{
+	memcpy(&d->header, s->rx_ring[d->ring] + (d->at & (s->rx_size[d->ring] - SIZE_HEADER)),
+	       SIZE_HEADER);
 }
 
 int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
 {
-	struct shm_record header;
 	uint64_t n;
 	int e;
 
@@ -154,18 +154,15 @@ int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
 		e = ring_rx_available(s, head_beyond(s, d->at), d->at, &d->ring, &n);
 		if (e == 0 && n == 0)
 			return 0;
-		d->inlined = n <= SHM_INLINE && get_short(s, d, &header);
+		d->inlined = n <= SHM_INLINE && get_short(s, d);
 		if (e == 0 && n >= SIZE_HEADER && !d->inlined)
-			ring_get(s, d->ring, d->at, &header, SIZE_HEADER);
+			get_header(s, d);
 		atomic_thread_fence(memory_order_acquire);
 	} while (UNLIKELY(!shm_queue_holds(s, d)));
-	if (UNLIKELY(e < 0 || n < SIZE_HEADER || header.len > SHM_DATAGRAM_MAX ||
-		     shm_queue_size(header.len) > n))
+	if (UNLIKELY(e < 0 || n < SIZE_HEADER || d->len > SHM_DATAGRAM_MAX ||
+		     shm_queue_size(d->len) > n))
 		return -EBADMSG;
-	d->inlined &= header.len <= SIZE_SHORT;
-	d->stamp = header.stamp;
-	d->len = header.len;
-	d->flags = header.flags;
+	d->inlined &= d->len <= SIZE_SHORT;
 	return 1;
 }
 

@@ -15,14 +15,27 @@
 #define SHM_DATAGRAM_MAX 65535u /* bytes of payload */
 
 struct shm_datagram {
-	uint64_t at;	/* its place: bytes of the queue before it */
-	uint64_t stamp; /* the sender's word for when; any value */
-	uint32_t len;	/* at most SHM_DATAGRAM_MAX */
-	uint32_t flags; /* the sender's, any value */
+	uint64_t at; /* its place: bytes of the queue before it */
 	uint32_t ring;
 	bool inlined; /* the payload is here already */
-	uint8_t payload[SHM_INLINE - sizeof(struct shm_record)];
+	union {
+		struct {
+			uint64_t stamp; /* the sender's word for when; any value */
+			uint32_t len;	/* at most SHM_DATAGRAM_MAX */
+			uint32_t flags; /* the sender's, any value */
+			uint8_t payload[SHM_INLINE - sizeof(struct shm_record)];
+		};
+		struct shm_record header;
+		uint64_t words[SHM_INLINE / 8];
+	};
 };
+static_assert(offsetof(struct shm_datagram, stamp) == offsetof(struct shm_datagram, words) &&
+		      offsetof(struct shm_datagram, len) ==
+			      offsetof(struct shm_datagram, words) +
+				      offsetof(struct shm_record, len) &&
+		      offsetof(struct shm_datagram, payload) ==
+			      offsetof(struct shm_datagram, words) + sizeof(struct shm_record),
+	      "a short record is read as it lies");
 
 /* Bytes that a datagram takes in a ring. */
 static inline uint64_t shm_queue_size(size_t len)

@@ -80,9 +80,8 @@ static ssize_t push(struct udp_flow *f, size_t len)
 {
 	static char bytes[8192];
 	struct iovec iov = { .iov_base = bytes, .iov_len = len };
-	unsigned did = 0;
 
-	return udp_push(f, &iov, 1, len, &did);
+	return udp_push(f, &iov, 1, len);
 }
 
 static ssize_t pull(int flags)
@@ -91,8 +90,9 @@ static ssize_t pull(int flags)
 	struct iovec iov = { .iov_base = bytes, .iov_len = sizeof(bytes) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct udp_got got = { .nsec_trust = 0 };
+	ssize_t n = flags ? -EAGAIN : udp_pull_plain(&v.rx, &msg);
 
-	return udp_pull(&v.rx, v.fd[0], &msg, flags, &got);
+	return n >= 0 ? n : udp_pull(&v.rx, v.fd[0], &msg, flags, &got);
 }
 
 static void begin(void)
