@@ -43,7 +43,7 @@ INC_keeper := $(INC_job) -iquotekeeper
 INC_psid := $(INC_shm) $(INC_job) -iquotepsid -iquotepsid/cluster -iquotepsid/jobs -iquotepsid/partition
 INC_tools := -Iinclude $(INC_job) -iquotetools
 INC_tests := -Iinclude -iquotetests $(INC_libpulc) $(INC_job) -iquotepsid -iquotepsid/cluster -iquotepsid/jobs -iquotepsid/partition -iquotekeeper -iquotetools
-INC_bench := -Iinclude $(INC_base) -iquotehal -iquotebench
+INC_bench := -Iinclude $(INC_hal) -iquotebench
 
 # A make that was given no -j gets one job for each processor where it builds.
 PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))

@@ -120,6 +120,23 @@ def sleeper(bench):
         report.inform("sleeper/cpu-busy", s["pulc_cpu"], s["kernel_cpu"], "%", "kernel"))
 
 
+@case("lock-priority")
+def lock_priority(bench):
+    """a waiter for a lock of a family whose holder, of low priority, shares its processor with a spinner"""
+    s = Series()
+    for _ in bench.repetitions(3):
+        for line in bench.program("lock", "--cpu", str(bench.machine.server), n_lines=3, cpus=False):
+            for waiter in ("ordinary", "realtime"):
+                s.add(**{f"{line['lock']}_{waiter}": line[f"{waiter}_usec"]})
+    return [
+        report.at_most("lock-priority/realtime", s["pulc_realtime"], s["mutex_realtime"], "us", 0.5,
+                       "libc's robust mutex"),
+        report.inform("lock-priority/realtime-pi", s["pulc_realtime"], s["mutex-pi_realtime"], "us",
+                      "libc's with inheritance"),
+        report.inform("lock-priority/ordinary", s["pulc_ordinary"], s["mutex-pi_ordinary"], "us",
+                      "libc's with inheritance")]
+
+
 @case("messages")
 def messages(bench):
     """8 B messages a second, one way; and the bandwidth of 128 KiB writes"""

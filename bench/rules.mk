@@ -1,6 +1,6 @@
 # The benchmark programs, one a case family; `bench/run` drives them. They use plain sockets and
-# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native`, `block` and `overlap` are written to PULC, and `link`
-# to a HAL.
+# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native`, `block` and `overlap` are written to PULC, `link`
+# to a HAL, and `lock` to shm/lock.c.
 BENCH_NAMES := floor pingpong stream wake connects idle files memcached chatter
 BENCH_SHARED := $(addprefix bench/,options.c pair.c stats.c)
 BENCH_PROGRAMS := $(addprefix $(B)/bench/,$(BENCH_NAMES))
@@ -17,5 +17,9 @@ $(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildc
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -luring
 
+$(B)/bench/lock: $(B)/obj/bench/lock.o $$(call objects,$$(BENCH_SHARED) shm/lock.c)
+	@mkdir -p $(@D)
+	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -pthread
+
 .PHONY: bench-programs
-bench-programs: $(BENCH_PROGRAMS) $(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/link ## build the benchmark programs
+bench-programs: $(BENCH_PROGRAMS) $(B)/bench/lock $(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/link ## build the benchmark programs

@@ -50,7 +50,7 @@
 #define NSEC_DENIED (100 * 1000 * NSEC_PER_USEC)
 
 static struct {
-	_Atomic uint32_t lock;
+	struct shm_lock lock;
 	int fd;
 	int spare; /* an unconnected socket for the next channel */
 	uint32_t id;
@@ -80,7 +80,7 @@ static struct {
 
 USUAL bool client_lock(void)
 {
-	return shm_lock(&self.lock);
+	return shm_lock(&self.lock.word);
 }
 
 /* Whoever wants to hear of upgraded streams hears of them here, where no lock is held. */
@@ -88,7 +88,7 @@ USUAL void client_unlock(void)
 {
 	struct pulc_stream *attached = stream_take_attached();
 
-	shm_unlock(&self.lock);
+	shm_unlock(&self.lock.word);
 	stream_say_attached(attached);
 }
 
@@ -481,7 +481,7 @@ void client_credit_return(uint64_t size)
 
 USUAL void client_forked(void)
 {
-	atomic_store(&self.lock, 0);
+	atomic_store(&self.lock.word, 0);
 	pulc_fd_release(&self.fd);
 	pulc_fd_release(&self.spare);
 	if (self.id)

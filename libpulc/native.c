@@ -28,7 +28,7 @@
 /* Frames taken from one peer before the next one has its turn. */
 #define N_TURN 64u
 
-static _Atomic uint32_t lock;
+static struct shm_lock lock;
 static enum shm_way way; /* how it was taken; its holder's. SHM_BUSY: never */
 static struct peers peers = TAILQ_HEAD_INITIALIZER(peers);
 static struct peer *self;
@@ -38,7 +38,7 @@ static bool forking;
 
 bool native_lock(void)
 {
-	enum shm_way taken = shm_enter(&lock, __libc_single_threaded);
+	enum shm_way taken = shm_enter(&lock.word, __libc_single_threaded);
 
 	if (UNLIKELY(taken == SHM_BUSY))
 		return false;
@@ -50,10 +50,10 @@ static inline void leave(void)
 {
 	if (LIKELY(way == SHM_ALONE)) {
 		atomic_signal_fence(memory_order_seq_cst);
-		atomic_store_explicit(&lock, 0, memory_order_relaxed);
+		atomic_store_explicit(&lock.word, 0, memory_order_relaxed);
 		shm_free();
 	} else {
-		shm_unlock(&lock);
+		shm_unlock(&lock.word);
 	}
 }
 
@@ -189,7 +189,7 @@ static void __attribute__((noinline)) forget_parents(void)
 	struct pulc_op *op;
 	struct peer *peer;
 
-	atomic_store(&lock, 0);
+	atomic_store(&lock.word, 0);
 	forking = false;
 	/* What is shown is the parent's. */
 	shm_state_forget();

@@ -152,11 +152,14 @@ struct shm_side {
 	/* What this side has measured, for psid to show; 0: nothing yet. */
 	_Atomic uint32_t psec_in;
 	_Atomic uint32_t size_piece;
-	uint8_t pad4[52];
+	uint8_t pad4[4];
+	_Atomic uint32_t tx_boost; /* shm/lock.c */
+	uint8_t pad5[44];
 	_Atomic uint32_t rx_lock;
 	_Atomic uint32_t psec_out;
 	_Atomic uint64_t rx_taken; /* ring bytes taken, not yet all published as tail */
-	uint8_t pad6[48];
+	_Atomic uint32_t rx_boost;
+	uint8_t pad6[44];
 	_Atomic uint32_t rx_mode; /* enum in protocols/tcp.c */
 	_Atomic uint32_t inq;	  /* TCP_INQ: recvmsg tells how much is left */
 	_Atomic uint32_t nonblock;

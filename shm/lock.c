@@ -13,11 +13,19 @@
  * libc uses the same pending entry for its robust mutexes; a signal handler of ours may interrupt it there, so
  * the old value is kept and put back.
  *
- * Left out: priority inheritance, fairness. A holder that is stopped (SIGSTOP) stops its own family only.
+ * Priority. A real-time waiter must not wait for a holder that cannot run because a third process does. It lends the holder its priority: it writes
+ * the holder's id into a second word, as if the holder had locked that, and waits for it with FUTEX_LOCK_PI, so that the kernel boosts the holder. Who leaves
+ * a lock that somebody waits for looks at that word and unlocks it too. The second word guards nothing: it may say the wrong thing for a moment, and nobody waits for it
+ * longer than before he looks again. All other waiters sleep by the first word: among ordinary priorities the kernel inherits nothing.
+ *
+ * Left out: fairness. A holder that is stopped (SIGSTOP) stops its own family only.
+ *
+ * Source: futex(2); Sha, Rajkumar and Lehoczky 1990 (priority inheritance).
  */
 #include "lock.h"
 
 #include <errno.h>
+#include <sched.h>
 
 #include "clock.h"
 #include "rawsys.h"
@@ -25,6 +33,10 @@
 #define N_SPINS 200
 /* A holder that the kernel can't see (a child made by a raw clone) is looked for again after this. */
 #define NSEC_RECHECK (100 * 1000 * NSEC_PER_USEC)
+/* FUTEX_LOCK_PI with the clock that nobody sets, Linux 5.14. */
+#ifndef FUTEX_LOCK_PI2
+#define FUTEX_LOCK_PI2 13
+#endif
 
 __thread struct shm_self shm_self;
 void (*shm_on_free)(void);
@@ -62,9 +74,81 @@ static bool try_take(_Atomic uint32_t *word, uint32_t *seen, uint32_t mark)
 	return false;
 }
 
+/* ---- priority ----------------------------------------------------------------------------------- */
+
+static bool is_realtime(void)
+{
+	int policy = (int)raw_syscall(SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0);
+
+	policy &= ~SCHED_RESET_ON_FORK;
+	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
+}
+
+/* Leaves the second word, if it is this thread's. */
+static void return_priority(_Atomic uint32_t *boost)
+{
+	uint32_t mine = shm_self.tid;
+
+	if (LIKELY((atomic_load(boost) & FUTEX_TID_MASK) != mine))
+		return;
+	if (!atomic_compare_exchange_strong(boost, &mine, 0))
+		(void)raw_futex(boost, FUTEX_UNLOCK_PI, 0, NULL);
+}
+
+/* Nobody lends by it: whoever it names has gone, or does not know. */
+static void clear_priority(_Atomic uint32_t *boost, uint32_t holder)
+{
+	uint32_t now = atomic_load(boost);
+
+	if ((now & FUTEX_TID_MASK) == holder)
+		(void)atomic_compare_exchange_strong(boost, &now, 0);
+}
+
+/*
+ * Waits for the holder, whom the lock's word names, and lends it this thread's priority. False: that cannot be done; sleep otherwise. The word was marked
+ * with FUTEX_WAITERS before: a holder that leaves it after we have looked here once more finds what we wrote.
+ */
+static bool lend_priority(_Atomic uint32_t *word, uint32_t seen)
+{
+	_Atomic uint32_t *boost = shm_boost_of(word);
+	uint32_t holder = seen & FUTEX_TID_MASK, before = atomic_load(boost);
+	struct timespec until = timespec_from_nsec(nsec_now() + NSEC_RECHECK);
+	int e;
+
+	if ((before & FUTEX_TID_MASK) != holder &&
+	    !atomic_compare_exchange_strong(boost, &before, holder))
+		return true;
+	if (atomic_load(word) != seen) {
+		uint32_t ours = holder;
+
+		(void)atomic_compare_exchange_strong(boost, &ours, 0);
+		return true;
+	}
+	e = raw_futex(boost, FUTEX_LOCK_PI2, 0, &until);
+	if (e == 0)
+		return_priority(boost);
+	/* It holds the lock for long, or is about to end. */
+	if (e == 0 || e == -ETIMEDOUT || e == -EAGAIN || e == -EINTR)
+		return true;
+	clear_priority(boost, holder);
+	return false;
+}
+
+/* ---- the lock ------------------------------------------------------------------------------------ */
+
+static void sleep_until_left(_Atomic uint32_t *word, uint32_t seen, bool lends)
+{
+	struct timespec recheck = timespec_from_nsec(NSEC_RECHECK);
+
+	if (lends && lend_priority(word, seen))
+		return;
+	(void)raw_futex(word, FUTEX_WAIT, seen, &recheck);
+}
+
 bool shm_lock_slow(_Atomic uint32_t *word)
 {
 	uint32_t seen;
+	bool lends;
 
 	for (unsigned i = 0; i < N_SPINS; i++) {
 		if (try_take(word, &seen, 0))
@@ -77,13 +161,12 @@ bool shm_lock_slow(_Atomic uint32_t *word)
 		}
 		cpu_relax();
 	}
+	lends = is_realtime();
 	while (!try_take(word, &seen, FUTEX_WAITERS)) {
-		struct timespec recheck = timespec_from_nsec(NSEC_RECHECK);
-
 		if (!(seen & FUTEX_WAITERS) &&
 		    !atomic_compare_exchange_strong(word, &seen, seen | FUTEX_WAITERS))
 			continue;
-		(void)raw_futex(word, FUTEX_WAIT, seen | FUTEX_WAITERS, &recheck);
+		sleep_until_left(word, seen | FUTEX_WAITERS, lends);
 	}
 	return true;
 }
@@ -91,4 +174,5 @@ bool shm_lock_slow(_Atomic uint32_t *word)
 void shm_unlock_wake(_Atomic uint32_t *word)
 {
 	(void)raw_futex(word, FUTEX_WAKE, 1, NULL);
+	return_priority(shm_boost_of(word));
 }

@@ -1,6 +1,8 @@
 /*
  * Locks of one family: the processes and threads that hold the same side of a connection. The
  * word lies in the side's own area and holds the thread id of its owner. Never shared between sides.
+ *
+ * Behind the word, at a fixed distance, is another one, by which real-time waiters lend their priority (lock.c).
  */
 #ifndef PULC_SHM_LOCK_H
 #define PULC_SHM_LOCK_H
@@ -10,7 +12,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "layout.h"
 #include "macros.h"
+
+/* A lock of a process's own. */
+struct shm_lock {
+	_Atomic uint32_t word;
+	uint32_t unused[3];
+	_Atomic uint32_t boost;
+};
+#define SHM_BOOST_AT offsetof(struct shm_lock, boost)
+static_assert(offsetof(struct shm_side, tx_boost) - offsetof(struct shm_side, tx_lock) ==
+			      SHM_BOOST_AT &&
+		      offsetof(struct shm_side, rx_boost) - offsetof(struct shm_side, rx_lock) ==
+			      SHM_BOOST_AT,
+	      "shm_boost_of");
+
+static inline _Atomic uint32_t *shm_boost_of(_Atomic uint32_t *word)
+{
+	return (_Atomic uint32_t *)((char *)word + SHM_BOOST_AT);
+}
 
 /* What a thread must know of itself to take a lock; made at first use, void in a forked child. */
 struct shm_self {

@@ -1,8 +1,10 @@
 /*
  * shm/lock.c: exclusion between processes, and the recovery of a lock whose holder was killed,
- * at its entry, inside, and while others queue for it.
+ * at its entry, inside, and while others queue for it; and the priority that a real-time waiter lends its holder.
  */
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -13,10 +15,11 @@
 #include "lock.h"
 
 struct shared {
-	_Atomic uint32_t lock;
+	struct shm_lock lock;
 	_Atomic uint32_t inside;
 	uint64_t count; /* not atomic: the lock must protect it */
 	_Atomic uint32_t arrived;
+	_Atomic uint32_t leave, taken, refused;
 };
 
 static struct shared *shared_new(void)
@@ -49,10 +52,10 @@ static void processes_exclude_each_other(void)
 		if (fork_child() != 0)
 			continue;
 		for (int k = 0; k < N_TURNS; k++) {
-			if (!shm_lock(&s->lock))
+			if (!shm_lock(&s->lock.word))
 				_exit(1);
 			s->count++;
-			shm_unlock(&s->lock);
+			shm_unlock(&s->lock.word);
 		}
 		_exit(0);
 	}
@@ -61,7 +64,7 @@ static void processes_exclude_each_other(void)
 		CHECK_INT(status, ==, 0);
 	}
 	CHECK_INT(s->count, ==, N_PROCESSES * N_TURNS);
-	CHECK_INT(s->lock, ==, 0);
+	CHECK_INT(s->lock.word, ==, 0);
 	(void)munmap(s, sizeof(*s));
 }
 
@@ -71,7 +74,7 @@ static void a_killed_holder_is_recovered(void)
 	pid_t pid = fork_child();
 
 	if (pid == 0) {
-		(void)shm_lock(&s->lock);
+		(void)shm_lock(&s->lock.word);
 		s->inside = 1;
 		for (;;)
 			pause();
@@ -79,8 +82,8 @@ static void a_killed_holder_is_recovered(void)
 	while (!s->inside)
 		;
 	(void)kill(pid, SIGKILL);
-	CHECK(shm_lock(&s->lock));
-	shm_unlock(&s->lock);
+	CHECK(shm_lock(&s->lock.word));
+	shm_unlock(&s->lock.word);
 	(void)waitpid(pid, NULL, 0);
 	(void)munmap(s, sizeof(*s));
 }
@@ -98,9 +101,9 @@ static void holders_killed_at_random_moments(void)
 			if (pid[i] == 0) {
 				s->arrived++;
 				for (;;) {
-					(void)shm_lock(&s->lock);
+					(void)shm_lock(&s->lock.word);
 					s->count++;
-					shm_unlock(&s->lock);
+					shm_unlock(&s->lock.word);
 				}
 			}
 		}
@@ -109,11 +112,11 @@ static void holders_killed_at_random_moments(void)
 		for (int i = 0; i < round * 10; i++)
 			cpu_relax();
 		(void)kill(pid[0], SIGKILL);
-		REQUIRE(shm_lock(&s->lock));
-		shm_unlock(&s->lock);
+		REQUIRE(shm_lock(&s->lock.word));
+		shm_unlock(&s->lock.word);
 		(void)kill(pid[1], SIGKILL);
-		REQUIRE(shm_lock(&s->lock));
-		shm_unlock(&s->lock);
+		REQUIRE(shm_lock(&s->lock.word));
+		shm_unlock(&s->lock.word);
 		(void)waitpid(pid[0], NULL, 0);
 		(void)waitpid(pid[1], NULL, 0);
 		s->arrived = 0;
@@ -124,19 +127,165 @@ static void holders_killed_at_random_moments(void)
 
 static void a_thread_does_not_wait_for_itself(void)
 {
-	_Atomic uint32_t lock = 0;
+	struct shm_lock lock = { 0 };
 
-	REQUIRE(shm_lock(&lock));
-	CHECK(!shm_lock(&lock));
-	shm_unlock(&lock);
-	CHECK_INT(lock, ==, 0);
+	REQUIRE(shm_lock(&lock.word));
+	CHECK(!shm_lock(&lock.word));
+	shm_unlock(&lock.word);
+	CHECK_INT(lock.word, ==, 0);
+}
+
+/* ---- priority ----------------------------------------------------------------------------------- */
+
+#define SEC_PATIENCE 60
+
+static void nap(void)
+{
+	const struct timespec turn = timespec_from_nsec(1000 * NSEC_PER_USEC);
+
+	(void)nanosleep(&turn, NULL);
+}
+
+/* As the kernel has it now: below zero for real-time. */
+static int priority_of(pid_t pid)
+{
+	char path[64];
+	int priority = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	REQUIRE(f != NULL);
+	/* The name is in brackets; the 18th is the priority. */
+	REQUIRE(fscanf(f,
+		       "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+		       "%d",
+		       &priority) == 1);
+	(void)fclose(f);
+	return priority;
+}
+
+static pid_t start_holder(struct shared *s)
+{
+	pid_t pid = fork_child();
+
+	if (pid == 0) {
+		(void)shm_lock(&s->lock.word);
+		s->inside = 1;
+		while (!s->leave)
+			nap();
+		shm_unlock(&s->lock.word);
+		for (;;)
+			(void)pause();
+	}
+	while (!s->inside)
+		nap();
+	return pid;
+}
+
+static pid_t start_urgent(struct shared *s)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+	pid_t pid = fork_child();
+
+	if (pid != 0)
+		return pid;
+	s->refused = sched_setscheduler(0, SCHED_FIFO, &param) < 0;
+	if (s->refused)
+		_exit(0);
+	(void)shm_lock(&s->lock.word);
+	s->taken = 1;
+	shm_unlock(&s->lock.word);
+	_exit(0);
+}
+
+/* False: nobody here may have such a priority. */
+static bool await_lent(struct shared *s, pid_t holder)
+{
+	uint64_t end = nsec_now() + SEC_PATIENCE * 1000000 * NSEC_PER_USEC;
+
+	while (priority_of(holder) >= 0 && !s->refused && nsec_now() < end)
+		nap();
+	if (s->refused) {
+		test_skip("this process may not have a real-time priority");
+		return false;
+	}
+	CHECK_INT(priority_of(holder), <, 0);
+	return true;
+}
+
+static void end_child(pid_t pid)
+{
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+/* The holder has it while the other one waits, and not longer. */
+static bool lend_once(struct shared *s)
+{
+	pid_t holder, urgent;
+	bool lent;
+
+	s->inside = s->leave = s->taken = s->refused = 0;
+	holder = start_holder(s);
+	urgent = start_urgent(s);
+	lent = await_lent(s, holder);
+	CHECK_INT(s->taken, ==, 0);
+	s->leave = 1;
+	(void)waitpid(urgent, NULL, 0);
+	CHECK_INT(s->taken, ==, lent);
+	while (lent && priority_of(holder) < 0)
+		nap();
+	end_child(holder);
+	return lent;
+}
+
+static void a_real_time_waiter_lends_its_priority(void)
+{
+	struct shared *s = shared_new();
+
+	for (unsigned i = 0; i < 5 && lend_once(s); i++)
+		;
+	CHECK(shm_lock(&s->lock.word));
+	shm_unlock(&s->lock.word);
+	CHECK_INT(s->lock.word, ==, 0);
+	(void)munmap(s, sizeof(*s));
+}
+
+/* Whoever is killed while it is lent: the other one goes on, and so does the next. */
+static void killed_while_priority_is_lent(void)
+{
+	struct shared *s = shared_new();
+	pid_t holder = start_holder(s), urgent = start_urgent(s);
+
+	if (!await_lent(s, holder)) {
+		end_child(holder);
+		end_child(urgent);
+		return;
+	}
+	end_child(holder);
+	(void)waitpid(urgent, NULL, 0);
+	CHECK_INT(s->taken, ==, 1);
+
+	s->inside = s->taken = 0;
+	holder = start_holder(s);
+	urgent = start_urgent(s);
+	(void)await_lent(s, holder);
+	end_child(urgent);
+	while (priority_of(holder) < 0)
+		nap();
+	s->leave = 1;
+	CHECK(shm_lock(&s->lock.word));
+	shm_unlock(&s->lock.word);
+	end_child(holder);
+	(void)lend_once(s);
+	(void)munmap(s, sizeof(*s));
 }
 
 static const struct test tests[] = {
-	TEST(processes_exclude_each_other),
-	TEST(a_killed_holder_is_recovered),
-	TEST(holders_killed_at_random_moments),
-	TEST(a_thread_does_not_wait_for_itself),
+	TEST(processes_exclude_each_other),	     TEST(a_killed_holder_is_recovered),
+	TEST(holders_killed_at_random_moments),	     TEST(a_thread_does_not_wait_for_itself),
+	TEST(a_real_time_waiter_lends_its_priority), TEST(killed_while_priority_is_lent),
 };
 
 int main(int argc, char **argv)

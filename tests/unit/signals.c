@@ -16,7 +16,7 @@
 #include "lock.h"
 #include "signals.h"
 
-static _Atomic uint32_t lock;
+static struct shm_lock lock;
 static int n_calls, n_put_off, value;
 static uint32_t held_inside;
 static bool restarts;
@@ -71,11 +71,11 @@ static void waits_for_the_lock(void)
 
 	install(SIGUSR1, handle);
 	sigprocmask(SIG_BLOCK, NULL, &before);
-	REQUIRE(shm_lock(&lock));
+	REQUIRE(shm_lock(&lock.word));
 	queue(SIGUSR1, 7);
 	CHECK_INT(n_calls, ==, 0);
 	CHECK_INT(n_put_off, ==, 1);
-	shm_unlock(&lock);
+	shm_unlock(&lock.word);
 	CHECK_INT(n_calls, ==, 1);
 	CHECK_INT(value, ==, 7);
 	CHECK_INT(held_inside, ==, 0);
@@ -87,12 +87,12 @@ static void waits_for_the_outermost(void)
 	_Atomic uint32_t inner = 0;
 
 	install(SIGUSR1, handle);
-	REQUIRE(shm_lock(&lock));
+	REQUIRE(shm_lock(&lock.word));
 	REQUIRE_INT(shm_enter(&inner, true), ==, SHM_ALONE);
 	queue(SIGUSR1, 1);
 	shm_leave(&inner, SHM_ALONE);
 	CHECK_INT(n_calls, ==, 0);
-	shm_unlock(&lock);
+	shm_unlock(&lock.word);
 	CHECK_INT(n_calls, ==, 1);
 }
 
@@ -101,13 +101,13 @@ static void several_come_each_once(void)
 {
 	install(SIGUSR1, handle);
 	install(SIGRTMIN, handle);
-	REQUIRE(shm_lock(&lock));
+	REQUIRE(shm_lock(&lock.word));
 	queue(SIGRTMIN, 1);
 	queue(SIGRTMIN, 10);
 	queue(SIGUSR1, 100);
 	queue(SIGRTMIN, 1000);
 	CHECK_INT(n_put_off, ==, 1);
-	shm_unlock(&lock);
+	shm_unlock(&lock.word);
 	CHECK_INT(n_calls, ==, 4);
 	CHECK_INT(value, ==, 1111);
 }
@@ -121,10 +121,10 @@ static void blocked_signals_stay_blocked(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &set, &before);
-	REQUIRE(shm_lock(&lock));
+	REQUIRE(shm_lock(&lock.word));
 	queue(SIGUSR1, 1);
 	queue(SIGUSR2, 10);
-	shm_unlock(&lock);
+	shm_unlock(&lock.word);
 	CHECK_INT(value, ==, 1);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	CHECK_INT(value, ==, 11);
@@ -162,7 +162,7 @@ static void child_is_spared(void)
 
 	install(SIGUSR1, handle);
 	sigprocmask(SIG_BLOCK, NULL, &before);
-	REQUIRE(shm_lock(&lock));
+	REQUIRE(shm_lock(&lock.word));
 	queue(SIGUSR1, 1);
 	pid = fork();
 	if (pid == 0) {
@@ -170,7 +170,7 @@ static void child_is_spared(void)
 		signals_forked();
 		_exit(n_calls + !mask_is(&before));
 	}
-	shm_unlock(&lock);
+	shm_unlock(&lock.word);
 	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
 	CHECK_INT(status, ==, 0);
 	CHECK_INT(n_calls, ==, 1);
