@@ -30,7 +30,7 @@ struct taken {
 	uint32_t number;
 	uint64_t move;
 };
-static LIST_HEAD(, taken) all_taken = LIST_HEAD_INITIALIZER(all_taken);
+static LIST_HEAD(takings, taken) all_taken = LIST_HEAD_INITIALIZER(all_taken);
 static struct taken *record; /* for the one that is being taken */
 
 int port_take_begin(uint32_t number, enum port_kind kind, struct peer *from, uint64_t id)
