@@ -9,6 +9,7 @@
 
 #include "environment.h"
 
+#define CREW_MAX 16u
 #define CHILD_SIZE_STACK 8192u /* for some system calls, and no handler */
 
 struct child {
@@ -22,6 +23,7 @@ struct child {
 	bool is_bound;
 	cpu_set_t cpus;
 	pid_t keeper;
+	pid_t pid;	  /* negative errno: it was not made; -ECANCELED: or not yet */
 	_Atomic int busy; /* the kernel makes it 0 when the child has no more use for this */
 	_Alignas(16) unsigned char stack[CHILD_SIZE_STACK];
 };
@@ -30,7 +32,9 @@ struct child {
 int keeper_children_start(struct keeper *k);
 /* One for this task, without ends and environment; it belongs to the keeper. NULL: no memory. */
 struct child *keeper_child_new(struct task *task);
-/* Starts it, in the job's cgroup. Returns its number, negative errno. */
-pid_t keeper_child_clone(struct child *child, int *ret_pidfd);
+/* It is not started after all. */
+void keeper_child_free(struct child *child);
+/* Starts them, CREW_MAX at most, in the job's cgroup: pid says how that went. Their ends are still the keeper's. */
+void keeper_children_clone(struct keeper *k, struct child **children, size_t n);
 
 #endif

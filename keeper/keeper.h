@@ -26,8 +26,8 @@ struct output {
 	enum frame_stream stream;
 	int fd; /* -EBADF: has ended, or was never there */
 	uint32_t credit;
-	bool reading;
-	uv_poll_t poll;
+	bool polled, reading;
+	uv_poll_t poll; /* if polled */
 };
 
 /* Where a task's standard input stands in the job's. input.c */
@@ -48,11 +48,11 @@ struct input {
 /* A task's side of the PMI-1 dialogue. pmi1.c */
 struct pmi1 {
 	int fd;
-	bool reading;
 	bool initialised, finalised, waiting;
-	uv_poll_t poll;
+	bool reading;
+	uv_poll_t poll; /* if reading */
 	size_t used;
-	char *line;
+	char *line; /* NULL: it has said nothing yet */
 };
 
 enum task_state { TASK_WAITS, TASK_RUNS, TASK_ENDED };
@@ -62,8 +62,7 @@ struct task {
 	struct keeper *keeper;
 	uint32_t rank, local; /* in the job, on this node */
 	enum task_state state;
-	pid_t pid;
-	int pidfd;
+	pid_t pid; /* not reaped before its end is recorded: nobody else's until then */
 	int error; /* errno: could not be started; the child sets it, too */
 	int status;
 	bool aborted;
@@ -90,6 +89,7 @@ struct keeper {
 	uint32_t n_outputs; /* streams not at their end */
 	bool launched;
 	struct children *children; /* child.c */
+	int null_fd; /* the input of tasks that have none; -EBADF: nobody has needed it yet */
 	struct input input;
 
 	/* kill.c */

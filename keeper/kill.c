@@ -69,7 +69,7 @@ void keeper_kill(struct keeper *k)
 static void signal_task(const struct task *task, int number)
 {
 	if (kill(-task->pid, number) < 0 && errno == ESRCH)
-		(void)syscall(SYS_pidfd_send_signal, task->pidfd, number, NULL, 0);
+		(void)kill(task->pid, number);
 }
 
 void keeper_signal(struct keeper *k, int number, uint32_t only)

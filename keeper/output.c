@@ -10,6 +10,7 @@
 #include "output.h"
 
 #include <errno.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -21,12 +22,17 @@
 
 static void on_readable(uv_poll_t *poll, int status, int events);
 
+/* No poll is made while the tasks begin: many have ended by then, and what they said is drained. */
 static void arm(struct output *output)
 {
+	struct keeper *k = output->task->keeper;
 	bool wanted = output->credit > 0;
 
-	if (wanted == output->reading)
+	if (wanted == output->reading || !k->launched)
 		return;
+	if (!output->polled && uv_poll_init(&k->loop, &output->poll, output->fd) < 0)
+		keeper_fail("output", -ENOMEM);
+	output->polled = true;
 	output->reading = wanted;
 	if (wanted)
 		(void)uv_poll_start(&output->poll, UV_READABLE, on_readable);
@@ -39,7 +45,8 @@ static void end(struct output *output)
 	struct task *task = output->task;
 	struct keeper *k = task->keeper;
 
-	uv_close((uv_handle_t *)&output->poll, NULL);
+	if (output->polled)
+		uv_close((uv_handle_t *)&output->poll, NULL);
 	output->fd = close_own(output->fd);
 	k->n_outputs--;
 	channel_put_frame(&k->owner, &(struct frame){ .kind = FRAME_DATA,
@@ -97,14 +104,21 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 void keeper_output_open(struct output *output, int fd)
 {
 	struct keeper *k = output->task->keeper;
+	int yes = 1;
 
+	if (ioctl(fd, FIONBIO, &yes) < 0)
+		keeper_fail("output", -errno);
 	output->fd = fd;
 	output->credit = k->spec->credit;
-	output->reading = false;
-	if (uv_poll_init(&k->loop, &output->poll, fd) < 0)
-		keeper_fail("output", -ENOMEM);
 	k->n_outputs++;
-	arm(output);
+}
+
+void keeper_output_begin(struct keeper *k)
+{
+	for (uint32_t i = 0; i < k->n_tasks; i++)
+		for (int s = 0; s < 2; s++)
+			if (k->tasks[i].out[s].fd >= 0)
+				arm(&k->tasks[i].out[s]);
 }
 
 static struct output *find(struct keeper *k, const struct frame *frame)

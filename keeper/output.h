@@ -4,8 +4,10 @@
 
 #include "keeper.h"
 
-/* Takes fd, the reading end, and begins to read it. */
+/* Takes fd, the reading end. */
 void keeper_output_open(struct output *output, int fd);
+/* Every task of this node has begun: reads what they say, from now on. */
+void keeper_output_begin(struct keeper *k);
 /* The owner can take more of a stream. */
 void keeper_output_credit(struct keeper *k, const struct frame *frame);
 /* Sends what the task has said so far, as far as its credit goes. */

@@ -36,6 +36,12 @@ int keeper_pmi_open(struct task *task, int *ret_theirs)
 	return pmi1_open(task, ret_theirs);
 }
 
+void keeper_pmi_begin(struct keeper *k)
+{
+	for (uint32_t i = 0; i < k->n_tasks; i++)
+		pmi1_begin(&k->tasks[i]);
+}
+
 void keeper_pmi_close(struct task *task)
 {
 	struct pmi1 *pmi = &task->pmi;

@@ -8,6 +8,8 @@
 int keeper_pmi_start(struct keeper *k);
 /* The task's end of its PMI-1 dialogue, or -EBADF if the job has none. Returns 0, negative errno. */
 int keeper_pmi_open(struct task *task, int *ret_theirs);
+/* Every task of this node has begun: those that run are served. */
+void keeper_pmi_begin(struct keeper *k);
 /* The task has ended. */
 void keeper_pmi_close(struct task *task);
 /* What the task must find in its environment besides; ends with NULL. NULL: nothing. */
@@ -31,6 +33,7 @@ void keeper_fence_left(struct keeper *k, const Pulc__Job__Fence *fence);
 
 /* pmi1.c */
 int pmi1_open(struct task *task, int *ret_theirs);
+void pmi1_begin(struct task *task);
 void pmi1_close(struct task *task);
 void pmi1_fence_left(struct keeper *k, const Pulc__Job__Fence *fence);
 

@@ -29,7 +29,8 @@ static void stop_reading(struct pmi1 *pmi)
 {
 	if (pmi->fd < 0)
 		return;
-	uv_close((uv_handle_t *)&pmi->poll, NULL);
+	if (pmi->reading)
+		uv_close((uv_handle_t *)&pmi->poll, NULL);
 	pmi->fd = close_own(pmi->fd);
 	free(pmi->line);
 	pmi->line = NULL;
@@ -258,6 +259,10 @@ static void on_line(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	(void)events;
+	if (!pmi->line)
+		pmi->line = malloc(SIZE_LINE);
+	if (!pmi->line)
+		keeper_fail("PMI", -ENOMEM);
 	n = recv(pmi->fd, pmi->line + pmi->used, SIZE_LINE - pmi->used, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -284,17 +289,23 @@ int pmi1_open(struct task *task, int *ret_theirs)
 			(void)kvs_put(k->kvs, "PMI_process_mapping", mapping);
 		kvs_flush(k->kvs);
 	}
-	pmi->line = malloc(SIZE_LINE);
-	if (!pmi->line)
-		return -ENOMEM;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		return -errno;
 	pmi->fd = fds[0];
-	if (uv_poll_init(&k->loop, &pmi->poll, fds[0]) < 0)
-		keeper_fail("PMI", -ENOMEM);
-	(void)uv_poll_start(&pmi->poll, UV_READABLE, on_line);
 	*ret_theirs = fds[1];
 	return 0;
+}
+
+void pmi1_begin(struct task *task)
+{
+	struct pmi1 *pmi = &task->pmi;
+
+	if (pmi->fd < 0)
+		return;
+	if (uv_poll_init(&task->keeper->loop, &pmi->poll, pmi->fd) < 0)
+		keeper_fail("PMI", -ENOMEM);
+	pmi->reading = true;
+	(void)uv_poll_start(&pmi->poll, UV_READABLE, on_line);
 }
 
 void pmi1_close(struct task *task)

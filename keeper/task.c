@@ -48,11 +48,14 @@ static int open_output(struct task *task, int i, int *ret_theirs)
 
 static int open_input(struct task *task, int *ret_theirs)
 {
+	struct keeper *k = task->keeper;
 	int fds[2];
 
-	if (!keeper_input_wanted(task->keeper, task)) {
-		*ret_theirs = open("/dev/null", O_RDONLY | O_CLOEXEC);
-		return *ret_theirs < 0 ? -errno : 0;
+	if (!keeper_input_wanted(k, task)) {
+		if (k->null_fd < 0)
+			k->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		*ret_theirs = k->null_fd;
+		return k->null_fd < 0 ? -errno : 0;
 	}
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
@@ -77,11 +80,12 @@ static int open_ends(struct task *task, struct ends *ends)
 	return r;
 }
 
-static void close_ends(struct ends ends)
+static void close_ends(const struct keeper *k, struct ends ends)
 {
 	bool terminal = ends.std[0] == ends.std[1];
 
-	(void)close_own(ends.std[0]);
+	if (ends.std[0] != k->null_fd)
+		(void)close_own(ends.std[0]);
 	if (!terminal) {
 		(void)close_own(ends.std[1]);
 		(void)close_own(ends.std[2]);
@@ -101,30 +105,68 @@ static void failed(struct task *task, int error)
 	ended(task, &none);
 }
 
-static void start(struct task *task)
+/* What it needs to be started. NULL: it has failed. */
+static struct child *prepare(struct task *task)
 {
-	struct keeper *k = task->keeper;
 	struct child *child = keeper_child_new(task);
 	int r;
 
 	if (!child) {
 		failed(task, ENOMEM);
-		return;
+		return NULL;
 	}
 	r = open_ends(task, &child->ends);
 	if (r == 0)
 		r = keeper_environment(&child->environment, task, child->ends.pmi);
-	if (r == 0) {
-		task->nsec_started = nsec_now();
-		r = task->pid = keeper_child_clone(child, &task->pidfd);
-	}
-	close_ends(child->ends);
-	if (r > 0) {
+	if (r == 0)
+		return child;
+	close_ends(task->keeper, child->ends);
+	keeper_child_free(child);
+	failed(task, -r);
+	return NULL;
+}
+
+static void started(struct child *child)
+{
+	struct task *task = child->task;
+
+	close_ends(task->keeper, child->ends);
+	if (child->pid > 0) {
+		task->pid = child->pid;
 		task->state = TASK_RUNS;
-		k->n_running++;
+		task->keeper->n_running++;
 	} else {
-		failed(task, -r);
+		failed(task, -child->pid);
 	}
+}
+
+/* Returns how many. */
+static uint32_t start_some(struct keeper *k, struct task *tasks, uint32_t n)
+{
+	struct child *children[CREW_MAX];
+	uint64_t nsec;
+	size_t n_children = 0;
+
+	n = MIN(n, CREW_MAX);
+	for (uint32_t i = 0; i < n; i++) {
+		children[n_children] = prepare(&tasks[i]);
+		n_children += children[n_children] != NULL;
+	}
+	nsec = nsec_now();
+	for (size_t i = 0; i < n_children; i++)
+		children[i]->task->nsec_started = nsec;
+	if (!k->killing)
+		keeper_children_clone(k, children, n_children);
+	for (size_t i = 0; i < n_children; i++)
+		started(children[i]);
+	return n;
+}
+
+/* The first one alone: while it becomes its program the others are prepared. */
+static void start_all(struct keeper *k)
+{
+	for (uint32_t i = 0, n = 1; i < k->n_tasks && !k->killing; n = k->n_tasks - i)
+		i += start_some(k, &k->tasks[i], n);
 }
 
 static void tell_started(struct keeper *k)
@@ -153,11 +195,10 @@ void keeper_tasks_launch(struct keeper *k)
 	if (r == 0 && keeper_children_start(k) < 0)
 		keeper_fail("tasks", -ENOMEM);
 	k->n_running++; /* nobody may find the job over while it begins */
-	for (uint32_t i = 0; i < k->n_tasks && !k->killing; i++)
-		if (r == 0)
-			start(&k->tasks[i]);
-		else
-			failed(&k->tasks[i], -r);
+	if (r == 0)
+		start_all(k);
+	for (uint32_t i = 0; r < 0 && i < k->n_tasks; i++)
+		failed(&k->tasks[i], -r);
 	for (uint32_t i = 0; i < k->n_tasks; i++)
 		if (k->tasks[i].state == TASK_WAITS)
 			failed(&k->tasks[i], ECANCELED);
@@ -166,7 +207,9 @@ void keeper_tasks_launch(struct keeper *k)
 	tell_started(k);
 	keeper_input_begin(k);
 	keeper_link_tasks(k);
-	keeper_reap(k);
+	keeper_reap(k); /* before they are polled */
+	keeper_output_begin(k);
+	keeper_pmi_begin(k);
 }
 
 void keeper_tasks_start(struct keeper *k)
@@ -175,6 +218,7 @@ void keeper_tasks_start(struct keeper *k)
 		keeper_look_for_end(k);
 		return;
 	}
+	k->null_fd = -EBADF;
 	k->tasks = calloc(k->n_tasks, sizeof(*k->tasks));
 	if (!k->tasks)
 		keeper_fail("tasks", -ENOMEM);
@@ -182,7 +226,7 @@ void keeper_tasks_start(struct keeper *k)
 		struct task *task = &k->tasks[i];
 
 		*task = (struct task){ .keeper = k, .rank = k->place->ranks[i], .local = i };
-		task->pidfd = task->in.fd = task->pmi.fd = -EBADF;
+		task->in.fd = task->pmi.fd = -EBADF;
 		for (int s = 0; s < 2; s++)
 			task->out[s] = (struct output){ .task = task,
 							.stream = FRAME_STDOUT + s,
@@ -228,7 +272,6 @@ void keeper_task_ended(struct task *task, int status, const struct rusage *usage
 
 	task->state = TASK_ENDED;
 	task->status = status;
-	task->pidfd = close_own(task->pidfd);
 	k->n_running--;
 	keeper_output_drain(task);
 	keeper_input_close(task);
