@@ -27,6 +27,7 @@ struct tcp {
 	bool receives_know; /* every receive of the peer knows of the ring, for no other was under way */
 	_Atomic bool stuck;	/* tcp_is_stuck */
 	_Atomic bool peer_gone; /* the kernel's end of file was seen without the peer's own word */
+	_Atomic bool end_awaited;     /* tcp_end_await */
 	_Atomic uint64_t nsec_looked; /* when the kernel was last asked for end of file */
 	/* Calls inside the kernel that began before the connection was attached. */
 	_Atomic uint32_t n_native_sends;

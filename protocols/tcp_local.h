@@ -24,6 +24,11 @@ void tcp_set_local(struct tcp *t, uint32_t flag);
  * own word for it, and a reset that the survivor must make: bytes of ours are unread and nobody is left to read them.
  */
 void tcp_note_end(struct tcp *t);
+/* The peer has said that it ends, nothing is left to read, and nobody has waited for the kernel's word on that yet. */
+bool tcp_end_is_awaited(const struct tcp *t);
+/* Waits for it, tcp_end_nsec_wait at most. */
+extern uint64_t tcp_end_nsec_wait __attribute__((visibility("hidden")));
+void tcp_end_await(struct tcp *t, int fd);
 /* Under tx_lock: RING to ENDED, if the receiver reads the ring before what follows it, or will never read again. */
 bool tcp_try_end(struct tcp *t, uint64_t peer_notice);
 /* Under tx_lock, for a peer that has left: what is unread goes through the kernel. 1: all of it; 0: there is more; -EBADMSG. */

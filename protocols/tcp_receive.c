@@ -172,6 +172,7 @@ void tcp_set_local(struct tcp *t, uint32_t flag)
 static int kernel_ended(struct tcp *t, int fd, bool look)
 {
 	uint64_t now = nsec_now();
+	bool waits = look; /* in the kernel, next */
 	char byte;
 	ssize_t n;
 
@@ -181,6 +182,10 @@ static int kernel_ended(struct tcp *t, int fd, bool look)
 		return 0;
 	atomic_store_explicit(&t->nsec_looked, now, memory_order_relaxed);
 	n = raw_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (n == -EAGAIN && !waits && tcp_end_is_awaited(t)) {
+		tcp_end_await(t, fd);
+		n = raw_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	}
 	if (n == 0)
 		return 1;
 	if (n > 0)

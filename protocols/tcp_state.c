@@ -222,6 +222,12 @@ unsigned tcp_poll(struct tcp *t, int fd, unsigned events)
 	settle_receive_mode(t, fd);
 	if (look_at_socket(&p) < 0)
 		return 0;
+	if ((events & (READABLE | POLLRDHUP)) && !(p.revents & (POLLRDHUP | POLLHUP | POLLERR)) &&
+	    tcp_end_is_awaited(t)) {
+		tcp_end_await(t, fd);
+		if (look_at_socket(&p) < 0)
+			return 0;
+	}
 	if (shm_rx_ended(&t->ring) && receiving_from_ring(t))
 		(void)tcp_pull(t, fd, &none, 0, MSG_PEEK, false, &did);
 	if (parts_are_enough(t, fd))
