@@ -39,15 +39,14 @@ def launcher(bench, name):
 def msec_of(bench, name, n, *command, output=subprocess.DEVNULL, code=0):
     """How long a job takes from start to end."""
     start, environment = launcher(bench, name)
-    begin = time.monotonic()
     try:
-        done = subprocess.run(start + [str(n), *command], env=environment, stdin=subprocess.DEVNULL,
-                              stdout=output, stderr=subprocess.DEVNULL, timeout=SECONDS_MAX, check=False)
+        msec, status = harness.msec_of_run(start + [str(n), *command], SECONDS_MAX, env=environment,
+                                           stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as hang:
         raise harness.Failed(f"{name} -n {n} {command[0]} hangs") from hang
-    if code is not None and done.returncode != code:
-        raise harness.Failed(f"{name} -n {n} {command[0]} ended with {done.returncode}")
-    return (time.monotonic() - begin) * 1000
+    if code is not None and status != code:
+        raise harness.Failed(f"{name} -n {n} {command[0]} ended with {status}")
+    return msec
 
 
 def best_of(n, measure):
@@ -162,12 +161,13 @@ def job_lines(bench):
         with tempfile.TemporaryDirectory() as folder:
             def measure(launch, options, path):
                 start, environment = launcher(bench, launch)
-                begin = time.monotonic()
                 with open(path, "wb") as file:
-                    subprocess.run(start[:1] + options + start[1:] + ["4", "sh", "-c", script],
-                                   env=environment, stdin=subprocess.DEVNULL, stdout=file,
-                                   timeout=SECONDS_MAX, check=True)
-                return (time.monotonic() - begin) * 1000
+                    msec, status = harness.msec_of_run(start[:1] + options + start[1:] + ["4", "sh", "-c", script],
+                                                       SECONDS_MAX, env=environment, stdin=subprocess.DEVNULL,
+                                                       stdout=file)
+                if status:
+                    raise harness.Failed(f"{launch} ended with {status}")
+                return msec
 
             path = os.path.join(folder, "out")
             for _ in bench.repetitions():

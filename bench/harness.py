@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import platform
+import select
 import shutil
 import signal
 import socket
@@ -44,6 +45,20 @@ def wait_until(condition, what):
         if time.monotonic() > deadline:
             raise Failed(f"{what} did not happen within {SECONDS_TO_START} s")
         time.sleep(0.01)
+
+
+def msec_of_run(command, seconds_max, **options):
+    """How long a command takes, and its status. subprocess.run, given a limit, looks every 50 ms only."""
+    begin = time.monotonic()
+    with subprocess.Popen(command, **options) as process:
+        pidfd = os.pidfd_open(process.pid)
+        ended = select.select([pidfd], [], [], seconds_max)[0]
+        msec = (time.monotonic() - begin) * 1000
+        os.close(pidfd)
+        if not ended:
+            process.kill()
+            raise subprocess.TimeoutExpired(command, seconds_max)
+    return msec, process.returncode
 
 
 def free_port():

@@ -9,51 +9,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cleanup.h"
 #include "keeper_fds.h"
-
-#define N_FDS (KEEPER_FD_END - KEEPER_FD_START)
-
-union control {
-	char bytes[CMSG_SPACE(N_FDS * sizeof(int))];
-	struct cmsghdr align;
-};
-
-/* Returns how many there were. */
-static size_t read_descriptors(struct msghdr *header, int fds[N_FDS])
-{
-	const struct cmsghdr *c = CMSG_FIRSTHDR(header);
-	size_t n;
-
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-		return 0;
-	n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(fds, CMSG_DATA(c), n * sizeof(int));
-	return n;
-}
-
-static int receive(struct keeper_gifts *gifts, int fds[N_FDS], size_t *ret_n)
-{
-	struct iovec iov = { .iov_base = gifts, .iov_len = sizeof(*gifts) };
-	union control control = { { 0 } };
-	struct msghdr header = { .msg_iov = &iov,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control) };
-	ssize_t n;
-
-	do
-		n = recvmsg(KEEPER_FD_START, &header, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n <= 0)
-		return n < 0 ? -errno : -EPIPE;
-	*ret_n = read_descriptors(&header, fds);
-	return (size_t)n == sizeof(*gifts) && !(header.msg_flags & MSG_CTRUNC) ? 0 : -EBADMSG;
-}
+#include "packet.h"
 
 /* Out of the way of the numbers that are needed. */
 static int move_away(int *fd)
@@ -70,19 +30,17 @@ static int move_away(int *fd)
 int keeper_gifts_take(void)
 {
 	struct keeper_gifts gifts;
-	int fds[N_FDS], r;
-	size_t n = 0, at = 0;
+	int fds[PACKET_N_FDS], at = 0;
+	int r = packet_recv(KEEPER_FD_START, &gifts, sizeof(gifts), fds);
 
-	r = receive(&gifts, fds, &n);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = move_away(&fds[i]);
-	for (int i = 0; r == 0 && i < N_FDS; i++) {
+	for (size_t i = 0; r == 0 && i < PACKET_N_FDS; i++)
+		if (fds[i] >= 0)
+			r = move_away(&fds[i]);
+	for (int i = 0; r == 0 && i < KEEPER_N_FDS; i++) {
 		if (!(gifts.has & 1u << i))
 			continue;
-		if (at == n)
-			return -EBADMSG;
 		if (dup2(fds[at], KEEPER_FD_START + i) < 0)
-			return -errno;
+			return -EBADMSG;
 		(void)close(fds[at++]);
 	}
 	return r;

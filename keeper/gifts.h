@@ -1,4 +1,4 @@
-/* What a keeper that was there before its job is given. */
+/* What a keeper that is a copy is given. */
 #ifndef PULC_KEEPER_GIFTS_H
 #define PULC_KEEPER_GIFTS_H
 

@@ -2,8 +2,8 @@
  * keeper: the small process between a psid and the tasks of one job on one node.
  *
  * psid starts it with descriptors at fixed numbers (keeper_fds.h), as root when psid is the system's: it
- * becomes the user before it reads a byte of the user's. It may be started before there is a job, and waits for it
- * then (gifts.c). It is the parent of the job's tasks here and
+ * becomes the user before it reads a byte of the user's. It may be started before there is a job: as
+ * one that keepers of jobs are copies of (zygote.c), or as such a copy that waits for its job (gifts.c). It is the parent of the job's tasks here and
  * the reaper of everything they leave behind, so that nobody loses an exit status when psid restarts;
  * it holds their output until somebody takes it, and serves their PMI. It ends when all is said and
  * drained, or kills everything when the owner is gone.
@@ -29,6 +29,7 @@
 #include "link.h"
 #include "owner.h"
 #include "reap.h"
+#include "zygote.h"
 
 #define SIZE_START_MAX (4 << 20)
 
@@ -126,12 +127,8 @@ static void prepare(struct keeper *k)
 /* Returns whether there will be a job. */
 static bool await_job(void)
 {
-	int r;
+	int r = keeper_gifts_take();
 
-	if (!S_ISSOCK(look_at_start().st_mode))
-		return true;
-	(void)prctl(PR_SET_NAME, KEEPER_NAME_WAITS, 0, 0, 0);
-	r = keeper_gifts_take();
 	(void)prctl(PR_SET_NAME, KEEPER_NAME, 0, 0, 0);
 	if (r < 0 && r != -EPIPE)
 		keeper_fail("what psid gave", r);
@@ -144,14 +141,17 @@ static bool is_over(const struct keeper *k)
 	return k->finished && (k->owner.ended || k->owner.mute || k->owner.pipe.size_out == 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static struct keeper keeper;
+	bool is_copy = S_ISSOCK(look_at_start().st_mode);
 
+	if (is_copy && !keeper_zygote_serve(argc > 1 ? argv[1] : NULL))
+		return EXIT_SUCCESS;
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	(void)setsid();
 	prepare(&keeper);
-	if (!await_job())
+	if (is_copy && !await_job())
 		return EXIT_SUCCESS;
 	keeper.start = read_start();
 	begin(&keeper);

@@ -64,6 +64,12 @@ static int load_tls(void)
 	return plug_in ? 0 : -ELIBACC;
 }
 
+void keeper_remote_prepare(void)
+{
+	if (load_tls() == 0)
+		plug_in->prepare();
+}
+
 static void set_option(int fd, int level, int name, int value)
 {
 	(void)setsockopt(fd, level, name, &value, sizeof(value));

@@ -9,7 +9,7 @@ $(B)/bin/psid: $$(PSID_OBJ)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) $(PSID_LIBS)
 
 # What starts keepers for a psid that is itself confined.
-STARTER_OBJ = $(call objects,$(wildcard psid/starter/*.c) psid/service.c $(foreach f,clone cgroup_own starter_talk,psid/jobs/$(f).c))
+STARTER_OBJ = $(call objects,$(wildcard psid/starter/*.c) psid/service.c psid/jobs/clone.c psid/jobs/cgroup_own.c keeper/common/packet.c)
 ALL += $(B)/libexec/pulc/psid-starter
 INSTALL += $(B)/libexec/pulc/psid-starter:libexec/pulc/psid-starter:755
 

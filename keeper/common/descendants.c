@@ -1,7 +1,8 @@
 /*
  * A process tree, from /proc/PID/stat.
  *
- * One pass reads the parent of every process; then the tree is walked until nothing is added. Numbers
+ * Mostly there is nothing to be found, which the kernel's lists of children tell at once, where it has them: only who
+ * waits for a child takes it off such a list, and that is us. Otherwise one pass reads the parent of every process; then the tree is walked until nothing is added. Numbers
  * of processes are reused, so each is killed through a pidfd, opened first and then checked to be still
  * the child of the parent it had: an innocent that has the number by now has another.
  */
@@ -51,6 +52,53 @@ static pid_t parent_of(pid_t pid)
 	return p && p[1] && p[2] ? (pid_t)strtol(p + 3, NULL, 10) : 0;
 }
 
+static bool is_spared(const pid_t *spare, pid_t pid)
+{
+	for (; spare && *spare; spare++)
+		if (*spare == pid)
+			return true;
+	return false;
+}
+
+/* Are there others among the children of one thread, or can't that be known? */
+static bool thread_has_others(int task, const char *tid, const pid_t *spare)
+{
+	char path[32];
+	bool others = false;
+	FILE *file;
+	int fd, pid;
+
+	(void)snprintf(path, sizeof(path), "%.16s/children", tid);
+	fd = openat(task, path, O_RDONLY | O_CLOEXEC);
+	file = fd >= 0 ? fdopen(fd, "r") : NULL;
+	if (!file) {
+		(void)close_own(fd);
+		return true;
+	}
+	while (!others && fscanf(file, "%d", &pid) == 1)
+		others = !is_spared(spare, pid);
+	(void)fclose(file);
+	return others;
+}
+
+static bool has_others(pid_t ancestor, const pid_t *spare)
+{
+	char path[32];
+	const struct dirent *entry;
+	bool others = false;
+	DIR *dir;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)ancestor);
+	dir = opendir(path);
+	if (!dir)
+		return true;
+	while (!others && (entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			others = thread_has_others(dirfd(dir), entry->d_name, spare);
+	(void)closedir(dir);
+	return others;
+}
+
 static int add(struct table *table, pid_t pid)
 {
 	if (table->n == table->n_max) {
@@ -89,14 +137,6 @@ static bool is_found(const struct table *table, pid_t pid)
 	return false;
 }
 
-static bool is_spared(const pid_t *spare, pid_t pid)
-{
-	for (; spare && *spare; spare++)
-		if (*spare == pid)
-			return true;
-	return false;
-}
-
 /* Returns whether anything was added. */
 static bool grow(struct table *table, pid_t ancestor, const pid_t *spare)
 {
@@ -127,6 +167,8 @@ unsigned descendants_kill(pid_t ancestor, const pid_t *spare)
 	struct table table = { 0 };
 	unsigned n = 0;
 
+	if (!has_others(ancestor, spare))
+		return 0;
 	(void)read_all(&table);
 	while (grow(&table, ancestor, spare))
 		;

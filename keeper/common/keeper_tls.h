@@ -10,6 +10,8 @@
 struct tls;
 
 struct keeper_tls {
+	/* Does what need not be done for each connection; the first ones take longer otherwise. */
+	void (*prepare)(void);
 	/*
 	 * One side of a connection over fd, a connected non-blocking stream socket that stays the caller's.
 	 * key: TLS_SIZE_KEY bytes that both sides have; who has others gets no connection. The

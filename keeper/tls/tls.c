@@ -19,10 +19,11 @@
 #define CIPHERS "TLS_AES_128_GCM_SHA256" /* the hash that a PSK without a name of one goes with */
 
 struct tls {
-	SSL_CTX *context;
 	SSL *ssl;
 	uint8_t key[TLS_SIZE_KEY];
 };
+
+static SSL_CTX *common; /* of all connections, for it takes long to make; NULL: not yet */
 
 static unsigned give_key(SSL *ssl, unsigned char *key, unsigned size)
 {
@@ -54,41 +55,80 @@ static void tls_close(struct tls *tls)
 	if (!tls)
 		return;
 	SSL_free(tls->ssl);
-	SSL_CTX_free(tls->context);
 	OPENSSL_cleanse(tls->key, sizeof(tls->key));
 	free(tls);
 }
 
-static int prepare(struct tls *tls, int fd, bool is_server)
+/* At our end nothing is taken apart: the kernel does it in a moment, and whoever is a copy pays for each page. */
+static int make_common(void)
 {
-	tls->context = SSL_CTX_new(TLS_method());
-	if (!tls->context || SSL_CTX_set_min_proto_version(tls->context, TLS1_3_VERSION) != 1 ||
-	    SSL_CTX_set_ciphersuites(tls->context, CIPHERS) != 1)
+	SSL_CTX *made;
+
+	if (common)
+		return 0;
+	(void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
+	made = SSL_CTX_new(TLS_method());
+	if (!made || SSL_CTX_set_min_proto_version(made, TLS1_3_VERSION) != 1 ||
+	    SSL_CTX_set_ciphersuites(made, CIPHERS) != 1) {
+		SSL_CTX_free(made);
 		return -EPROTO;
-	(void)SSL_CTX_set_num_tickets(tls->context, 0);
-	SSL_CTX_set_mode(tls->context,
-			 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	SSL_CTX_set_psk_server_callback(tls->context, as_server);
-	SSL_CTX_set_psk_client_callback(tls->context, as_client);
-	tls->ssl = SSL_new(tls->context);
-	if (!tls->ssl || SSL_set_fd(tls->ssl, fd) != 1)
-		return -ENOMEM;
+	}
+	(void)SSL_CTX_set_num_tickets(made, 0);
+	SSL_CTX_set_mode(made, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_psk_server_callback(made, as_server);
+	SSL_CTX_set_psk_client_callback(made, as_client);
+	common = made;
+	return 0;
+}
+
+static struct tls *tls_new(const uint8_t *key, bool is_server)
+{
+	struct tls *tls = make_common() == 0 ? calloc(1, sizeof(*tls)) : NULL;
+
+	if (!tls)
+		return NULL;
+	memcpy(tls->key, key, TLS_SIZE_KEY);
+	tls->ssl = SSL_new(common);
+	if (!tls->ssl) {
+		tls_close(tls);
+		return NULL;
+	}
 	(void)SSL_set_app_data(tls->ssl, tls);
 	if (is_server)
 		SSL_set_accept_state(tls->ssl);
 	else
 		SSL_set_connect_state(tls->ssl);
-	return 0;
+	return tls;
+}
+
+/* OpenSSL looks for each of its parts when it is first used: a connection with ourselves uses them. */
+static void tls_prepare(void)
+{
+	static const uint8_t nobodys_key[TLS_SIZE_KEY];
+	struct tls *server = tls_new(nobodys_key, true), *client = tls_new(nobodys_key, false);
+	BIO *one = NULL, *other = NULL;
+	char byte = 0;
+
+	if (server && client && BIO_new_bio_pair(&one, 0, &other, 0) == 1) {
+		SSL_set_bio(server->ssl, one, one);
+		SSL_set_bio(client->ssl, other, other);
+		for (int i = 0; i < 4; i++) {
+			(void)SSL_do_handshake(client->ssl);
+			(void)SSL_do_handshake(server->ssl);
+		}
+		(void)SSL_write(client->ssl, &byte, 1);
+		(void)SSL_read(server->ssl, &byte, 1);
+	}
+	ERR_clear_error();
+	tls_close(server);
+	tls_close(client);
 }
 
 static struct tls *tls_open(int fd, const uint8_t *key, bool is_server)
 {
-	struct tls *tls = calloc(1, sizeof(*tls));
+	struct tls *tls = tls_new(key, is_server);
 
-	if (!tls)
-		return NULL;
-	memcpy(tls->key, key, TLS_SIZE_KEY);
-	if (prepare(tls, fd, is_server) == 0)
+	if (!tls || SSL_set_fd(tls->ssl, fd) == 1)
 		return tls;
 	tls_close(tls);
 	return NULL;
@@ -142,6 +182,7 @@ static ssize_t tls_write(void *context, const struct iovec *iov, int n)
 
 PULC_EXPORT extern const struct keeper_tls keeper_tls;
 const struct keeper_tls keeper_tls = {
+	.prepare = tls_prepare,
 	.open = tls_open,
 	.io = { .read = tls_read, .write = tls_write },
 	.close = tls_close,

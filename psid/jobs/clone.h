@@ -7,8 +7,6 @@
 
 #include "keeper_fds.h"
 
-#define KEEPER_N_FDS (KEEPER_FD_END - KEEPER_FD_START)
-
 /* What the keeper finds at KEEPER_FD_START and after; negative: nothing there. */
 struct psid_gifts {
 	int fds[KEEPER_N_FDS];

@@ -28,6 +28,7 @@
 #include "spare.h"
 #include "user.h"
 #include "wait.h"
+#include "zygote.h"
 
 /* FNV-1a; the map hashes it once more with its secret. */
 static uint64_t key_of(const char *id)
@@ -175,7 +176,7 @@ static void forget(struct psid_job *job)
 void psid_job_end(struct psid_job *job)
 {
 	struct psid *psid = job->psid;
-	bool has_begun_here = job->head && job->keeper > 0;
+	bool has_begun = job->keeper > 0, is_ours = job->head;
 
 	if (job->is_child)
 		(void)waitpid(job->keeper, NULL, WNOHANG);
@@ -187,7 +188,9 @@ void psid_job_end(struct psid_job *job)
 		psid_reservation_ended(job);
 	forget(job);
 	psid_jobs_count(psid);
-	if (has_begun_here)
+	if (has_begun)
+		psid_zygote_make(psid);
+	if (has_begun && is_ours)
 		psid_spare_make(psid);
 }
 
@@ -245,7 +248,7 @@ int psid_jobs_start(struct psid *psid)
 	psid_surveys_start(psid);
 	psid_kills_start(psid);
 	psid_cgroups_start(psid);
-	psid_spares_start(psid);
+	psid_zygotes_start(psid);
 	jobs->number_fd = -EBADF;
 	return psid_orphans_start(psid);
 }
@@ -259,7 +262,8 @@ void psid_jobs_close(struct psid *psid)
 		forget(CONTAINER_OF(node, struct psid_job, node));
 	(void)close_own(jobs->number_fd);
 	psid_processors_free(jobs->processors);
-	psid_spares_close(psid);
+	psid_spare_drop(psid);
+	psid_zygote_drop(psid);
 	if (jobs->cgroup_root[0])
 		(void)rmdir(jobs->cgroup_root); /* stays if a job does */
 	psid_cluster_unwatch(&jobs->watch);
@@ -272,6 +276,6 @@ void psid_jobs_close(struct psid *psid)
 	close_handle(jobs, (uv_handle_t *)&jobs->kill_answers.timer);
 	close_handle(jobs, (uv_handle_t *)&jobs->wait_timer);
 	close_handle(jobs, (uv_handle_t *)&jobs->time_timer);
-	close_handle(jobs, (uv_handle_t *)&jobs->spare_timer);
+	close_handle(jobs, (uv_handle_t *)&jobs->idle_timer);
 	psid->jobs = NULL;
 }

@@ -24,6 +24,7 @@
 struct psid;
 struct psid_processors;
 struct psid_spare;
+struct psid_zygote;
 struct psid_client;
 struct psid_wait;
 struct psid_user;
@@ -120,8 +121,9 @@ struct psid_jobs {
 	} use_askers[JOB_N_USE_ASKERS];
 	uint64_t use_sum; /* of what was told last */
 
-	struct psid_spare *spare; /* spare.c; NULL: none is there */
-	uv_timer_t spare_timer;
+	struct psid_zygote *zygote; /* zygote.c; NULL: none is there */
+	struct psid_spare *spare;   /* spare.c; NULL: none is there */
+	uv_timer_t idle_timer;	    /* until both go */
 
 	/* cgroup.c */
 	char cgroup_root[512]; /* "": there is none */

@@ -1,7 +1,7 @@
 /*
  * Orphans: what a killed keeper leaves behind where there is no cgroup.
  *
- * psid is a subreaper, so they become its children; it has no other children than keepers (spare.c's among them). They are
+ * psid is a subreaper, so they become its children; it has no other children than keepers (those without a job among them). They are
  * killed with all that descends from them, and once more whenever a child has ended, until only
  * keepers are left. A task itself dies with its keeper anyway (PR_SET_PDEATHSIG).
  */
@@ -18,14 +18,17 @@
 #include "macros.h"
 #include "psid.h"
 #include "spare.h"
+#include "zygote.h"
 
 /* Keepers, ended by 0. */
 static pid_t *keepers(struct psid *psid)
 {
 	struct psid_map_node *node = NULL;
-	pid_t *pids = calloc(psid->jobs->by_id.n + 2, sizeof(*pids));
+	pid_t *pids = calloc(psid->jobs->by_id.n + 3, sizeof(*pids));
 	size_t n = 0;
 
+	if (pids && psid_zygote_process(psid) > 0)
+		pids[n++] = psid_zygote_process(psid);
 	if (pids && psid_spare_process(psid) > 0)
 		pids[n++] = psid_spare_process(psid);
 	while (pids && (node = psid_map_next(&psid->jobs->by_id, node)))
@@ -67,6 +70,8 @@ static void on_child(uv_signal_t *handle, int number)
 
 		if (job)
 			job->is_child = false;
+		else if (pid == psid_zygote_process(psid))
+			psid_zygote_ended(psid);
 		else if (pid == psid_spare_process(psid))
 			psid_spare_ended(psid);
 		else

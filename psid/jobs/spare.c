@@ -1,44 +1,39 @@
 /*
  * A keeper before its job.
  *
- * A third of what a short job costs is the start of its keeper. Whoever has run one job is likely to
- * run the next one soon: so when a job has ended a keeper is made for the number that will come next, in the
- * cgroup of that job, and waits at the other end of a socket. It is nobody's then: it has read nothing, holds
- * nothing of any user, and is what psid is. The next job that is asked for here gets the number, and
+ * Whoever has run one job is likely to run the next one soon: so when a job has ended a keeper is made for the number
+ * that will come next, in a cgroup for that job: a copy of the one that waits to be copied (zygote.c), and without that
+ * one there is none. It waits at the other end of a socket. It is nobody's then: it has read nothing, holds nothing of any
+ * user, and is what psid is. The next job that is asked for here gets the number, and
  * what a keeper is given goes to it as one packet (struct keeper_gifts); from there it is a keeper like any other.
  *
- * There is one, or none. It goes when nobody has asked for MSEC_WAITS, and with psid, whose end of the socket it
+ * There is one, or none. It goes when no job has ended for some minutes, and with psid, whose end of the socket it
  * watches: what is left of its cgroup then is swept by the next psid. Jobs whose number is given before they can
- * begin (wait.c), those of other nodes, and all where a starter makes the keepers, have theirs made when
- * they begin.
+ * begin (wait.c), and those of other nodes, have theirs copied when they begin.
  */
 #include "spare.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cleanup.h"
 #include "job.h"
 #include "macros.h"
 #include "psid.h"
-#include "starter.h"
 #include "user.h"
-
-#define MSEC_WAITS 300000
+#include "zygote.h"
 
 struct psid_spare {
 	uint32_t number;
 	char id[JOB_SIZE_ID];
 	pid_t pid;
 	int pidfd;
-	int socket; /* -EBADF: it is not wanted any more, and ends */
+	int socket;
+	int tasks; /* the cgroup of the job's tasks; -EBADF: there is none */
 	bool has_cgroup;
 };
 
@@ -46,64 +41,38 @@ static struct psid_spare *spare_free(struct psid_spare *spare)
 {
 	if (spare) {
 		(void)close_own(spare->socket);
+		(void)close_own(spare->tasks);
 		(void)close_own(spare->pidfd);
 		free(spare);
 	}
 	return NULL;
 }
 
-static void on_old(uv_timer_t *timer)
-{
-	struct psid_jobs *jobs = CONTAINER_OF(timer, struct psid_jobs, spare_timer);
-
-	if (jobs->spare)
-		jobs->spare->socket = close_own(jobs->spare->socket);
-}
-
-void psid_spares_start(struct psid *psid)
-{
-	(void)uv_timer_init(&psid->loop, &psid->jobs->spare_timer);
-}
-
-/* Ends it now. */
-static void drop(struct psid *psid)
+void psid_spare_drop(struct psid *psid)
 {
 	const struct psid_spare *spare = psid->jobs->spare;
 
 	if (!spare)
 		return;
-	(void)syscall(SYS_pidfd_send_signal, spare->pidfd, SIGKILL, NULL, 0);
-	(void)waitpid(spare->pid, NULL, 0);
+	psid_keeper_drop(psid, spare->pid, spare->pidfd);
 	psid_spare_ended(psid);
-}
-
-void psid_spares_close(struct psid *psid)
-{
-	drop(psid);
 }
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-static int spawn(struct psid *psid, struct psid_spare *spare)
+static int copy(struct psid *psid, struct psid_spare *spare)
 {
-	CLEANUP_FD int cgroup = -EBADF, tasks = -EBADF, theirs = -EBADF;
-	struct psid_gifts gifts;
-	int ends[2], r;
+	CLEANUP_FD int cgroup = -EBADF;
+	int r = psid_cgroup_make(psid, spare->id, geteuid(), &cgroup, &spare->tasks);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return -errno;
-	spare->socket = ends[0];
-	theirs = ends[1];
-	r = psid_cgroup_make(psid, spare->id, geteuid(), &cgroup, &tasks);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	spare->has_cgroup = r == 0;
-	gifts = (struct psid_gifts){ .fds = { theirs, -EBADF, tasks, -EBADF } };
-	r = psid_keeper_clone(psid->jobs->keeper, spare->id, &gifts, cgroup, &spare->pidfd);
-	if (r < 0 && spare->has_cgroup)
+	spare->pid = psid_zygote_copy(psid, false, spare->id, cgroup, &spare->pidfd,
+				      &spare->socket);
+	if (spare->pid < 0 && spare->has_cgroup)
 		psid_cgroup_remove(psid, spare->id);
-	spare->pid = r;
-	return MIN(r, 0);
+	return MIN(spare->pid, 0);
 }
 
 void psid_spare_make(struct psid *psid)
@@ -111,45 +80,40 @@ void psid_spare_make(struct psid *psid)
 	struct psid_jobs *jobs = psid->jobs;
 	struct psid_spare *spare;
 
-	if (psid->config->starter[0] || psid->stopping || psid_job_find_keeper(jobs) < 0)
-		return;
-	(void)uv_timer_start(&jobs->spare_timer, on_old, MSEC_WAITS, 0);
-	if (jobs->spare)
+	if (psid->stopping || jobs->spare || !jobs->zygote)
 		return;
 	spare = calloc(1, sizeof(*spare));
 	if (!spare)
 		return;
-	spare->pidfd = spare->socket = -EBADF;
+	spare->pidfd = spare->socket = spare->tasks = -EBADF;
 	spare->number = psid_job_number(psid);
 	(void)snprintf(spare->id, sizeof(spare->id), "%u@%s", spare->number, jobs->node);
-	jobs->spare = spawn(psid, spare) == 0 ? spare : spare_free(spare);
+	jobs->spare = copy(psid, spare) == 0 ? spare : spare_free(spare);
 }
 
 /* ---- the job ------------------------------------------------------------------------------- */
+
+/* It says nothing before its job: where we are not its parent, its socket alone tells of its end. */
+static bool is_there(const struct psid_spare *spare)
+{
+	char byte;
+
+	return recv(spare->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
 
 uint32_t psid_spare_number(struct psid *psid)
 {
 	const struct psid_spare *spare = psid->jobs->spare;
 
-	return spare && spare->socket >= 0 ? spare->number : psid_job_number(psid);
-}
-
-static int give(const struct psid_spare *spare, const struct psid_gifts *gifts)
-{
-	struct keeper_gifts message = { 0 };
-	int fds[KEEPER_N_FDS];
-	size_t n = 0;
-
-	for (unsigned i = 0; i < KEEPER_N_FDS; i++)
-		if (gifts->fds[i] >= 0) {
-			message.has |= 1u << i;
-			fds[n++] = gifts->fds[i];
-		}
-	return psid_starter_send(spare->socket, &message, sizeof(message), fds, n);
+	if (spare && is_there(spare))
+		return spare->number;
+	psid_spare_drop(psid);
+	return psid_job_number(psid);
 }
 
 int psid_spare_take(struct psid_job *job, const struct psid_gifts *gifts)
 {
+	struct psid_gifts all = *gifts;
 	struct psid *psid = job->psid;
 	struct psid_spare *spare = psid->jobs->spare;
 	int r = 0;
@@ -158,15 +122,16 @@ int psid_spare_take(struct psid_job *job, const struct psid_gifts *gifts)
 		return -ENOENT;
 	if (spare->has_cgroup)
 		r = psid_cgroup_give(psid, spare->id, job->user->uid);
+	all.fds[KEEPER_FD_CGROUP - KEEPER_FD_START] = spare->tasks;
 	if (r == 0)
-		r = give(spare, gifts);
+		r = psid_keeper_give(spare->socket, &all);
 	if (r < 0) {
-		drop(psid);
+		psid_spare_drop(psid);
 		return -ENOENT;
 	}
 	job->has_cgroup = spare->has_cgroup;
 	psid->jobs->spare = NULL;
-	r = psid_job_watch(job, spare->pid, spare->pidfd, true);
+	r = psid_job_watch(job, spare->pid, spare->pidfd, !psid->config->starter[0]);
 	spare->pidfd = -EBADF;
 	(void)spare_free(spare);
 	return r;

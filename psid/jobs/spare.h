@@ -11,11 +11,10 @@
 struct psid;
 struct psid_job;
 
-void psid_spares_start(struct psid *psid);
-/* Ends it, and waits for that. */
-void psid_spares_close(struct psid *psid);
-/* Has one wait from now on, for some minutes, if that can be. */
+/* Has one wait from now on, if that can be. */
 void psid_spare_make(struct psid *psid);
+/* Ends it now, if there is one. */
+void psid_spare_drop(struct psid *psid);
 /* The number of the next job: the one that a keeper waits for, or a new one. */
 uint32_t psid_spare_number(struct psid *psid);
 /*
@@ -25,7 +24,7 @@ uint32_t psid_spare_number(struct psid *psid);
 int psid_spare_take(struct psid_job *job, const struct psid_gifts *gifts);
 /* Is it for the job of this name? */
 bool psid_spare_is(const struct psid *psid, const char *id);
-/* Its process, a child of ours; 0: there is none. */
+/* Its process; 0: there is none. */
 pid_t psid_spare_process(const struct psid *psid);
 /* It was buried. */
 void psid_spare_ended(struct psid *psid);

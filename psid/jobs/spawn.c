@@ -1,5 +1,5 @@
 /*
- * Starting a keeper, by us (clone.c) or by our starter (starter.c), unless one waits for this job (spare.c).
+ * Starting a keeper, by us (clone.c) or by our starter (starter.c), unless one waits for this job (spare.c), or to be copied (zygote.c).
  *
  * What the keeper must know comes in a sealed memory file, what it must hold on descriptors of fixed
  * numbers (keeper_fds.h). It starts as we are; the system's psid tells it which user to become, with groups
@@ -20,6 +20,7 @@
 #include "spare.h"
 #include "starter.h"
 #include "user.h"
+#include "zygote.h"
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
@@ -86,5 +87,6 @@ int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, 
 		psid_log(PSID_WARNING, "no cgroup for job %s: %s", job->id, strerror(-r));
 	job->has_cgroup = r == 0;
 	gifts.fds[KEEPER_FD_CGROUP - KEEPER_FD_START] = tasks;
-	return spawn(job, &gifts, cgroup);
+	r = psid_zygote_spawn(job, start->key.len > 0, &gifts, cgroup);
+	return r == -ENOENT ? spawn(job, &gifts, cgroup) : r;
 }

@@ -17,12 +17,13 @@
 #include <sys/un.h>
 
 #include "cleanup.h"
+#include "packet.h"
 
 static int say_hello(const char *socket_path, struct starter_hello *ret_hello, int *ret_fd)
 {
 	CLEANUP_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int none[STARTER_N_FDS];
+	int none[PACKET_N_FDS];
 	int r;
 
 	if (fd < 0)
@@ -30,10 +31,10 @@ static int say_hello(const char *socket_path, struct starter_hello *ret_hello, i
 	if (strlen(socket_path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	(void)strcpy(address.sun_path, socket_path);
-	psid_starter_limit(fd);
+	packet_limit(fd);
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
-	r = psid_starter_recv(fd, ret_hello, sizeof(*ret_hello), none);
+	r = packet_recv(fd, ret_hello, sizeof(*ret_hello), none);
 	if (r < 0)
 		return r;
 	if (ret_hello->version != STARTER_VERSION)
@@ -59,20 +60,16 @@ int psid_starter_cgroup(const char *socket, char *buf, size_t size)
 static int ask(int fd, const char *id, const struct psid_gifts *gifts, int cgroup_fd)
 {
 	struct starter_request request = { 0 };
-	int fds[STARTER_N_FDS];
-	size_t n = 0;
+	int fds[PACKET_N_FDS];
+	size_t n;
 
 	(void)snprintf(request.id, sizeof(request.id), "%s", id);
-	for (unsigned i = 0; i < KEEPER_N_FDS; i++)
-		if (gifts->fds[i] >= 0) {
-			request.has |= 1u << i;
-			fds[n++] = gifts->fds[i];
-		}
+	request.has = packet_gather(gifts->fds, KEEPER_N_FDS, fds, &n);
 	if (cgroup_fd >= 0) {
 		request.has |= STARTER_CGROUP;
 		fds[n++] = cgroup_fd;
 	}
-	return psid_starter_send(fd, &request, sizeof(request), fds, n);
+	return packet_send(fd, &request, sizeof(request), fds, n);
 }
 
 pid_t psid_starter_clone(const char *socket, const char *id, const struct psid_gifts *gifts,
@@ -81,14 +78,14 @@ pid_t psid_starter_clone(const char *socket, const char *id, const struct psid_g
 	CLEANUP_FD int fd = -EBADF, pidfd = -EBADF;
 	struct starter_hello hello = { 0 };
 	struct starter_answer answer;
-	int fds[STARTER_N_FDS];
+	int fds[PACKET_N_FDS];
 	int r = say_hello(socket, &hello, &fd);
 
 	if (r == 0)
 		r = ask(fd, id, gifts, cgroup_fd);
 	if (r < 0)
 		return r;
-	r = psid_starter_recv(fd, &answer, sizeof(answer), fds);
+	r = packet_recv(fd, &answer, sizeof(answer), fds);
 	pidfd = fds[0];
 	if (r < 0)
 		return r;

@@ -9,8 +9,6 @@
 #include "clone.h"
 
 #define STARTER_VERSION 1u
-#define STARTER_SIZE_ID 80 /* JOB_SIZE_ID */
-#define STARTER_N_FDS (KEEPER_N_FDS + 1)
 #define STARTER_CGROUP (1u << KEEPER_N_FDS) /* in `has`: the last descriptor */
 
 /* The starter begins. */
@@ -22,22 +20,13 @@ struct starter_hello {
 /* With a descriptor for each bit of `has`, in order: the keeper's gifts, then its cgroup. */
 struct starter_request {
 	uint32_t has;
-	char id[STARTER_SIZE_ID];
+	char id[KEEPER_SIZE_ID];
 };
 
 /* With a pidfd if pid is positive; else negative errno. */
 struct starter_answer {
 	int32_t pid;
 };
-
-/*
- * One message each; waits for SEC_STARTER at most where the socket has that limit. Returns 0; -EBADMSG:
- * not of this size; -EPIPE: closed; negative errno. Of descriptors received, ret_fds is filled with
- * STARTER_N_FDS at most, the rest is -EBADF; they are the caller's in any case.
- */
-int psid_starter_send(int fd, const void *message, size_t size, const int *fds, size_t n_fds);
-int psid_starter_recv(int fd, void *message, size_t size, int ret_fds[STARTER_N_FDS]);
-void psid_starter_limit(int fd);
 
 /* Psid's side. Each is one short conversation; returns 0 or a pid, negative errno. */
 int psid_starter_cgroup(const char *socket, char *buf, size_t size);

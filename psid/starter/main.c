@@ -16,6 +16,7 @@
 
 #include "cleanup.h"
 #include "cgroup_own.h"
+#include "packet.h"
 #include "service.h"
 #include "starter.h"
 
@@ -25,13 +26,13 @@ struct starter {
 };
 
 /* The descriptors of a request to where they belong. Returns 0, -EBADMSG. */
-static int sort(const struct starter_request *request, const int fds[STARTER_N_FDS],
+static int sort(const struct starter_request *request, const int fds[PACKET_N_FDS],
 		struct psid_gifts *ret_gifts, int *ret_cgroup)
 {
-	int sorted[STARTER_N_FDS];
+	int sorted[KEEPER_N_FDS + 1];
 	size_t n = 0;
 
-	for (unsigned i = 0; i < STARTER_N_FDS; i++) {
+	for (unsigned i = 0; i <= KEEPER_N_FDS; i++) {
 		sorted[i] = request->has & 1u << i ? fds[n++] : -EBADF;
 		if (request->has & 1u << i && sorted[i] < 0)
 			return -EBADMSG;
@@ -45,7 +46,7 @@ static void answer(int fd, int pid, int pidfd)
 {
 	const struct starter_answer message = { .pid = pid };
 
-	(void)psid_starter_send(fd, &message, sizeof(message), &pidfd, pid > 0 ? 1 : 0);
+	(void)packet_send(fd, &message, sizeof(message), &pidfd, pid > 0 ? 1 : 0);
 }
 
 static void serve(const struct starter *starter, int fd)
@@ -53,20 +54,20 @@ static void serve(const struct starter *starter, int fd)
 	CLEANUP_FD int pidfd = -EBADF;
 	struct starter_request request;
 	struct psid_gifts gifts;
-	int fds[STARTER_N_FDS], cgroup_fd;
+	int fds[PACKET_N_FDS], cgroup_fd;
 	int r;
 
-	psid_starter_limit(fd);
-	r = psid_starter_send(fd, &starter->hello, sizeof(starter->hello), NULL, 0);
+	packet_limit(fd);
+	r = packet_send(fd, &starter->hello, sizeof(starter->hello), NULL, 0);
 	if (r < 0)
 		return;
-	r = psid_starter_recv(fd, &request, sizeof(request), fds);
+	r = packet_recv(fd, &request, sizeof(request), fds);
 	if (r == 0)
 		r = sort(&request, fds, &gifts, &cgroup_fd);
 	if (r == 0)
 		r = psid_keeper_clone(starter->keeper, request.id, &gifts, cgroup_fd, &pidfd);
 	answer(fd, r, pidfd);
-	for (size_t i = 0; i < STARTER_N_FDS; i++)
+	for (size_t i = 0; i < PACKET_N_FDS; i++)
 		(void)close_own(fds[i]);
 }
 

@@ -27,16 +27,41 @@ children() { # PID
 	echo "${#pids[@]}"
 }
 
+# Those of its children that have a job, and those that have none.
+keepers() {
+	pgrep -P "$starter" -xc keeper
+}
+
+waiting() {
+	pgrep -P "$starter" -x keeper-waits
+}
+
 is no_children_yet 0 "$(children "$starter")"
 is runs hello "$(run sh -c 'echo hello')"
 is environment "here 2 $PWD" "$(MINE=here run -n 2 --oversubscribe sh -c '[ $PULC_RANK != 1 ] || echo $MINE $PULC_SIZE $PWD')"
 is status 7 "$(status_of sh -c 'exit 7')"
 is output_of_many 16 "$(run -n 16 --oversubscribe echo x | wc -l)"
 
+# A keeper that waits, and one that is copied, are the starter's too.
+await waiting
+spare=$(waiting)
+is next_job_is_its "$spare" "$(run sh -c 'echo $PPID')"
+await waiting
+kill -KILL "$(waiting)"
+none_waits() {
+	! waiting
+}
+await none_waits
+is job_after_its_death 0 "$(status_of true)"
+await waiting
+kill -KILL "$(pgrep -P "$starter" -x keeper-zygote)"
+run true # which has the last one that waited
+is job_after_both 0 "$(status_of true)"
+
 PULC_TEST_MARK=$TMPDIR/long run -q sh -c 'echo ready; setsid sleep 1000 & wait' >ready &
 runner=$!
 await grep -q ready ready || echo "not ok $suite.job_runs"
-is starter_is_the_parent 1 "$(children "$starter")"
+is starter_is_the_parent 1 "$(keepers)"
 is psid_is_not 0 "$(children "$(psid_pid)")"
 psid=$(psid_pid)
 kill -9 "$psid"
@@ -55,11 +80,20 @@ wait $runner
 is can_be_killed 137 $?
 gone ended_all long
 none_left() {
-	[ "$(children "$starter")" = 0 ]
+	[ "$(keepers)" = 0 ]
 }
 await none_left
 is all_are_buried 0 $?
 
+# They end with their psid; without it there is nobody to have them made anew.
+await waiting
+"$bin/pulcctl" stop
+nobody_left() {
+	[ "$(children "$starter")" = 0 ]
+}
+await nobody_left
+is those_without_a_job_end_with_psid 0 $?
+"$bin/psid" --daemonize
 kill $starter
 wait $starter
 is no_starter_no_job 125 "$(status_of true)"

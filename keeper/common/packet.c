@@ -1,30 +1,31 @@
 /*
- * Messages of fixed sizes with descriptors beside them, over a Unix socket of packets, between psid and
- * its starter. Both sides wait for an answer, but not for ever: the other may be stopped.
+ * Messages of fixed sizes with descriptors beside them: psid and its starter, psid and a keeper that waits.
+ *
+ * Both sides of a conversation wait for each other, but not for ever: the other may be stopped.
  */
+#include "packet.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "starter.h"
-
-#define SEC_STARTER 5
+#define SEC_PATIENCE 5
 
 union control {
-	char bytes[CMSG_SPACE(STARTER_N_FDS * sizeof(int))];
+	char bytes[CMSG_SPACE(PACKET_N_FDS * sizeof(int))];
 	struct cmsghdr align;
 };
 
-void psid_starter_limit(int fd)
+void packet_limit(int fd)
 {
-	const struct timeval limit = { .tv_sec = SEC_STARTER };
+	const struct timeval limit = { .tv_sec = SEC_PATIENCE };
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-int psid_starter_send(int fd, const void *message, size_t size, const int *fds, size_t n_fds)
+int packet_send(int fd, const void *message, size_t size, const int *fds, size_t n_fds)
 {
 	struct iovec iov = { .iov_base = (void *)message, .iov_len = size };
 	struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -45,7 +46,7 @@ int psid_starter_send(int fd, const void *message, size_t size, const int *fds, 
 	return n < 0 ? -errno : 0;
 }
 
-static void take_descriptors(struct msghdr *header, int ret_fds[STARTER_N_FDS])
+static void take_descriptors(struct msghdr *header, int ret_fds[PACKET_N_FDS])
 {
 	const struct cmsghdr *c = CMSG_FIRSTHDR(header);
 	size_t n;
@@ -53,10 +54,10 @@ static void take_descriptors(struct msghdr *header, int ret_fds[STARTER_N_FDS])
 	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 		return;
 	n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(ret_fds, CMSG_DATA(c), (n < STARTER_N_FDS ? n : STARTER_N_FDS) * sizeof(int));
+	memcpy(ret_fds, CMSG_DATA(c), (n < PACKET_N_FDS ? n : PACKET_N_FDS) * sizeof(int));
 }
 
-int psid_starter_recv(int fd, void *message, size_t size, int ret_fds[STARTER_N_FDS])
+int packet_recv(int fd, void *message, size_t size, int ret_fds[PACKET_N_FDS])
 {
 	struct iovec iov = { .iov_base = message, .iov_len = size };
 	union control control = { { 0 } };
@@ -66,7 +67,7 @@ int psid_starter_recv(int fd, void *message, size_t size, int ret_fds[STARTER_N_
 				 .msg_controllen = sizeof(control) };
 	ssize_t n;
 
-	for (size_t i = 0; i < STARTER_N_FDS; i++)
+	for (size_t i = 0; i < PACKET_N_FDS; i++)
 		ret_fds[i] = -EBADF;
 	do
 		n = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
@@ -77,4 +78,17 @@ int psid_starter_recv(int fd, void *message, size_t size, int ret_fds[STARTER_N_
 	if (n == 0)
 		return -EPIPE;
 	return (size_t)n == size && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ? 0 : -EBADMSG;
+}
+
+unsigned packet_gather(const int *fds, size_t n, int ret_fds[PACKET_N_FDS], size_t *ret_n)
+{
+	unsigned has = 0;
+
+	*ret_n = 0;
+	for (unsigned i = 0; i < n; i++)
+		if (fds[i] >= 0) {
+			has |= 1u << i;
+			ret_fds[(*ret_n)++] = fds[i];
+		}
+	return has;
 }
