@@ -50,6 +50,17 @@ commands_missing() {
 }
 is pulcctl.commands_are_in_page_and_completions '' "$(commands_missing | xargs)"
 
+# Each error that a public header names and its manual page does not.
+errors_missing() {
+	local pair code
+	for pair in pulc.h:pulc.3 tag.h:pulc_tag.3 block.h:pulc_block.3 sem.h:pulc_sem.3 job.h:pulc_spawn.3; do
+		for code in $(grep -oE -- '-E[A-Z]{3,}' "include/pulc/${pair%:*}" | sort -u); do
+			grep -qE -- "^\.(It )?Er .*$code\b" "docs/man/${pair#*:}" || echo "${pair#*:}: $code"
+		done
+	done
+}
+is errors_are_in_manual_pages '' "$(errors_missing | xargs)"
+
 is pulcctl.no_command 2 "$(status_of "$bin/pulcctl")"
 is pulcctl.unknown_command 2 "$(status_of "$bin/pulcctl" nonsense)"
 is pulcctl.filter_without_meaning 2 "$(status_of "$bin/pulcctl" --port 1 clients)"
