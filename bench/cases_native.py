@@ -33,6 +33,20 @@ def native_pingpong(bench):
     return rows
 
 
+@case("native-death")
+def native_death(bench):
+    """a sender is killed: until its receiver has the error, the receiver's use of a processor afterwards, ports that are left"""
+    s = Series()
+    for _ in bench.repetitions(3):
+        line = bench.program("survivor", "--idle-msec", bench.msec(600), cpus=False)[0]
+        s.add(error=line["error_usec"], p90=line["p90_usec"], idle=line["idle_cpu_percent"],
+              left=len(bench.psid.ask("ports")))
+    return [report.below("native-death/error", s["error"], [], "us", 1000),
+            report.inform("native-death/error-p90", s["p90"], s["error"], "us", "the median"),
+            report.below("native-death/cpu", s["idle"], [], "%", 1),
+            report.below("native-death/ports-left", s["left"], [], "", 1)]
+
+
 @case("native-bandwidth")
 def native_bandwidth(bench):
     """messages of 64 KiB and 1 MiB one way to a port D, and with a tag, four under way, beside sockets"""

@@ -1,5 +1,5 @@
 # The benchmark programs, one a case family; `bench/run` drives them. They use plain sockets and
-# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native`, `block` and `overlap` are written to PULC, `link`
+# link nothing of PULC: which path their bytes take is decided by who starts them. Only `native`, `block`, `overlap` and `survivor` are written to PULC, `link`
 # to a HAL, and `lock` to shm/lock.c.
 BENCH_NAMES := floor pingpong stream wake connects idle files memcached chatter
 BENCH_SHARED := $(addprefix bench/,options.c pair.c stats.c)
@@ -9,11 +9,11 @@ $(BENCH_PROGRAMS): $(B)/bench/%: $(B)/obj/bench/%.o $$(call objects,$$(BENCH_SHA
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^
 
-$(B)/bench/native $(B)/bench/block $(B)/bench/overlap: $(B)/bench/%: $(B)/obj/bench/%.o $$(call objects,$$(BENCH_SHARED)) $(B)/lib/libpulc.so
+$(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/survivor: $(B)/bench/%: $(B)/obj/bench/%.o $$(call objects,$$(BENCH_SHARED)) $(B)/lib/libpulc.so
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B)/lib)
 
-$(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildcard hal/tcp_*.c))
+$(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildcard hal/tcp_*.c) shm/state.c)
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -luring
 
@@ -22,4 +22,4 @@ $(B)/bench/lock: $(B)/obj/bench/lock.o $$(call objects,$$(BENCH_SHARED) shm/lock
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -pthread
 
 .PHONY: bench-programs
-bench-programs: $(BENCH_PROGRAMS) $(B)/bench/lock $(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/link ## build the benchmark programs
+bench-programs: $(BENCH_PROGRAMS) $(B)/bench/lock $(B)/bench/survivor $(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/link ## build the benchmark programs
