@@ -55,6 +55,8 @@ struct hal_frame {
 #define HAL_REMOTE_KEYS                                                                            \
 	0x20u /* exposed memory needs its key to be written; without it every mapping is open */
 #define HAL_IMMEDIATE 0x40u /* send() delivers before it returns: the peer is this process */
+#define HAL_BARRIER                                                                                \
+	0x80u /* watch() holds after a barrier on all processors (base/barrier.h), the watcher's, for all its links */
 
 struct hal_caps {
 	const char *name; /* "shm", "tcp": what pulcctl shows as the path */
@@ -147,7 +149,7 @@ struct hal_ops {
 	void (*unwatch)(struct hal_link *link, hal_watch watch);
 	/* Will the peer tell that watch by itself, for certain? Otherwise a sleeper looks again after a while. */
 	bool (*is_trusted)(const struct hal_link *link, hal_watch watch);
-	/* Tells the peer's sleepers of what was done (HAL_DID_). Without the lock, after a full fence. */
+	/* Tells the peer's sleepers of what was done (HAL_DID_), after whatever fence that takes. */
 	void (*tell)(struct hal_link *link, unsigned did);
 	/* A descriptor that becomes readable when pending() may have come true, for HALs whose news come from the kernel; -1: none. */
 	int (*fd)(const struct hal_link *link);

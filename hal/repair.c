@@ -279,7 +279,7 @@ static uint32_t n_slots_for(const struct hal_repair *h)
 static int measure_out(struct hal_repair *h)
 {
 	const struct hal_caps *below = &h->below->caps;
-	uint32_t flags = below->flags & (HAL_REMOTE_WRITE | HAL_REMOTE_KEYS), n, max;
+	uint32_t flags = below->flags & (HAL_REMOTE_WRITE | HAL_REMOTE_KEYS | HAL_BARRIER), n, max;
 	uint32_t size = MIN(below->frame_max, SIZE_PACKET_MOST);
 
 	/* Lengths are rounded up in the HAL's own buffers. */

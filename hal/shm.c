@@ -23,6 +23,7 @@
 
 #include <stdlib.h>
 
+#include "barrier.h"
 #include "clock.h"
 #include "macros.h"
 #include "queue.h"
@@ -135,18 +136,14 @@ static int shm_send(struct hal_link *link, const struct hal_frame *f, const stru
 static int shm_next(struct hal_link *link, struct hal_frame *ret_f)
 {
 	struct hal_shm *h = of(link);
-	uint64_t notice;
-	int e;
+	int e = shm_queue_next(&h->ring, &h->at);
 
-	if (LIKELY(!shm_rx_maybe(&h->ring))) {
-		notice = shm_peer_notice(&h->ring);
+	if (e == 0 && UNLIKELY(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD))) {
 		/* The end was announced after the last frame: look again. */
-		if (LIKELY(!(notice & (SHM_CLOSED | SHM_DEAD))))
-			return 0;
-		if (!shm_rx_maybe(&h->ring))
+		e = shm_queue_next(&h->ring, &h->at);
+		if (e == 0)
 			return -EPIPE;
 	}
-	e = shm_queue_next(&h->ring, &h->at);
 	if (e <= 0)
 		return e;
 	if (UNLIKELY(h->at.len > link->caps.frame_max))
@@ -231,12 +228,30 @@ static void wake_all(const uint64_t *watches, size_t n)
 		hal_shm_wake(watches[i]);
 }
 
+/*
+ * What was published must be visible before the peer's wish to be told is read, else both sides could miss each other. A peer that makes
+ * a barrier on all processors after it has placed its watch makes the fence that is wanted here, where this processor is.
+ */
+static inline uint64_t notice_after_publishing(const struct hal_shm *h)
+{
+	uint64_t notice;
+
+	atomic_signal_fence(memory_order_seq_cst);
+	notice = shm_peer_notice(&h->ring);
+	if (LIKELY((h->link.caps.flags & HAL_BARRIER) && (notice & SHM_BARRIER)))
+		return notice;
+	/* pairs with the fence in shm_watch_rx and shm_watch_tx */
+	atomic_thread_fence(memory_order_seq_cst);
+	return shm_peer_notice(&h->ring);
+}
+
 static void shm_tell(struct hal_link *link, unsigned did)
 {
 	struct shm_stream *ring = &of(link)->ring;
+	uint64_t notice = notice_after_publishing(of(link));
 	uint64_t watches[SHM_N_WATCHES];
 
-	if ((did & HAL_DID_SEND) && UNLIKELY(shm_due_rx(ring, shm_peer_notice(ring))))
+	if ((did & HAL_DID_SEND) && UNLIKELY(shm_due_rx(ring, notice)))
 		wake_all(watches, shm_collect_rx(ring, watches));
 	if ((did & HAL_DID_TAKE) && UNLIKELY(shm_due_tx(ring)))
 		wake_all(watches, shm_collect_tx(ring, watches));
@@ -334,7 +349,10 @@ int hal_shm_open(const struct shm_slab_map *own, uint32_t own_slot, const struct
 	h->link.costs = (struct hal_costs)COSTS_USUAL;
 	if (shm_tx_mode(&h->ring) != SHM_TX_RING)
 		shm_tx_begin(&h->ring, 0);
-	shm_notice_set(&h->ring, SHM_RX_READY);
+	if (barrier_join())
+		h->link.caps.flags |= HAL_BARRIER;
+	shm_notice_set(&h->ring,
+		       SHM_RX_READY | (h->link.caps.flags & HAL_BARRIER ? SHM_BARRIER : 0));
 	*ret_link = &h->link;
 	return 0;
 }

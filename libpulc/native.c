@@ -8,8 +8,7 @@
  * One lock covers it all. It is taken and left once in a call that finds what it wants, and is free while anybody waits. A process with
  * one thread pays two stores for it.
  *
- * Telling. What was published must be visible before the peer's wish to be told is read, else both sides
- * could miss each other (docs/waiting.md): one full fence for all that was done under the lock, and none when nothing was.
+ * Telling. What was done under the lock is told when it is left; with which fence, each HAL knows (docs/waiting.md).
  *
  * A forked child has none of its parent's ports and links: their memory has one writer, the parent.
  *
@@ -66,27 +65,13 @@ static void tell(struct peer *peer)
 		peer->link->ops->tell(peer->link, did);
 }
 
-static bool anything_to_tell(void)
-{
-	const struct peer *peer;
-
-	TAILQ_FOREACH(peer, &peers, link_all)
-	if (peer->did)
-		return true;
-	return false;
-}
-
 void native_unlock(void)
 {
 	struct peer *peer;
 
-	if (anything_to_tell()) {
-		/* pairs with the fence in shm_watch_rx and shm_watch_tx */
-		atomic_thread_fence(memory_order_seq_cst);
-		TAILQ_FOREACH(peer, &peers, link_all)
-		if (peer->did)
-			tell(peer);
-	}
+	TAILQ_FOREACH(peer, &peers, link_all)
+	if (peer->did)
+		tell(peer);
 	if (UNLIKELY(events_told != protocol_events) && !__libc_single_threaded)
 		native_wake_sleepers();
 	events_told = protocol_events;
@@ -163,8 +148,10 @@ void native_progress(void)
 	protocol_unfinished = false;
 	if (UNLIKELY(port_any_elsewhere))
 		native_find_elsewhere();
-	port_push_queued();
-	tag_move_on();
+	if (UNLIKELY(port_any_to_move()))
+		port_push_queued();
+	if (UNLIKELY(tag_any_to_move()))
+		tag_move_on();
 }
 
 /* ---- fork --------------------------------------------------------------------------------------- */

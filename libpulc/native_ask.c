@@ -111,11 +111,12 @@ static int begin(void)
 
 int native_attach(void)
 {
-	uint64_t deadline = nsec_now() + NSEC_ANSWER;
+	uint64_t deadline;
 	int e = 0;
 
 	if (LIKELY(client_id() != 0))
 		return 0;
+	deadline = nsec_now() + NSEC_ANSWER;
 	hal_shm_take_credit = take_credit;
 	hal_shm_return_credit = client_credit_return;
 	hal_shm_wake = peers_tell;

@@ -341,12 +341,32 @@ PULC_EXPORT ssize_t pulc_sendv(pulc_port *p, const struct pulc_address *to, cons
 	return sent;
 }
 
+/* All that is not quick. */
+static __attribute__((noinline)) ssize_t send_one(struct pulc_port *p,
+						  const struct pulc_address *to, const void *buf,
+						  size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	struct port_sending s = { .iov = &iov, .n = 1, .size = len };
+
+	return send_locked(p, to, &s, flags);
+}
+
 PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const void *buf,
 			      size_t len, int flags)
 {
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	ssize_t sent = (ssize_t)len;
+	int e;
 
-	return pulc_sendv(p, to, &iov, 1, flags);
+	if (UNLIKELY(flags & ~PULC_DONTWAIT))
+		return -EINVAL;
+	e = native_enter(p);
+	if (UNLIKELY(e < 0))
+		return e;
+	if (UNLIKELY(!port_push_at_once(p->port, native_node(to->node), to->port, buf, len)))
+		sent = send_one(p, to, buf, len, flags);
+	native_leave(p);
+	return sent;
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------- */
@@ -427,25 +447,25 @@ static int receive_waiting(struct pulc_port *p, const struct pulc_address *from,
 static int receive_locked(struct pulc_port *p, const struct pulc_address *from,
 			  struct port_request *r, int flags)
 {
-	int e = from ? native_know_source(p, from) : 0;
+	int e = UNLIKELY(from) ? native_know_source(p, from) : 0;
 
 	if (UNLIKELY(e < 0))
 		return e;
-	e = port_take(p->port, r);
+	e = from || port_has(p->port) ? port_take(p->port, r) : -EAGAIN;
 	return e == -EAGAIN ? receive_waiting(p, from, r, flags) : e;
 }
 
-PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
-				  const struct pulc_address *from, struct pulc_address *ret_from,
-				  int flags)
+static inline ssize_t receive(pulc_port *p, const struct iovec *iov, unsigned n, size_t size,
+			      const struct pulc_address *from, struct pulc_address *ret_from,
+			      int flags)
 {
-	struct port_request r = { .iov = iov, .n = (unsigned)n, .peek = flags & PULC_PEEK };
+	struct port_request r;
 	int e;
 
-	if (UNLIKELY(n < 0 || n > NATIVE_N_IOV ||
-		     (flags & ~(PULC_DONTWAIT | PULC_PEEK | PULC_TRUNC))))
+	if (UNLIKELY(flags & ~(PULC_DONTWAIT | PULC_PEEK | PULC_TRUNC)))
 		return -EINVAL;
-	r.size = hal_iov_size(iov, r.n);
+	port_request_init(&r, iov, n, size);
+	r.peek = flags & PULC_PEEK;
 	r.from = from ? from->port : 0;
 	r.from_node = from ? native_node(from->node) : 0;
 	e = native_enter(p);
@@ -463,10 +483,19 @@ PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
 	return (ssize_t)(flags & PULC_TRUNC ? r.size_whole : r.done);
 }
 
+PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
+				  const struct pulc_address *from, struct pulc_address *ret_from,
+				  int flags)
+{
+	if (UNLIKELY(n < 0 || n > NATIVE_N_IOV))
+		return -EINVAL;
+	return receive(p, iov, (unsigned)n, hal_iov_size(iov, (unsigned)n), from, ret_from, flags);
+}
+
 PULC_EXPORT ssize_t pulc_receive(pulc_port *p, void *buf, size_t len, struct pulc_address *ret_from,
 				 int flags)
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 
-	return pulc_receivev(p, &iov, 1, NULL, ret_from, flags);
+	return receive(p, &iov, 1, len, NULL, ret_from, flags);
 }

@@ -44,22 +44,30 @@ static struct peer *find_peer(uint32_t client)
 
 /* ---- beginning ---------------------------------------------------------------------------------- */
 
-static void op_for_send(struct pulc_op *op, uint64_t tag, const void *buf, size_t len)
+/* All of an operation on the stack but `iov` and what is of no use to its kind: to clear the whole would take longer than a short message. */
+static inline void op_begin(struct pulc_op *op)
 {
-	op->is_tagged = op->is_send = true;
-	op->tag_send = (struct tag_send){ .tag = tag, .buf = buf, .size = len };
+	op->p = NULL;
+	op->out = NULL;
+	op->flags = 0;
+	op->is_tagged = true;
+	op->is_send = op->is_cancelled = op->is_parents = false;
 }
 
-static void op_for_receive(struct pulc_op *op, const struct pulc_tag *want, void *buf, size_t len)
+static inline void op_for_send(struct pulc_op *op, uint64_t tag, const void *buf, size_t len)
 {
-	op->is_tagged = true;
-	op->tag_receive = (struct tag_receive){
-		.tag = want->tag,
-		.mask = want->mask,
-		.peer = want->peer,
-		.buf = buf,
-		.size = len,
-	};
+	op_begin(op);
+	op->is_send = true;
+	tag_send_init(&op->tag_send, tag, buf, len);
+}
+
+static inline void op_for_receive(struct pulc_op *op, const struct pulc_tag *want, void *buf,
+				  size_t len)
+{
+	op_begin(op);
+	tag_receive_init(&op->tag_receive, want->tag, want->mask, want->peer);
+	op->tag_receive.buf = buf;
+	op->tag_receive.size = len;
 }
 
 /* 0: complete, or under way; or why it is none. */
@@ -231,7 +239,7 @@ static ssize_t end_waiting(struct pulc_op *op)
 
 PULC_EXPORT ssize_t pulc_tag_send(uint32_t peer, uint64_t tag, const void *buf, size_t len)
 {
-	struct pulc_op op = { .p = NULL };
+	struct pulc_op op;
 	ssize_t n;
 	int e;
 
@@ -270,7 +278,7 @@ static ssize_t receive(struct pulc_op *op, struct pulc_tagged *ret_message)
 PULC_EXPORT ssize_t pulc_tag_receive(const struct pulc_tag *want, void *buf, size_t len,
 				     struct pulc_tagged *ret_message)
 {
-	struct pulc_op op = { .p = NULL };
+	struct pulc_op op;
 
 	op_for_receive(&op, want, buf, len);
 	return receive(&op, ret_message);
@@ -279,7 +287,7 @@ PULC_EXPORT ssize_t pulc_tag_receive(const struct pulc_tag *want, void *buf, siz
 PULC_EXPORT ssize_t pulc_tag_take(const struct pulc_tag *want, size_t size_max,
 				  const void **ret_block, struct pulc_tagged *ret_message)
 {
-	struct pulc_op op = { .p = NULL };
+	struct pulc_op op;
 	ssize_t n;
 
 	op_for_receive(&op, want, NULL, MIN(size_max, (size_t)SSIZE_MAX));
@@ -304,7 +312,7 @@ static int probe(void *arg)
 PULC_EXPORT int pulc_tag_probe(const struct pulc_tag *want, int msec_timeout,
 			       struct pulc_tagged *ret_message)
 {
-	struct pulc_op op = { .p = NULL };
+	struct pulc_op op;
 	uint64_t deadline = UINT64_MAX;
 	int e;
 
@@ -323,7 +331,7 @@ PULC_EXPORT int pulc_tag_probe(const struct pulc_tag *want, int msec_timeout,
 
 bool native_tag_ready(const struct pulc_tag *want)
 {
-	struct pulc_op op = { .p = NULL };
+	struct pulc_op op;
 
 	op_for_receive(&op, want, NULL, 0);
 	return tag_look(&op.tag_receive) || is_hopeless(&op.tag_receive);

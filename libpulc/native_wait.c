@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <sys/single_threaded.h>
 
+#include "barrier.h"
 #include "clock.h"
 #include "macros.h"
 #include "native.h"
@@ -124,8 +125,8 @@ static bool enter_sleeper(hal_watch watch)
 static int watch_all(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events)
 {
 	hal_watch watch = watch_of(set, bit);
+	unsigned wanted, flags = 0;
 	struct peer *peer;
-	unsigned wanted;
 
 	(void)s, (void)events;
 	if (!native_lock())
@@ -133,11 +134,16 @@ static int watch_all(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned e
 	blind = !enter_sleeper(watch);
 	TAILQ_FOREACH(peer, native_peers(), link_all)
 	{
+		if (!peer->link)
+			continue;
 		wanted = HAL_WATCH_DATA | (peer->no_room ? HAL_WATCH_SPACE : 0);
-		if (peer->link && peer->link->ops->watch(peer->link, watch, wanted) < 0)
+		flags |= peer->link->caps.flags;
+		if (peer->link->ops->watch(peer->link, watch, wanted) < 0)
 			blind = true;
 	}
 	native_unlock();
+	if ((flags & HAL_BARRIER) && !barrier_make())
+		blind = true;
 	return 0;
 }
 

@@ -76,6 +76,22 @@ struct port_request {
 };
 TAILQ_HEAD(port_requests, port_request);
 
+/* One by one: to clear the whole would take longer than to receive a short message. */
+static inline void port_request_init(struct port_request *r, const struct iovec *iov, unsigned n,
+				     size_t size)
+{
+	r->iov = iov;
+	r->n = n;
+	r->size = size;
+	r->from = r->from_node = 0;
+	r->peek = r->once = r->posted = r->complete = false;
+	r->turn = 0;
+	r->error = 0;
+	r->done = r->size_whole = 0;
+	r->source = r->source_node = 0;
+	r->bound = NULL;
+}
+
 /* What a sender wants; all but the pieces and their size begin as 0. */
 struct port_sending {
 	const struct iovec *iov;
@@ -178,6 +194,11 @@ void port_out_free(struct port_out *out);
  * such port there; -ECONNRESET: its process is gone; -EBADMSG: it made no sense.
  */
 int port_push(struct port_out *out, struct port_sending *s);
+/*
+ * The same for what most messages are: some bytes in one piece and one frame, to whom the last one went. True: all is sent. False: nothing is done;
+ * port_push may do it, or says why not.
+ */
+bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void *buf, size_t len);
 /* The rest of a message that has begun is copied and will be sent as there is room. 0; -ENOMEM. */
 int port_push_later(struct port_out *out, struct port_sending *s);
 /* Nothing can be sent to this destination any more. */
@@ -191,6 +212,17 @@ void port_send_queue(struct port_out *out, struct port_sending *s);
 void port_send_unqueue(struct port_out *out, struct port_sending *s);
 /* Sends what is queued, as far as credit and room go. */
 void port_push_queued(void);
+/* Destinations with a queue, sources that were told to wait, ports of others that pass to another process: what port_push_queued sees to. */
+TAILQ_HEAD(port_row, port_out);
+struct move;
+LIST_HEAD(port_moves, move);
+extern struct port_row port_queued __attribute__((visibility("hidden")));
+extern struct port_ins port_held __attribute__((visibility("hidden")));
+extern struct port_moves port_moves __attribute__((visibility("hidden")));
+static inline bool port_any_to_move(void)
+{
+	return !TAILQ_EMPTY(&port_queued) || !LIST_EMPTY(&port_held) || !LIST_EMPTY(&port_moves);
+}
 
 /* ---- receiving ---- */
 
@@ -201,7 +233,10 @@ void port_post(struct port *port, struct port_request *r);
 /* Takes it back; what has arrived in part is kept. -ENOMEM: a message is lost, the peer's link ends. */
 int port_unpost(struct port *port, struct port_request *r);
 /* Is there something to receive? */
-bool port_has(const struct port *port);
+static inline bool port_has(const struct port *port)
+{
+	return !TAILQ_EMPTY(&port->messages);
+}
 
 /* ---- inside: port.c, port_arrive.c, port_queue.c ---- */
 

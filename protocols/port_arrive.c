@@ -101,7 +101,7 @@ static int give(struct port_in *in, struct port_request *r, uint32_t len)
 	port_taken(in, (uint64_t)len + PORT_OVERHEAD);
 	complete(in, r);
 	/* To keep the next one would cost a copy more than to wait for its buffer. */
-	if (len >= PROTOCOL_WORTH_A_TURN && TAILQ_EMPTY(&in->port->posted))
+	if (TAILQ_EMPTY(&in->port->posted))
 		protocol_enough = true;
 	return 0;
 }

@@ -21,7 +21,7 @@
 #define PART_SHARE 64u
 
 static uint64_t size_max = SIZE_BUDGET, size_kept;
-static struct port_ins held = LIST_HEAD_INITIALIZER(held);
+struct port_ins port_held = LIST_HEAD_INITIALIZER(port_held);
 
 void port_budget_set(const char *bytes)
 {
@@ -65,7 +65,7 @@ void port_budget_take(struct port_in *in, size_t size)
 		return;
 	in->held = true;
 	show(in->port, in->port->n_held + 1);
-	LIST_INSERT_HEAD(&held, in, link_held);
+	LIST_INSERT_HEAD(&port_held, in, link_held);
 }
 
 void port_budget_give(size_t size)
@@ -87,7 +87,7 @@ void port_budget_move_on(void)
 	bool enough = size_kept <= size_max / 4 * 3;
 	struct port_in *in, *next;
 
-	for (in = LIST_FIRST(&held); in; in = next) {
+	for (in = LIST_FIRST(&port_held); in; in = next) {
 		next = LIST_NEXT(in, link_held);
 		if (!in->ended && !enough && (!TAILQ_EMPTY(&in->queue) || in->partial))
 			continue;

@@ -21,16 +21,15 @@ struct move {
 	uint64_t id;
 	bool answered;
 };
-LIST_HEAD(moves, move);
 
-static struct moves moves = LIST_HEAD_INITIALIZER(moves);
+struct port_moves port_moves = LIST_HEAD_INITIALIZER(port_moves);
 bool port_any_elsewhere;
 
 static struct move *find(const struct peer *peer, uint32_t number)
 {
 	struct move *m;
 
-	LIST_FOREACH(m, &moves, link)
+	LIST_FOREACH(m, &port_moves, link)
 	if (m->peer == peer && m->number == number)
 		return m;
 	return NULL;
@@ -38,7 +37,7 @@ static struct move *find(const struct peer *peer, uint32_t number)
 
 bool port_is_moving(const struct peer *peer, uint32_t number)
 {
-	return UNLIKELY(!LIST_EMPTY(&moves)) && find(peer, number);
+	return UNLIKELY(!LIST_EMPTY(&port_moves)) && find(peer, number);
 }
 
 static void move_free(struct move *m)
@@ -103,7 +102,7 @@ void port_moves_on(void)
 {
 	struct move *m;
 
-	LIST_FOREACH(m, &moves, link)
+	LIST_FOREACH(m, &port_moves, link)
 	if (!m->answered)
 		answer(m);
 }
@@ -124,7 +123,7 @@ static int begin(struct peer *peer, uint32_t number, uint64_t id)
 			return -EAGAIN;
 		m->peer = peer_ref(peer);
 		m->number = number;
-		LIST_INSERT_HEAD(&moves, m, link);
+		LIST_INSERT_HEAD(&port_moves, m, link);
 	}
 	m->id = id;
 	m->answered = false;
@@ -189,7 +188,7 @@ void port_moves_end(struct peer *peer, uint32_t number)
 {
 	struct move *m, *next;
 
-	for (m = LIST_FIRST(&moves); m; m = next) {
+	for (m = LIST_FIRST(&port_moves); m; m = next) {
 		next = LIST_NEXT(m, link);
 		if (m->peer == peer && (!number || m->number == number))
 			has_moved(m);
@@ -198,7 +197,7 @@ void port_moves_end(struct peer *peer, uint32_t number)
 
 void port_moves_forked(void)
 {
-	while (!LIST_EMPTY(&moves))
-		move_free(LIST_FIRST(&moves));
+	while (!LIST_EMPTY(&port_moves))
+		move_free(LIST_FIRST(&port_moves));
 	port_any_elsewhere = false;
 }

@@ -292,11 +292,6 @@ int port_take(struct port *port, struct port_request *r)
 	return 0;
 }
 
-bool port_has(const struct port *port)
-{
-	return !TAILQ_EMPTY(&port->messages);
-}
-
 /* ---- posted ------------------------------------------------------------------------------------- */
 
 static void insert(struct port *port, struct port_request *r, struct port_request *behind)

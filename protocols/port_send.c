@@ -104,6 +104,13 @@ static int send_counted(struct port_out *out, const struct hal_frame *f, const s
 	return e;
 }
 
+/* No credit is wanting and nothing is wrong. */
+static inline bool may_begin(const struct port_out *out)
+{
+	return !out->error && !out->busy && !out->held && !out->n_waiting &&
+	       out->sent - out->freed < PORT_WINDOW;
+}
+
 static uint64_t cost_of(const struct cut *c)
 {
 	return c->len + (c->f.kind & PORT_FIRST ? PORT_OVERHEAD : 0);
@@ -113,6 +120,25 @@ static void advance(struct port_sending *s, const struct cut *c)
 {
 	s->at += c->len;
 	s->begun = true;
+}
+
+bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void *buf, size_t len)
+{
+	struct port_out *out = port->out_last;
+	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	struct hal_frame f = {
+		.word = (uint64_t)to << 32 | port->number,
+		.len = (uint32_t)len,
+		.protocol = PROTOCOL_PORT,
+		.kind = PORT_FIRST | PORT_LAST,
+	};
+
+	if (UNLIKELY(!out || out->to != to || out->peer->node != node || !may_begin(out)))
+		return false;
+	if (UNLIKELY(!TAILQ_EMPTY(&out->queue) || !out->peer->link || len == 0 ||
+		     len > out->peer->link->caps.frame_good))
+		return false;
+	return send_counted(out, &f, &iov, 1, len + PORT_OVERHEAD) == 0;
 }
 
 /* What most messages are: one piece, one frame. */
@@ -177,8 +203,7 @@ int port_push(struct port_out *out, struct port_sending *s)
 	if (UNLIKELY(s->size > PORT_MESSAGE_MAX && out->kind == PORT_D))
 		return -EMSGSIZE;
 	if (LIKELY(!s->begun)) {
-		if (UNLIKELY(out->busy || out->held || out->n_waiting ||
-			     out->sent - out->freed >= PORT_WINDOW || !is_its_turn(out, s)))
+		if (UNLIKELY(!may_begin(out) || !is_its_turn(out, s)))
 			return hold_back(out);
 		if (LIKELY(s->n == 1 && s->size && s->size <= out->peer->link->caps.frame_good))
 			e = push_short(out, s);
@@ -213,12 +238,12 @@ int port_push_later(struct port_out *out, struct port_sending *s)
 /* ---- queued --------------------------------------------------------------------------------------- */
 
 /* Destinations with a queue. */
-static TAILQ_HEAD(, port_out) outs_queued = TAILQ_HEAD_INITIALIZER(outs_queued);
+struct port_row port_queued = TAILQ_HEAD_INITIALIZER(port_queued);
 
 void port_send_queue(struct port_out *out, struct port_sending *s)
 {
 	if (TAILQ_EMPTY(&out->queue))
-		TAILQ_INSERT_TAIL(&outs_queued, out, link_queued);
+		TAILQ_INSERT_TAIL(&port_queued, out, link_queued);
 	TAILQ_INSERT_TAIL(&out->queue, s, link);
 	out->n_inside++;
 }
@@ -228,7 +253,7 @@ void port_send_unqueue(struct port_out *out, struct port_sending *s)
 	TAILQ_REMOVE(&out->queue, s, link);
 	out->n_inside--;
 	if (TAILQ_EMPTY(&out->queue))
-		TAILQ_REMOVE(&outs_queued, out, link_queued);
+		TAILQ_REMOVE(&port_queued, out, link_queued);
 	protocol_events++;
 }
 
@@ -256,7 +281,7 @@ void port_push_queued(void)
 
 	port_budget_move_on();
 	port_moves_on();
-	for (out = TAILQ_FIRST(&outs_queued); out; out = next) {
+	for (out = TAILQ_FIRST(&port_queued); out; out = next) {
 		next = TAILQ_NEXT(out, link_queued);
 		push_queue(out);
 	}

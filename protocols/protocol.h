@@ -69,10 +69,8 @@ struct protocol {
 
 /* Counts what may end somebody's waiting. */
 extern uint64_t protocol_events __attribute__((visibility("hidden")));
-/* A long message has reached the buffer that waited for it: the turn ends, so that the next buffer is there before the next message is taken. */
+/* A message has reached the last buffer that waited for it: the turn ends, so that the next buffer is there before the next message is taken. */
 extern bool protocol_enough __attribute__((visibility("hidden")));
-/* The same for a message of one frame and the last buffer for such. To copy less than this once more costs less than a turn. */
-#define PROTOCOL_WORTH_A_TURN 2048u
 /* Progress stopped for the sake of others, and can go on without any news. */
 extern bool protocol_unfinished __attribute__((visibility("hidden")));
 

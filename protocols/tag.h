@@ -78,6 +78,21 @@ struct tag_send {
 			s); /* told once it is complete, if it was not at once; s must stay. NULL: nobody */
 };
 
+/* One by one: to clear the whole would take longer than to send a short message. */
+static inline void tag_send_init(struct tag_send *s, uint64_t tag, const void *buf, size_t size)
+{
+	s->list = NULL;
+	s->peer = NULL;
+	s->tag = tag;
+	s->buf = buf;
+	s->size = size;
+	s->id = s->number = s->offset = 0;
+	s->at = s->size_wanted = 0;
+	s->withdrawing = s->in_block = s->complete = s->withdrawn = false;
+	s->error = 0;
+	s->ended = NULL;
+}
+
 /* Where the bytes of a message lie that is not in a queue's own memory. */
 struct tag_bytes {
 	const unsigned char *at; /* NULL: nowhere */
@@ -111,12 +126,41 @@ struct tag_receive {
 	uint32_t got_peer;
 };
 
+/* As tag_send_init; no buffer. */
+static inline void tag_receive_init(struct tag_receive *r, uint64_t tag, uint64_t mask,
+				    uint32_t peer)
+{
+	r->tag = tag;
+	r->mask = mask;
+	r->peer = peer;
+	r->buf = NULL;
+	r->size = r->done = 0;
+	r->list = NULL;
+	r->turn = 0;
+	r->message = r->room = NULL;
+	r->lends = r->complete = false;
+	r->error = 0;
+	r->lent = NULL;
+	r->got_tag = r->got_size = 0;
+	r->got_peer = 0;
+}
+
 extern const struct protocol tag_protocol __attribute__((visibility("hidden")));
 
 /* "0": never ask the kernel for a peer's memory; "1": whenever it may be asked; NULL and others: as measured. */
 void tag_allow_pulls(const char *how);
 /* Goes on with whatever can be moved on without news of a peer's; part of progress. */
 void tag_move_on(void);
+struct tag_message;
+struct tag_peer;
+TAILQ_HEAD(tag_messages, tag_message);
+TAILQ_HEAD(tag_peers, tag_peer);
+extern struct tag_messages tag_under_way __attribute__((visibility("hidden")));
+extern struct tag_peers tag_busy __attribute__((visibility("hidden"))); /* with something to send */
+static inline bool tag_any_to_move(void)
+{
+	return !TAILQ_EMPTY(&tag_under_way) || !TAILQ_EMPTY(&tag_busy);
+}
 /* In a forked child: nothing that was begun is ours. */
 void tag_forget(void);
 void tag_forget_peer(struct peer *peer);
@@ -217,7 +261,6 @@ struct tag_message {
 	uint64_t nsec_begun;
 	unsigned char data[];
 };
-TAILQ_HEAD(tag_messages, tag_message);
 
 /* ---- tag_receive.c ---- */
 void tag_describe(struct tag_receive *r, uint32_t client, uint64_t tag, uint64_t size);
@@ -246,7 +289,6 @@ void tag_room_lend(struct tag_receive *r);
 /* ---- tag_fetch.c ---- */
 /* Tells the sender that an offer was received, now or as soon as that is possible, and frees it. */
 void tag_say_done(struct tag_message *m);
-extern struct tag_messages tag_under_way __attribute__((visibility("hidden")));
 /* Binds an offer, which stands nowhere, to the receive that gets it. 0; -ENOMEM: the receive has ended, and the offer stands nowhere. */
 int tag_fetch_begin(struct tag_message *m, struct tag_receive *r);
 

@@ -34,7 +34,7 @@ static unsigned row_of(uint64_t tag)
 	return (unsigned)(tag * 0x9e3779b97f4a7c15ull >> 58);
 }
 
-static void make_rows(void)
+static inline void make_rows(void)
 {
 	if (LIKELY(has_rows))
 		return;
@@ -52,7 +52,8 @@ static inline bool fits(const struct tag_receive *r, uint32_t client, uint64_t t
 	return ((r->tag ^ tag) & r->mask) == 0 && (r->peer == client || r->peer == TAG_ANY_PEER);
 }
 
-static struct tag_receive *first_of(const struct tag_receives *row, uint32_t client, uint64_t tag)
+static inline struct tag_receive *first_of(const struct tag_receives *row, uint32_t client,
+					   uint64_t tag)
 {
 	struct tag_receive *r;
 
@@ -63,7 +64,7 @@ static struct tag_receive *first_of(const struct tag_receives *row, uint32_t cli
 }
 
 /* Who has waited longest for such a message. */
-static struct tag_receive *wanted_by(uint32_t client, uint64_t tag)
+static inline struct tag_receive *wanted_by(uint32_t client, uint64_t tag)
 {
 	struct tag_receive *a = first_of(&exact_rows[row_of(tag)], client, tag);
 	struct tag_receive *b = first_of(&masked, client, tag);
@@ -325,7 +326,7 @@ int tag_arrived_eager(struct tag_peer *tp, const struct hal_frame *f)
 		tag_describe(r, client, f->word, f->len);
 		tag_receive_end(r, 0);
 		tag_taken(tp->peer, cost);
-		protocol_enough |= f->len >= PROTOCOL_WORTH_A_TURN && !wanted_by(client, f->word);
+		protocol_enough |= !wanted_by(client, f->word);
 		return 0;
 	}
 	m->size = tag_copy_payload(tp, m->data, f->len);

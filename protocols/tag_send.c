@@ -16,7 +16,7 @@
 /* Frames that one peer gets in a turn. */
 #define N_TURN 64u
 
-static TAILQ_HEAD(, tag_peer) busy = TAILQ_HEAD_INITIALIZER(busy);
+struct tag_peers tag_busy = TAILQ_HEAD_INITIALIZER(tag_busy);
 static uint64_t last_id;
 
 /* ---- rows --------------------------------------------------------------------------------------- */
@@ -29,9 +29,9 @@ void tag_set_busy(struct tag_peer *tp)
 		return;
 	tp->busy = now;
 	if (now)
-		TAILQ_INSERT_TAIL(&busy, tp, link);
+		TAILQ_INSERT_TAIL(&tag_busy, tp, link);
 	else
-		TAILQ_REMOVE(&busy, tp, link);
+		TAILQ_REMOVE(&tag_busy, tp, link);
 }
 
 static void move(struct tag_send *s, struct tag_sends *to)
@@ -243,7 +243,7 @@ void tag_sends_move_on(void)
 {
 	struct tag_peer *tp, *next;
 
-	for (tp = TAILQ_FIRST(&busy); tp; tp = next) {
+	for (tp = TAILQ_FIRST(&tag_busy); tp; tp = next) {
 		next = TAILQ_NEXT(tp, link);
 		if (UNLIKELY(tp->owes))
 			tag_tell_credit(tp);
@@ -313,5 +313,5 @@ void tag_sends_gone(struct tag_peer *tp)
 
 void tag_sends_forget(void)
 {
-	TAILQ_INIT(&busy);
+	TAILQ_INIT(&tag_busy);
 }

@@ -95,6 +95,8 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 #define SHM_DECIDES 0x0100u /* is about to say whether its ring is RETURNED */
 #define SHM_RX_LONE                                                                                \
 	0x0200u /* receives datagrams from this ring and the kernel alone: their times may be about right */
+#define SHM_BARRIER                                                                                \
+	0x0400u /* makes a barrier on all processors before it sleeps: the peer needs no fence to tell it */
 
 /* shm_side.tx_mode */
 #define SHM_TX_KERNEL 0u /* not switched yet */

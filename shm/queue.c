@@ -19,42 +19,82 @@
 
 #define SIZE_HEADER sizeof(struct shm_record)
 #define SIZE_SHORT (SHM_INLINE - SIZE_HEADER)
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words of a short record");
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
-/* A short record, for the ring and for the head's line. */
-union short_record {
-	struct shm_record header;
+/* A short record, in registers: what is stored in one size and loaded in another at once costs a wait of its own. */
+struct short_record {
 	uint64_t words[SHM_INLINE / 8];
-	uint8_t bytes[SHM_INLINE];
+	unsigned n; /* of them; the padding behind is whatever was there */
 };
 
-/* Every piece of 16 bytes lies in one piece in the ring. The head's line comes last, all of it at once: who looks at it meanwhile
- * takes it away from us. */
-static inline void put_short(struct shm_stream *s, uint32_t r, uint64_t at,
-			     const union short_record *record, uint64_t size)
+static inline void inline_begin(struct shm_side *own)
 {
-	struct shm_side *own = s->own;
-
-	for (uint64_t i = 0; i < size; i += SIZE_HEADER)
-		memcpy(s->tx_ring[r] + ((at + i) & (s->tx_size[r] - 1)), record->bytes + i,
-		       SIZE_HEADER);
 	atomic_store_explicit(&own->inline_at, SHM_NO_INLINE, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	for (uint64_t i = 0; i < size / 8; i++)
-		atomic_store_explicit(&own->inlined[i], record->words[i], memory_order_relaxed);
+}
+
+static inline void inline_end(struct shm_side *own, uint64_t at)
+{
 	/* pairs with the acquire in get_short */
 	atomic_store_explicit(&own->inline_at, at, memory_order_release);
 }
 
-static inline void gather_short(union short_record *record, const struct iovec *iov, size_t n)
+static inline void publish(struct shm_stream *s, uint64_t head)
 {
-	size_t done = SIZE_HEADER;
+	/* pairs with the acquire in ring_peer_head */
+	atomic_store_explicit(&s->own->head, head, memory_order_release);
+	s->tx_head = head;
+}
+
+static inline uint64_t header_word(uint32_t len, uint32_t flags)
+{
+	return (uint64_t)flags << 32 | len;
+}
+
+/* The last bytes of a payload, fewer than 8. */
+static inline uint64_t load_rest(const unsigned char *from, size_t len)
+{
+	uint64_t word = 0;
+
+	for (size_t i = 0; i < len; i++)
+		word |= (uint64_t)from[i] << 8 * i;
+	return word;
+}
+
+static inline void load_payload(struct short_record *record, const unsigned char *from, size_t len)
+{
+	for (; len >= 8; from += 8, len -= 8)
+		memcpy(&record->words[record->n++], from, 8);
+	if (len)
+		record->words[record->n++] = load_rest(from, len);
+}
+
+static void gather_payload(struct short_record *record, const struct iovec *iov, size_t n)
+{
+	unsigned char bytes[SIZE_SHORT];
+	size_t done = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		ring_copy(record->bytes + done, iov[i].iov_base, iov[i].iov_len);
+		memcpy(bytes + done, iov[i].iov_base, iov[i].iov_len);
 		done += iov[i].iov_len;
 	}
+	load_payload(record, bytes, done);
+}
+
+/* The head's line comes last, all of it at once: the peer that spins on it takes it away as soon as it can. */
+static inline void put_short(struct shm_stream *s, uint32_t r, uint64_t at,
+			     const struct short_record *record)
+{
+	struct shm_side *own = s->own;
+
+	for (unsigned i = 0; i < record->n; i++)
+		memcpy(s->tx_ring[r] + ((at + 8 * i) & (s->tx_size[r] - 1)), &record->words[i], 8);
+	inline_begin(own);
+	for (unsigned i = 0; i < record->n; i++)
+		atomic_store_explicit(&own->inlined[i], record->words[i], memory_order_relaxed);
+	inline_end(own, at);
 }
 
 static void put_piece(const struct shm_stream *s, uint32_t r, uint64_t at, const char *buf,
@@ -79,10 +119,31 @@ static void put_long(const struct shm_stream *s, uint32_t r, uint64_t at,
 	}
 }
 
-int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const struct iovec *iov,
-		  size_t n, size_t len)
+/* What most messages are that have to be quick: one word of payload, and room for it by what was seen last. */
+static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, uint64_t word)
 {
-	union short_record record;
+	const uint64_t size = SIZE_HEADER + SIZE_HEADER;
+	uint32_t r = ring_tx_now(s), mask = s->tx_size[r] - 1;
+	uint64_t head = ring_tx_position(s), second = header_word(sizeof(word), d->flags);
+	struct shm_side *own = s->own;
+
+	if (UNLIKELY(ring_room_for(s, r, head, s->tail_seen) < size))
+		return false;
+	memcpy(s->tx_ring[r] + (head & mask), &d->stamp, 8);
+	memcpy(s->tx_ring[r] + (head & mask) + 8, &second, 8);
+	memcpy(s->tx_ring[r] + ((head + SIZE_HEADER) & mask), &word, 8);
+	inline_begin(own);
+	atomic_store_explicit(&own->inlined[0], d->stamp, memory_order_relaxed);
+	atomic_store_explicit(&own->inlined[1], second, memory_order_relaxed);
+	atomic_store_explicit(&own->inlined[2], word, memory_order_relaxed);
+	inline_end(own, head);
+	publish(s, head + size);
+	return true;
+}
+
+static __attribute__((noinline)) int put_any(struct shm_stream *s, const struct shm_datagram *d,
+					     const struct iovec *iov, size_t n, size_t len)
+{
 	uint32_t r = ring_tx_now(s);
 	uint64_t head = ring_tx_position(s), size = shm_queue_size(len);
 
@@ -96,18 +157,41 @@ int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const stru
 	}
 	if (len >= RING_LONG && ring_look_how_far(s, head) < 0)
 		return -EBADMSG;
-	record.header =
-		(struct shm_record){ .stamp = d->stamp, .len = (uint32_t)len, .flags = d->flags };
 	if (LIKELY(len <= SIZE_SHORT)) {
-		gather_short(&record, iov, n);
-		put_short(s, r, head, &record, size);
+		struct short_record record = {
+			.words = { d->stamp, header_word((uint32_t)len, d->flags) },
+			.n = 2,
+		};
+
+		if (LIKELY(n == 1))
+			load_payload(&record, iov->iov_base, len);
+		else
+			gather_payload(&record, iov, n);
+		put_short(s, r, head, &record);
 	} else {
-		put_long(s, r, head, &record.header, iov, n);
+		const struct shm_record header = {
+			.stamp = d->stamp,
+			.len = (uint32_t)len,
+			.flags = d->flags,
+		};
+
+		put_long(s, r, head, &header, iov, n);
 	}
-	/* pairs with the acquire in ring_peer_head */
-	atomic_store_explicit(&s->own->head, head + size, memory_order_release);
-	s->tx_head = head + size;
+	publish(s, head + size);
 	return 0;
+}
+
+int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const struct iovec *iov,
+		  size_t n, size_t len)
+{
+	uint64_t word;
+
+	if (LIKELY(n == 1 && len == sizeof(word))) {
+		memcpy(&word, iov->iov_base, sizeof(word));
+		if (LIKELY(put_word(s, d, word)))
+			return 0;
+	}
+	return put_any(s, d, iov, n, len);
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------- */
@@ -143,7 +227,25 @@ static inline void get_header(const struct shm_stream *s, struct shm_datagram *d
 	       SIZE_HEADER);
 }
 
-int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
+/* 1; -EBADMSG: with n bytes there it makes no sense. */
+static inline int judge(const struct shm_datagram *d, uint64_t n)
+{
+	return LIKELY(d->len <= SHM_DATAGRAM_MAX && shm_queue_size(d->len) <= n) ? 1 : -EBADMSG;
+}
+
+/* All that is there is one short record, and comes in the head's line: whatever ring it lies in, too, has room for that. 0: that is not so. */
+static inline int next_short(struct shm_stream *s, struct shm_datagram *d, uint64_t head)
+{
+	uint64_t n = head - d->at;
+
+	if (n > SHM_INLINE || !get_short(s, d) || !shm_queue_holds(s, d))
+		return 0;
+	d->ring = s->rx_cur;
+	d->inlined = true;
+	return judge(d, n);
+}
+
+static __attribute__((noinline)) int next_any(struct shm_stream *s, struct shm_datagram *d)
 {
 	uint64_t n;
 	int e;
@@ -154,16 +256,25 @@ int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
 		e = ring_rx_available(s, head_beyond(s, d->at), d->at, &d->ring, &n);
 		if (e == 0 && n == 0)
 			return 0;
-		d->inlined = n <= SHM_INLINE && get_short(s, d);
-		if (e == 0 && n >= SIZE_HEADER && !d->inlined)
+		if (LIKELY(e == 0 && n >= SIZE_HEADER))
 			get_header(s, d);
 		atomic_thread_fence(memory_order_acquire);
 	} while (UNLIKELY(!shm_queue_holds(s, d)));
-	if (UNLIKELY(e < 0 || n < SIZE_HEADER || d->len > SHM_DATAGRAM_MAX ||
-		     shm_queue_size(d->len) > n))
-		return -EBADMSG;
-	d->inlined &= d->len <= SIZE_SHORT;
-	return 1;
+	d->inlined = false;
+	return UNLIKELY(e < 0 || n < SIZE_HEADER) ? -EBADMSG : judge(d, n);
+}
+
+int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
+{
+	uint64_t head;
+	int e;
+
+	d->at = ring_load(&s->own->rx_taken);
+	head = head_beyond(s, d->at);
+	if (head == d->at)
+		return 0;
+	e = next_short(s, d, head);
+	return LIKELY(e != 0) ? e : next_any(s, d);
 }
 
 size_t shm_queue_copy(const struct shm_stream *s, const struct shm_datagram *d,
