@@ -1,6 +1,6 @@
 /* When a program that polls busily spares the kernel the question, and when not (preload/wait.c). */
 #include "harness.h"
-#include "wait.h"
+#include "thread.h"
 
 #define N_CALM 17
 #define N_TRIES 10000000
