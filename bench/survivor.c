@@ -56,9 +56,10 @@ static int send_and_stop(void)
 		nap(1);
 	if (r == 0 && pulc_send(port, &to, "here", 4, 0) != 4)
 		r = -EPIPE;
-	while (r == 0)
+	if (r < 0)
+		return r;
+	for (;;)
 		(void)pause();
-	return r;
 }
 
 static int let_die(unsigned rounds)
