@@ -54,9 +54,9 @@ is pulcctl.commands_are_in_page_and_completions '' "$(commands_missing | xargs)"
 errors_missing() {
 	local pair code
 	for pair in pulc.h:pulc.3 tag.h:pulc_tag.3 block.h:pulc_block.3 sem.h:pulc_sem.3 job.h:pulc_spawn.3; do
-		for code in $(grep -oE -- '-E[A-Z]{3,}' "include/pulc/${pair%:*}" | sort -u); do
+		while read -r code; do
 			grep -qE -- "^\.(It )?Er .*$code\b" "docs/man/${pair#*:}" || echo "${pair#*:}: $code"
-		done
+		done < <(grep -oE -- '-E[A-Z]{3,}' "include/pulc/${pair%:*}" | sort -u)
 	done
 }
 is errors_are_in_manual_pages '' "$(errors_missing | xargs)"
