@@ -20,6 +20,9 @@
 
 /* Nothing is ever mapped below: the kernel's to refuse. */
 #define SIZE_NO_ADDRESS 4096u
+/* Family, port and address; for IPv6 flow label as well, which is 0 in ours. */
+#define N_BYTES_NAME4 8u
+#define N_BYTES_NAME6 24u
 /* Flags that make no difference to a queue. */
 #define PLAIN_SEND (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CONFIRM)
 /* One call of so many looks at its sender. */
@@ -46,6 +49,16 @@ static inline ssize_t length_of(const struct iovec *iov, size_t n)
 	return len > SHM_DATAGRAM_MAX ? -1 : (ssize_t)len;
 }
 
+/* Whoever ends a flow first says so and then clears this: one of the two sees the other. */
+static void note_sent(struct datagram *d, struct flow *f)
+{
+	struct flow *noted = f;
+
+	atomic_store(&d->last_sent, f);
+	if (atomic_load(&f->state) != FLOW_ATTACHED)
+		(void)atomic_compare_exchange_strong(&d->last_sent, &noted, NULL);
+}
+
 static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const struct iovec *iov,
 			      size_t n)
 {
@@ -55,7 +68,7 @@ static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const stru
 		return -EAGAIN;
 	sent = udp_push(&f->queue, iov, n, (size_t)len);
 	if (UNLIKELY(atomic_load_explicit(&s->datagram->last_sent, memory_order_relaxed) != f))
-		atomic_store_explicit(&s->datagram->last_sent, f, memory_order_relaxed);
+		note_sent(s->datagram, f);
 	if (LIKELY(sent >= 0) ? UNLIKELY(udp_is_awaited(&f->queue)) : sent == -ESHUTDOWN) {
 		if (sent >= 0)
 			datagram_tell(&f->queue);
@@ -64,17 +77,33 @@ static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const stru
 	return sent;
 }
 
+/* Is the name that of the flow's other end, written as it would be given? Otherwise it may be so all the same. */
+static inline bool is_name_of(const struct flow *f, const struct msghdr *msg)
+{
+	if (f->queue.name.in4.sin_family == AF_INET)
+		return msg->msg_namelen >= sizeof(f->queue.name.in4) &&
+		       memcmp(msg->msg_name, &f->queue.name, N_BYTES_NAME4) == 0;
+	return msg->msg_namelen >= sizeof(f->queue.name.in6) &&
+	       memcmp(msg->msg_name, &f->queue.name, N_BYTES_NAME6) == 0;
+}
+
 static inline struct flow *destination(struct datagram *d, const struct msghdr *msg)
 {
 	struct datagram_address to;
+	struct flow *last;
 
 	if (!msg->msg_name)
 		return atomic_load_explicit(&d->to_peer, memory_order_acquire);
 	if (!atomic_load_explicit(&d->has_destinations, memory_order_relaxed) ||
-	    (uintptr_t)msg->msg_name < SIZE_NO_ADDRESS ||
-	    !datagram_read_address(msg->msg_name, msg->msg_namelen, &to))
+	    (uintptr_t)msg->msg_name < SIZE_NO_ADDRESS)
 		return NULL;
-	return datagram_flow_to(d, &to);
+	last = atomic_load_explicit(&d->last_sent, memory_order_acquire);
+	if (LIKELY(last != NULL) && LIKELY(is_name_of(last, msg)) &&
+	    LIKELY(atomic_load_explicit(&last->state, memory_order_acquire) == FLOW_ATTACHED))
+		return last;
+	return datagram_read_address(msg->msg_name, msg->msg_namelen, &to)
+		       ? datagram_flow_to(d, &to)
+		       : NULL;
 }
 
 static inline ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *msg, int flags)

@@ -97,6 +97,19 @@ static bool is_whole(const struct msghdr *msg, ssize_t sent)
 	return sent == pre_vector_len(msg->msg_iov, msg->msg_iovlen);
 }
 
+static ssize_t send_next(struct pre_use *use, int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t sent = send_message(use->stream, fd, msg, flags);
+
+	if (sent == PULC_USE_KERNEL) {
+		sent = pre_sys(pre_real.sendmsg(fd, msg, flags));
+		pre_sent(use->stream, fd, sent, msg->msg_name, msg->msg_namelen);
+	} else if (sent < 0 || !is_whole(msg, sent)) {
+		pre_send_cut_short(use->file, sent, flags);
+	}
+	return sent;
+}
+
 static int send_several(struct pre_use *use, int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
 	ssize_t sent = send_message(use->stream, fd, &msgs[0].msg_hdr, flags);
@@ -112,7 +125,7 @@ static int send_several(struct pre_use *use, int fd, struct mmsghdr *msgs, unsig
 		/* A message that was cut short is the last one. */
 		if (!is_whole(&msgs[i].msg_hdr, sent) || ++i == n)
 			return (int)(i < n ? i + 1 : n);
-		sent = pre_sendmsg(fd, &msgs[i].msg_hdr, flags);
+		sent = send_next(use, fd, &msgs[i].msg_hdr, flags);
 	}
 	return several(i, (int)sent, saved);
 }
@@ -176,6 +189,18 @@ static int receive_native(int fd, struct mmsghdr *msgs, unsigned n, int flags,
 	return got;
 }
 
+static ssize_t receive_next(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+{
+	socklen_t room = msg->msg_namelen;
+	ssize_t got = receive_message(s, fd, msg, flags);
+
+	if (got == PULC_USE_KERNEL) {
+		got = pre_sys(pre_real.recvmsg(fd, msg, flags));
+		came_from(s, fd, got, msg, room);
+	}
+	return got;
+}
+
 /* The timeout is looked at between messages only: that is the kernel's own behaviour. */
 static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigned n, int flags,
 			   const struct timespec *timeout)
@@ -196,7 +221,7 @@ static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigne
 		msgs[i].msg_len = (unsigned)got;
 		if (++i == n || (timeout && is_over(&end)))
 			return (int)i;
-		got = pre_recvmsg(fd, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
+		got = receive_next(s, fd, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
 	}
 	return several(i, (int)got, saved);
 }
