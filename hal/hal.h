@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "model.h"
@@ -85,6 +86,8 @@ struct hal_link {
 	 */
 	void (*arrived)(struct hal_link *link, void *arg);
 	void *arg;
+	/* The payload of the frame that next() has shown, if it lies in this process's own memory already; NULL: copy() has it. */
+	const void *shown;
 };
 
 /* Whom a watcher is told by: shm/layout.h's SHM_WATCH. */
@@ -227,6 +230,25 @@ static inline int hal_no_write(struct hal_link *link, uint64_t key, uint64_t off
 {
 	(void)link, (void)key, (void)offset, (void)iov, (void)n, (void)notify, (void)ret_done;
 	return -EOPNOTSUPP;
+}
+
+/* The beginning of the payload of the frame that next() has shown, as far as it fits. Returns the bytes copied. */
+static inline size_t hal_copy(struct hal_link *link, const struct hal_frame *f, void *buf,
+			      size_t size)
+{
+	const struct iovec iov = { .iov_base = buf, .iov_len = size };
+
+	if (f->len < size)
+		size = f->len;
+	if (size == 0)
+		return 0;
+	if (!link->shown)
+		return link->ops->copy(link, &iov, 1);
+	if (size == 8)
+		memcpy(buf, link->shown, 8);
+	else
+		memcpy(buf, link->shown, size);
+	return size;
 }
 
 /* Bytes in n pieces. */

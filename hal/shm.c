@@ -148,6 +148,7 @@ static int shm_next(struct hal_link *link, struct hal_frame *ret_f)
 		return e;
 	if (UNLIKELY(h->at.len > link->caps.frame_max))
 		return -EBADMSG;
+	link->shown = h->at.inlined ? h->at.payload : NULL;
 	*ret_f = (struct hal_frame){
 		.word = h->at.stamp,
 		.len = h->at.len,
@@ -179,7 +180,6 @@ static void shm_drop(struct hal_link *link)
 	struct hal_shm *h = of(link);
 
 	(void)shm_queue_drop(&h->ring, &h->at);
-	shm_expect_to_send(&h->ring);
 }
 
 static bool shm_pending(const struct hal_link *link)

@@ -131,6 +131,16 @@ struct peer *native_self(void)
 
 /* ---- progress ----------------------------------------------------------------------------------- */
 
+struct peer *native_only_peer(void)
+{
+	struct peer *peer = TAILQ_FIRST(&peers);
+
+	if (!peer || TAILQ_NEXT(peer, link_all) || native_has_news() || protocol_unfinished ||
+	    port_any_elsewhere || port_any_to_move() || tag_any_to_move())
+		return NULL;
+	return peer;
+}
+
 void native_progress(void)
 {
 	struct peer *peer, *next;

@@ -57,6 +57,8 @@ struct pulc_op {
 bool native_lock(void);
 /* Tells the peers' sleepers, and our own, what was done. */
 void native_unlock(void);
+/* The only peer, if there is nothing for progress to do but to take what that one sends. */
+struct peer *native_only_peer(void);
 /* Takes what has come, from psid and from all peers. */
 void native_progress(void);
 /* The peer that psid calls so, with a link; NULL: none. */
@@ -184,6 +186,8 @@ struct native_wait {
 	uint64_t nsec_deadline; /* UINT64_MAX: none */
 };
 int native_wait(const struct native_wait *w);
+/* Spins for a moment until something has happened since then, if spinning is worth it now. 1; 0: not so; -EINTR. Without the lock. */
+int native_spin(uint64_t seen);
 /* Makes progress, under the lock, which it gives up meanwhile, until look() says something else than -EAGAIN. Returns that; -EINTR;
  * -ETIMEDOUT. */
 int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline);

@@ -492,10 +492,44 @@ PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
 	return receive(p, iov, (unsigned)n, hal_iov_size(iov, (unsigned)n), from, ret_from, flags);
 }
 
+/* From where the last one came, now or in a moment. Returns the bytes; -EAGAIN: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
+static inline ssize_t receive_at_once(struct port *port, void *buf, size_t len,
+				      const struct port_in **ret_in)
+{
+	uint64_t seen = protocol_events;
+	ssize_t n;
+	int e;
+
+	if (UNLIKELY(!port->in_last || port_has(port) || !native_only_peer()))
+		return -EAGAIN;
+	n = port_take_at_once(port, buf, len, ret_in);
+	if (n != -EAGAIN)
+		return n;
+	native_unlock();
+	e = native_spin(seen);
+	while (!native_lock())
+		;
+	if (e < 0)
+		return e;
+	return e && native_only_peer() ? port_take_at_once(port, buf, len, ret_in) : -EAGAIN;
+}
+
 PULC_EXPORT ssize_t pulc_receive(pulc_port *p, void *buf, size_t len, struct pulc_address *ret_from,
 				 int flags)
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	const struct port_in *in;
+	ssize_t n;
+	int e;
 
-	return receive(p, &iov, 1, len, NULL, ret_from, flags);
+	if (UNLIKELY(flags || len == 0))
+		return receive(p, &iov, 1, len, NULL, ret_from, flags);
+	e = native_enter(p);
+	if (UNLIKELY(e < 0))
+		return e;
+	n = receive_at_once(p->port, buf, len, &in);
+	if (LIKELY(n >= 0) && ret_from)
+		*ret_from = (struct pulc_address){ .node = in->peer->node, .port = in->from };
+	native_leave(p);
+	return n == -EAGAIN ? receive(p, &iov, 1, len, NULL, ret_from, flags) : n;
 }

@@ -239,21 +239,46 @@ static ssize_t end_waiting(struct pulc_op *op)
 
 PULC_EXPORT ssize_t pulc_tag_send(uint32_t peer, uint64_t tag, const void *buf, size_t len)
 {
+	struct peer *to;
 	struct pulc_op op;
 	ssize_t n;
 	int e;
 
 	if (len > SSIZE_MAX)
 		return -EINVAL;
-	op_for_send(&op, tag, buf, len);
 	e = native_enter_attached();
 	if (UNLIKELY(e < 0))
 		return e;
+	to = peer ? native_peer(peer) : NULL;
+	if (LIKELY(to && tag_send_at_once(to, tag, buf, len))) {
+		native_unlock();
+		return (ssize_t)len;
+	}
+	op_for_send(&op, tag, buf, len);
 	n = begin_send(&op, peer);
 	if (LIKELY(n == 0))
 		n = op.tag_send.complete ? native_tag_result(&op) : end_waiting(&op);
 	native_unlock();
 	return n == -ECANCELED ? -EINTR : n;
+}
+
+/* From the only peer, now or in a moment. 1: it is complete; 0: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
+static inline int receive_at_once(struct tag_receive *r)
+{
+	struct peer *peer = native_only_peer();
+	uint64_t seen = protocol_events;
+	int e;
+
+	if (UNLIKELY(!peer || tag_any_early()))
+		return 0;
+	if (tag_take_at_once(r, peer))
+		return 1;
+	native_unlock();
+	e = native_spin(seen);
+	while (!native_lock())
+		;
+	peer = e == 1 ? native_only_peer() : NULL;
+	return e < 0 ? e : peer && tag_take_at_once(r, peer);
 }
 
 static ssize_t receive(struct pulc_op *op, struct pulc_tagged *ret_message)
@@ -266,8 +291,10 @@ static ssize_t receive(struct pulc_op *op, struct pulc_tagged *ret_message)
 	e = native_enter_attached();
 	if (UNLIKELY(e < 0))
 		return e;
-	n = begin_receive(op);
-	if (LIKELY(n == 0))
+	n = receive_at_once(&op->tag_receive);
+	if (n == 0)
+		n = begin_receive(op);
+	if (LIKELY(n >= 0))
 		n = op->tag_receive.complete ? native_tag_result(op) : end_waiting(op);
 	native_unlock();
 	if (LIKELY(n >= 0))

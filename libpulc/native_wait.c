@@ -259,6 +259,17 @@ int native_wait(const struct native_wait *n)
 	return wait_for(&all_links, native_net_fd(), &w, budget);
 }
 
+int native_spin(uint64_t seen)
+{
+	const struct signal_counts signals = signals_counted();
+
+	if (wait_budget(&all_links) && LIKELY(spin_briefly(seen))) {
+		wait_paid();
+		return 1;
+	}
+	return signals_since(signals) == -EINTR ? -EINTR : 0;
+}
+
 int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline)
 {
 	struct native_wait w = { .nsec_deadline = nsec_deadline };

@@ -181,6 +181,8 @@ static void in_free(struct port_in *in)
 	port_queue_free(in);
 	if (in->peer->in_last == in)
 		in->peer->in_last = NULL;
+	if (in->port->in_last == in)
+		in->port->in_last = NULL;
 	in->port->n_ins--;
 	LIST_REMOVE(in, link);
 	peer_unref(in->peer);

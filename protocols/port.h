@@ -156,8 +156,9 @@ struct port {
 	struct port_requests
 		posted; /* oldest first; nothing that one of them wants is in `messages` */
 	struct port_out *out_last;
-	struct port_give *give; /* it passes to another process */
-	uint32_t shown;		/* its entry in what psid is shown (shm/state.h), */
+	struct port_in *in_last; /* to whose reader bytes went last: probably the next one's too */
+	struct port_give *give;	 /* it passes to another process */
+	uint32_t shown;		 /* its entry in what psid is shown (shm/state.h), */
 	unsigned n_held,
 		n_waits; /* and of that: sources that are held, destinations that are waited for */
 };
@@ -228,6 +229,11 @@ static inline bool port_any_to_move(void)
 
 /* Takes what is there. Returns 0: the request is complete; -EAGAIN; or why nothing will come from r->from. */
 int port_take(struct port *port, struct port_request *r);
+/*
+ * Takes the next frame of the source that was heard last right from its link, if it is a whole message or bytes of a stream, nobody stands before and
+ * nothing else is the matter: the bytes taken, and whose they are. -EAGAIN: all other cases. For a process with one peer: others are not looked at.
+ */
+ssize_t port_take_at_once(struct port *port, void *buf, size_t size, const struct port_in **ret_in);
 /* It gets what comes next, after those that were posted before; r->complete tells when, r->error how. */
 void port_post(struct port *port, struct port_request *r);
 /* Takes it back; what has arrived in part is kept. -ENOMEM: a message is lost, the peer's link ends. */

@@ -169,6 +169,8 @@ void tag_forget_peer(struct peer *peer);
 
 /* Begins it. 0: complete, or under way: s->complete tells; or why it is none: -ENOMEM, the peer's error. */
 int tag_send_begin(struct tag_send *s);
+/* Sends a short message for which there is credit and room. False: nothing is done. */
+bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t len);
 /* 0: it is complete; 1: it will be, when the peer has answered; -EAGAIN, -ENOMEM: not now. */
 int tag_send_cancel(struct tag_send *s);
 
@@ -176,6 +178,13 @@ int tag_send_cancel(struct tag_send *s);
 
 /* 0: complete, or on its way: r->complete tells. -EAGAIN: nothing is there. */
 int tag_take(struct tag_receive *r);
+/*
+ * Takes the next frame right from this peer's link, if it is a short message that fits and nothing stands before. False: nothing is done. For a
+ * process with one peer: others are not looked at.
+ */
+bool tag_take_at_once(struct tag_receive *r, struct peer *peer);
+/* Nobody wants what is here. */
+bool tag_any_early(void);
 /* It gets what comes next, after those that were posted before. */
 void tag_post(struct tag_receive *r);
 /* Takes it back; a message that was on its way is somebody else's, or kept. */

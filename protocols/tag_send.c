@@ -166,6 +166,28 @@ int tag_send_begin(struct tag_send *s)
 	return 0;
 }
 
+bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t len)
+{
+	const struct hal_frame f = {
+		.word = tag,
+		.len = (uint32_t)len,
+		.protocol = PROTOCOL_TAG,
+		.kind = TAG_EAGER,
+	};
+	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	struct tag_peer *tp = peer->tags;
+
+	if (UNLIKELY(!tp || !peer->link || !TAILQ_EMPTY(&tp->queue) || len > TAG_EAGER_MAX ||
+		     len > peer->link->caps.frame_max || tp->sent - tp->freed >= TAG_WINDOW))
+		return false;
+	/* Counted before it is sent, as in send_counted. */
+	tp->sent += len + TAG_OVERHEAD;
+	if (LIKELY(peer_send(peer, &f, &iov, len > 0) == 0))
+		return true;
+	tp->sent -= len + TAG_OVERHEAD;
+	return false;
+}
+
 int tag_send_cancel(struct tag_send *s)
 {
 	int e;
