@@ -54,7 +54,7 @@ none_waits() {
 await none_waits
 is job_after_its_death 0 "$(status_of true)"
 await waiting
-kill -KILL "$(pgrep -P "$starter" -x keeper-zygote)"
+kill -KILL "$(pgrep -P "$starter" -ox keeper-zygote)"
 run true # which has the last one that waited
 is job_after_both 0 "$(status_of true)"
 

@@ -11,8 +11,9 @@ cp "$bin/psid" "$bin/pulcrun" "$bin/pulcctl" bin
 cp -r "$PULC_BUILD/libexec/pulc" libexec
 bin=$PWD/bin
 
+# The eldest: a copy has its name for a moment.
 zygote() {
-	pgrep -P "$psid" -x keeper-zygote
+	pgrep -P "$psid" -ox keeper-zygote
 }
 
 # Where the program lies in memory: copies have it at the same place, other processes elsewhere.
