@@ -9,7 +9,9 @@
  * families of sockets, are not taken. A forked child leaves its parent's links alone.
  *
  * A ring starts small and grows when it is full, on credit that psid has granted; a receiver that is slow
- * fills it up to the largest, then the sender gets -EAGAIN. The peer's end is seen in its notice word: closed by itself, or dead,
+ * fills it up to the largest, then the sender gets -EAGAIN. Where many frames of SIZE_WIDE go it grows to SIZE_ROOMY however fast
+ * they are taken: the lines of a small ring always lie in the other side's nearest caches, from where writer and reader take twice as long to fetch
+ * them. The peer's end is seen in its notice word: closed by itself, or dead,
  * which psid writes for it. What it sent before is shown first.
  *
  * What a byte costs is measured at long frames, one in N_MEASURE.
@@ -40,6 +42,9 @@
 	{                                                                                          \
 		.nsec_frame = 150, .psec_in = 70, .psec_out = 60                                   \
 	}
+/* The ring of a link that has carried so many bytes in frames of SIZE_WIDE and more is no smaller, if psid has the memory. */
+#define SIZE_ROOMY (1u << 20)
+#define SIZE_WIDE 2048u
 #define N_GATHER 16u
 
 struct hal_shm {
@@ -48,6 +53,7 @@ struct hal_shm {
 	struct shm_slab_map peer;
 	struct shm_datagram at; /* what next() has shown */
 	uint64_t size_credit;
+	uint64_t size_wide;		/* bytes in such frames since the ring was last looked at */
 	uint32_t n_long_in, n_long_out; /* frames, to measure one now and then */
 	bool no_growth;
 };
@@ -103,9 +109,18 @@ static int put_measured(struct hal_shm *h, const struct shm_datagram *d, const s
 	return 0;
 }
 
+static void __attribute__((noinline)) make_roomy(struct hal_shm *h)
+{
+	h->size_wide = 0;
+	if (h->ring.tx_size[h->ring.tx_cur] < SIZE_ROOMY)
+		(void)grow(h, SIZE_ROOMY / 2);
+}
+
 static inline int put(struct hal_shm *h, const struct shm_datagram *d, const struct iovec *iov,
 		      unsigned n, size_t len)
 {
+	if (len >= SIZE_WIDE && UNLIKELY((h->size_wide += len) >= SIZE_ROOMY))
+		make_roomy(h);
 	if (UNLIKELY(len >= SIZE_LONG) && ++h->n_long_in % N_MEASURE == 0)
 		return put_measured(h, d, iov, n, len);
 	return shm_queue_put(&h->ring, d, iov, n, len);

@@ -21,6 +21,7 @@
 #include "port.h"
 
 #define N_GATHER 16u
+#define SIZE_LINE 64u
 
 unsigned port_slice(const struct iovec *iov, unsigned n, size_t at, size_t len, struct iovec *to,
 		    unsigned n_max, size_t *ret_len)
@@ -52,11 +53,17 @@ struct cut {
 	size_t len; /* of the message */
 };
 
+/* Equal ones, of about the size that the model finds best: a small rest costs as much as a frame. */
 static uint32_t piece_of(const struct hal_link *link, size_t size)
 {
+	uint64_t all = (uint64_t)size + sizeof(uint64_t), piece, n;
+
 	if (size <= link->caps.frame_good)
 		return link->caps.frame_good;
-	return hal_piece(&link->costs, size, link->caps.frame_max);
+	piece = hal_piece(&link->costs, size, link->caps.frame_max);
+	n = MAX((all + piece / 2) / piece, (uint64_t)1);
+	return (uint32_t)MIN(ALIGN_UP((all + n - 1) / n, SIZE_LINE),
+			     (uint64_t)link->caps.frame_max);
 }
 
 static void cut_next(const struct port_out *out, const struct port_sending *s, struct cut *c)

@@ -156,12 +156,18 @@ struct shm_side {
 	_Atomic uint32_t size_piece;
 	uint8_t pad4[4];
 	_Atomic uint32_t tx_boost; /* shm/lock.c */
-	uint8_t pad5[44];
+	uint32_t reserved0;
+	_Atomic uint64_t
+		pace_since; /* ring byte from which on long pieces are written in the present way (shm/pace.c) */
+	uint8_t pad5[32];
 	_Atomic uint32_t rx_lock;
 	_Atomic uint32_t psec_out;
 	_Atomic uint64_t rx_taken; /* ring bytes taken, not yet all published as tail */
 	_Atomic uint32_t rx_boost;
-	uint8_t pad6[44];
+	uint32_t reserved1;
+	_Atomic uint64_t
+		pace_read; /* the answer to the peer's pace_since: its low half, and ps for a byte; 0: none yet */
+	uint8_t pad6[32];
 	_Atomic uint32_t rx_mode; /* enum in protocols/tcp.c */
 	_Atomic uint32_t inq;	  /* TCP_INQ: recvmsg tells how much is left */
 	_Atomic uint32_t nonblock;

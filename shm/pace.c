@@ -1,61 +1,103 @@
 /*
- * The better way to write long pieces into a ring whose reader is far behind.
+ * The better way to write long pieces into a ring: with ordinary stores, or past the writer's caches.
  *
- * With ordinary stores the lines have moved on to the shared cache when the reader gets there, if the two processors share one: twice as fast as past
- * the caches. If they don't, each line is fetched from the other's cache over a long way: four times slower. No
- * processor says which it is, and virtual ones change it as they run. So ordinary stores are tried, and what counts is how fast the bytes go.
+ * Ordinary stores leave the lines in the writer's caches, modified, or in the cache that it shares with the reader. Past the caches they go to memory.
+ * Which costs less depends on how far the two processors are from each other, by a factor of five either way. No processor says
+ * that, and virtual ones change it as they run. So it is measured, at what is sent.
  *
- * A measurement is of SIZE_MEASURED bytes that were written one way while the reader was far behind all the time, and begins when the reader has taken what was
- * written before in the other way: so the writer's time for them is the reader's as well. If the reader comes near it is broken off. Past
- * the caches a byte takes PSEC_USUAL until it was measured. Ordinary stores that were slower are tried again after SIZE_AGAIN.
+ * What counts is the time of both: the writer's for writing a byte and the reader's for reading it. A slow reader can't hide behind
+ * a fast writer then, nor a slow writer behind a fast reader, and pauses of the program are no part of either. One piece in SHM_PACE_N is timed by either
+ * side. The writer says from which byte on it has written in the present way; the reader's answer says the same, so that both speak of the
+ * same way. Nothing counts until the ring has been written through once, since before its lines are not where the way leaves them, and at
+ * the beginning the program's memory is new as well.
+ *
+ * Ordinary stores are the way until they are found slow. The other way is taken when it was better by a quarter the last time, and tried again
+ * after SIZE_AGAIN. A trial ends at once when the writer alone needs twice what both have needed before.
+ *
+ * The reader's answer is a number that the writer compares and believes up to a bound: a lie costs the liar's own connection its speed.
  *
  * Source: measured (docs/native.md, "How long messages are copied").
  */
 #include "pace.h"
 
-#include "clock.h"
-#include "macros.h"
+#define SIZE_COLD (8ull << 20)
+#define SIZE_SETTLE (1ull << 20)
+#define SIZE_AGAIN (512ull << 20)
+#define N_ENOUGH 4u
+/* Past the caches, until it was measured. */
+#define PSEC_USUAL 160u
 
-#define SIZE_MEASURED (256ull << 10)
-#define SIZE_AGAIN (256ull << 20)
-#define PSEC_USUAL 80u
-/* A writer that lost its processor meanwhile has learnt nothing: one such measurement must not turn the choice. */
-#define PSEC_MOST 300u
-
-static void turn(struct shm_pace *p, bool past, uint64_t head)
+/* A quarter of the way; but whoever lost his processor meanwhile has learnt little. */
+static void learn(uint32_t *psec, const struct shm_timed *t)
 {
-	p->past = past;
-	p->since = head;
-	p->begun = 0;
+	uint64_t now = MIN(t->nsec, UINT64_MAX / 1000) * 1000 / MAX(t->size, (uint64_t)1);
+
+	now = MIN(MAX(now, (uint64_t)1), (uint64_t)SHM_PSEC_MOST);
+	if (*psec == 0)
+		*psec = (uint32_t)now;
+	else
+		*psec = (uint32_t)((3 * (uint64_t)*psec + MIN(now, 2 * (uint64_t)*psec) + 2) / 4);
 }
 
-static void learn(struct shm_pace *p, uint64_t head)
+static uint32_t known(const struct shm_pace *p, bool past)
 {
-	uint64_t now = (nsec_now() - p->nsec) * 1000 / (head - p->begun);
-	uint64_t *psec = &p->psec[p->past];
-
-	now = MIN(now, (uint64_t)PSEC_MOST);
-	*psec = *psec ? (7 * *psec + now) / 8 : now;
-	p->begun = 0;
+	return p->psec[past] || !past ? p->psec[past] : PSEC_USUAL;
 }
 
-static bool is_past_better(const struct shm_pace *p)
+/* 0: it has not answered for this way yet. */
+static uint32_t answer(uint64_t told, uint64_t since)
 {
-	return p->psec[0] > (p->psec[1] ? p->psec[1] : PSEC_USUAL);
+	return (uint32_t)(told >> 32) == (uint32_t)since ? MIN((uint32_t)told, SHM_PSEC_MOST) : 0;
 }
 
-bool shm_pace_is_ordinary(struct shm_pace *p, uint64_t head, uint64_t tail)
+static bool has_settled(const struct shm_timed *t, uint64_t since)
 {
-	if (p->begun && head - p->begun >= SIZE_MEASURED) {
-		learn(p, head);
-		if (p->past != is_past_better(p))
-			turn(p, !p->past, head);
-	} else if (p->past && head - p->since >= SIZE_AGAIN) {
-		turn(p, false, head);
-	}
-	if (!p->begun && (int64_t)(tail - p->since) >= 0) {
-		p->begun = head;
-		p->nsec = nsec_now();
-	}
-	return !p->past;
+	uint64_t size = since ? MAX(SIZE_SETTLE, t->size_ring) : SIZE_COLD;
+
+	return (int64_t)(t->at - since) >= (int64_t)size;
+}
+
+static bool turn(struct shm_pace *p, const struct shm_timed *t)
+{
+	p->past = !p->past;
+	p->since = t->at + t->size;
+	p->n_timed = 0;
+	p->psec_in = 0;
+	return true;
+}
+
+/* Of this way, if that is known; 0: not yet. */
+static uint32_t measured(const struct shm_pace *p, const struct shm_timed *t, uint32_t out)
+{
+	uint32_t other = known(p, !p->past);
+
+	if (p->n_timed < N_ENOUGH)
+		return 0;
+	if (has_settled(t, p->since))
+		return out ? p->psec_in + out : 0;
+	return p->since && other && p->psec_in > 2 * other ? p->psec_in : 0;
+}
+
+bool shm_pace_wrote(struct shm_pace *p, const struct shm_timed *t, uint64_t told)
+{
+	uint32_t other = known(p, !p->past), both;
+
+	learn(&p->psec_in, t);
+	p->n_timed++;
+	both = measured(p, t, answer(told, p->since));
+	if (both)
+		p->psec[p->past] = both;
+	if (both && other && other < both - both / 4)
+		return turn(p, t);
+	return t->at - p->since >= SIZE_AGAIN ? turn(p, t) : false;
+}
+
+uint64_t shm_pace_read(struct shm_pace_reader *p, const struct shm_timed *t, uint64_t since)
+{
+	if (since != p->since)
+		*p = (struct shm_pace_reader){ .n = p->n, .since = since };
+	if (!has_settled(t, since))
+		return 0;
+	learn(&p->psec, t);
+	return ++p->n_timed < N_ENOUGH ? 0 : (uint64_t)(uint32_t)since << 32 | p->psec;
 }

@@ -14,6 +14,7 @@
  */
 #include "queue.h"
 
+#include "clock.h"
 #include "macros.h"
 #include "ring.h"
 
@@ -141,6 +142,19 @@ static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, 
 	return true;
 }
 
+/* What follows may go the other way. */
+static void put_timed(struct shm_stream *s, uint32_t r, uint64_t at,
+		      const struct shm_record *header, const struct iovec *iov, size_t n)
+{
+	struct shm_timed t = { .at = at, .size = header->len, .size_ring = s->tx_size[r] };
+	uint64_t before = nsec_now();
+
+	put_long(s, r, at, header, iov, n);
+	t.nsec = nsec_now() - before;
+	if (shm_pace_wrote(&s->pace, &t, ring_load(&s->peer->pace_read)))
+		atomic_store_explicit(&s->own->pace_since, s->pace.since, memory_order_relaxed);
+}
+
 static __attribute__((noinline)) int put_any(struct shm_stream *s, const struct shm_datagram *d,
 					     const struct iovec *iov, size_t n, size_t len)
 {
@@ -155,8 +169,6 @@ static __attribute__((noinline)) int put_any(struct shm_stream *s, const struct 
 		if (ring_room_for(s, r, head, s->tail_seen) < size)
 			return -EAGAIN;
 	}
-	if (len >= RING_LONG && ring_look_how_far(s, head) < 0)
-		return -EBADMSG;
 	if (LIKELY(len <= SIZE_SHORT)) {
 		struct short_record record = {
 			.words = { d->stamp, header_word((uint32_t)len, d->flags) },
@@ -175,7 +187,10 @@ static __attribute__((noinline)) int put_any(struct shm_stream *s, const struct 
 			.flags = d->flags,
 		};
 
-		put_long(s, r, head, &header, iov, n);
+		if (len >= RING_LONG && shm_pace_is_due(&s->pace.n))
+			put_timed(s, r, head, &header, iov, n);
+		else
+			put_long(s, r, head, &header, iov, n);
 	}
 	publish(s, head + size);
 	return 0;
@@ -277,8 +292,8 @@ int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
 	return LIKELY(e != 0) ? e : next_any(s, d);
 }
 
-size_t shm_queue_copy(const struct shm_stream *s, const struct shm_datagram *d,
-		      const struct iovec *iov, size_t n)
+static size_t copy(const struct shm_stream *s, const struct shm_datagram *d,
+		   const struct iovec *iov, size_t n)
 {
 	size_t done = 0, len;
 
@@ -291,6 +306,24 @@ size_t shm_queue_copy(const struct shm_stream *s, const struct shm_datagram *d,
 		done += len;
 	}
 	return done;
+}
+
+size_t shm_queue_copy(struct shm_stream *s, const struct shm_datagram *d, const struct iovec *iov,
+		      size_t n)
+{
+	struct shm_timed t = { .at = d->at, .size_ring = s->rx_size[d->ring] };
+	uint64_t before, told = 0;
+
+	if (LIKELY(d->len < RING_LONG) || !shm_pace_is_due(&s->pace_reader.n))
+		return copy(s, d, iov, n);
+	before = nsec_now();
+	t.size = copy(s, d, iov, n);
+	t.nsec = nsec_now() - before;
+	if (t.size >= RING_LONG)
+		told = shm_pace_read(&s->pace_reader, &t, ring_load(&s->peer->pace_since));
+	if (told)
+		atomic_store_explicit(&s->own->pace_read, told, memory_order_relaxed);
+	return t.size;
 }
 
 bool shm_queue_drop(struct shm_stream *s, const struct shm_datagram *d)

@@ -56,8 +56,8 @@ static inline bool shm_queue_holds(const struct shm_stream *s, const struct shm_
 	return atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed) == d->at;
 }
 /* Copies as much of it as fits. Returns the bytes copied. */
-size_t shm_queue_copy(const struct shm_stream *s, const struct shm_datagram *d,
-		      const struct iovec *iov, size_t n);
+size_t shm_queue_copy(struct shm_stream *s, const struct shm_datagram *d, const struct iovec *iov,
+		      size_t n);
 /* A queue whose receiver has left it (shm_tx_return, shm_tx_returned): the payload of the datagram to be sent some other way next.
  * Returns the bytes that it takes in the ring; 0: there is none. Under tx_lock. */
 size_t shm_queue_returning(const struct shm_stream *s, struct iovec payload[2]);

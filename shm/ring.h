@@ -67,20 +67,18 @@ static inline int ring_tx_look(struct shm_stream *s, uint64_t head)
 }
 
 /*
- * A long piece goes past this processor's caches. Its reader, on another processor, would fetch each line out of them, which takes several times as
- * long as from where both look. Done before the head is stored that tells of it. From 2 KiB on it pays, whatever the reader does; but not if the
- * reader has so much to read before it that the lines will have moved on to the shared cache by themselves, which is faster still where there is one
- * (shm/pace.c).
+ * From here on a piece is long: written with ordinary stores or past this processor's caches, whichever costs its writer and its reader less
+ * (shm/pace.c). Below, the two hardly differ.
  */
 #define RING_LONG 2048u
-#define RING_FAR (1u << 20)
+/* Done before the head is stored that tells of it. */
 void ring_copy_past(void *to, const void *from, size_t len) __attribute__((visibility("hidden")));
 /* A long piece out of the ring: lines are asked for some time before they are needed, be it the next record's. */
 void ring_copy_ahead(void *to, const void *from, size_t len) __attribute__((visibility("hidden")));
 
 static inline void ring_copy_out(const struct shm_stream *s, void *to, const void *from, size_t len)
 {
-	if (len >= RING_LONG && !s->to_caches)
+	if (len >= RING_LONG && s->pace.past)
 		ring_copy_past(to, from, len);
 	else
 		ring_copy(to, from, len);
@@ -92,19 +90,6 @@ static inline void ring_copy_in(void *to, const void *from, size_t len)
 		ring_copy_ahead(to, from, len);
 	else
 		ring_copy(to, from, len);
-}
-
-/* Before a long piece is written at `head`. Returns 0 or -EBADMSG. */
-static inline int ring_look_how_far(struct shm_stream *s, uint64_t head)
-{
-	if (ring_tx_look(s, head) < 0)
-		return -EBADMSG;
-	s->to_caches = head - s->tail_seen >= RING_FAR;
-	if (!s->to_caches)
-		shm_pace_break(&s->pace);
-	else
-		s->to_caches = shm_pace_is_ordinary(&s->pace, head, s->tail_seen);
-	return 0;
 }
 
 /* Copies into ring r at byte number `at`, around its end. */

@@ -34,12 +34,12 @@ struct shm_stream {
 		tx_known; /* shm_joined when tx_head was own->head and no other process held this side */
 	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
 	uint64_t tail_seen;
-	bool to_caches; /* long pieces are written with ordinary stores: shm/ring.h */
-	struct shm_pace pace;
+	struct shm_pace pace; /* long pieces */
 	/* under rx_lock */
 	uint32_t rx_cur;
 	_Atomic uint64_t
 		head_seen; /* bytes up to here are known to be there: no need to fetch the head's line */
+	struct shm_pace_reader pace_reader;
 	/* arms of the peer that this process has served (no lock: serving twice is harmless) */
 	_Atomic uint32_t rx_arms_served;
 	_Atomic uint32_t tx_arms_served;

@@ -1,85 +1,138 @@
 /*
- * The choice between ordinary stores and those past the caches: ordinary ones are tried, left when they are slow, tried again much later; a
- * reader that comes near breaks a measurement off.
+ * The choice between ordinary stores and those past the caches, on processors that are near each other, far from each other, and change: both ends are
+ * played, with times that the test makes up. So it is the same on every machine.
  */
 #include "harness.h"
 #include "pace.h"
 
 #define MIB (1ull << 20)
 #define SIZE_PIECE 16384u
-#define SIZE_TOO_LITTLE (128ull << 10) /* for a measurement */
+#define SIZE_RING (4 * MIB)
+/* Enough for each way to have been tried, and for a change to be seen. */
+#define SIZE_LONG_RUN (1100 * MIB)
 
-/* Writes so much with a reader that is 1 MiB behind. Returns the way of the last piece. */
-static bool write_bytes(struct shm_pace *p, uint64_t *head, uint64_t size)
+/* ps for a byte, ordinary and past the caches. */
+struct machine {
+	uint32_t in[2], out[2];
+};
+
+static const struct machine near = { { 40, 35 }, { 40, 110 } };
+static const struct machine far = { { 350, 40 }, { 100, 110 } };
+
+struct pair {
+	struct shm_pace writer;
+	struct shm_pace_reader reader;
+	uint64_t head, told, size_past;
+};
+
+static void send_piece(struct pair *p, const struct machine *m)
 {
-	bool ordinary = false;
+	bool past = p->writer.past;
+	uint64_t since = p->writer.since;
+	struct shm_timed t = { .at = p->head, .size = SIZE_PIECE, .size_ring = SIZE_RING };
+	uint64_t answer = 0;
 
-	for (uint64_t end = *head + size; *head < end; *head += SIZE_PIECE)
-		ordinary = shm_pace_is_ordinary(p, *head, *head - MIB);
-	return ordinary;
-}
-
-static bool write_mib(struct shm_pace *p, uint64_t *head)
-{
-	return write_bytes(p, head, MIB);
-}
-
-static void ordinary_stores_are_tried_and_left(void)
-{
-	struct shm_pace p = { 0 };
-	uint64_t head = 2 * MIB, tries = 0;
-
-	CHECK(write_bytes(&p, &head, SIZE_TOO_LITTLE));
-	/* However fast it was: it seems to have been slow. */
-	p.psec[0] = 1000000000;
-	for (unsigned i = 0; i < 4; i++)
-		(void)write_mib(&p, &head);
-	CHECK(!write_mib(&p, &head));
-	CHECK(p.psec[0] > 0);
-	/* So it is past the caches, but for a look now and then. */
-	for (unsigned i = 0; i < 600; i++) {
-		p.psec[0] = 1000000000;
-		p.psec[1] = 1;
-		tries += write_mib(&p, &head);
+	p->size_past += past ? SIZE_PIECE : 0;
+	p->head += SIZE_PIECE;
+	if (shm_pace_is_due(&p->writer.n)) {
+		t.nsec = (uint64_t)m->in[past] * SIZE_PIECE / 1000;
+		CHECK_INT(shm_pace_wrote(&p->writer, &t, p->told), ==, p->writer.past != past);
 	}
-	CHECK_INT(tries, >=, 2);
-	CHECK_INT(tries, <=, 20);
+	if (shm_pace_is_due(&p->reader.n)) {
+		t.nsec = (uint64_t)m->out[past] * SIZE_PIECE / 1000;
+		answer = shm_pace_read(&p->reader, &t, since);
+	}
+	if (answer)
+		p->told = answer;
 }
 
-static void what_is_fast_is_kept(void)
+/* Returns how many of a hundred bytes went past the caches. */
+static uint64_t send(struct pair *p, const struct machine *m, uint64_t size)
 {
-	struct shm_pace p = { 0 };
-	uint64_t head = 2 * MIB;
+	uint64_t end = p->head + size;
 
-	for (unsigned i = 0; i < 100; i++) {
-		p.psec[0] = 1;
-		p.psec[1] = 1000000000;
-		CHECK(write_mib(&p, &head));
+	p->size_past = 0;
+	while (p->head < end)
+		send_piece(p, m);
+	return 100 * p->size_past / size;
+}
+
+static void near_processors_get_ordinary_stores(void)
+{
+	struct pair p = { 0 };
+
+	CHECK_INT(send(&p, &near, 64 * MIB), ==, 0);
+	CHECK_INT(send(&p, &near, SIZE_LONG_RUN), <=, 3);
+}
+
+static void far_ones_get_stores_past_the_caches(void)
+{
+	struct pair p = { 0 };
+
+	CHECK_INT(send(&p, &far, 64 * MIB), >=, 80);
+	CHECK_INT(send(&p, &far, SIZE_LONG_RUN), >=, 97);
+}
+
+static void a_change_is_followed(void)
+{
+	struct pair p = { 0 };
+
+	(void)send(&p, &far, SIZE_LONG_RUN);
+	(void)send(&p, &near, SIZE_LONG_RUN);
+	CHECK_INT(send(&p, &near, SIZE_LONG_RUN), <=, 3);
+	(void)send(&p, &far, 64 * MIB);
+	CHECK_INT(send(&p, &far, SIZE_LONG_RUN), >=, 97);
+}
+
+static void a_pause_decides_nothing(void)
+{
+	struct pair p = { 0 };
+	struct shm_timed t = { .size = SIZE_PIECE, .size_ring = SIZE_RING, .nsec = 1000000000 };
+
+	(void)send(&p, &near, 64 * MIB);
+	t.at = p.head;
+	CHECK(!shm_pace_wrote(&p.writer, &t, p.told));
+	CHECK_INT(send(&p, &near, 64 * MIB), ==, 0);
+}
+
+/* The reader's word is any number, and for a way that was never told. */
+static void a_liar_is_believed_up_to_a_bound(void)
+{
+	struct pair p = { 0 };
+	struct shm_timed t = { .size = SIZE_PIECE, .size_ring = SIZE_RING, .nsec = 1000 };
+
+	for (uint64_t i = 0; i < 10000; i++) {
+		t.at = i * MIB;
+		(void)shm_pace_wrote(&p.writer, &t, i % 3 ? i << 32 | UINT32_MAX : UINT32_MAX);
+		CHECK_INT(p.writer.psec[0], <=, 2 * SHM_PSEC_MOST);
+		CHECK_INT(p.writer.psec[1], <=, 2 * SHM_PSEC_MOST);
 	}
 }
 
-static void a_reader_that_comes_near_breaks_it_off(void)
+/* What it timed for another way, or before the ring had been written through, is no answer. */
+static void a_reader_answers_for_the_present_way(void)
 {
-	struct shm_pace p = { 0 };
-	uint64_t head = 2 * MIB;
+	struct shm_pace_reader r = { 0 };
+	struct shm_timed t = { .size = SIZE_PIECE, .size_ring = SIZE_RING, .nsec = 1000 };
+	uint64_t answer = 0;
 
-	for (unsigned i = 0; i < 100; i++) {
-		CHECK(write_bytes(&p, &head, SIZE_TOO_LITTLE));
-		shm_pace_break(&p);
-	}
-	CHECK_INT(p.psec[0], ==, 0);
-	CHECK_INT(p.psec[1], ==, 0);
-	/* The same without a break is measured, and a machine that stood still meanwhile looks slow. */
-	p.begun = head - SIZE_TOO_LITTLE;
-	p.nsec = 0;
-	(void)write_bytes(&p, &head, 2 * SIZE_TOO_LITTLE);
-	CHECK_INT(p.psec[0], >, 0);
+	for (t.at = 100 * MIB; t.at < 104 * MIB; t.at += SIZE_PIECE)
+		CHECK_INT(shm_pace_read(&r, &t, 100 * MIB), ==, 0);
+	for (unsigned i = 0; i < 8; i++, t.at += SIZE_PIECE)
+		answer = shm_pace_read(&r, &t, 100 * MIB);
+	CHECK_INT(answer >> 32, ==, 100 * MIB);
+	CHECK_INT((uint32_t)answer, ==, 61);
+	CHECK_INT(shm_pace_read(&r, &t, t.at), ==, 0);
+	CHECK_INT(shm_pace_read(&r, &t, t.at + MIB), ==, 0);
 }
 
 static const struct test tests[] = {
-	TEST(ordinary_stores_are_tried_and_left),
-	TEST(what_is_fast_is_kept),
-	TEST(a_reader_that_comes_near_breaks_it_off),
+	TEST(near_processors_get_ordinary_stores),
+	TEST(far_ones_get_stores_past_the_caches),
+	TEST(a_change_is_followed),
+	TEST(a_pause_decides_nothing),
+	TEST(a_liar_is_believed_up_to_a_bound),
+	TEST(a_reader_answers_for_the_present_way),
 };
 
 int main(int argc, char **argv)
