@@ -49,7 +49,7 @@
 /* A psid that gave nothing is not asked again before this. */
 #define NSEC_DENIED (100 * 1000 * NSEC_PER_USEC)
 
-static struct {
+static OFTEN struct {
 	struct shm_lock lock;
 	int fd;
 	int spare; /* an unconnected socket for the next channel */
@@ -384,12 +384,12 @@ void client_look(void)
 		repeat();
 }
 
-void client_glance(void)
+USUAL void client_glance(void)
 {
 	struct pollfd p = { .fd = self.fd };
 	struct timespec now = { 0, 0 };
 
-	if (raw_ppoll(&p, 1, &now) <= 0)
+	if (self.fd < 0 || raw_ppoll(&p, 1, &now) <= 0)
 		return;
 	client_look();
 	(void)client_attach();

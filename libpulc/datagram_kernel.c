@@ -34,7 +34,7 @@
 /* And a backlog is not older than this. */
 #define NSEC_BACKLOG (5 * 1000 * NSEC_PER_USEC)
 
-static struct {
+static OFTEN struct {
 	int fd;
 	int ask; /* for connect() */
 	int ask6;

@@ -29,7 +29,7 @@
 #define N_WINDOWS 4
 
 static _Atomic int firsts[N_WINDOWS]; /* lowest numbers, 0: not used yet */
-static LARGE_FIRST int *_Atomic homes[N_WINDOWS][N_WINDOW];
+static LARGE int *_Atomic homes[N_WINDOWS][N_WINDOW];
 
 static int first_of(unsigned window)
 {

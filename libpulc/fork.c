@@ -20,6 +20,7 @@
 #include "datagram.h"
 #include "lock.h"
 #include "log.h"
+#include "macros.h"
 #include "native.h"
 #include "private.h"
 #include "rawsys.h"
@@ -30,7 +31,8 @@ USUAL static void enter_child(struct pulc_stream *s)
 	s->handler->forked(s);
 }
 
-static bool locked;
+static OFTEN bool locked;
+static DATA_END char before_bss = 1;
 
 USUAL static void before(void)
 {
@@ -72,9 +74,8 @@ USUAL static void in_child(void)
 {
 	if (client_is_confined())
 		return;
-	shm_self_forget();
 	/* Now: a sandbox may come before the first lock, and forbid what this asks the kernel. */
-	shm_self_init();
+	shm_self_forked();
 	signals_forked();
 	client_forked();
 	waitset_forked();
@@ -87,7 +88,8 @@ USUAL static void in_child(void)
 		prepare();
 }
 
-static __attribute__((constructor)) void start(void)
+/* Before the shim, where both are one library: its handlers of a fork come before ours, and after them in the child. */
+static __attribute__((constructor(101))) void start(void)
 {
 	pulc_log_init();
 	prepare();

@@ -67,7 +67,7 @@ PULC_EXPORT void pulc_spawn_done(void)
 /* ---- leaving ------------------------------------------------------------------------------------ */
 
 /* The sockets that nobody else has are closed at once. */
-static bool process_ends;
+static OFTEN bool process_ends;
 
 /* Under the client lock. */
 static void leave(struct pulc_stream *s)

@@ -33,7 +33,7 @@ static struct peers peers = TAILQ_HEAD_INITIALIZER(peers);
 static struct peer *self;
 static LIST_HEAD(, pulc_port) ports = LIST_HEAD_INITIALIZER(ports);
 static uint64_t events_told;
-static bool forking;
+static OFTEN bool forking;
 
 bool native_lock(void)
 {

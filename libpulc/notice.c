@@ -37,7 +37,7 @@
 #define N_WAITS 65536
 
 /* When psid was lost; 0: it was not, or nobody here needs it. */
-static _Atomic uint64_t lost_at;
+static OFTEN _Atomic uint64_t lost_at;
 
 static _Atomic bool has_come_back;
 static bool any_attached;

@@ -27,17 +27,21 @@
 #define N_TRIES 64u
 
 /* A child that has not said within this that it runs never will. */
-#define NSEC_FORK (NSEC_PER_SEC)
+#define MSEC_FORK 1000u
+#define NSEC_PER_MSEC (1000 * NSEC_PER_USEC)
 
 struct entry {
 	_Atomic uint32_t pids[N_HOLDERS];
 };
 
-/* Entry 0 is no socket's: it counts the forks under way, and says where the family looks for a free entry next. */
+/* Entry 0 is no socket's: it counts the forks under way, and says where the family looks for a free entry: where one was left
+ * (0: taken since), then at the next. What is left while that is not taken is the next: so a server that forks for each connection goes on
+ * with few entries on one page. */
 struct family {
 	_Atomic uint32_t n_forks;
+	_Atomic uint32_t msec_last_fork;
+	_Atomic uint32_t left;
 	_Atomic uint32_t next;
-	_Atomic uint64_t nsec_last_fork;
 };
 
 static_assert(sizeof(struct family) == sizeof(struct entry), "entry 0");
@@ -67,7 +71,15 @@ static struct family *family_get(void)
 	return (struct family *)nursery_get();
 }
 
-static bool add(struct entry *e, uint32_t pid)
+USUAL static void note_left(uint32_t entry)
+{
+	uint32_t taken = 0;
+
+	if (!atomic_compare_exchange_strong(&family_get()->left, &taken, entry) && taken != entry)
+		atomic_store(&family_get()->next, entry - 1);
+}
+
+USUAL static bool add(struct entry *e, uint32_t pid)
 {
 	uint32_t nobody;
 
@@ -85,7 +97,7 @@ static bool is_gone(uint32_t pid)
 }
 
 /* Forgets holders that are gone. True: nobody is left. */
-static bool is_empty(struct entry *e, bool look_for_dead)
+USUAL static bool is_empty(struct entry *e, bool look_for_dead)
 {
 	uint32_t pid;
 	bool empty = true;
@@ -125,6 +137,9 @@ USUAL uint32_t nursery_enter(void)
 	struct entry *all = nursery_get();
 	uint32_t pid = (uint32_t)raw_getpid(), i;
 
+	i = all ? atomic_exchange(&family_get()->left, 0) % N_ENTRIES : 0;
+	if (i && take(&all[i], pid, false))
+		return i;
 	for (uint32_t n = 0; all && n < 2 * N_TRIES; n++) {
 		i = atomic_fetch_add_explicit(&family_get()->next, 1, memory_order_relaxed);
 		i = (n < N_TRIES ? i : scatter(i)) % (N_ENTRIES - 1) + 1;
@@ -135,7 +150,7 @@ USUAL uint32_t nursery_enter(void)
 }
 
 /* Somebody unknown counts only for as long as somebody known does. */
-static void forget_anybody(struct entry *e)
+USUAL static void forget_anybody(struct entry *e)
 {
 	uint32_t pids[N_HOLDERS];
 
@@ -157,6 +172,8 @@ USUAL void nursery_leave(uint32_t entry)
 		expected = pid;
 		if (atomic_compare_exchange_strong(&all[entry].pids[i], &expected, 0)) {
 			forget_anybody(&all[entry]);
+			if (is_empty(&all[entry], false))
+				note_left(entry);
 			return;
 		}
 	}
@@ -170,13 +187,18 @@ USUAL void nursery_share(uint32_t entry, int child)
 		atomic_store(&all[entry].pids[0], PULC_ANYBODY);
 }
 
+static uint32_t msec_now(void)
+{
+	return (uint32_t)(nsec_now() / NSEC_PER_MSEC);
+}
+
 USUAL void nursery_fork_begins(void)
 {
 	struct family *family = family_get();
 
 	if (!family)
 		return;
-	atomic_store(&family->nsec_last_fork, nsec_now());
+	atomic_store(&family->msec_last_fork, msec_now());
 	(void)atomic_fetch_add(&family->n_forks, 1);
 }
 
@@ -207,7 +229,7 @@ static bool fork_under_way(void)
 
 	if (atomic_load(&family->n_forks) == 0)
 		return false;
-	if (nsec_now() - atomic_load(&family->nsec_last_fork) < NSEC_FORK)
+	if (msec_now() - atomic_load(&family->msec_last_fork) < MSEC_FORK)
 		return true;
 	atomic_store(&family->n_forks, 0);
 	return false;

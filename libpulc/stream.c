@@ -24,10 +24,10 @@
 #include "upgrade.h"
 
 #define N_NEAR 2
-static char near[N_NEAR * POOL_SIZE(sizeof(struct pulc_stream))] __attribute__((aligned(64)));
-static struct pool streams = POOL_INIT_NEAR(sizeof(struct pulc_stream), near);
+static OFTEN char near[N_NEAR * POOL_SIZE(sizeof(struct pulc_stream))] __attribute__((aligned(64)));
+static OFTEN struct pool streams = POOL_INIT_NEAR(sizeof(struct pulc_stream), near);
 /* Connections, and sockets of datagrams: there are few of those, and only they have something to do at a fork. */
-static struct pulc_stream *firsts[2];
+static OFTEN struct pulc_stream *firsts[2];
 static struct pulc_stream *newly_attached;
 
 static void (*on_attached)(pulc_stream *, void *);
@@ -63,7 +63,8 @@ USUAL PULC_EXPORT int pulc_stream_new(int fd, enum pulc_role role, pulc_stream *
 {
 	struct pulc_stream *s;
 
-	tcp_take_credit = client_credit_take;
+	if (!tcp_take_credit)
+		tcp_take_credit = client_credit_take;
 	s = stream_alloc(fd, &stream_handler);
 	if (!s)
 		return -ENOMEM;
@@ -102,7 +103,8 @@ static bool unref_early(struct pulc_stream *s)
 
 USUAL static void stream_free(struct pulc_stream *s)
 {
-	nursery_leave(s->nursery);
+	if (!s->left)
+		nursery_leave(s->nursery);
 	s->handler->release(s);
 	unlink_stream(s);
 	pool_put(&streams, s);
@@ -224,13 +226,13 @@ void stream_note_attached(struct pulc_stream *s)
 	newly_attached = pulc_stream_ref(s);
 }
 
-struct pulc_stream *stream_take_attached(void)
+USUAL struct pulc_stream *stream_take_attached(void)
 {
 	/* Not written to for nothing: after a fork that costs a page. */
 	return newly_attached ? TAKE_PTR(newly_attached) : NULL;
 }
 
-void stream_say_attached(struct pulc_stream *list)
+USUAL void stream_say_attached(struct pulc_stream *list)
 {
 	while (UNLIKELY(list != NULL)) {
 		struct pulc_stream *s = list;
@@ -456,7 +458,7 @@ USUAL static void forked(struct pulc_stream *s)
 
 	if (state == STREAM_ATTACHED)
 		return;
-	nursery_share(s->nursery, raw_getpid());
+	nursery_share(s->nursery, client_pid());
 	s->told = false;
 	if (state == STREAM_HINTED || state == STREAM_GIVEN)
 		atomic_store(&s->state, STREAM_FRESH);

@@ -32,14 +32,14 @@
 #define NSEC_PATIENCE_MAX NSEC_PER_SEC
 
 static struct pool sets = POOL_INIT(sizeof(struct pulc_waitset));
-static struct pulc_waitset *first, *idle;
-static uint32_t fork_generation;
+static OFTEN struct pulc_waitset *first, *idle;
+static OFTEN uint32_t fork_generation;
 /* psid had no room for the word of one of them. Read without the lock. */
-static _Atomic bool announcement_is_due;
-static int spare_bell = -1;
+static OFTEN _Atomic bool announcement_is_due;
+static OFTEN int spare_bell = -1;
 
 /* Which boards of the present area are taken. */
-static struct {
+static OFTEN struct {
 	uint32_t client;
 	uint64_t taken[SHM_N_BOARDS / 64];
 } area;

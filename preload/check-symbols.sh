@@ -1,17 +1,17 @@
 #!/bin/sh
-# check-symbols.sh LIBRARY MAP OBJECT...: the library exports exactly what the map names, and the shim's
-# objects reach for nothing but libc, libpulc's public functions and each other: no ring code.
+# check-symbols.sh SHIM LIBPULC EXPORTS OBJECT...: the shim exports exactly what the list names, and what libpulc exports, for it stands in
+# its place too; and the shim's objects reach for nothing but libc, libpulc's public functions and each other: no ring code.
 set -eu
-library=$1 map=$2
-shift 2
+shim=$1 libpulc=$2 exports=$3
+shift 3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
 
-sed -n 's/^\([A-Za-z_0-9]*\);$/\1/p' "$map" | sort >"$work/wanted"
-nm -D --defined-only "$library" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort >"$work/exported"
+nm -D --defined-only "$libpulc" | awk '{ print $3 }' | sort - "$exports" >"$work/wanted"
+nm -D --defined-only "$shim" | awk '{ print $3 }' | sort >"$work/exported"
 diff "$work/wanted" "$work/exported" >"$work/diff" || {
-	echo "exports differ from symbols.def (<: missing, >: too many):"
+	echo "exports differ from symbols.def and libpulc's (<: missing, >: too many):"
 	cat "$work/diff"
 	exit 1
 }
@@ -26,4 +26,4 @@ strings -a "$@" | grep -qE 'layout\.h' && {
 	echo "the shim's objects were compiled with the shared memory layout"
 	exit 1
 }
-echo "$(wc -l <"$work/exported") exports as in symbols.def, no ring code"
+echo "$(wc -l <"$work/exported") exports as in symbols.def and libpulc, no ring code"

@@ -291,7 +291,7 @@ static void delete_in_kernel(const struct pre_member *m)
 
 /* The kernel forgets a member with its last descriptor; but psid may hold one for a moment, and nobody else does
  * as long as the socket is not shared. */
-static void members_gone(struct pre_file *f)
+USUAL static void members_gone(struct pre_file *f)
 {
 	struct pre_member *m;
 	struct pre_set *set;
@@ -324,7 +324,7 @@ static void members_to_rings(struct pre_file *f)
 	pre_file_unlock(f);
 }
 
-void pre_file_catch_up(struct pre_file *f)
+USUAL void pre_file_catch_up(struct pre_file *f)
 {
 	if (atomic_load(&f->n_fds) > 0) {
 		if (is_attached(f))

@@ -55,7 +55,7 @@ static struct pre_set *set_new(int epfd)
 }
 
 /* Whoever looks at all sets finds it until then. */
-void pre_set_free(struct pre_set *set)
+USUAL void pre_set_free(struct pre_set *set)
 {
 	if (!set)
 		return;
@@ -97,7 +97,7 @@ int pre_epoll_create1(int flags)
 	return created((int)pre_sys(pre_real.epoll_create1(flags)));
 }
 
-static void do_later(void)
+USUAL static void do_later(void)
 {
 	struct pre_thread *t = pre_self();
 	struct pre_use use;
@@ -119,13 +119,13 @@ void pre_set_unlock(struct pre_set *set)
 	do_later();
 }
 
-void pre_file_unlock(struct pre_file *f)
+USUAL void pre_file_unlock(struct pre_file *f)
 {
 	pre_unlock(&f->lock);
 	do_later();
 }
 
-bool pre_file_later(struct pre_file *f)
+USUAL bool pre_file_later(struct pre_file *f)
 {
 	struct pre_thread *t = pre_self();
 

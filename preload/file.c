@@ -27,15 +27,15 @@
 #define N_TRACKABLE (PRE_FD_CHUNK * PRE_FD_CHUNKS)
 
 LARGE struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
-static LARGE_FIRST struct pre_fd_chunk near_chunk;
+static OFTEN_LAST struct pre_fd_chunk near_chunk;
 struct pre_file pre_file_tcp, pre_file_tcp_shared = { .shared = true };
 struct pre_file pre_file_other, pre_file_inherited;
 
 static LARGE void *_Atomic file_chunks[PRE_POOL_CHUNKS];
 #define N_NEAR 8
-static struct pre_file near_files[N_NEAR];
-static struct pre_pool files = PRE_POOL_NEAR(struct pre_file, file_chunks, near_files);
-static struct pre_file *_Atomic retired;
+static OFTEN_FIRST struct pre_file near_files[N_NEAR];
+static OFTEN struct pre_pool files = PRE_POOL_NEAR(struct pre_file, file_chunks, near_files);
+static OFTEN struct pre_file *_Atomic retired;
 
 /* Chunks from this one on were never made: a fork goes over the table and must not touch all of it. */
 static _Atomic unsigned n_chunks;

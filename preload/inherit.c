@@ -17,6 +17,7 @@
 #include <pulc/process.h>
 
 #include "inherit.h"
+#include "macros.h"
 #include "process.h"
 #include "rawsys.h"
 #include "symbols.h"
@@ -26,7 +27,7 @@
 #define N_WITHOUT_PROC 256
 #define N_STDIO 3
 
-static struct pre_lock lock;
+static OFTEN struct pre_lock lock;
 
 /* ---- which descriptors are open ----------------------------------------------------------------- */
 

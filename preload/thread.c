@@ -13,8 +13,8 @@
 #include "thread.h"
 
 static LARGE void *_Atomic thread_chunks[PRE_POOL_CHUNKS];
-static struct pre_thread near_threads[2];
-struct pre_pool pre_threads = PRE_POOL_NEAR(struct pre_thread, thread_chunks, near_threads);
+static OFTEN struct pre_thread near_threads[2];
+OFTEN struct pre_pool pre_threads = PRE_POOL_NEAR(struct pre_thread, thread_chunks, near_threads);
 __thread struct pre_thread *pre_thread_self;
 
 /* Shared by threads for which there was no memory: they only lose protection against a racing close. */

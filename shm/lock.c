@@ -42,7 +42,7 @@ __thread struct shm_self shm_self;
 void (*shm_on_free)(void);
 
 /* A thread without a robust list (made by a raw clone) gets a private one that nobody walks. */
-static __thread struct robust_list_head unwatched;
+static __thread struct robust_list_head unwatched __attribute__((tls_model("initial-exec")));
 
 USUAL void shm_self_init(void)
 {
@@ -55,9 +55,19 @@ USUAL void shm_self_init(void)
 	shm_self.tid = (uint32_t)raw_gettid();
 }
 
-USUAL void shm_self_forget(void)
+void shm_self_forget(void)
 {
 	shm_self.tid = 0;
+	shm_self.n_held = 0;
+}
+
+/* libc has told the kernel of the same list anew, and the child's only thread has the number of the process. */
+USUAL void shm_self_forked(void)
+{
+	if (!shm_self.tid || shm_self.robust == &unwatched)
+		shm_self_init();
+	else
+		shm_self.tid = (uint32_t)raw_getpid();
 	shm_self.n_held = 0;
 }
 

@@ -49,8 +49,10 @@ extern __thread struct shm_self shm_self
 extern void (*shm_on_free)(void) __attribute__((visibility("hidden")));
 
 void shm_self_init(void);
-/* For a forked child: its thread id is another one. */
+/* All of it is void, as in a child that was made past libc. */
 void shm_self_forget(void);
+/* In a child that libc has forked: its thread id is another one. */
+void shm_self_forked(void);
 
 static inline void shm_hold(void)
 {

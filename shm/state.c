@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-static struct shm_state unseen;
+#include "macros.h"
+
+static LARGE struct shm_state unseen;
 struct shm_state *_Atomic shm_state = &unseen;
 static uint32_t numbers[SHM_N_PORTS_SHOWN]; /* of the ports; 0: a free entry */
 

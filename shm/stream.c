@@ -38,7 +38,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-_Atomic uint32_t shm_joined = 1;
+OFTEN _Atomic uint32_t shm_joined = 1;
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
