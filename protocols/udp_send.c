@@ -16,8 +16,9 @@
  *
  * A receiver that does not take what is waiting for it may be gone without anybody knowing: then the kernel is used, which does.
  *
- * A full queue grows, within the credit that psid gave. A sender that still finds it full waits for no
- * longer than a kernel send would have taken: the receiver may be taking datagrams at this moment.
+ * A full queue grows, within the credit that psid gave. Where it can't, a sender slows down from the middle of the queue on, to what
+ * the kernel's way would have cost it at its end: a receiver that is somewhat slower keeps up then, and nothing takes the
+ * kernel's way, after which both are slow for a millisecond.
  */
 #include <errno.h>
 #include <sched.h>
@@ -83,19 +84,38 @@ static bool is_stalled(struct udp_flow *f, uint64_t stamp)
 	return f->stalled;
 }
 
+static bool may_grow(const struct udp_flow *f, uint32_t r, uint64_t size)
+{
+	return !f->no_growth && r < SHM_N_RINGS && f->ring.tx_size[r] <= UDP_RING_MAX &&
+	       f->ring.tx_size[r] >= size;
+}
+
 /* Goes on in a ring with room for such a record. */
 static bool grow(struct udp_flow *f, uint64_t size)
 {
 	uint32_t r = shm_tx_next_ring(&f->ring, size);
 
-	if (f->no_growth || r >= SHM_N_RINGS || f->ring.tx_size[r] > UDP_RING_MAX ||
-	    f->ring.tx_size[r] < size)
+	if (!may_grow(f, r, size))
 		return false;
 	if (!udp_take_credit || !udp_take_credit(f->ring.tx_size[r]))
 		return false;
 	f->size_credit += f->ring.tx_size[r];
 	f->no_growth = shm_tx_grow(&f->ring, r) < 0;
 	return !f->no_growth;
+}
+
+/* Before the next one, in a queue that is half full or more. */
+static void slow_down(struct udp_flow *f, uint64_t size)
+{
+	uint64_t half = f->ring.tx_size[f->ring.tx_cur] / 2;
+	uint64_t filled = shm_tx_filled(&f->ring, half), end;
+
+	if (LIKELY(filled <= half) || may_grow(f, shm_tx_next_ring(&f->ring, size), size))
+		return;
+	end = nsec_now() + MIN(filled - half, half) * NSEC_ROOM / half;
+	do
+		cpu_relax();
+	while (nsec_now() < end);
 }
 
 static int put_patiently(struct udp_flow *f, const struct shm_datagram *d, const struct iovec *iov,
@@ -115,8 +135,10 @@ static int put_patiently(struct udp_flow *f, const struct shm_datagram *d, const
 static int put(struct udp_flow *f, const struct shm_datagram *d, const struct iovec *iov, size_t n,
 	       size_t len)
 {
-	int e = shm_queue_put(&f->ring, d, iov, n, len);
+	int e;
 
+	slow_down(f, shm_queue_size(len));
+	e = shm_queue_put(&f->ring, d, iov, n, len);
 	if (LIKELY(e == 0))
 		return 0;
 	while ((e == -EAGAIN || e == -EMSGSIZE) && grow(f, shm_queue_size(len)))

@@ -259,6 +259,15 @@ uint64_t shm_rx_waiting(struct shm_stream *s)
 	return total;
 }
 
+uint64_t shm_tx_filled(struct shm_stream *s, uint64_t enough)
+{
+	uint64_t head = ring_tx_position(s);
+
+	if (LIKELY(head - s->tail_seen <= enough) || ring_tx_look(s, head) < 0)
+		return 0;
+	return head - s->tail_seen;
+}
+
 uint64_t shm_tx_unread(const struct shm_stream *s)
 {
 	uint64_t head = ring_load(&s->own->head);

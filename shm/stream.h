@@ -113,6 +113,11 @@ void shm_rx_stay(struct shm_stream *s);
 uint64_t shm_rx_waiting(struct shm_stream *s);
 /* Bytes sent and not yet taken by the peer. */
 uint64_t shm_tx_unread(const struct shm_stream *s);
+/*
+ * The sender's bytes that were not given back when it last looked; it looks if they are more than `enough`. Under tx_lock. Cheap: the
+ * receiver gives back in batches.
+ */
+uint64_t shm_tx_filled(struct shm_stream *s, uint64_t enough);
 /* True if the present ring has the room that makes a socket writable (a third of it, or one more can be begun). */
 bool shm_tx_writable(struct shm_stream *s);
 
