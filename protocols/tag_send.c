@@ -280,7 +280,7 @@ int tag_arrived_push(struct tag_peer *tp, const struct hal_frame *f)
 {
 	struct tag_send *s = find(tp, f->word);
 	struct hal_link *link = tp->peer->link;
-	struct tag_push asked;
+	struct tag_push asked = { 0 };
 	struct iovec iov = { .iov_base = &asked, .iov_len = sizeof(asked) };
 
 	(void)link->ops->copy(link, &iov, 1);
