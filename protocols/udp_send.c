@@ -70,12 +70,13 @@ static bool settle(struct udp_flow *f)
 	return udp_settle_kernel && udp_settle_kernel(f->entry);
 }
 
-/* Looks at the receiver's progress now and then. */
+/* Looks at the receiver's progress now and then. Times that are about right go back by a little now and then, and a second look at once after
+ * the first would find no progress. */
 static bool is_stalled(struct udp_flow *f, uint64_t stamp)
 {
 	uint64_t head;
 
-	if (LIKELY(stamp - f->stamp_looked < NSEC_STALLED))
+	if (LIKELY(stamp - f->stamp_looked + NSEC_STALLED < 2 * NSEC_STALLED))
 		return f->stalled;
 	head = shm_sent(&f->ring);
 	f->stalled = shm_tx_unread(&f->ring) > head - f->head_looked;

@@ -93,6 +93,20 @@ static void what_is_filled_is_looked_up_beyond_enough(void)
 	tcp_pair_deinit(&v.pair);
 }
 
+/* The last look was a little later than what the next datagram's time says, and nothing was sent since. */
+static void a_time_that_goes_back_is_no_stall(void)
+{
+	uint32_t i;
+
+	begin();
+	for (i = 0; i < 10; i++)
+		REQUIRE_INT(push(i), ==, sizeof(i));
+	v.flow.stamp_looked += 1000 * 1000;
+	v.flow.head_looked = shm_sent(&v.flow.ring);
+	REQUIRE_INT(push(i), ==, sizeof(i));
+	tcp_pair_deinit(&v.pair);
+}
+
 static void *take_all(void *unused)
 {
 	uint64_t until;
@@ -127,6 +141,7 @@ static void a_slow_receiver_gets_everything_in_order(void)
 static const struct test tests[] = {
 	TEST(a_full_queue_has_grown_and_keeps_all),
 	TEST(what_is_filled_is_looked_up_beyond_enough),
+	TEST(a_time_that_goes_back_is_no_stall),
 	TEST(a_slow_receiver_gets_everything_in_order),
 };
 
