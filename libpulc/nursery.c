@@ -71,10 +71,31 @@ static struct family *family_get(void)
 	return (struct family *)nursery_get();
 }
 
+static uint32_t msec_now(void)
+{
+	return (uint32_t)(nsec_now() / NSEC_PER_MSEC);
+}
+
+/* Between a fork and its child's first steps somebody holds the socket whom no entry names. */
+USUAL static bool fork_under_way(void)
+{
+	struct family *family = family_get();
+
+	if (atomic_load(&family->n_forks) == 0)
+		return false;
+	if (msec_now() - atomic_load(&family->msec_last_fork) < MSEC_FORK)
+		return true;
+	atomic_store(&family->n_forks, 0);
+	return false;
+}
+
+/* Not while a child may be about to enter itself: it would be in somebody else's entry, and neither socket is upgraded then. */
 USUAL static void note_left(uint32_t entry)
 {
 	uint32_t taken = 0;
 
+	if (fork_under_way())
+		return;
 	if (!atomic_compare_exchange_strong(&family_get()->left, &taken, entry) && taken != entry)
 		atomic_store(&family_get()->next, entry - 1);
 }
@@ -187,11 +208,6 @@ USUAL void nursery_share(uint32_t entry, int child)
 		atomic_store(&all[entry].pids[0], PULC_ANYBODY);
 }
 
-static uint32_t msec_now(void)
-{
-	return (uint32_t)(nsec_now() / NSEC_PER_MSEC);
-}
-
 USUAL void nursery_fork_begins(void)
 {
 	struct family *family = family_get();
@@ -220,19 +236,6 @@ void nursery_spawn_begins(void)
 void nursery_spawn_done(void)
 {
 	(void)atomic_fetch_sub(&n_spawning, 1);
-}
-
-/* Between a fork and its child's first steps somebody holds the socket whom no entry names. */
-static bool fork_under_way(void)
-{
-	struct family *family = family_get();
-
-	if (atomic_load(&family->n_forks) == 0)
-		return false;
-	if (msec_now() - atomic_load(&family->msec_last_fork) < MSEC_FORK)
-		return true;
-	atomic_store(&family->n_forks, 0);
-	return false;
 }
 
 bool nursery_alone(uint32_t entry)

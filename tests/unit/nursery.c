@@ -82,6 +82,21 @@ static void nothing_is_alone_while_a_program_starts(void)
 	nursery_leave(entry);
 }
 
+/* The child of a fork under way may be about to enter itself where its parent has just left. */
+static void what_a_child_may_enter_yet_is_not_the_next(void)
+{
+	uint32_t entry = nursery_enter(), next;
+
+	nursery_fork_begins();
+	nursery_leave(entry);
+	next = nursery_enter();
+	CHECK(next != 0 && next != entry);
+	nursery_fork_done();
+	nursery_leave(next);
+	CHECK_INT(nursery_enter(), ==, next);
+	nursery_leave(next);
+}
+
 /* A server that forks for each connection, or passes each on, goes on for ever. */
 static void entries_are_used_again(void)
 {
@@ -165,6 +180,7 @@ static const struct test tests[] = {
 	TEST(somebody_unknown_shares_for_good),
 	TEST(more_than_there_is_room_for_share_for_good),
 	TEST(nothing_is_alone_while_a_program_starts),
+	TEST(what_a_child_may_enter_yet_is_not_the_next),
 	TEST(a_forked_child_finds_room_beside_its_parent),
 	TEST(entries_are_found_behind_others_that_stay),
 	TEST(entries_are_used_again),
