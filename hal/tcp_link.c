@@ -383,12 +383,17 @@ static void release(struct hal_tcp *h)
 	free(h);
 }
 
-static void tcp_forget(struct hal_link *link)
+static void let_go(struct hal_tcp *h)
 {
-	struct hal_tcp *h = of(link);
-
 	tcp_release_fd(&h->fd);
 	release(h);
+}
+
+/* What went over the links so far is the parent's. */
+static void tcp_forget(struct hal_link *link)
+{
+	n_sent = n_received = 0;
+	let_go(of(link));
 }
 
 static void tcp_close(struct hal_link *link)
@@ -409,7 +414,7 @@ static void tcp_close(struct hal_link *link)
 		if (len < 0)
 			break;
 	}
-	tcp_forget(link);
+	let_go(h);
 }
 
 static const struct hal_ops ops = {

@@ -3,7 +3,7 @@
  * them. Which entry is which port's is kept here for the same reason.
  *
  * A process that has come to another psid shows them there; what is changed by another thread at that very moment may be shown as it was until it
- * changes again.
+ * changes again. A child of one that showed nothing yet when it forked is not told to forget: what its parent's area says since is not its own.
  */
 #include "state.h"
 
@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "macros.h"
+#include "rawsys.h"
 
 static LARGE struct shm_state unseen;
 struct shm_state *_Atomic shm_state = &unseen;
 static uint32_t numbers[SHM_N_PORTS_SHOWN]; /* of the ports; 0: a free entry */
+static int shown_by;			    /* the process whose area is the present one */
 
 static void copy_counts(const _Atomic uint64_t *from, _Atomic uint64_t *to, unsigned n)
 {
@@ -38,7 +40,11 @@ void shm_state_show(struct shm_boards *boards)
 {
 	struct shm_state *to = (struct shm_state *)((char *)boards + SHM_STATE_AT);
 	struct shm_state *from = atomic_load(&shm_state);
+	int pid = raw_getpid();
 
+	if (from != &unseen && shown_by != pid)
+		from = &unseen;
+	shown_by = pid;
 	if (!is_nothing(from)) {
 		copy_counts(from->counts, to->counts, SHM_N_COUNTS);
 		for (unsigned i = 0; i < SHM_N_PORTS_SHOWN; i++) {
