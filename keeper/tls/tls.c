@@ -74,6 +74,9 @@ static int make_common(void)
 		return -EPROTO;
 	}
 	(void)SSL_CTX_set_num_tickets(made, 0);
+	/* None is taken either: the key that such are sealed with is the same in all copies, other users' keepers among them. */
+	(void)SSL_CTX_set_options(made, SSL_OP_NO_TICKET);
+	(void)SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(made, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_psk_server_callback(made, as_server);
 	SSL_CTX_set_psk_client_callback(made, as_client);
