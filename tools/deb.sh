@@ -132,6 +132,8 @@ control() { # PACKAGE ROOT
 	echo "Installed-Size: $(du -sk "$2" | cut -f1)"
 	# Libraries loaded when a job binds its tasks, when metrics are asked for, when a psid wants a scope; and what makes the group of operators.
 	[ "$1" != pulc ] || depends+=", libhwloc15, libmicrohttpd12, libsystemd0, systemd | systemd-standalone-sysusers | systemd-sysusers"
+	# The shim names itself as libpulc (SONAME): beside no libpulc ldconfig would put it in that one's place.
+	[ "$1" != pulc-preload ] || depends+=", libpulc0 (= $version)"
 	[ -z "$depends" ] || echo "Depends: $depends"
 	echo "${relations[$1]}"
 	echo "Priority: optional"

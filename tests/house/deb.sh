@@ -73,6 +73,7 @@ check builds make -s deb DEB="$debs"
 check is_four [ "$(find "$debs" -name '*.deb' | wc -l)" = 4 ]
 check pulc_needs_libraries depends pulc libuv1
 check preload_needs_libc depends pulc-preload libc6
+check preload_needs_library depends pulc-preload libpulc0
 check dev_needs_library depends libpulc-dev libpulc0
 check unpacks unpack_all
 check files_are_there files_are_there
