@@ -7,8 +7,8 @@
  * user, and is what psid is. The next job that is asked for here gets the number, and
  * what a keeper is given goes to it as one packet (struct keeper_gifts); from there it is a keeper like any other.
  *
- * There is one, or none. It goes when no job has ended for some minutes, and with psid, whose end of the socket it
- * watches: what is left of its cgroup then is swept by the next psid. Jobs whose number is given before they can
+ * There is one, or none. It goes when no job has ended for some minutes, with the one that it is a copy of when the program was
+ * replaced, and with psid, whose end of the socket it watches: what is left of its cgroup then is swept by the next psid. Jobs whose number is given before they can
  * begin (wait.c), and those of other nodes, have theirs copied when they begin.
  */
 #include "spare.h"
@@ -105,7 +105,8 @@ uint32_t psid_spare_number(struct psid *psid)
 {
 	const struct psid_spare *spare = psid->jobs->spare;
 
-	if (spare && is_there(spare))
+	/* Of a program that was replaced: what belongs beside it (TLS, PMIx) it would not find any more. */
+	if (spare && is_there(spare) && psid_zygote_is_current(psid))
 		return spare->number;
 	psid_spare_drop(psid);
 	return psid_job_number(psid);

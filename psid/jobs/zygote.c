@@ -129,6 +129,7 @@ void psid_zygote_make(struct psid *psid)
 	(void)uv_timer_start(&jobs->idle_timer, on_idle, MSEC_WAITS, 0);
 	if (jobs->zygote)
 		return;
+	psid_spare_drop(psid); /* a copy of an earlier one, perhaps of another program */
 	zygote = calloc(1, sizeof(*zygote));
 	if (!zygote)
 		return;
@@ -138,12 +139,14 @@ void psid_zygote_make(struct psid *psid)
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
-/* Is the program still the one that is installed? */
-static bool is_current(const struct psid *psid)
+bool psid_zygote_is_current(const struct psid *psid)
 {
-	const struct stat *then = &psid->jobs->zygote->program;
+	const struct stat *then;
 	struct stat now;
 
+	if (!psid->jobs->zygote)
+		return false;
+	then = &psid->jobs->zygote->program;
 	return stat(psid->jobs->keeper, &now) == 0 && now.st_ino == then->st_ino &&
 	       now.st_dev == then->st_dev && now.st_mtim.tv_sec == then->st_mtim.tv_sec &&
 	       now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
@@ -181,7 +184,7 @@ pid_t psid_zygote_copy(struct psid *psid, bool calls, const char *id, int cgroup
 	ours = ends[0];
 	theirs = ends[1];
 	(void)snprintf(copy.id, sizeof(copy.id), "%s", id);
-	if (is_current(psid))
+	if (psid_zygote_is_current(psid))
 		pid = ask(psid->jobs->zygote->socket, &copy, theirs, cgroup_fd, &pidfd);
 	if (pid <= 0) {
 		psid_zygote_drop(psid);

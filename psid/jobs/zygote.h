@@ -32,6 +32,8 @@ void psid_keeper_drop(struct psid *psid, pid_t pid, int pidfd);
  */
 int psid_zygote_spawn(struct psid_job *job, bool calls, const struct psid_gifts *gifts,
 		      int cgroup_fd);
+/* Is there one, and its program still the one that is installed? */
+bool psid_zygote_is_current(const struct psid *psid);
 /* Its process; 0: there is none. */
 pid_t psid_zygote_process(const struct psid *psid);
 /* It was buried. */

@@ -69,8 +69,10 @@ is job_after_that 0 "$(status_of true)"
 # The program is replaced: the next jobs run the new one.
 await zygote
 third=$(zygote)
+await pgrep -P "$psid" -x keeper-waits >waiting
 cp libexec/pulc/keeper new
 mv new libexec/pulc/keeper
+is next_job_is_of_the_new_program 0 "$(run sh -c 'readlink "/proc/$PPID/exe"' | grep -c deleted)"
 two_jobs
 is jobs_of_a_new_program 0 $?
 await eval "! kill -0 $third"
