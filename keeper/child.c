@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -44,6 +45,7 @@
 
 struct children {
 	TAILQ_HEAD(, child) all; /* the oldest first */
+	pid_t crew;		 /* the last crew's process, not buried; 0: there is none */
 	struct program program;
 	struct limits limits;
 };
@@ -287,12 +289,39 @@ static long clone_crew(struct keeper *k, struct child **children, size_t n)
 	return clone_in_cgroup(k, &args, start_crew, &crew);
 }
 
+/* A dead process counts as one until then, where there is a limit of them. */
+static void bury_crew(struct children *all)
+{
+	if (all->crew > 0)
+		(void)waitpid(all->crew, NULL, 0);
+	all->crew = 0;
+}
+
+/* The crew's process may have been the one too many. */
+static void make_up(struct keeper *k, struct child **children, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (children[i]->pid != -EAGAIN)
+			continue;
+		bury_crew(k->children);
+		children[i]->busy = 1;
+		clone_alone(k, children[i]);
+	}
+}
+
 void keeper_children_clone(struct keeper *k, struct child **children, size_t n)
 {
+	long crew;
+
 	for (size_t i = 0; i < n; i++)
 		children[i]->keeper = getpid();
-	if (n > 1 && clone_crew(k, children, n) > 0)
+	bury_crew(k->children);
+	crew = n > 1 ? clone_crew(k, children, n) : 0;
+	if (crew > 0) {
+		k->children->crew = (pid_t)crew;
+		make_up(k, children, n);
 		return;
+	}
 	for (size_t i = 0; i < n; i++)
 		clone_alone(k, children[i]);
 }
