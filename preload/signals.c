@@ -42,6 +42,7 @@ static void handle(int signal, siginfo_t *info, void *context)
 	uint32_t answer = pulc_signal_begins(signal, info, context, flags & SA_RESTART);
 
 	if (answer != PULC_SIGNAL_LATER) {
+		pre_stir(); /* it may tell of what a poll is asked for next: a child that has written and ended */
 		atomic_load_explicit(&actions[signal].handler, memory_order_acquire)(signal, info,
 										     context);
 		pulc_signal_done(answer);
