@@ -19,11 +19,14 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "keeper_fds.h"
+#include "macros.h"
 #include "pulc/library.h"
 #include "talk.h"
 
 #define SEC_START 30
 #define SEC_JOBS 10
+/* Keepers: the one that others are copies of, and the one that waits for the next job. */
+#define N_WITHOUT_JOB 2
 #define SEC_STOP 5
 #define USEC_LOOK 5000
 #define N_STARTS_MAX 20
@@ -124,16 +127,19 @@ static bool waits_for_job(pid_t pid)
 		return false;
 	(void)fscanf(file, "%31s", name);
 	(void)fclose(file);
-	return strcmp(name, KEEPER_NAME_WAITS) == 0;
+	return strcmp(name, KEEPER_NAME_WAITS) == 0 || strcmp(name, KEEPER_NAME_ZYGOTE) == 0;
 }
 
-/* A psid has no other children than keepers, and no more than one of them without a job. */
+/* A psid has no other children than keepers, and no more than two of them without a job. */
 static bool has_jobs(pid_t psid)
 {
-	pid_t children[2];
-	size_t n = children_of(psid, children, 2);
+	pid_t children[N_WITHOUT_JOB + 1];
+	size_t n = children_of(psid, children, ARRAY_SIZE(children));
 
-	return n == 2 || (n == 1 && !waits_for_job(children[0]));
+	for (size_t i = 0; i < n; i++)
+		if (!waits_for_job(children[i]))
+			return true;
+	return n > N_WITHOUT_JOB;
 }
 
 void daemon_await_jobs(const struct daemon *daemon)
