@@ -105,4 +105,21 @@ is grandchild_with_the_pipe 'x
 status 0' "$(said sh -c 'sleep 100 & echo x')"
 is terminal 'yes
 status 0' "$(script -qec "$bin/pulcrun --pty sh -c 'test -t 0 && test -t 1 && echo yes'; echo status \$?" /dev/null | tr -d '\r\0' | sed 's/\^[@D]//g')"
-is reader_that_leaves 'y' "$(run yes | head -n 1)"
+
+# When nobody can get what tasks say the job ends, all of it, and pulcrun as by SIGPIPE; errors of pulcrun are not said.
+is reader_that_leaves 'y
+141' "$(run yes 2>left.err | head -n 1; echo "${PIPESTATUS[0]}")"
+is reader_that_leaves_hears_nothing '' "$(cat left.err)"
+is reader_that_leaves_many '[0] y
+141' "$(run -n 4 --oversubscribe --keep-going --label sh -c '[ $PULC_RANK = 0 ] || exec sleep 1000; yes' | head -n 1; echo "${PIPESTATUS[0]}")"
+is reader_of_errors_that_leaves 'y
+141' "$({ run sh -c 'yes >&2' 2>&1 >&3 | head -n 1; echo "${PIPESTATUS[0]}"; } 3>/dev/null)"
+mkfifo left
+exec {hold}<>left {nobody}>left {hold}>&-
+is reader_that_never_was 141 "$(PULC_TEST_MARK=$TMPDIR/left run -n 2 --oversubscribe sh -c 'setsid sleep 1000 & echo x; wait' >&$nobody; echo $?)"
+gone reader_that_never_was_ends_all left
+is reader_of_nothing_may_leave 0 "$(run true >&$nobody 2>&$nobody; echo $?)"
+is files_need_no_reader '0 2000' "$(run -n 2 --oversubscribe --output 'left.{rank}' seq 1000 >&$nobody 2>&$nobody; echo "$? $(cat left.0 left.1 | wc -l)")"
+is first_failure_counts_without_reader 3 "$(run -n 2 --oversubscribe --keep-going sh -c 'if [ $PULC_RANK = 0 ]; then echo $$ >first.new; mv first.new first; exit 3; fi
+	until [ -e first ]; do sleep 0.01; done; while kill -0 $(cat first); do sleep 0.01; done; echo x' >&$nobody 2>/dev/null; echo $?)"
+exec {nobody}>&-

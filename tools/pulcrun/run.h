@@ -129,6 +129,8 @@ void run_input_again(struct run *run);
 /* signals.c */
 int run_signals_start(struct run *run);
 void run_kill(struct run *run);
+/* Nobody reads our output, or our errors, any more. */
+void run_reader_left(struct run *run);
 void run_terminal_restore(struct run *run);
 
 /* reserve.c: --reserve. What the job runs, and what becomes of that. */

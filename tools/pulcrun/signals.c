@@ -5,6 +5,9 @@
  * the task has in its group. pulcrun itself ends when the tasks have. A second interrupt within a
  * second means it: the job is killed. A stop reaches the tasks as SIGSTOP, for they have no shell
  * above them that could stop them otherwise, and then pulcrun stops itself.
+ *
+ * SIGPIPE is the one that the kernel would send to pulcrun alone. It ends the job as any death of pulcrun does, but pulcrun
+ * lives until the job is gone.
  */
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -45,6 +48,19 @@ void run_kill(struct run *run)
 	JOB_MESSAGE(msg, KILL, kill) = &end;
 
 	channel_put(&run->keeper, &msg);
+}
+
+/* With --output, and in a reservation, it is not what the tasks say that is lost. */
+void run_reader_left(struct run *run)
+{
+	if (run->options->output || run->options->reserve)
+		return;
+	if (run->status == 0)
+		run->status = 128 + SIGPIPE;
+	if (run->waiting) /* there is no job yet to end */
+		run->done = true;
+	else if (!run->done)
+		run_kill(run);
 }
 
 static void interrupt(struct run *run, int number)

@@ -6,8 +6,9 @@
  * who share them with us write; sockets are sent to without waiting. What does not go stays in the
  * buffer until there is room. Files are simply written.
  *
- * A place that takes nothing any more (a full disk, a reader that left) is written off: what it should
- * have got is dropped and counted as failure of pulcrun. All other places get theirs.
+ * A place that takes nothing any more (a full disk) is written off: what it should have got is dropped and
+ * counted as failure of pulcrun. All other places get theirs. When the reader of our own output or errors has left
+ * pulcrun ends as by SIGPIPE, and with it the job.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,13 +74,18 @@ bool sink_is_full(const struct sink *sink)
 
 static void give_up(struct sink *sink, int error)
 {
+	bool left = error == EPIPE || error == ECONNRESET;
+	struct run *run = sink->run;
+
 	sink->failed = true;
 	sink->n_buf = sink->start = 0;
-	if (run_file_failed(sink, error) || sink->run->output_failed)
+	if (run_file_failed(sink, error))
 		return;
-	sink->run->output_failed = true;
-	if (error != EPIPE)
-		run_note(sink->run, "cannot write output: %s", strerror(error));
+	if (left)
+		run_reader_left(run);
+	else if (!run->output_failed)
+		run_note(run, "cannot write output: %s", strerror(error));
+	run->output_failed = true;
 }
 
 static ssize_t write_some(const struct sink *sink, const char *bytes, size_t len)
