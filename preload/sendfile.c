@@ -146,17 +146,26 @@ static ssize_t into_pipe(int fd, void *buf, size_t len, unsigned flags)
 	}
 }
 
+/* Waits, unless told not to, for the first byte and for room for it; then takes what is there, as far as it fits. */
 static ssize_t socket_to_pipe(int fd, int fd_pipe, size_t len, unsigned flags)
 {
 	char buf[SIZE_BOUNCE];
+	size_t done = 0, piece;
 	ssize_t n;
 
 	if (!is_open_for(fd_pipe, O_WRONLY))
 		return -EBADF;
-	n = pre_recv(fd, buf, len < sizeof(buf) ? len : sizeof(buf), MSG_PEEK);
-	if (n > 0)
-		n = into_pipe(fd_pipe, buf, (size_t)n, flags);
-	return n > 0 ? pre_recv(fd, buf, (size_t)n, MSG_DONTWAIT) : n;
+	do {
+		piece = len - done < sizeof(buf) ? len - done : sizeof(buf);
+		n = pre_recv(fd, buf, piece, MSG_PEEK | (done ? MSG_DONTWAIT : 0));
+		if (n > 0)
+			n = into_pipe(fd_pipe, buf, (size_t)n,
+				      flags | (done ? SPLICE_F_NONBLOCK : 0));
+		if (n > 0)
+			n = pre_recv(fd, buf, (size_t)n, MSG_DONTWAIT);
+		done += n > 0 ? (size_t)n : 0;
+	} while (n == (ssize_t)piece && done < len);
+	return done > 0 ? (ssize_t)done : n;
 }
 
 static ssize_t send_all(int fd, const char *buf, size_t len)
@@ -177,13 +186,11 @@ static ssize_t send_all(int fd, const char *buf, size_t len)
 	return (ssize_t)done;
 }
 
-static ssize_t pipe_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, unsigned flags)
+static ssize_t piece_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, unsigned flags)
 {
 	char buf[SIZE_BOUNCE];
 	ssize_t n;
 
-	if (!is_open_for(fd_pipe, O_RDONLY))
-		return -EBADF;
 	if ((flags & SPLICE_F_NONBLOCK) && !is_ready(fd_pipe, POLLIN))
 		return -EAGAIN;
 	if (!pulc_stream_poll(s, fd, POLLOUT)) {
@@ -195,6 +202,22 @@ static ssize_t pipe_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, u
 	}
 	n = pre_sys(pre_real.read(fd_pipe, buf, len < sizeof(buf) ? len : sizeof(buf)));
 	return n > 0 ? send_all(fd, buf, (size_t)n) : n;
+}
+
+/* Waits, unless told not to, for the first byte and for room for all; what is in the pipe by then goes. */
+static ssize_t pipe_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, unsigned flags)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	if (!is_open_for(fd_pipe, O_RDONLY))
+		return -EBADF;
+	do {
+		n = piece_to_socket(s, fd_pipe, fd, len - done,
+				    flags | (done ? SPLICE_F_NONBLOCK : 0));
+		done += n > 0 ? (size_t)n : 0;
+	} while (n > 0 && done < len);
+	return done > 0 ? (ssize_t)done : n;
 }
 
 /* From a socket. While the kernel moves the bytes that direction stays with it. */

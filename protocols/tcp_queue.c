@@ -54,6 +54,9 @@ int tcp_outq(struct tcp *t, int fd, uint64_t *ret_size)
 	return 0;
 }
 
+/* As tcpi_state has it. */
+#define STATE_CLOSE 7
+
 static void add64(char *info, size_t len, size_t at, uint64_t n)
 {
 	uint64_t value;
@@ -86,4 +89,9 @@ void tcp_add_info(const struct tcp *t, void *info, size_t len)
 	add64(info, len, offsetof(struct tcp_info, tcpi_bytes_received), received);
 	add64(info, len, offsetof(struct tcp_info, tcpi_bytes_sent), sent);
 	add32(info, len, offsetof(struct tcp_info, tcpi_notsent_bytes), backlog(t));
+	/* The kernel does not know of a reset that the survivor has made. */
+	if (len > offsetof(struct tcp_info, tcpi_state) &&
+	    (atomic_load_explicit(&t->ring.own->local, memory_order_relaxed) &
+	     TCP_LOCAL_RESET_SEEN))
+		((uint8_t *)info)[offsetof(struct tcp_info, tcpi_state)] = STATE_CLOSE;
 }

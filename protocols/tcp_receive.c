@@ -123,6 +123,15 @@ static int kernel_left(struct tcp *t, int fd, uint64_t *ret_left)
 	return e;
 }
 
+/* What a receive that neither copies nor takes finds `offset` bytes beyond the last one taken. */
+static ssize_t ring_count(struct tcp *t, size_t len, uint64_t offset)
+{
+	uint64_t n = shm_rx_waiting(&t->ring);
+
+	n = n > offset ? n - offset : 0;
+	return (ssize_t)MIN((uint64_t)len, n);
+}
+
 /* Receives from the ring into what lies behind the first `skip` bytes of the iovec. */
 static ssize_t ring_receive(struct tcp *t, const struct iovec *iov, size_t n, size_t skip,
 			    int flags, unsigned *did)
@@ -140,7 +149,9 @@ static ssize_t ring_receive(struct tcp *t, const struct iovec *iov, size_t n, si
 		to = (char *)iov[i].iov_base + skip;
 		len = iov[i].iov_len - skip;
 		skip = 0;
-		if (flags & MSG_PEEK)
+		if (UNLIKELY((flags & MSG_PEEK) && (flags & MSG_TRUNC)))
+			got = ring_count(t, len, total);
+		else if (flags & MSG_PEEK)
 			got = shm_rx_peek(&t->ring, to, len, total);
 		else if (flags & MSG_TRUNC)
 			got = shm_rx_skip(&t->ring, len, &published);

@@ -251,7 +251,10 @@ int tcp_shutdown(struct tcp *t, int fd, int how)
 	if (how == SHUT_RD || how == SHUT_RDWR)
 		tcp_set_local(t, TCP_LOCAL_SHUT_RD);
 	e = raw_shutdown(fd, how);
-	return e;
+	/* From now on the kernel answers bytes by a reset, if it is the one that gets them. */
+	if (own_local(t) & TCP_LOCAL_SHUT_RD && shm_own_notice(&t->ring) & SHM_TX_FIN)
+		shm_notice_set(&t->ring, SHM_WANT_KERNEL);
+	return own_local(t) & TCP_LOCAL_RESET_SEEN && e == 0 ? -ENOTCONN : e;
 }
 
 void tcp_note_shut(struct tcp *t, int fd)

@@ -20,6 +20,25 @@ static void say_error(struct play *p, int fd)
 	say(p, "SO_ERROR %s", error ? errno_name(error) : "none");
 }
 
+CASE(close_reset_connection_has_ended, ANY)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		settle_poll(p, FD, POLLHUP);
+		R(getsockopt(FD, IPPROTO_TCP, TCP_INFO, &info, &len));
+		say(p, "state %u", info.tcpi_state);
+		R(shutdown(FD, SHUT_RDWR));
+		R(shutdown(FD, SHUT_WR));
+	}
+}
+
 CASE(close_plain, ANY)
 {
 	A { R(close(FD)); }

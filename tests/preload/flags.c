@@ -185,6 +185,9 @@ CASE(flags_trunc_with_peek, ANY)
 	B {
 		settle(p, FD, 3);
 		R(recv(FD, buf, 2, MSG_TRUNC | MSG_PEEK));
+		say_bytes(p, "copied", buf, 2);
+		R(recv(FD, NULL, 100, MSG_TRUNC | MSG_PEEK));
+		R(recv(FD, bad_address, 3, MSG_TRUNC | MSG_PEEK));
 		RECV(10);
 	}
 }

@@ -161,6 +161,21 @@ CASE(movers_splice_much, DUO)
 	}
 }
 
+CASE(movers_splice_takes_all_that_is_there, ANY)
+{
+	enum { LEN = 30000 };
+	int pipes[2];
+
+	A { T(put_pattern(FD, LEN, LEN) == LEN); }
+	B {
+		settle(p, FD, LEN);
+		T(pipe(pipes) == 0);
+		R(splice(FD, NULL, pipes[1], NULL, 65536, SPLICE_F_NONBLOCK));
+		R(splice(pipes[0], NULL, FD, NULL, 65536, 0));
+	}
+	A { T(drain_exactly(FD, LEN)); }
+}
+
 CASE(movers_spliced_waits_for_bytes, DUO)
 {
 	A {

@@ -80,6 +80,71 @@ CASE(shutdown_both, ANY)
 	B { RECV(1); }
 }
 
+/* What arrives where both directions are shut down is answered by a reset. */
+static void say_reset(struct play *p)
+{
+	struct pollfd pfd = { .fd = FD, .events = POLLIN | POLLOUT | POLLRDHUP };
+
+	settle_poll(p, FD, POLLHUP);
+	R(poll(&pfd, 1, 0));
+	say_poll(p, "events", pfd.revents);
+	RECV(10);
+	RECV(10);
+	SEND_FLAGS("x", MSG_NOSIGNAL);
+	R(shutdown(FD, SHUT_RDWR));
+	RECV(10);
+}
+
+CASE(shutdown_both_resets_who_sends, ANY)
+{
+	A { SEND("abc"); }
+	B {
+		SEND("d");
+		settle(p, FD, 3);
+		R(shutdown(FD, SHUT_RDWR));
+	}
+	A {
+		settle_poll(p, FD, POLLRDHUP);
+		SEND("more");
+		say_reset(p);
+	}
+	B { say_reset(p); }
+}
+
+CASE(shutdown_both_one_after_the_other, ANY)
+{
+	B { R(shutdown(FD, SHUT_WR)); }
+	A { SEND("abc"); }
+	B {
+		settle(p, FD, 3);
+		R(shutdown(FD, SHUT_RD));
+	}
+	A {
+		SEND("more");
+		say_reset(p);
+	}
+	B { say_reset(p); }
+}
+
+CASE(shutdown_both_resets_a_blocked_writer, DUO)
+{
+	static char big[100000];
+
+	A {
+		while (send(FD, big, sizeof(big), MSG_NOSIGNAL) > 0)
+			;
+		say(p, "%s", errno_name(errno));
+		RECV(1);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(shutdown(FD, SHUT_RDWR));
+		while (recv(FD, big, sizeof(big), 0) > 0)
+			;
+		settle_poll(p, FD, POLLERR);
+	}
+}
+
 CASE(shutdown_twice, ANY)
 {
 	A {
