@@ -140,7 +140,7 @@ static int play(char **words, unsigned n)
 	while (e >= 0 && asked.n_answers < 2 * n + 1 && asked.error == 0)
 		e = pulc_progress(&seen, -1);
 	e = e < 0 ? e : asked.n_answers < 2 * n + 1 ? asked.error : 0;
-	return e < 0 ? fail("no answer", e) : 0;
+	return e < 0 ? fail("no answer (do a psid and the server run?)", e) : 0;
 }
 
 int main(int argc, char **argv)

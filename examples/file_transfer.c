@@ -60,7 +60,7 @@ static int send_file(const char *path)
 		return fail(path, -errno);
 	n = pulc_port_open(PULC_D, 0, NULL, &port);
 	if (n < 0)
-		return fail("cannot open a port", n);
+		return fail("cannot open a port (does a psid run?)", n);
 	n = pulc_find("file_transfer", &to);
 	if (n >= 0)
 		n = send_blocks(file, port, &to);
@@ -111,7 +111,7 @@ static int receive_file(const char *path)
 		return fail(path, -errno);
 	n = pulc_port_open(PULC_D, 0, "file_transfer", &port);
 	if (n < 0)
-		return fail("cannot open a port", n);
+		return fail("cannot open a port (does a psid run?)", n);
 	n = receive_blocks(file, port);
 	if (n < 0)
 		return fail("cannot receive", n);

@@ -28,7 +28,7 @@ static int serve(void)
 
 	n = pulc_port_open(PULC_D, 0, "pingpong", &port);
 	if (n < 0)
-		return fail("cannot open a port", n);
+		return fail("cannot open a port (does a psid run?)", n);
 	do {
 		n = pulc_receive(port, buf, sizeof(buf), &from, 0);
 		if (n > 0)
@@ -57,7 +57,7 @@ static int play(long rounds, const char *node)
 
 	n = pulc_port_open(PULC_D, 0, NULL, &port);
 	if (n < 0)
-		return fail("cannot open a port", n);
+		return fail("cannot open a port (does a psid run?)", n);
 	(void)snprintf(name, sizeof(name), "pingpong%s%s", node ? "@" : "", node ? node : "");
 	n = pulc_find(name, &server);
 	if (n < 0)

@@ -51,7 +51,7 @@ static int collect(uint64_t n_pieces)
 	/* Only to be found by: messages with tags go from process to process. */
 	n = pulc_port_open(PULC_D, 0, "tags", &port);
 	if (n < 0)
-		return fail("cannot open a port", n);
+		return fail("cannot open a port (does a psid run?)", n);
 	for (uint64_t piece = 0; piece < n_pieces; piece++) {
 		n = receive(piece, &primes);
 		if (n < 0)

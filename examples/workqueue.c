@@ -39,7 +39,7 @@ static int be_master(uint64_t n_numbers, unsigned long n_workers)
 
 	n = pulc_port_open(PULC_D, 0, "workqueue", &port);
 	if (n < 0)
-		return fail("cannot open a port", n);
+		return fail("cannot open a port (does a psid run?)", n);
 	while (n_done < n_numbers || n_home < n_workers) {
 		n = pulc_receive(port, &answer, sizeof(answer), &worker, 0);
 		if (n != sizeof(answer))
@@ -89,7 +89,7 @@ static int be_worker(void)
 
 	n = pulc_port_open(PULC_D, 0, NULL, &port);
 	if (n < 0)
-		return fail("cannot open a port", n);
+		return fail("cannot open a port (does a psid run?)", n);
 	n = find_master(&master);
 	if (n < 0)
 		return fail("no master", n);

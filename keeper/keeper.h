@@ -62,8 +62,9 @@ struct task {
 	struct keeper *keeper;
 	uint32_t rank, local; /* in the job, on this node */
 	enum task_state state;
-	pid_t pid; /* not reaped before its end is recorded: nobody else's until then */
-	int error; /* errno: could not be started; the child sets it, too */
+	pid_t pid;	   /* not reaped before its end is recorded: nobody else's until then */
+	int error;	   /* errno: could not be started; the child sets it, too */
+	bool no_directory; /* error is that of the directory */
 	int status;
 	bool aborted;
 	uint32_t abort_code;

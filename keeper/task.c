@@ -180,18 +180,22 @@ static void tell_started(struct keeper *k)
 
 static int go_there(struct keeper *k)
 {
+	int r;
+
 	(void)umask(k->spec->umask & 0777);
-	if (k->spec->directory[0] && chdir(k->spec->directory) < 0)
-		return -errno;
-	return 0;
+	if (!k->spec->directory[0] || chdir(k->spec->directory) == 0)
+		return 0;
+	r = -errno;
+	keeper_say(k, "directory %s on %s: %s", k->spec->directory, k->place->node, strerror(-r));
+	for (uint32_t i = 0; i < k->n_tasks; i++)
+		k->tasks[i].no_directory = true;
+	return r;
 }
 
 void keeper_tasks_launch(struct keeper *k)
 {
 	int r = go_there(k);
 
-	if (r < 0)
-		keeper_say(k, "%s: %s", k->spec->directory, strerror(-r));
 	if (r == 0 && keeper_children_start(k) < 0)
 		keeper_fail("tasks", -ENOMEM);
 	k->n_running++; /* nobody may find the job over while it begins */
@@ -252,6 +256,7 @@ static void ended(struct task *task, const struct rusage *usage)
 	exited.rank = task->rank;
 	exited.pid = (uint32_t)task->pid;
 	exited.error = (uint32_t)task->error;
+	exited.no_directory = task->no_directory;
 	exited.aborted = task->aborted;
 	if (task->aborted)
 		exited.code = task->abort_code;

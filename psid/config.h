@@ -82,9 +82,11 @@ int psid_config_environment(struct psid_config *config, struct psid_config_error
  * cluster's fit together. Returns 0; -ENAMETOOLONG, -EINVAL with ret_error.
  */
 int psid_config_finish(struct psid_config *config, struct psid_config_error *ret_error);
+/* Where settings are if no file is named. It need not be there. */
+void psid_config_usual(bool system, char *buf, size_t size);
 /*
- * All of it: defaults, config->file, environment, for a psid of the kind that config says. Returns 0;
- * negative errno with ret_error.
+ * All of it: defaults, the file (NULL: the usual one, if it is there) and the environment, for the system's psid or a
+ * private one. Keeps the pointer to the file's name. Returns 0; negative errno with ret_error.
  */
 int psid_config_load(bool system, const char *file, struct psid_config *ret_config,
 		     struct psid_config_error *ret_error);

@@ -10,8 +10,7 @@
 #include "log.h"
 #include "operator.h"
 
-/* Where settings are if nobody says: a missing file is no error there. */
-static void default_file(bool system, char *buf, size_t size)
+void psid_config_usual(bool system, char *buf, size_t size)
 {
 	const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
@@ -36,7 +35,7 @@ static int load_file(struct psid_config *config, struct psid_config_error *ret_e
 				       "%.120s: no such file", config->file);
 		return r;
 	}
-	default_file(config->system, path, sizeof(path));
+	psid_config_usual(config->system, path, sizeof(path));
 	r = psid_config_read(config, path, ret_error);
 	if (r == -EACCES)
 		psid_log(PSID_WARNING, "%s", ret_error->text);

@@ -161,7 +161,8 @@ int psid_listener_open(struct psid *psid)
 		r = wire_runtime_dir_make(config->runtime_dir, config->system);
 	if (r < 0) {
 		psid_log(PSID_ERROR, "run directory %s: %s", config->runtime_dir,
-			 r == -EPERM ? "it is not ours alone" : strerror(-r));
+			 r == -EPERM ? "it must be ours, and nobody else's to write to"
+				     : strerror(-r));
 		return r;
 	}
 	r = take_lock(psid);

@@ -111,8 +111,22 @@ static int load(const struct options *options, struct psid_config *config)
 	return r;
 }
 
+/* What was read has to be said: a file that nobody looks into is always good. */
+static void say_good(const struct options *options)
+{
+	char usual[PSID_SIZE_PATH];
+
+	psid_config_usual(options->system, usual, sizeof(usual));
+	if (options->config || access(usual, R_OK) == 0)
+		(void)printf("psid: the settings are good, in %s and the environment\n",
+			     options->config ? options->config : usual);
+	else
+		(void)printf("psid: the settings are good, in the environment; there is no %s\n",
+			     usual);
+}
+
 /* The files that settings name are not read before a start, but for the one that is easily wrong. */
-static int check(const struct psid_config *config)
+static int check(const struct options *options, const struct psid_config *config)
 {
 	struct psid_keyring ring;
 	char why[192];
@@ -124,7 +138,7 @@ static int check(const struct psid_config *config)
 		return EXIT_FAILURE;
 	}
 	explicit_bzero(&ring, sizeof(ring));
-	(void)puts("psid: the settings are good");
+	say_good(options);
 	return EXIT_SUCCESS;
 }
 
@@ -153,7 +167,7 @@ int main(int argc, char **argv)
 	if (load(&options, &config) < 0)
 		return EXIT_FAILURE;
 	if (options.check)
-		return check(&config);
+		return check(&options, &config);
 	if (options.system && geteuid() != 0) {
 		psid_log(PSID_ERROR, "--system is for root");
 		return EXIT_FAILURE;

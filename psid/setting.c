@@ -75,7 +75,7 @@ static int number(const struct psid_setting *s, struct psid_config *config, cons
 	const char *rest;
 	uint64_t value;
 
-	*ret_why = "expected a whole number";
+	*ret_why = "expected a whole number, with nothing before or behind it";
 	if (parse_number(text, &value, &rest) < 0 || *rest)
 		return -EINVAL;
 	*ret_why = value < s->min ? "too small" : "too large";
@@ -212,7 +212,8 @@ static int users(const struct psid_setting *s, struct psid_config *config, const
 	while ((word = next_word(&rest))) {
 		if (n == PSID_N_USERS_MAX)
 			return -EINVAL;
-		*ret_why = "expected users: names, numbers, ranges such as 1000-1999, or *";
+		*ret_why = "expected users of this machine: names, numbers, ranges such as "
+			   "1000-1999, or *";
 		if (parse_user(word, &config->users[n++]) < 0)
 			return -EINVAL;
 	}
@@ -228,7 +229,7 @@ static int group(const struct psid_setting *s, struct psid_config *config, const
 	const char *rest;
 	uint64_t gid;
 
-	*ret_why = "expected the name or the number of a group, or none";
+	*ret_why = "expected the name or the number of a group of this machine, or none";
 	if (strcmp(text, "none") == 0) {
 		gid = PSID_GID_NONE;
 	} else if (parse_number(text, &gid, &rest) == 0) {

@@ -10,6 +10,7 @@
  * in turn, as dealt, for strategy `next`.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,39 @@ int psid_job_may_name(struct psid *psid, const Pulc__Wire__Submit *submit, struc
 	return 0;
 }
 
+/* How many tasks the candidates take at most. */
+static uint64_t capacity(struct psid *psid, const struct psid_placement *wanted)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; wanted->candidates && i < wanted->n_candidates; i++) {
+		const struct psid_candidate *c = &wanted->candidates[i];
+		const struct psid_node *node = psid_node_find(psid->cluster, c->node);
+		uint32_t most = c->n_max > 0 ? c->n_max : node ? room_of(node, wanted) : 0;
+
+		n += wanted->n_per_node > 0 ? MIN(most, wanted->n_per_node) : most;
+	}
+	return n;
+}
+
+static int refuse_number(struct psid *psid, const Pulc__Wire__Submit *submit,
+			 const struct psid_placement *wanted, struct job_why *why)
+{
+	uint64_t n = capacity(psid, wanted);
+
+	if (wanted->n_candidates == 0 && !submit->partition[0] && has_kept(psid))
+		return job_why(why, -ENOSPC,
+			       "all nodes that are up are kept for partitions (--partition)");
+	if (n == 0 && submit->cpus_per_task > 1)
+		return job_why(why, -ENOSPC,
+			       "no node has %u cores for a task now (pulcctl nodes shows them)",
+			       submit->cpus_per_task);
+	return job_why(why, -ENOSPC,
+		       "there is room for %" PRIu64 " of %u tasks now (pulcctl nodes shows the "
+		       "nodes; --oversubscribe lets tasks share cores)",
+		       n, submit->n_tasks);
+}
+
 int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,
 		   struct job_why *why)
 {
@@ -266,15 +300,8 @@ int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Jo
 		wanted.n_candidates = 0;
 		r = choose(psid, submit, &wanted, list, n_max, nodes);
 	}
-	if (r == -ENOSPC && !submit->partition[0] && wanted.n_candidates == 0 && has_kept(psid))
-		return job_why(why, r,
-			       "all nodes that are up are kept for partitions (--partition)");
 	if (r == -ENOSPC)
-		return job_why(
-			why, r,
-			"there is no room for %u tasks now (pulcctl nodes shows what is used; "
-			"--oversubscribe lets tasks share cores)",
-			submit->n_tasks);
+		return refuse_number(psid, submit, &wanted, why);
 	return r < 0 ? r : make_places(psid, submit, start, nodes);
 }
 

@@ -49,7 +49,7 @@ lab_ctl 4 undrain
 comes cluster.undrained lab_knows 3 "n4 alive"
 lab_ctl 1 drain n9 2>"$lab/err"
 is cluster.no_such_node 1 $?
-is cluster.no_such_node_is_said "pulcctl: no node of that name" "$(cat "$lab/err")"
+is cluster.no_such_node_is_said "pulcctl: n9: no node of that name" "$(cat "$lab/err")"
 
 lab_load 3 40
 loaded() {

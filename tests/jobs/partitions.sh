@@ -39,7 +39,7 @@ is open_again 7001 "$(run_in 7001 "")"
 
 is bad_name "pulcctl: that is no partition" "$(ctl 0 partition create ../lab here | cut -c1-29)"
 is bad_user 'pulcctl: no user '"'no-such-user'" "$(ctl 0 partition create lab here --user no-such-user)"
-is bad_nodes "pulcctl: 'here[' is no list of nodes" "$(ctl 0 partition create lab 'here[')"
+is bad_nodes "pulcctl: 'here[' is no list of nodes such as n1,n[2-4] or n1-n4" "$(ctl 0 partition create lab 'here[')"
 is bad_words "pulcctl: partition create NAME NODES" "$(ctl 0 partition create lab)"
 is bad_verb 2 "$("$dir/bin/pulcctl" partition make 2>/dev/null; echo $?)"
 is nothing_was_made "" "$(names)"

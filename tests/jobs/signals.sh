@@ -147,7 +147,7 @@ wait $runner
 is pulcctl_kill 137 $?
 gone pulcctl_kill_leaves_nothing control
 is jobs_end_in_the_table 0 "$(await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 0 ]'; "$bin/pulcctl" jobs --json | json 'len(j)')"
-is unknown_job "pulcctl: no such job on this node" "$("$bin/pulcctl" kill 99999 2>&1)"
+is unknown_job "pulcctl: 99999: no such job on this node" "$("$bin/pulcctl" kill 99999 2>&1)"
 
 # 600 processes, a third of them in sessions of their own.
 start forest sh -c 'i=0; while [ $i -lt 200 ]; do sleep 1000 & sleep 1000 & setsid sleep 1000 & i=$((i + 1)); done; echo ready; wait'

@@ -34,7 +34,7 @@ json() {
 }
 
 is without_psid 1 "$("$examples/pingpong" server 2>"$TMPDIR/none"; echo $?)"
-is says_why 1 "$(grep -c 'cannot open a port: ' "$TMPDIR/none")"
+is says_why 1 "$(grep -c 'cannot open a port (does a psid run?): ' "$TMPDIR/none")"
 
 "$bin/psid" 2>"$TMPDIR/psid.log" &
 psid=$!

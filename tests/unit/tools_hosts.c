@@ -5,6 +5,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -58,7 +61,38 @@ static void there_is_a_limit(void)
 	hosts_deinit(&hosts);
 }
 
-static const struct test tests[] = { TEST(lists), TEST(wrong_lists), TEST(there_is_a_limit) };
+/* What hosts_read says of a file with that in it; the line where it is wrong. */
+static int read_file(const char *text, size_t *ret_n, unsigned *ret_line)
+{
+	char path[] = "/tmp/pulc-hosts-XXXXXX";
+	struct hosts hosts = { 0 };
+	int fd = mkstemp(path), r;
+
+	CHECK_INT(write(fd, text, strlen(text)), ==, (ssize_t)strlen(text));
+	(void)close(fd);
+	r = hosts_read(&hosts, path, ret_line);
+	*ret_n = hosts.n;
+	(void)unlink(path);
+	hosts_deinit(&hosts);
+	return r;
+}
+
+static void files(void)
+{
+	unsigned line = 0;
+	size_t n;
+
+	CHECK_INT(read_file("# three\nn1 slots=2\n\nn[2-3] # and two\n", &n, &line), ==, 0);
+	CHECK_INT(n, ==, 3);
+	CHECK_INT(line, ==, 0);
+	CHECK_INT(read_file("n1\n\nn2 slots=x\n", &n, &line), ==, -EINVAL);
+	CHECK_INT(line, ==, 3);
+	CHECK_INT(read_file("# nobody\n", &n, &line), ==, -ENODATA);
+	CHECK_INT(hosts_read(&(struct hosts){ 0 }, "/no/such/file", &line), ==, -ENOENT);
+}
+
+static const struct test tests[] = { TEST(lists), TEST(wrong_lists), TEST(there_is_a_limit),
+				     TEST(files) };
 
 int main(int argc, char **argv)
 {

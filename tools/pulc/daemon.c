@@ -173,7 +173,8 @@ static int start_locked(const char *dir)
 	r = lock_runtime_dir(dir, &lock);
 	if (r < 0) {
 		fprintf(stderr, "pulc: cannot use %s as run directory of a private psid: %s\n", dir,
-			strerror(-r));
+			r == -EPERM ? "it must be ours, and nobody else's to write to"
+				    : strerror(-r));
 		return r;
 	}
 	if (look_for_psid() == 0)

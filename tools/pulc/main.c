@@ -7,6 +7,7 @@
  * program cannot be executed, 127 it was not found, otherwise the program's own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -79,19 +80,34 @@ static int parse(int argc, char **argv, struct settings *set)
 	return -EINVAL;
 }
 
+/* As the library will open it: it has nobody to tell that it cannot. */
+static int try_log(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		return -errno;
+	(void)close(fd);
+	return 0;
+}
+
 /* The library gets an absolute path: the program may change its directory before it opens the log. */
 static int set_log(const char *log)
 {
-	char dir[PATH_MAX], path[2 * PATH_MAX];
+	char dir[PATH_MAX] = "", path[2 * PATH_MAX];
+	bool is_path = strcmp(log, "stderr") != 0;
+	int r = 0;
 
-	if (strcmp(log, "stderr") == 0 || *log == '/') {
-		(void)snprintf(path, sizeof(path), "%s", log);
-	} else {
-		if (!getcwd(dir, sizeof(dir)))
-			return -errno;
-		(void)snprintf(path, sizeof(path), "%s/%s", dir, log);
-	}
-	return setenv("PULC_LOG", path, 1) < 0 ? -errno : 0;
+	if (is_path && *log != '/' && !getcwd(dir, sizeof(dir)))
+		r = -errno;
+	(void)snprintf(path, sizeof(path), "%s%s%s", dir, *dir ? "/" : "", log);
+	if (r == 0 && is_path)
+		r = try_log(path);
+	if (r == 0 && setenv("PULC_LOG", path, 1) < 0)
+		r = -errno;
+	if (r < 0)
+		fprintf(stderr, "pulc: --log %s: %s\n", log, strerror(-r));
+	return r;
 }
 
 static int prepare(const struct settings *set, const char *program)
@@ -117,6 +133,15 @@ static int prepare(const struct settings *set, const char *program)
 	return run_preload(library);
 }
 
+/* A file that was found and then is not there is a script without its interpreter. */
+static int fail(const char *name, int r, bool found)
+{
+	fprintf(stderr, "pulc: %s: %s\n", name,
+		r == -ENOENT && found ? "the interpreter that it names was not found"
+				      : strerror(-r));
+	return r == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings set = { 0 };
@@ -127,12 +152,10 @@ int main(int argc, char **argv)
 	if (r != 0)
 		return r < 0 ? EXIT_PULC_FAILED : EXIT_SUCCESS;
 	r = run_find_program(argv[optind], program, sizeof(program));
-	if (r == 0) {
-		if (prepare(&set, program) < 0)
-			return EXIT_PULC_FAILED;
-		(void)execvp(program, argv + optind);
-		r = -errno;
-	}
-	fprintf(stderr, "pulc: %s: %s\n", argv[optind], strerror(-r));
-	return r == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+	if (r < 0)
+		return fail(argv[optind], r, false);
+	if (prepare(&set, program) < 0)
+		return EXIT_PULC_FAILED;
+	(void)execvp(program, argv + optind);
+	return fail(argv[optind], -errno, true);
 }

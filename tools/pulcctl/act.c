@@ -47,6 +47,12 @@ static int stop(const struct ctl_options *options)
 	return EXIT_SUCCESS;
 }
 
+/* The job or the node that the command is about; NULL: none was named. */
+static const char *object_of(const struct ctl_options *o)
+{
+	return o->command == CTL_KILL ? o->job : o->node;
+}
+
 /* What the command asks, about whom, and the number that goes with it. */
 static int ask(struct ctl_psid *psid, const struct ctl_options *o, struct ctl_replies *ret)
 {
@@ -101,6 +107,7 @@ static int show(const struct ctl_options *options, const Pulc__Wire__ToClient *r
 {
 	const char *error;
 	const ProtobufCMessage *body = body_of(reply, &error);
+	const char *object = object_of(options);
 	char text[512];
 
 	if (options->json) {
@@ -111,7 +118,8 @@ static int show(const struct ctl_options *options, const Pulc__Wire__ToClient *r
 	}
 	if (!error[0])
 		return EXIT_SUCCESS;
-	fprintf(stderr, "pulcctl: %s\n", ctl_text_plain(error, text, sizeof(text)));
+	fprintf(stderr, "pulcctl: %s%s%s\n", object ? object : "", object ? ": " : "",
+		ctl_text_plain(error, text, sizeof(text)));
 	return EXIT_REFUSED;
 }
 

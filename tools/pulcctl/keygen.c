@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cleanup.h"
 #include "fingerprint.h"
 #include "json.h"
 
@@ -93,6 +94,7 @@ static void print_json(const char *path, const struct wire_keys *keys)
 static void say_made(const char *path, const struct wire_keys *keys)
 {
 	char all[WIRE_N_KEYS * 9 + 1];
+	CLEANUP_FREE char *absolute = realpath(path, NULL); /* psid.conf wants it */
 
 	printf("A new key, %s, is in %s. Every node of the cluster needs a copy, that only\n"
 	       "psid's user can read, and in its psid.conf the lines\n"
@@ -100,7 +102,7 @@ static void say_made(const char *path, const struct wire_keys *keys)
 	       "ClusterName=NAME\n"
 	       "ClusterKeyFile=%s\n"
 	       "ClusterSeeds=HOST...\n",
-	       join(keys, all), path, path);
+	       join(keys, all), path, absolute ? absolute : path);
 }
 
 static void say_added(const char *path, const struct wire_keys *keys)

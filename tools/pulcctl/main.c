@@ -41,6 +41,19 @@ static const struct {
 	[CTL_AREAS] = { PULC__WIRE__FROM_CLIENT__BODY_AREAS, &ctl_list_areas },
 };
 
+/* Has the user named a node or a partition that is none? It is said, unless it may come yet, or a script counts. */
+static bool is_absent(const struct ctl_options *options, const struct ctl_list *list,
+		      const struct ctl_replies *replies)
+{
+	const char *name = options->command == CTL_NODES ? options->node : options->name;
+
+	if (!name || options->json || options->usec_watch || ctl_list_has(list, replies, options))
+		return false;
+	fprintf(stderr, "pulcctl: no %s named %s\n",
+		options->command == CTL_NODES ? "node" : "partition", name);
+	return true;
+}
+
 /* One picture: ask, show. */
 static int print_answer(FILE *out, void *arg)
 {
@@ -62,6 +75,8 @@ static int print_answer(FILE *out, void *arg)
 			    ? ctl_ask_queue(&psid, options->here, &replies)
 			    : ctl_ask_about(&psid, commands[options->command].question,
 					    options->job, options->here, &replies);
+	if (r == 0 && list && is_absent(options, list, &replies))
+		return EXIT_REFUSED;
 	if (r == 0)
 		r = list ? ctl_list_print(out, list, &replies, options, &room)
 			 : ctl_status_print(out, &replies, options, &room);

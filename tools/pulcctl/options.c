@@ -156,7 +156,9 @@ static int choose(const char *what, const char *name, const char *const *list, s
 	return -EINVAL;
 }
 
-static int parse_number(const char *option, const char *text, unsigned max, unsigned *ret)
+/* wanted: what else it may be than a number, for who reads what is wrong. */
+static int parse_number(const char *option, const char *wanted, const char *text, unsigned max,
+			unsigned *ret)
 {
 	char *end;
 	unsigned long n;
@@ -164,8 +166,8 @@ static int parse_number(const char *option, const char *text, unsigned max, unsi
 	errno = 0;
 	n = strtoul(text, &end, 10);
 	if (errno || *end || end == text || *text == '-' || n == 0 || n > max) {
-		fprintf(stderr, "pulcctl: --%s wants a number from 1 to %u, not '%s'\n", option,
-			max, text);
+		fprintf(stderr, "pulcctl: --%s wants %sa number from 1 to %u, not '%s'\n", option,
+			wanted, max, text);
 		return -EINVAL;
 	}
 	*ret = (unsigned)n;
@@ -199,7 +201,7 @@ static int parse_signal(const char *text, unsigned *ret)
 			return 0;
 		}
 	}
-	return parse_number("signal", text, NSIG - 1, ret);
+	return parse_number("signal", "a name such as TERM, or ", text, NSIG - 1, ret);
 }
 
 /* One step of a change of keys at a time. */
@@ -273,9 +275,9 @@ static int take_option(int c, struct ctl_options *o)
 		o->no_headers = true;
 		return 0;
 	case OPT_PID:
-		return parse_number("pid", optarg, INT32_MAX, &o->pid);
+		return parse_number("pid", "", optarg, INT32_MAX, &o->pid);
 	case OPT_PORT:
-		return parse_number("port", optarg, UINT16_MAX, &o->port);
+		return parse_number("port", "", optarg, UINT16_MAX, &o->port);
 	case OPT_PATH:
 		o->path = optarg;
 		return MIN(choose("path", optarg, paths, ARRAY_SIZE(paths)), 0);
@@ -398,7 +400,8 @@ static int take_object(int n, char **words, struct ctl_options *o)
 		return -EINVAL;
 	}
 	if (n > (object ? 1 : 0)) {
-		fputs("pulcctl: one command only (pulcctl --help lists them)\n", stderr);
+		fprintf(stderr, "pulcctl: what is '%s' for? (pulcctl --help)\n",
+			words[object ? 1 : 0]);
 		return -EINVAL;
 	}
 	if (n > 0)

@@ -113,7 +113,8 @@ static int fill_nodes(const char *text, struct hosts *hosts, char ***ret_names,
 	char **names;
 
 	if (parse_nodes(hosts, text) < 0) {
-		fprintf(stderr, "pulcctl: '%s' is no list of nodes\n", text);
+		fprintf(stderr, "pulcctl: '%s' is no list of nodes such as n1,n[2-4] or n1-n4\n",
+			text);
 		return -EINVAL;
 	}
 	names = calloc(hosts->n, sizeof(*names));

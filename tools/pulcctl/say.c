@@ -4,20 +4,60 @@
 #include "say.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "paths.h"
 #include "reply.h"
 #include "text.h"
 
+#define SIZE_SOCKET_PATH sizeof(((struct sockaddr_un *)0)->sun_path)
+
+/* What is wrong with a socket that no psid of ours answers at; "": it is not there. */
+static const char *fault_of(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? "" : strerror(errno);
+	if (!S_ISSOCK(st.st_mode))
+		return "no socket";
+	return st.st_uid != 0 && st.st_uid != geteuid() ? "another user's" : "nobody answers";
+}
+
+static bool is_among(const char *path, char list[][SIZE_SOCKET_PATH], unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(list[i], path) == 0)
+			return true;
+	return false;
+}
+
 static void say_where_looked(void)
 {
-	char path[128];
+	char paths[WIRE_N_CANDIDATES][SIZE_SOCKET_PATH];
+	unsigned n = 0;
 
-	for (unsigned i = 0; i < WIRE_N_CANDIDATES; i++)
-		if (wire_candidate(i, path, sizeof(path)) == 0)
-			fprintf(stderr, "  looked for %s\n", path);
+	for (unsigned i = 0; i < WIRE_N_CANDIDATES; i++) {
+		const char *fault;
+		int r = wire_candidate(i, paths[n], SIZE_SOCKET_PATH);
+
+		if (r == -ENAMETOOLONG)
+			fprintf(stderr,
+				"  not looked where the environment says (PULC_SOCKET, "
+				"PULC_RUNTIME_DIR or XDG_RUNTIME_DIR): a socket's path has at most "
+				"%zu bytes\n",
+				SIZE_SOCKET_PATH - 1);
+		if (r < 0 || is_among(paths[n], paths, n))
+			continue;
+		fault = fault_of(paths[n]);
+		fprintf(stderr, "  looked for %s%s%s\n", paths[n], *fault ? ": " : "", fault);
+		n++;
+	}
 }
 
 static int say_refused(const struct ctl_psid *psid)
@@ -41,8 +81,7 @@ int ctl_say_error(const struct ctl_psid *psid, int r)
 	switch (r) {
 	case -ENOENT:
 		fputs("pulcctl: no psid runs here. Start one with `psid --daemonize`, or run a "
-		      "program "
-		      "with `pulc PROGRAM`.\n",
+		      "program with `pulc PROGRAM`.\n",
 		      stderr);
 		say_where_looked();
 		return EXIT_NO_PSID;
@@ -50,6 +89,7 @@ int ctl_say_error(const struct ctl_psid *psid, int r)
 		fputs("pulcctl: only psids of other users run here. Start your own with `psid "
 		      "--daemonize`.\n",
 		      stderr);
+		say_where_looked();
 		return EXIT_NO_PSID;
 	case -ETIMEDOUT:
 		fprintf(stderr, "pulcctl: psid at %s does not answer\n", psid->path);

@@ -14,6 +14,8 @@ struct ctl_list {
 	size_t n_columns;
 	bool (*is_chosen)(const ProtobufCMessage *entry, const struct ctl_options *options);
 	int (*add_row)(struct ctl_table *table, const ProtobufCMessage *entry);
+	/* Which of two comes first, as for qsort; NULL: they stay in the daemon's order. */
+	int (*compare)(const ProtobufCMessage *a, const ProtobufCMessage *b);
 };
 
 extern const struct ctl_list ctl_list_sockets;
@@ -29,6 +31,9 @@ extern const struct ctl_list ctl_list_partitions;
 /* Print the replies, which are of that kind, as a table for the room given, or as JSON. Return 0, -ENOMEM. */
 int ctl_list_print(FILE *out, const struct ctl_list *list, const struct ctl_replies *replies,
 		   const struct ctl_options *options, const struct ctl_room *room);
+/* Is there anything in the replies, which are of that kind, that the options choose? */
+bool ctl_list_has(const struct ctl_list *list, const struct ctl_replies *replies,
+		  const struct ctl_options *options);
 int ctl_status_print(FILE *out, const struct ctl_replies *replies,
 		     const struct ctl_options *options, const struct ctl_room *room);
 

@@ -1,60 +1,102 @@
 /*
  * Lists: replies in several messages, each with many entries of one kind, become one table or
- * one JSON array with an entry a line.
+ * one JSON array with an entry a line. Those that the options choose are collected first, and put in order
+ * where the kind has one.
  */
 #include "view.h"
+
+#include <errno.h>
+#include <stdlib.h>
 
 #include "cleanup.h"
 #include "json.h"
 #include "reply.h"
 
-static int print_json(FILE *out, const struct ctl_list *list, const struct ctl_replies *replies,
-		      const struct ctl_options *options)
+struct entries {
+	const ProtobufCMessage **items;
+	size_t n;
+};
+
+static void deinit_entries(struct entries *entries)
 {
-	const char *before = "\n";
+	free(entries->items);
+}
 
-	fputc('[', out);
+static int order(const void *a, const void *b, void *list)
+{
+	return ((const struct ctl_list *)list)
+		->compare(*(const ProtobufCMessage *const *)a, *(const ProtobufCMessage *const *)b);
+}
+
+static int collect(const struct ctl_list *list, const struct ctl_replies *replies,
+		   const struct ctl_options *options, struct entries *entries)
+{
+	size_t n_all = 0, n;
+
 	for (size_t i = 0; i < replies->n; i++) {
-		size_t n;
-		ProtobufCMessage *const *entries = ctl_reply_entries(replies->items[i], &n);
+		(void)ctl_reply_entries(replies->items[i], &n);
+		n_all += n;
+	}
+	entries->items = calloc(n_all + 1, sizeof(*entries->items));
+	if (!entries->items)
+		return -ENOMEM;
+	for (size_t i = 0; i < replies->n; i++) {
+		ProtobufCMessage *const *some = ctl_reply_entries(replies->items[i], &n);
 
-		for (size_t k = 0; k < n; k++) {
-			if (!list->is_chosen(entries[k], options))
-				continue;
-			fputs(before, out);
-			ctl_json_message(out, entries[k]);
-			before = ",\n";
-		}
+		for (size_t k = 0; k < n; k++)
+			if (list->is_chosen(some[k], options))
+				entries->items[entries->n++] = some[k];
+	}
+	if (list->compare)
+		qsort_r(entries->items, entries->n, sizeof(*entries->items), order, (void *)list);
+	return 0;
+}
+
+static int print_json(FILE *out, const struct entries *entries)
+{
+	fputc('[', out);
+	for (size_t i = 0; i < entries->n; i++) {
+		fputs(i > 0 ? ",\n" : "\n", out);
+		ctl_json_message(out, entries->items[i]);
 	}
 	fputs("\n]\n", out);
 	return 0;
 }
 
-static int fill_table(struct ctl_table *table, const struct ctl_list *list,
-		      const Pulc__Wire__ToClient *reply, const struct ctl_options *options)
+static int print_table(FILE *out, const struct ctl_list *list, const struct entries *entries,
+		       const struct ctl_room *room)
 {
-	size_t n;
-	ProtobufCMessage *const *entries = ctl_reply_entries(reply, &n);
-	int r = 0;
+	CLEANUP(ctl_table_cleanup) struct ctl_table *table = NULL;
+	int r = ctl_table_new(list->columns, list->n_columns, &table);
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		if (list->is_chosen(entries[i], options))
-			r = list->add_row(table, entries[i]);
+	for (size_t i = 0; r == 0 && i < entries->n; i++)
+		r = list->add_row(table, entries->items[i]);
+	if (r == 0)
+		ctl_table_print(table, out, room);
 	return r;
 }
 
 int ctl_list_print(FILE *out, const struct ctl_list *list, const struct ctl_replies *replies,
 		   const struct ctl_options *options, const struct ctl_room *room)
 {
-	CLEANUP(ctl_table_cleanup) struct ctl_table *table = NULL;
-	int r;
+	CLEANUP(deinit_entries) struct entries entries = { 0 };
+	int r = collect(list, replies, options, &entries);
 
-	if (options->json)
-		return print_json(out, list, replies, options);
-	r = ctl_table_new(list->columns, list->n_columns, &table);
-	for (size_t i = 0; r == 0 && i < replies->n; i++)
-		r = fill_table(table, list, replies->items[i], options);
-	if (r == 0)
-		ctl_table_print(table, out, room);
-	return r;
+	if (r < 0)
+		return r;
+	return options->json ? print_json(out, &entries) : print_table(out, list, &entries, room);
+}
+
+bool ctl_list_has(const struct ctl_list *list, const struct ctl_replies *replies,
+		  const struct ctl_options *options)
+{
+	for (size_t i = 0; i < replies->n; i++) {
+		size_t n;
+		ProtobufCMessage *const *some = ctl_reply_entries(replies->items[i], &n);
+
+		for (size_t k = 0; k < n; k++)
+			if (list->is_chosen(some[k], options))
+				return true;
+	}
+	return false;
 }

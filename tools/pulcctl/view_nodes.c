@@ -117,9 +117,17 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 	return ctl_table_add(table, cells);
 }
 
+/* By name: n2 before n10. */
+static int compare(const ProtobufCMessage *a, const ProtobufCMessage *b)
+{
+	return strverscmp(((const Pulc__Wire__NodeEntry *)a)->name,
+			  ((const Pulc__Wire__NodeEntry *)b)->name);
+}
+
 const struct ctl_list ctl_list_nodes = {
 	.columns = columns,
 	.n_columns = ARRAY_SIZE(columns),
 	.is_chosen = is_chosen,
 	.add_row = add_row,
+	.compare = compare,
 };

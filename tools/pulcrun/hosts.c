@@ -174,20 +174,24 @@ int hosts_parse(struct hosts *hosts, const char *text, size_t len)
 	return r;
 }
 
-int hosts_read(struct hosts *hosts, const char *path)
+int hosts_read(struct hosts *hosts, const char *path, unsigned *ret_line)
 {
 	FILE *file = fopen(path, "re");
+	size_t n_before = hosts->n;
+	unsigned n_lines = 0;
 	char line[4096];
 	int r = 0;
 
 	if (!file)
 		return -errno;
-	while (r == 0 && fgets(line, sizeof(line), file))
+	for (; r == 0 && fgets(line, sizeof(line), file); n_lines++)
 		r = hosts_parse(hosts, line, strcspn(line, "#\n"));
 	if (r == 0 && ferror(file))
 		r = -EIO;
 	(void)fclose(file);
-	return r;
+	if (r == -EINVAL)
+		*ret_line = n_lines;
+	return r == 0 && hosts->n == n_before ? -ENODATA : r;
 }
 
 void hosts_deinit(struct hosts *hosts)

@@ -25,8 +25,11 @@ struct hosts {
  * -E2BIG: more than HOSTS_N_MAX; -ENOMEM. What was added before an error stays.
  */
 int hosts_parse(struct hosts *hosts, const char *text, size_t len);
-/* The same from a file, where also "n1 slots=2" and comments behind # are understood. */
-int hosts_read(struct hosts *hosts, const char *path);
+/*
+ * The same from a file, where also "n1 slots=2" and comments behind # are understood. Returns as hosts_parse, -EINVAL with
+ * the number of the line; -ENODATA: it names no node; the errno of opening or reading it.
+ */
+int hosts_read(struct hosts *hosts, const char *path, unsigned *ret_line);
 void hosts_deinit(struct hosts *hosts);
 
 #endif

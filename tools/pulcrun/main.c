@@ -80,8 +80,8 @@ static void take_places(struct run *run, Pulc__Job__Message *msg)
 			if (placed->places[i]->ranks[j] < run->n_ranks)
 				set_rank(run, placed->places[i]->ranks[j], placed->places[i]->node);
 	for (size_t i = 0; run->options->verbose && i < placed->n_places; i++)
-		run_note(run, "job %s: %zu tasks on %s", run->id, placed->places[i]->n_ranks,
-			 placed->places[i]->node);
+		run_note(run, "job %s: %zu task%s on %s", run->id, placed->places[i]->n_ranks,
+			 placed->places[i]->n_ranks == 1 ? "" : "s", placed->places[i]->node);
 }
 
 static void take_abort(struct run *run, const Pulc__Job__Abort *abort)

@@ -154,10 +154,32 @@ static int parse_timeout(const char *text, uint64_t *ret_msec)
 	return 0;
 }
 
-static int parse_hosts(int r, const char *text)
+static int parse_nodes(struct hosts *hosts, const char *text)
 {
-	if (r < 0)
-		fprintf(stderr, "pulcrun: '%s' is no list of nodes: %s\n", text, strerror(-r));
+	size_t n_before = hosts->n;
+	int r = hosts_parse(hosts, text, strlen(text));
+
+	if (r == -EINVAL || (r == 0 && hosts->n == n_before))
+		fprintf(stderr,
+			"pulcrun: --nodes wants a list of nodes such as n1,n[2-4]:2, not '%s'\n",
+			text);
+	else if (r < 0)
+		fprintf(stderr, "pulcrun: --nodes: %s\n", strerror(-r));
+	return r < 0 || hosts->n == n_before ? -EINVAL : 0;
+}
+
+static int read_nodes(struct hosts *hosts, const char *path)
+{
+	unsigned line = 0;
+	int r = hosts_read(hosts, path, &line);
+
+	if (r == -EINVAL)
+		fprintf(stderr,
+			"pulcrun: %s:%u: expected nodes such as n1, n[2-4]:2 or n5 slots=2\n", path,
+			line);
+	else if (r < 0)
+		fprintf(stderr, "pulcrun: %s: %s\n", path,
+			r == -ENODATA ? "it names no node" : strerror(-r));
 	return r < 0 ? -EINVAL : 0;
 }
 
@@ -191,9 +213,9 @@ static int take_place(int c, struct run_options *o)
 		o->strategy_chosen = true;
 		return MIN(r, 0);
 	case OPT_NODES:
-		return parse_hosts(hosts_parse(&o->hosts, optarg, strlen(optarg)), optarg);
+		return parse_nodes(&o->hosts, optarg);
 	case OPT_HOSTFILE:
-		return parse_hosts(hosts_read(&o->hosts, optarg), optarg);
+		return read_nodes(&o->hosts, optarg);
 	case OPT_PARTITION:
 		o->partition = optarg;
 		return 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "run.h"
@@ -31,21 +32,35 @@ void run_note(struct run *run, const char *format, ...)
 
 static int status_of(const Pulc__Job__Exited *exited)
 {
+	if (exited->lost || exited->no_directory)
+		return EXIT_OWN;
 	if (exited->error)
 		return exited->error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
-	if (exited->lost)
-		return EXIT_OWN;
 	if (exited->signal)
 		return 128 + (int)exited->signal;
 	return (int)(exited->code & 0xff);
+}
+
+/* A script is found, and ENOENT is about its interpreter. */
+static void describe_error(struct run *run, const char *node, int error)
+{
+	const char *program = run->options->program[0];
+
+	if (error == ENOENT && strchr(program, '/') && access(program, X_OK) == 0)
+		run_note(run, "%s: on %s it is not there, or the interpreter that it names is not",
+			 program, node);
+	else
+		run_note(run, "%s: %s", program, strerror(error));
 }
 
 static void describe(struct run *run, const Pulc__Job__Exited *exited)
 {
 	const char *node = run->ranks[exited->rank].node;
 
+	if (exited->no_directory)
+		return;
 	if (exited->error)
-		run_note(run, "%s: %s", run->options->program[0], strerror((int)exited->error));
+		describe_error(run, node, (int)exited->error);
 	else if (exited->lost)
 		run_note(run, "rank %u is lost: node %s is gone, or its keeper", exited->rank,
 			 node);
