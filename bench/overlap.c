@@ -2,7 +2,8 @@
  * Does a send go on while its sender computes? Non-blocking sends of long messages, with tags or to a port D, to a process that receives one after
  * the other; and between beginning and end of each a computation that takes as long as such a send.
  *
- * Three times are taken, turn by turn: a send that is waited for, the computation alone, and a send with the computation in between. What the third
+ * Three times are taken, turn by turn: a send that is waited for, the computation alone, and a send with the computation in between. Before either send
+ * there is a computation, so that both meet a receiver that has gone to sleep meanwhile. What the third
  * one is shorter than the sum of the others was hidden, and is told as a share of the shorter one. The lower tenth of each counts,
  * for whatever else the machine does hides nothing. Both processes are pinned, so the progress thread, if it
  * is asked for, has no processor but the computation's.
@@ -137,6 +138,7 @@ static int measure(const struct client *c, struct bench_samples samples[3])
 		nsec[0] = send_one(c, 0);
 		nsec[1] = compute_one(c->n_steps);
 		nsec[2] = send_one(c, c->n_steps);
+		(void)compute_one(c->n_steps);
 		for (unsigned i = 0; i < 3; i++) {
 			if (nsec[i] < 0)
 				return (int)nsec[i];

@@ -92,12 +92,16 @@ struct hal_link {
 
 /* Whom a watcher is told by: shm/layout.h's SHM_WATCH. */
 typedef uint64_t hal_watch;
+/* In a watch: of who makes progress for others, and waits for nothing itself. */
+#define HAL_WATCH_LAZY 0x8000u
 #define HAL_WATCH_DATA 1u  /* a frame has come, or the peer is gone */
 #define HAL_WATCH_SPACE 2u /* a send() that answered -EAGAIN may succeed now */
 
 /* What was done since the last tell(), for tell(). */
 #define HAL_DID_SEND 1u /* frames were sent */
 #define HAL_DID_TAKE 2u /* frames were dropped */
+#define HAL_DID_SEND_IDLY                                                                          \
+	4u /* frames were sent that need nobody's work: watches with HAL_WATCH_LAZY are not told */
 
 struct hal_ops {
 	const char *name;

@@ -260,13 +260,30 @@ static inline uint64_t notice_after_publishing(const struct hal_shm *h)
 	return shm_peer_notice(&h->ring);
 }
 
+_Static_assert(HAL_WATCH_LAZY == SHM_WATCH_LAZY, "the same");
+
+/* Somebody waits, be it for a frame that needs nobody's work. The lazy ones will be told of the next one. */
+static bool anybody_waits(const struct shm_stream *ring)
+{
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++) {
+		/* pairs with the exchange in shm_watch_rx */
+		uint64_t watch = atomic_load_explicit(&ring->peer->rx_watch[i],
+						      memory_order_acquire);
+
+		if (watch && !(watch & SHM_WATCH_LAZY))
+			return true;
+	}
+	return false;
+}
+
 static void shm_tell(struct hal_link *link, unsigned did)
 {
 	struct shm_stream *ring = &of(link)->ring;
 	uint64_t notice = notice_after_publishing(of(link));
 	uint64_t watches[SHM_N_WATCHES];
+	bool sent = (did & HAL_DID_SEND) || ((did & HAL_DID_SEND_IDLY) && anybody_waits(ring));
 
-	if ((did & HAL_DID_SEND) && UNLIKELY(shm_due_rx(ring, notice)))
+	if (sent && UNLIKELY(shm_due_rx(ring, notice)))
 		wake_all(watches, shm_collect_rx(ring, watches));
 	if ((did & HAL_DID_TAKE) && UNLIKELY(shm_due_tx(ring)))
 		wake_all(watches, shm_collect_tx(ring, watches));

@@ -184,6 +184,7 @@ void native_news_forked(void);
 struct native_wait {
 	uint64_t seen;		/* protocol_events when the caller last looked */
 	uint64_t nsec_deadline; /* UINT64_MAX: none */
+	bool resident; /* the progress thread: sleeps at once, and is not told of what nobody waits for */
 };
 int native_wait(const struct native_wait *w);
 /* Spins for a moment until something has happened since then, if spinning is worth it now. 1; 0: not so; -EINTR. Without the lock. */
@@ -212,6 +213,8 @@ void native_sem_forked(void);
 int native_sem_return(void);
 
 /* ---- native_thread.c ---- */
+/* The progress thread is told to end. Under the lock. */
+bool native_thread_ends(void);
 void native_thread_forked(void);
 
 /* ---- native_net.c ---- */

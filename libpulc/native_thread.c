@@ -3,7 +3,9 @@
  *
  * It does what a thread of the program would do that waits for something that never comes: makes progress, and sleeps until a peer, psid or another
  * thread has something new. Peers wake it for room as well as for frames, so a long send goes on when its receiver has read. It takes the lock like
- * anybody and never while it sleeps. What it completes is told as ever: events are counted, and sleepers of the program woken.
+ * anybody and never while it sleeps. What it completes is told as ever: events are counted, and sleepers of the program woken. It never spins:
+ * it would do so on the processor that the program computes on. For the same reason peers don't wake it for what it has no work with: that a message was fetched
+ * out of this process's memory is seen when the program looks.
  *
  * It blocks signals, which are the program's threads' to take, and leaves those open that glibc needs in every thread.
  *
@@ -24,7 +26,7 @@ static pthread_t thread;
 
 static void *run(void *arg)
 {
-	struct native_wait w = { .nsec_deadline = UINT64_MAX };
+	struct native_wait w = { .nsec_deadline = UINT64_MAX, .resident = true };
 	bool ends;
 
 	(void)arg;
@@ -66,12 +68,14 @@ static int begin(void)
 	while (!native_lock())
 		;
 	state = e == 0 ? RUNS : NONE;
+	tag_send_away(e == 0);
 	return e;
 }
 
 static int end(void)
 {
 	state = ENDS;
+	tag_send_away(false);
 	/* It may be asleep. */
 	protocol_events++;
 	native_unlock();
@@ -96,7 +100,13 @@ PULC_EXPORT int pulc_progress_thread(bool on)
 	return e;
 }
 
+bool native_thread_ends(void)
+{
+	return state == ENDS;
+}
+
 void native_thread_forked(void)
 {
 	state = NONE;
+	tag_send_away(false);
 }

@@ -30,10 +30,12 @@
 static LARGE hal_watch sleepers[N_SLEEPERS_MAX]; /* under the lock; 0: free */
 static unsigned n_sleepers;
 static __thread bool blind __attribute__((tls_model("initial-exec")));
+static __thread bool lazy __attribute__((tls_model("initial-exec")));
 
 static hal_watch watch_of(const pulc_waitset *set, unsigned bit)
 {
-	return SHM_WATCH(set->client, set->index, bit % SHM_BOARD_BITS);
+	return SHM_WATCH(set->client, set->index, bit % SHM_BOARD_BITS) |
+	       (lazy ? HAL_WATCH_LAZY : 0);
 }
 
 /* ---- what there is to see ------------------------------------------------------------------------ */
@@ -138,6 +140,8 @@ static int watch_all(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned e
 			continue;
 		wanted = HAL_WATCH_DATA | (peer->no_room ? HAL_WATCH_SPACE : 0);
 		flags |= peer->link->caps.flags;
+		if (lazy)
+			peer->attended = (uint8_t)wanted;
 		if (peer->link->ops->watch(peer->link, watch, wanted) < 0)
 			blind = true;
 	}
@@ -166,12 +170,29 @@ static void unwatch_all(pulc_stream *s, pulc_waitset *set, unsigned bit)
 	native_unlock();
 }
 
+/* Something can perhaps go on that the progress thread does not know of: it fell asleep before. */
+static bool is_left_to_resident(void)
+{
+	const struct peer *peer;
+
+	if (protocol_unfinished || port_any_elsewhere || port_any_to_move() || tag_any_to_move() ||
+	    native_thread_ends())
+		return true;
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	if (peer->link &&
+	    (!peer->attended || (peer->no_room && !(peer->attended & HAL_WATCH_SPACE))))
+		return true;
+	return false;
+}
+
 void native_wake_sleepers(void)
 {
+	bool left = n_sleepers && is_left_to_resident();
+
 	if (LIKELY(!n_sleepers) || !client_lock())
 		return;
 	for (unsigned i = 0; i < N_SLEEPERS_MAX; i++)
-		if (sleepers[i])
+		if (sleepers[i] && (left || !(sleepers[i] & HAL_WATCH_LAZY)))
 			waitset_tell(sleepers[i]);
 	client_unlock();
 }
@@ -248,8 +269,9 @@ int native_wait(const struct native_wait *n)
 {
 	static const struct wait_way way = { memory, kernel, kernel_events, kernel_said };
 	struct wait w = wait_begin(&way, POLLIN, 0);
-	uint64_t budget = wait_budget(&all_links);
+	uint64_t budget = n->resident ? 0 : wait_budget(&all_links);
 
+	lazy = n->resident;
 	w.need = n->seen;
 	w.nsec_deadline = n->nsec_deadline;
 	if (budget && spin_briefly(n->seen)) {

@@ -45,6 +45,7 @@ struct peer {
 	uint8_t gathered; /* libpulc's: the sets that its descriptor is in */
 	bool any_closing;
 	bool no_room; /* a frame was refused for want of room since one was sent */
+	uint8_t attended; /* HAL_WATCH_: what libpulc's progress thread was to be told of when it last fell asleep */
 	struct granted *granted;
 	uint32_t n_granted, n_granted_max;
 	struct pending_list pending; /* frames that found no room, oldest first */
@@ -104,6 +105,8 @@ int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *
  */
 int peer_send_later(struct peer *peer, const struct hal_frame *f, const struct iovec *iov,
 		    unsigned n, uint32_t *left);
+/* A control frame without payload that the peer sees when it looks: who makes progress on a program's behalf is not woken for it. */
+int peer_send_idly(struct peer *peer, const struct hal_frame *f);
 /* The counter will not be there any more. */
 void peer_forget_counter(struct peer *peer, const uint32_t *left);
 

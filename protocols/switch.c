@@ -188,6 +188,16 @@ int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *
 	return e;
 }
 
+int peer_send_idly(struct peer *peer, const struct hal_frame *f)
+{
+	unsigned did = peer->did;
+	int e = peer_send_later(peer, f, NULL, 0, NULL);
+
+	if (!(did & HAL_DID_SEND) && (peer->did & HAL_DID_SEND))
+		peer->did = did | HAL_DID_SEND_IDLY;
+	return e;
+}
+
 int peer_send_later(struct peer *peer, const struct hal_frame *f, const struct iovec *iov,
 		    unsigned n, uint32_t *left)
 {

@@ -108,6 +108,7 @@ static int arrived(struct peer *peer, const struct hal_frame *f)
 	case TAG_EAGER:
 		return tag_arrived_eager(tp, f);
 	case TAG_OFFER:
+	case TAG_OFFER_AWAY:
 		return f->len == sizeof(struct tag_offer) ? tag_arrived_offer(tp, f) : -EBADMSG;
 	case TAG_BLOCK:
 		return f->len == sizeof(struct tag_block) ? tag_arrived_offer(tp, f) : -EBADMSG;

@@ -19,6 +19,8 @@
 #define TAG_CREDIT 7u	 /* cost of all that was ever taken */
 #define TAG_BLOCK                                                                                  \
 	8u /* tag; payload: struct tag_block: an offer whose bytes lie in the message area */
+#define TAG_OFFER_AWAY                                                                             \
+	9u /* as TAG_OFFER, of a sender that computes meanwhile: to be fetched, if that may be */
 
 /* What a process may have unread at another one, bytes of cost; a message may begin while less is used. */
 #define TAG_WINDOW (1u << 20)
@@ -149,6 +151,8 @@ extern const struct protocol tag_protocol __attribute__((visibility("hidden")));
 
 /* "0": never ask the kernel for a peer's memory; "1": whenever it may be asked; NULL and others: as measured. */
 void tag_allow_pulls(const char *how);
+/* This process sends while it computes: its long messages are best fetched. */
+void tag_send_away(bool on);
 /* Goes on with whatever can be moved on without news of a peer's; part of progress. */
 void tag_move_on(void);
 struct tag_message;
@@ -203,12 +207,21 @@ extern void (*tag_area_unref)(void *holder) __attribute__((visibility("hidden"))
 
 /* ---- inside ---- */
 
-enum tag_way { TAG_WAY_PULL, TAG_WAY_PUSH };
+enum tag_way { TAG_WAY_PUSH, TAG_WAY_PULL };
 
 /* What one way has done for long messages of a peer's. */
 struct tag_rate {
 	uint64_t n;		    /* messages */
 	uint64_t nsec_per_megabyte; /* of the last ones; 0: not known */
+	uint64_t nsec_last;	    /* when the last one was there */
+	uint64_t nsec, size;	    /* of those that were timed since */
+};
+
+/* Long messages go one way for a run of them. */
+struct tag_choice {
+	enum tag_way way;
+	uint64_t n_runs, size,
+		size_kept; /* finished ones; bytes of this one; its length, unless it is a trial */
 };
 
 struct tag_peer {
@@ -227,7 +240,7 @@ struct tag_peer {
 		TAG_AREA_SHOWN,
 		TAG_AREA_HIDDEN
 	} area; /* ours, to the peer; libpulc's */
-	uint64_t n_chosen;
+	struct tag_choice choice;
 	struct tag_rate rates[2]; /* by tag_way */
 };
 
@@ -264,6 +277,8 @@ struct tag_message {
 	struct tag_place place;
 	struct tag_bytes bytes; /* .at NULL: they are in `data`, or with the sender */
 	bool paid;		/* the sender has its credit again */
+	bool away;		/* the sender computes meanwhile */
+	bool settles;		/* one of the first that go its way: tells nothing of that */
 	enum tag_stage stage;
 	struct tag_receive *receive; /* COPY to COMING */
 	uint64_t number;	     /* COMING: of what was asked for */
@@ -305,10 +320,11 @@ int tag_fetch_begin(struct tag_message *m, struct tag_receive *r);
 
 /* Where the bytes of a send are, if its peer may have them. */
 struct tag_place tag_place_of(const struct tag_send *s);
-enum tag_way tag_choose(struct tag_peer *tp, const struct tag_place *place, uint64_t size);
+enum tag_way tag_choose(struct tag_message *m);
 /* Gets len bytes from an offset on. 0; negative errno: not from there. */
 int tag_pull(struct tag_peer *tp, const struct tag_place *place, size_t at, void *to, size_t len);
-void tag_rate(struct tag_peer *tp, enum tag_way way, size_t size, uint64_t nsec);
+/* All of it is here; it was begun at nsec_begun. */
+void tag_rate(const struct tag_message *m, enum tag_way way);
 void tag_pull_forget(void);
 /* May its memory be asked for? */
 bool tag_may_pull(const struct peer *peer);

@@ -41,11 +41,12 @@ int tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 	m->receive = r;
 	if (self)
 		m->stage = TAG_STAGE_COPY;
-	else if (wanted_size(m) && tag_choose(m->peer->tags, &m->place, m->size) == TAG_WAY_PULL)
+	else if (wanted_size(m) && tag_choose(m) == TAG_WAY_PULL)
 		m->stage = TAG_STAGE_PULL;
 	else
 		m->stage = TAG_STAGE_ASK;
 	m->nsec_begun = 0;
+	protocol_unfinished = true;
 	TAILQ_INSERT_TAIL(&tag_under_way, m, by_order);
 	if (!m->paid)
 		tag_taken(m->peer, TAG_OVERHEAD);
@@ -54,10 +55,18 @@ int tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 	return 0;
 }
 
+/* Whoever computes need not be woken. */
+static int tell_done(const struct tag_message *m)
+{
+	const struct hal_frame f = { .word = m->id, .protocol = PROTOCOL_TAG, .kind = TAG_DONE };
+
+	return m->away ? peer_send_idly(m->peer, &f) : peer_send_later(m->peer, &f, NULL, 0, NULL);
+}
+
 /* Keeps it, if the sender cannot be told now: it will be moved on. */
 void tag_say_done(struct tag_message *m)
 {
-	int e = tag_control(m->peer, TAG_DONE, m->id, NULL, 0);
+	int e = tell_done(m);
 	bool waits = m->stage == TAG_STAGE_DONE;
 
 	if (UNLIKELY(e == -ENOBUFS || e == -ENOMEM)) {
@@ -98,11 +107,6 @@ static void copy_own(struct tag_message *m)
 	all_is_here(m);
 }
 
-static void measure(const struct tag_message *m, enum tag_way way)
-{
-	tag_rate(m->peer->tags, way, m->receive->done, nsec_now() - m->nsec_begun);
-}
-
 /* A part in each turn, so that nobody who shares the process waits for all of it. If the kernel refuses, the sender is asked. */
 static void pull(struct tag_message *m)
 {
@@ -124,7 +128,7 @@ static void pull(struct tag_message *m)
 		protocol_unfinished = true;
 		return;
 	}
-	measure(m, TAG_WAY_PULL);
+	tag_rate(m, TAG_WAY_PULL);
 	all_is_here(m);
 }
 
@@ -185,7 +189,7 @@ int tag_arrived_data(struct tag_peer *tp, const struct hal_frame *f)
 	r->done += f->len;
 	if (r->done < wanted_size(m))
 		return 0;
-	measure(m, TAG_WAY_PUSH);
+	tag_rate(m, TAG_WAY_PUSH);
 	all_is_here(m);
 	return 0;
 }

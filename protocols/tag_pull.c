@@ -11,9 +11,12 @@
  *
  * Addresses are shown to peers of the same user only: others must not learn where things lie, and could not use it.
  *
- * The choice. Below 64 KiB a copy costs less than asking. Above, each way is tried on a few messages of a peer's, and then the one that took
- * less time for a byte is kept, with a look at the other one now and then; asking is slow if the sender is seldom in the library, and a
- * copy where the kernel's is slow.
+ * The choice. Which way takes less time depends on the machine, on where its processors are, and on the two programs: asking is slow if the sender is seldom
+ * in the library, and a copy where the kernel's is slow. So each is tried, what took less time for a byte is kept, and the other one is tried again
+ * later, the more seldom the more often it has lost. A trial is counted by its second half: in the first one messages of both ways are under way beside each other,
+ * and the ring's lines are not where pushing leaves them. Of several under way the time of each begins when the one before was there.
+ *
+ * Messages of a sender that has asked for a progress thread are always fetched: pushing them would take the processor that it computes on.
  *
  * Source: pulc-1998, 4.5.3 (rawdata: from the sender's memory to the receiver's without a stop); process_vm_readv(2).
  */
@@ -21,13 +24,18 @@
 #include <sys/random.h>
 #include <sys/uio.h>
 
+#include "clock.h"
 #include "macros.h"
 #include "rawsys.h"
 #include "tag.h"
 
-#define SIZE_CHOICE 65536u
-#define N_TRIALS 4u
-#define N_LOOK_AGAIN 64u
+/* Bytes of a trial, and how many of them are not counted; of what is kept until the next one, at first and at most. */
+#define SIZE_TRIAL (16ull << 20)
+#define SIZE_SETTLE (8ull << 20)
+#define SIZE_KEPT (512ull << 20)
+#define SIZE_KEPT_MAX (4ull << 30)
+/* Short messages are timed together until they are so long. */
+#define SIZE_TIMED (1ull << 20)
 
 static uint64_t proof[2]; /* 0: none was made */
 static const char *allowed;
@@ -68,26 +76,58 @@ bool tag_may_pull(const struct peer *peer)
 	return peer->pid && !is_setting("0") && !(peer->tags && peer->tags->no_pull);
 }
 
-static enum tag_way choose_by_rate(struct tag_peer *tp)
+/* By an eighth, as far as is known. */
+static bool is_better(const struct tag_peer *tp, enum tag_way way)
 {
-	uint64_t n = tp->n_chosen++;
-	bool push_is_faster = tp->rates[TAG_WAY_PUSH].nsec_per_megabyte <
-			      tp->rates[TAG_WAY_PULL].nsec_per_megabyte;
+	uint64_t nsec = tp->rates[way].nsec_per_megabyte, other = tp->rates[!way].nsec_per_megabyte;
 
-	if (n < 2 * N_TRIALS)
-		return n < N_TRIALS ? TAG_WAY_PULL : TAG_WAY_PUSH;
-	if (n % N_LOOK_AGAIN == 0)
-		push_is_faster = !push_is_faster;
-	return push_is_faster ? TAG_WAY_PUSH : TAG_WAY_PULL;
+	return nsec && nsec < other - other / 8;
 }
 
-enum tag_way tag_choose(struct tag_peer *tp, const struct tag_place *place, uint64_t size)
+/* Every other run is a trial, and so is the first one. */
+static bool is_trial(const struct tag_choice *c)
 {
-	if (!place->address || !tag_may_pull(tp->peer))
+	return c->n_runs == 0 || c->n_runs % 2 == 1;
+}
+
+static bool is_over(const struct tag_peer *tp)
+{
+	const struct tag_choice *c = &tp->choice;
+
+	if (is_trial(c))
+		return c->size >= SIZE_TRIAL;
+	return c->size >= c->size_kept || (c->size >= SIZE_TRIAL && is_better(tp, !c->way));
+}
+
+static void begin_run(struct tag_peer *tp)
+{
+	struct tag_choice *c = &tp->choice;
+
+	c->size = 0;
+	if (++c->n_runs % 2 == 1) {
+		c->way = !c->way;
+	} else if (is_better(tp, c->way)) {
+		c->size_kept = SIZE_KEPT;
+	} else {
+		c->way = !c->way;
+		c->size_kept = MIN(MAX(2 * c->size_kept, (uint64_t)SIZE_KEPT),
+				   (uint64_t)SIZE_KEPT_MAX);
+	}
+}
+
+enum tag_way tag_choose(struct tag_message *m)
+{
+	struct tag_peer *tp = m->peer->tags;
+
+	if (!m->place.address || !tag_may_pull(m->peer))
 		return TAG_WAY_PUSH;
-	if (size < SIZE_CHOICE || is_setting("1"))
+	if (m->away || is_setting("1"))
 		return TAG_WAY_PULL;
-	return choose_by_rate(tp);
+	if (is_over(tp))
+		begin_run(tp);
+	m->settles = tp->choice.size < SIZE_SETTLE && m->size < SIZE_SETTLE;
+	tp->choice.size += m->size;
+	return tp->choice.way;
 }
 
 int tag_pull(struct tag_peer *tp, const struct tag_place *place, size_t at, void *to, size_t len)
@@ -106,16 +146,29 @@ int tag_pull(struct tag_peer *tp, const struct tag_place *place, size_t at, void
 	return n < 0 ? (int)n : -EFAULT;
 }
 
-void tag_rate(struct tag_peer *tp, enum tag_way way, size_t size, uint64_t nsec)
+/* A quarter of the way; but whoever lost his processor meanwhile has learnt little. */
+static void learn(struct tag_rate *rate)
 {
-	struct tag_rate *rate = &tp->rates[way];
-	uint64_t now = (uint64_t)((double)nsec / (double)size * (1 << 20));
+	uint64_t now = (uint64_t)((double)rate->nsec / (double)rate->size * (1 << 20)) + 1;
+	uint64_t known = rate->nsec_per_megabyte;
+
+	rate->nsec_per_megabyte = known ? (3 * known + MIN(now, 2 * known) + 2) / 4 : now;
+	rate->nsec = rate->size = 0;
+}
+
+void tag_rate(const struct tag_message *m, enum tag_way way)
+{
+	struct tag_rate *rate = &m->peer->tags->rates[way];
+	uint64_t now = nsec_now(), begun = MAX(m->nsec_begun, rate->nsec_last);
 
 	rate->n++;
-	if (size >= SIZE_CHOICE)
-		rate->nsec_per_megabyte = rate->nsec_per_megabyte
-						  ? (3 * rate->nsec_per_megabyte + now) / 4
-						  : now;
+	rate->nsec_last = now;
+	if (m->settles)
+		return;
+	rate->size += m->receive->done;
+	rate->nsec += now - begun;
+	if (rate->size >= SIZE_TIMED)
+		learn(rate);
 }
 
 void tag_pull_forget(void)

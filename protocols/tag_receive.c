@@ -379,6 +379,7 @@ int tag_arrived_offer(struct tag_peer *tp, const struct hal_frame *f)
 	m->id = b.offer.id;
 	m->size = b.offer.size;
 	m->place = b.offer.place;
+	m->away = f->kind == TAG_OFFER_AWAY;
 	if (m->id == 0 || (f->kind == TAG_BLOCK && tag_block_find(m, b.offset) < 0) ||
 	    pay(tp, TAG_OVERHEAD) < 0) {
 		tag_message_free(m);

@@ -18,6 +18,12 @@
 
 struct tag_peers tag_busy = TAILQ_HEAD_INITIALIZER(tag_busy);
 static uint64_t last_id;
+static bool is_away;
+
+void tag_send_away(bool on)
+{
+	is_away = on;
+}
 
 /* ---- rows --------------------------------------------------------------------------------------- */
 
@@ -116,7 +122,9 @@ static int send_offer(struct tag_send *s)
 		.word = s->tag,
 		.len = s->in_block ? sizeof(b) : sizeof(b.offer),
 		.protocol = PROTOCOL_TAG,
-		.kind = s->in_block ? TAG_BLOCK : TAG_OFFER,
+		.kind = s->in_block ? TAG_BLOCK
+			: is_away   ? TAG_OFFER_AWAY
+				    : TAG_OFFER,
 	};
 	struct iovec iov = { .iov_base = &b, .iov_len = f.len };
 	struct tag_sends *before = s->list;

@@ -114,13 +114,14 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 
 /*
  * A watch names whom to tell: client << 32 | board << 16 | bit, plus one in bit 63 so that no watch
- * is 0. Free slot: 0.
+ * is 0. Free slot: 0. A lazy one need not be told of what nobody waits for.
  */
 #define SHM_WATCH(client, board, bit)                                                              \
 	(1ull << 63 | (uint64_t)((client)&0x7fffffffu) << 32 | (uint64_t)(board) << 16 | (bit))
 #define SHM_WATCH_CLIENT(w) ((uint32_t)((w) >> 32) & 0x7fffffffu)
 #define SHM_WATCH_BOARD(w) ((uint32_t)((w) >> 16) & 0xffffu)
-#define SHM_WATCH_BIT(w) ((uint32_t)(w)&0xffffu)
+#define SHM_WATCH_BIT(w) ((uint32_t)(w)&0x7fffu)
+#define SHM_WATCH_LAZY 0x8000u
 
 struct shm_side {
 	/* Producer's line: written with each send. */

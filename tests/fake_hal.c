@@ -289,8 +289,9 @@ static void fake_tell(struct hal_link *link, unsigned did)
 {
 	struct fake_end *to = other(of(link));
 
-	if (to->watch && (((did & HAL_DID_SEND) && (to->events & HAL_WATCH_DATA)) ||
-			  ((did & HAL_DID_TAKE) && (to->events & HAL_WATCH_SPACE))))
+	if (to->watch &&
+	    (((did & (HAL_DID_SEND | HAL_DID_SEND_IDLY)) && (to->events & HAL_WATCH_DATA)) ||
+	     ((did & HAL_DID_TAKE) && (to->events & HAL_WATCH_SPACE))))
 		to->pair->n_woken[index_of(to)]++;
 }
 

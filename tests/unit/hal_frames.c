@@ -187,6 +187,27 @@ static void the_end_comes_behind_the_last_frame(void)
 	shm_links_deinit(&p);
 }
 
+/* Who makes progress for others need not be told of what nobody waits for. */
+static void a_lazy_watch_sleeps_on(void)
+{
+	struct shm_links p;
+
+	shm_links_init(&p, tcp_pair_small_rings);
+	CHECK_INT(p.link[1]->ops->watch(p.link[1], SHM_WATCH(5, 0, 0) | HAL_WATCH_LAZY,
+					HAL_WATCH_DATA),
+		  ==, 0);
+	REQUIRE_INT(send_frame(p.link[0], 1, 10), ==, 0);
+	p.link[0]->ops->tell(p.link[0], HAL_DID_SEND_IDLY);
+	CHECK_INT(shm_links_n_wakes, ==, 0);
+	p.link[0]->ops->tell(p.link[0], HAL_DID_SEND);
+	CHECK_INT(shm_links_n_wakes, ==, 1);
+	CHECK_INT(p.link[1]->ops->watch(p.link[1], SHM_WATCH(5, 0, 1), HAL_WATCH_DATA), ==, 0);
+	REQUIRE_INT(send_frame(p.link[0], 2, 10), ==, 0);
+	p.link[0]->ops->tell(p.link[0], HAL_DID_SEND_IDLY);
+	CHECK_INT(shm_links_n_wakes, ==, 3);
+	shm_links_deinit(&p);
+}
+
 /* psid's word for a peer that was killed. */
 static void the_dead_are_noticed(void)
 {
@@ -369,6 +390,7 @@ static const struct test tests[] = {
 	TEST(what_a_byte_costs_is_measured_and_told),
 	TEST(no_credit_is_no_failure),
 	TEST(the_end_comes_behind_the_last_frame),
+	TEST(a_lazy_watch_sleeps_on),
 	TEST(the_dead_are_noticed),
 	TEST(lies_are_refused),
 	TEST(a_tail_that_lies_ends_the_sending),

@@ -97,6 +97,22 @@ static void choose(void)
 	     (path.n_pulled && path.n_pushed && path.mbs_pulled > 0 && path.mbs_pushed > 0));
 }
 
+/* Its own processor would have to push. */
+static void send_while_computing(void)
+{
+	MUST_IS(pulc_progress_thread(true), 0);
+	send_long_ones();
+	MUST_IS(pulc_progress_thread(false), 0);
+}
+
+static void fetch_from_who_computes(void)
+{
+	struct pulc_tag_path path;
+
+	receive_long_ones(&path);
+	MUST_IS(path.may_pull ? path.n_pulled : path.n_pushed, N_MESSAGES);
+}
+
 static void both_ways(void)
 {
 	setting = "0";
@@ -105,6 +121,7 @@ static void both_ways(void)
 	NATIVE_RUN(send_long_ones, fetch_always);
 	setting = NULL;
 	NATIVE_RUN(send_long_ones, choose);
+	NATIVE_RUN(send_while_computing, fetch_from_who_computes);
 }
 
 /* ---- somebody else ------------------------------------------------------------------------------ */
