@@ -139,6 +139,7 @@ void psid_daemon_ready(void)
 		return;
 	(void)dup2(log_fd >= 0 ? log_fd : STDOUT_FILENO, STDERR_FILENO);
 	log_fd = close_own(log_fd);
+	psid_log_dated();
 	tell_parent(READY);
 }
 

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -29,7 +30,7 @@
 #define JOURNAL "/run/systemd/journal/socket"
 
 static enum psid_level shown = PSID_INFO;
-static bool journal;
+static bool journal, dated;
 static int journal_fd = -EBADF;
 
 static const struct {
@@ -66,6 +67,11 @@ void psid_log_init(enum psid_level level)
 		journal_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
+void psid_log_dated(void)
+{
+	dated = true;
+}
+
 const char *psid_level_name(enum psid_level level)
 {
 	switch (level) {
@@ -95,18 +101,31 @@ static bool to_journal(enum psid_level level, const char *fields, const char *te
 		      (const struct sockaddr *)&address, sizeof(address)) >= 0;
 }
 
+/* "2026-01-31 12:00:00 ", or nothing. */
+static void date(char *buf, size_t size)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	buf[0] = '\0';
+	if (dated && localtime_r(&now, &tm))
+		(void)strftime(buf, size, "%Y-%m-%d %H:%M:%S ", &tm);
+}
+
 static void to_stderr(enum psid_level level, const char *text)
 {
 	struct pollfd ready = { .fd = STDERR_FILENO, .events = POLLOUT };
-	char line[SIZE_LINE];
+	char line[SIZE_LINE], when[32];
 	int n;
 
+	date(when, sizeof(when));
 	if (journal)
 		n = snprintf(line, sizeof(line), "<%d>%s\n", level, text);
 	else if (level == PSID_INFO)
-		n = snprintf(line, sizeof(line), "psid: %s\n", text);
+		n = snprintf(line, sizeof(line), "%spsid: %s\n", when, text);
 	else
-		n = snprintf(line, sizeof(line), "psid: %s: %s\n", psid_level_name(level), text);
+		n = snprintf(line, sizeof(line), "%spsid: %s: %s\n", when, psid_level_name(level),
+			     text);
 	if (poll(&ready, 1, 0) == 1)
 		(void)!write(STDERR_FILENO, line, (size_t)n);
 }

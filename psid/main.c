@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,23 @@ static int parse_options(int argc, char **argv, struct options *options)
 	return -EINVAL;
 }
 
+/* A daemon in the background is in another folder when it reads the file again. */
+static int name_absolutely(struct options *options)
+{
+	static char path[2 * PATH_MAX];
+	char folder[PATH_MAX];
+
+	if (!options->config || options->config[0] == '/')
+		return 0;
+	if (!getcwd(folder, sizeof(folder))) {
+		psid_log(PSID_ERROR, "%s: %s", options->config, strerror(errno));
+		return -errno;
+	}
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, options->config);
+	options->config = path;
+	return 0;
+}
+
 static int load(const struct options *options, struct psid_config *config)
 {
 	struct psid_config_error error;
@@ -164,7 +182,7 @@ int main(int argc, char **argv)
 	r = parse_options(argc, argv, &options);
 	if (r != 0)
 		return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-	if (load(&options, &config) < 0)
+	if ((options.daemonize && name_absolutely(&options) < 0) || load(&options, &config) < 0)
 		return EXIT_FAILURE;
 	if (options.check)
 		return check(&options, &config);
@@ -176,7 +194,7 @@ int main(int argc, char **argv)
 		return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	r = serve(&config);
 	if (r == -EADDRINUSE)
-		psid_log(options.daemonize ? PSID_DEBUG : PSID_ERROR, "another psid serves %s",
+		psid_log(options.daemonize ? PSID_INFO : PSID_ERROR, "another psid serves %s",
 			 config.socket);
 	return psid_daemon_status(r);
 }

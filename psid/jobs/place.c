@@ -265,10 +265,11 @@ static int refuse_number(struct psid *psid, const Pulc__Wire__Submit *submit,
 	if (wanted->n_candidates == 0 && !submit->partition[0] && has_kept(psid))
 		return job_why(why, -ENOSPC,
 			       "all nodes that are up are kept for partitions (--partition)");
-	if (n == 0 && submit->cpus_per_task > 1)
+	if (n == 0)
 		return job_why(why, -ENOSPC,
-			       "no node has %u cores for a task now (pulcctl nodes shows them)",
-			       submit->cpus_per_task);
+			       "no node that takes tasks now has %u cores for one (pulcctl nodes "
+			       "shows them)",
+			       MAX(submit->cpus_per_task, 1u));
 	return job_why(why, -ENOSPC,
 		       "there is room for %" PRIu64 " of %u tasks now (pulcctl nodes shows the "
 		       "nodes; --oversubscribe lets tasks share cores)",

@@ -49,6 +49,14 @@ for _ in 1 2 3 4 5; do
 done
 is survives_stops_meanwhile "" "$(cat "$TMPDIR/err")"
 "$bin/pulcctl" stop 2>/dev/null
+: >"$TMPDIR/some.conf"
+(cd "$TMPDIR" && "$bin/psid" --config some.conf --daemonize 2>/dev/null)
+is in_the_background_it_knows_its_settings 0 "$("$bin/pulcctl" reload 2>&1; echo $?)"
+is its_log_has_the_time 1 "$(grep -cE '^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8} psid: settings read$' "$PULC_RUNTIME_DIR/psid.log")"
+ln -s "$PULC_RUNTIME_DIR" "$TMPDIR/pulc"
+is stop_ends_none_elsewhere "3 1" "$(PULC_RUNTIME_DIR=$TMPDIR/elsewhere "$bin/pulcctl" stop 2>/dev/null; echo "$? $(psids)")"
+rm "$TMPDIR/pulc"
+"$bin/pulcctl" stop
 is only_its_log_is_left psid.log "$(ls -A "$PULC_RUNTIME_DIR")"
 
 # Somebody has the lock who serves nobody: a psid that was killed and is not gone yet, or one that hangs.

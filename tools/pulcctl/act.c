@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cleanup.h"
 #include "json.h"
+#include "paths.h"
 #include "say.h"
 #include "text.h"
 
@@ -26,6 +28,30 @@ static int find_process(struct ctl_psid *psid, int *ret_fd)
 	return r == -ESRCH ? 0 : r;
 }
 
+/*
+ * Other questions go to whatever psid there is. But who names a place (PULC_SOCKET, PULC_RUNTIME_DIR: the first two) wants
+ * none ended that is elsewhere.
+ */
+static bool is_elsewhere(const struct ctl_psid *psid)
+{
+	bool named = false;
+	char path[128];
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (wire_candidate(i, path, sizeof(path)) < 0)
+			continue;
+		if (strcmp(path, psid->path) == 0)
+			return false;
+		named = true;
+	}
+	if (named)
+		fprintf(stderr,
+			"pulcctl: no psid runs where PULC_SOCKET or PULC_RUNTIME_DIR says; the one "
+			"at %s goes on (unset them to stop that)\n",
+			psid->path);
+	return named;
+}
+
 static int stop(const struct ctl_options *options)
 {
 	CLEANUP(ctl_psid_close) struct ctl_psid psid = CTL_PSID_NONE;
@@ -34,6 +60,8 @@ static int stop(const struct ctl_options *options)
 	int r;
 
 	r = ctl_psid_open(&psid);
+	if (r == 0 && is_elsewhere(&psid))
+		return EXIT_NO_PSID;
 	if (r == 0)
 		r = find_process(&psid, &process);
 	if (r == 0)
