@@ -21,7 +21,7 @@ struct pre_thread {
 	struct pre_pooled pooled;
 	struct pre_file *_Atomic using[PRE_N_USING]; /* not to be recycled meanwhile */
 	unsigned n_using;
-	unsigned n_locked;	/* locks of epoll.c that this thread holds */
+	unsigned n_locked;	/* locks of epoll_set.c that this thread holds */
 	uint32_t n_sets_locked; /* by its fork, which is under way: the first so many */
 	unsigned n_forks_bare;	/* such that have locked nothing (epoll_set.c) */
 	struct pre_file *later; /* what a signal handler left to do for the holder of those locks */

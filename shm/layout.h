@@ -14,7 +14,7 @@
  * it (notice, SHM_DEAD) after the last process of the family is gone. A board is written by its
  * owner and, by atomic OR only, by its publishers.
  *
- * Nothing read from memory that another process can write is trusted: see shm/side.c.
+ * Nothing read from memory that another process can write is trusted: see ring.c and stream.c.
  */
 #ifndef PULC_SHM_LAYOUT_H
 #define PULC_SHM_LAYOUT_H
@@ -169,7 +169,7 @@ struct shm_side {
 	_Atomic uint64_t
 		pace_read; /* the answer to the peer's pace_since: its low half, and ps for a byte; 0: none yet */
 	uint8_t pad6[32];
-	_Atomic uint32_t rx_mode; /* enum in protocols/tcp.c */
+	_Atomic uint32_t rx_mode; /* TCP_RX_* of protocols/tcp_local.h */
 	_Atomic uint32_t inq;	  /* TCP_INQ: recvmsg tells how much is left */
 	_Atomic uint32_t nonblock;
 	_Atomic uint32_t rcvlowat;
