@@ -11,8 +11,9 @@
  * same way. Nothing counts until the ring has been written through once, since before its lines are not where the way leaves them, and at
  * the beginning the program's memory is new as well.
  *
- * Ordinary stores are the way until they are found slow. The other way is taken when it was better by a quarter the last time, and tried again
- * after SIZE_AGAIN. A trial ends at once when the writer alone needs twice what both have needed before.
+ * Ordinary stores are the way until they are found slow. The other way is taken when it was better by a quarter the last time, and tried
+ * after SIZE_AGAIN; a trial that is not better than what was before it goes back there, and the next one comes twice as late. So what a moment's disturbance has decided lasts for
+ * SIZE_AGAIN only. A trial ends at once when the writer alone needs twice what both have needed before.
  *
  * The reader's answer is a number that the writer compares and believes up to a bound: a lie costs the liar's own connection its speed.
  *
@@ -22,7 +23,8 @@
 
 #define SIZE_COLD (8ull << 20)
 #define SIZE_SETTLE (1ull << 20)
-#define SIZE_AGAIN (512ull << 20)
+#define SIZE_AGAIN (64ull << 20)
+#define SIZE_AGAIN_MAX (512ull << 20)
 #define N_ENOUGH 4u
 /* Past the caches, until it was measured. */
 #define PSEC_USUAL 160u
@@ -57,9 +59,10 @@ static bool has_settled(const struct shm_timed *t, uint64_t since)
 	return (int64_t)(t->at - since) >= (int64_t)size;
 }
 
-static bool turn(struct shm_pace *p, const struct shm_timed *t)
+static bool turn(struct shm_pace *p, const struct shm_timed *t, bool is_trial)
 {
 	p->past = !p->past;
+	p->is_trial = is_trial;
 	p->since = t->at + t->size;
 	p->n_timed = 0;
 	p->psec_in = 0;
@@ -78,6 +81,24 @@ static uint32_t measured(const struct shm_pace *p, const struct shm_timed *t, ui
 	return p->since && other && p->psec_in > 2 * other ? p->psec_in : 0;
 }
 
+/* What this way has been found to take decides. */
+static bool judge(struct shm_pace *p, const struct shm_timed *t, uint32_t both, uint32_t other)
+{
+	bool was_trial = p->is_trial;
+
+	p->is_trial = false;
+	if (was_trial && other <= both) {
+		p->size_again = MIN(2 * p->size_again, (uint64_t)SIZE_AGAIN_MAX);
+		return turn(p, t, false);
+	}
+	if (was_trial)
+		p->size_again = SIZE_AGAIN;
+	if (other >= both - both / 4)
+		return false;
+	p->size_again = SIZE_AGAIN;
+	return turn(p, t, false);
+}
+
 bool shm_pace_wrote(struct shm_pace *p, const struct shm_timed *t, uint64_t told)
 {
 	uint32_t other = known(p, !p->past), both;
@@ -87,9 +108,10 @@ bool shm_pace_wrote(struct shm_pace *p, const struct shm_timed *t, uint64_t told
 	both = measured(p, t, answer(told, p->since));
 	if (both)
 		p->psec[p->past] = both;
-	if (both && other && other < both - both / 4)
-		return turn(p, t);
-	return t->at - p->since >= SIZE_AGAIN ? turn(p, t) : false;
+	if (both && other && judge(p, t, both, other))
+		return true;
+	p->size_again = MAX(p->size_again, (uint64_t)SIZE_AGAIN);
+	return t->at - p->since >= p->size_again ? turn(p, t, true) : false;
 }
 
 uint64_t shm_pace_read(struct shm_pace_reader *p, const struct shm_timed *t, uint64_t since)

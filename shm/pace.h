@@ -15,12 +15,14 @@
 /* The writer's, under its lock. Zeroed at the beginning. */
 struct shm_pace {
 	bool past;	  /* past the caches; else with ordinary stores */
+	bool is_trial;	  /* to be compared with the other way as soon as it was measured */
 	uint32_t n;	  /* pieces, to time one now and then */
 	uint32_t n_timed; /* in this way, since it began */
 	uint32_t psec_in; /* what a byte takes the writer in this way */
 	uint32_t psec
 		[2]; /* what it takes both, ordinary and past, when last measured; 0: not known */
-	uint64_t since; /* ring byte at which this way began */
+	uint64_t since;	     /* ring byte at which this way began */
+	uint64_t size_again; /* bytes until the other one is tried */
 };
 
 /* The reader's, under its lock. Zeroed at the beginning. */

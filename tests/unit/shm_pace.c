@@ -84,15 +84,36 @@ static void a_change_is_followed(void)
 	CHECK_INT(send(&p, &far, SIZE_LONG_RUN), >=, 97);
 }
 
+/* A way that was found slow for a while, by whatever disturbance, is soon tried again. */
+static void a_wrong_turn_is_soon_taken_back(void)
+{
+	struct pair p = { 0 };
+
+	CHECK_INT(send(&p, &far, 16 * MIB), >, 0);
+	CHECK(p.writer.past);
+	(void)send(&p, &near, 128 * MIB);
+	CHECK_INT(send(&p, &near, 32 * MIB), <=, 20);
+}
+
+/* Nor does a trial stay that is only a little worse than what was before. */
+static void a_trial_must_be_better(void)
+{
+	static const struct machine one_core = { { 46, 46 }, { 50, 60 } };
+	struct pair p = { 0 };
+
+	(void)send(&p, &one_core, SIZE_LONG_RUN);
+	CHECK_INT(send(&p, &one_core, SIZE_LONG_RUN), <=, 3);
+}
+
 static void a_pause_decides_nothing(void)
 {
 	struct pair p = { 0 };
 	struct shm_timed t = { .size = SIZE_PIECE, .size_ring = SIZE_RING, .nsec = 1000000000 };
 
-	(void)send(&p, &near, 64 * MIB);
+	(void)send(&p, &near, 24 * MIB);
 	t.at = p.head;
 	CHECK(!shm_pace_wrote(&p.writer, &t, p.told));
-	CHECK_INT(send(&p, &near, 64 * MIB), ==, 0);
+	CHECK_INT(send(&p, &near, 24 * MIB), ==, 0);
 }
 
 /* The reader's word is any number, and for a way that was never told. */
@@ -130,6 +151,8 @@ static const struct test tests[] = {
 	TEST(near_processors_get_ordinary_stores),
 	TEST(far_ones_get_stores_past_the_caches),
 	TEST(a_change_is_followed),
+	TEST(a_wrong_turn_is_soon_taken_back),
+	TEST(a_trial_must_be_better),
 	TEST(a_pause_decides_nothing),
 	TEST(a_liar_is_believed_up_to_a_bound),
 	TEST(a_reader_answers_for_the_present_way),
