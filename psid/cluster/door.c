@@ -1,6 +1,7 @@
 /*
  * The peers' listening socket. Strangers may knock as often as they like: connections that have not
- * proved that they have the key are few at a time and don't stay long.
+ * proved that they have the key are few at a time and don't stay long. When there are too many the oldest goes: it
+ * has had its time, and a node of the cluster needs a few milliseconds only.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,28 +17,33 @@
 #define N_ACCEPT_TURN 32
 #define N_STRANGERS_MAX 128u
 
-static unsigned n_strangers(const struct psid_cluster *cluster)
+/* Returns how many there are, and the one that has been there for longest. */
+static unsigned count_strangers(const struct psid_cluster *cluster, struct psid_link **ret_oldest)
 {
-	const struct psid_link *link;
+	struct psid_link *link;
 	unsigned n = 0;
 
 	LIST_FOREACH(link, &cluster->peers.links, link)
-	n += link->is_server && !link->has_welcome;
+	if (link->is_server && !link->has_welcome) {
+		n++;
+		*ret_oldest = link; /* new ones are put before it */
+	}
 	return n;
 }
 
 static void admit(struct psid_cluster *cluster, int fd, const struct psid_address *from)
 {
 	char text[PSID_SIZE_ADDRESS_TEXT];
+	struct psid_link *oldest = NULL;
 
-	if (n_strangers(cluster) < N_STRANGERS_MAX) {
-		(void)psid_link_accept(cluster, fd, from);
-		return;
+	if (count_strangers(cluster, &oldest) >= N_STRANGERS_MAX) {
+		if (psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_CROWD))
+			psid_log(PSID_WARNING,
+				 "too many unknown connections at a time; one more from %s",
+				 psid_address_text(from, text));
+		psid_link_end(oldest, NULL);
 	}
-	(void)close_own(fd);
-	if (psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_CROWD))
-		psid_log(PSID_WARNING, "too many unknown connections at a time; one more from %s",
-			 psid_address_text(from, text));
+	(void)psid_link_accept(cluster, fd, from);
 }
 
 static void on_knock(uv_poll_t *poll, int status, int events)

@@ -3,7 +3,8 @@
 
     stranger.py garbage ADDRESS    random datagrams, and connections that say nothing of use
     stranger.py version ADDRESS    greets in a version that is not spoken there; prints its greeting
-    stranger.py crowd ADDRESS N    N connections that never say anything; prints how many were ended
+    stranger.py crowd ADDRESS N    N connections that never say anything; prints how many were ended, and how much of a
+                                   greeting one more got that came when they were there
 """
 import os
 import random
@@ -71,6 +72,8 @@ def crowd(address, n):
             silent.append(connect(address))
         except OSError:
             break
+    with connect(address) as one_more:
+        greeted = len(one_more.recv(SIZE_GREETING, socket.MSG_WAITALL))
     poll = select.poll()
     for tcp in silent:
         poll.register(tcp, select.POLLRDHUP | select.POLLHUP)
@@ -82,7 +85,7 @@ def crowd(address, n):
         for fd, _ in ready:
             poll.unregister(fd)
             ended.add(fd)
-    print(len(silent), len(ended))
+    print(len(silent), len(ended), greeted)
 
 
 if __name__ == "__main__":

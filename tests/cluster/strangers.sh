@@ -17,7 +17,7 @@ comes strangers.two_are_there lab_all_alive 2 1 2
 
 # Garbage, and a crowd that says nothing.
 is strangers.garbage_is_taken "done" "$(stranger garbage 10.77.0.1)"
-is strangers.garbage_in_crowds "200 200" "$(stranger crowd 10.77.0.1 200)"
+is strangers.crowd_stands_in_nobodys_way "200 200 52" "$(stranger crowd 10.77.0.1 200)"
 is strangers.both_live "n1 alive, n2 alive" "$(lab_states 1)"
 comes strangers.garbage_is_said lab_said 1 "10.77.0.3"
 is strangers.but_not_often yes "$([ "$(lab_log 1 | grep -cF 10.77.0.3)" -lt 12 ] && echo yes)"

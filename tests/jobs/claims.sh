@@ -1,0 +1,113 @@
+#!/bin/bash
+# Whoever says that he keeps a job takes no other user's, in its cgroup or not, and stands in nobody's way.
+# shellcheck disable=SC2016
+suite=jobs.claims
+here=$(realpath "$(dirname "$0")")
+# shellcheck source=tests/jobs/common.sh
+. "$here/common.sh"
+system_dir
+cp "$here/claim.py" "$dir"
+chmod 644 "$dir/claim.py"
+node=$(hostname)
+export PULC_NODE_NAME=$node
+system_psid
+
+liar() { # ARGUMENT...: in the background, until its input ends; what it said is in ./liar
+	mkfifo -m 666 hold
+	: >liar
+	as 7001 python3 "$dir/claim.py" "$dir/run/psid.sock" "$@" <hold >liar &
+	liar=$!
+	exec {hold}>hold
+	rm hold
+	await grep -q heard liar
+}
+
+liar_ends() {
+	exec {hold}>&-
+	wait $liar
+}
+
+numbers_to_come() {
+	local i
+	for i in 1 2 3 4 5 6 7 8; do echo "$(($1 + i))@$node"; done
+}
+
+jobs_of() { # UID
+	ctl "$1" jobs --json | json '" ".join(i["job"].split("@")[0] for i in j if i["program"] != "liar")'
+}
+
+last_number() {
+	as 6001 "$dir/bin/pulcrun" sh -c 'echo ${PULC_JOB%@*}'
+}
+
+kill_psid() {
+	kill -KILL $psid
+	wait $psid 2>/dev/null
+}
+
+start_victim() {
+	: >victim
+	rm -f go
+	as 6001 "$dir/bin/pulcrun" sh -c 'echo ${PULC_JOB%@*} $PPID; until [ -e "$0" ]; do sleep 0.05; done; exit 5' "$dir/work/go" >victim &
+	runner=$!
+	await test -s victim
+	read -r job keeper <victim
+}
+
+stands() { # NAME: the job of the user is there, and nobody else's
+	await eval '[ "$(jobs_of 6001)" = '"$job"' ]'
+	is "$1" "$job" "$(jobs_of 6001)"
+}
+
+# Numbers that will come: nobody keeps the others from theirs.
+last=$(last_number)
+# shellcheck disable=SC2046 # a list
+liar $(numbers_to_come "$last")
+is numbers_that_come.heard "heard 8" "$(cat liar)"
+is numbers_that_come.others_start "0 0 0" "$(for i in 1 2 3; do as 6001 "$dir/bin/pulcrun" true; echo $?; done | xargs)"
+liar_ends
+
+# Another one's job, in the moment after a restart, before its keeper has called; a stopped keeper makes that long.
+start_victim
+kill -STOP "$keeper"
+kill_psid
+system_psid
+liar "$job@$node"
+liar_ends
+is after_a_restart.liar_is_gone "" "$(ctl 7001 jobs --no-headers)"
+kill -CONT "$keeper"
+stands after_a_restart.job_is_its_users
+touch go
+wait $runner
+is after_a_restart.job_goes_on 5 $?
+
+# The same where there are no cgroups.
+kill $psid
+wait $psid
+no_cgroup='for m in $(awk "/cgroup/ { print \$2 }" /proc/mounts | sort -r); do umount -l "$m"; done; exec "$0" --system'
+if ! unshare -m true; then
+	echo "skip $suite.no_cgroup: no namespace without cgroups is to be had"
+	exit 0
+fi
+plain_psid() {
+	unshare -m sh -c "$no_cgroup" "$dir/bin/psid" 2>>"$dir/log" &
+	psid=$!
+	await is_up
+}
+plain_psid
+last=$(last_number)
+# shellcheck disable=SC2046
+liar $(numbers_to_come "$last")
+is no_cgroup.heard "heard 8" "$(cat liar)"
+is no_cgroup.others_start "0 0 0" "$(for i in 1 2 3; do as 6001 "$dir/bin/pulcrun" true; echo $?; done | xargs)"
+liar_ends
+is no_cgroup.one_job_for_each_client closed "$(as 7001 python3 "$dir/claim.py" --one "$dir/run/psid.sock" "1@$node" "2@$node")"
+await eval '[ -z "$(ctl 7001 jobs --no-headers)" ]'
+is no_cgroup.claims_end_with_their_clients "" "$(ctl 7001 jobs --no-headers)"
+start_victim
+kill_psid
+plain_psid
+stands no_cgroup.job_is_taken_back
+touch go
+wait $runner
+is no_cgroup.job_goes_on 5 $?
