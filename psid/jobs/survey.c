@@ -27,7 +27,7 @@
 /* A job or a task, as a node told it. */
 struct line {
 	char job[JOB_SIZE_ID], node[JOB_SIZE_NODE], program[JOB_SIZE_PROGRAM];
-	char partition[JOB_SIZE_NODE], waits[JOB_SIZE_WAITS];
+	char partition[JOB_SIZE_NODE], reservation[JOB_SIZE_ID], waits[JOB_SIZE_WAITS];
 	uint32_t rank;
 	union {
 		Pulc__Wire__JobEntry of_job;
@@ -141,6 +141,7 @@ static void send_jobs(struct psid_survey *survey, char **silent, size_t n_silent
 
 		name(&survey->lines[i], &e->job, &e->node, &e->program);
 		e->partition = survey->lines[i].partition;
+		e->reservation = survey->lines[i].reservation;
 		e->waits = survey->lines[i].waits;
 		psid_batch_add(&batch, &e->base, sizeof(*e));
 	}
@@ -220,7 +221,7 @@ static struct line *add_line(struct psid_survey *survey, const char *job, const 
 	}
 	line = &survey->lines[survey->n_lines++];
 	line->rank = 0;
-	line->partition[0] = line->waits[0] = '\0';
+	line->partition[0] = line->reservation[0] = line->waits[0] = '\0';
 	(void)snprintf(line->job, sizeof(line->job), "%s", job);
 	(void)snprintf(line->node, sizeof(line->node), "%s", node);
 	(void)snprintf(line->program, sizeof(line->program), "%s", program);
@@ -239,6 +240,8 @@ static void take_jobs(struct psid_survey *survey, const Pulc__Peer__JobsTold *to
 		line->of_job.base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(
 			&pulc__wire__job_entry__descriptor);
 		(void)snprintf(line->partition, sizeof(line->partition), "%s", entry->partition);
+		(void)snprintf(line->reservation, sizeof(line->reservation), "%s",
+			       entry->reservation);
 		(void)snprintf(line->waits, sizeof(line->waits), "%s", entry->waits);
 		if (!is_ours)
 			line->of_job.keeper = 0;

@@ -53,6 +53,8 @@ begin_inside() { # NAME I ARGUMENT...
 }
 begin_inside half 1
 comes reserve.half_begins runs half 1
+is reserve.lists_what_is_in_it "$id" "$(lab_ctl 4 jobs --json | python3 -c 'import json, sys
+print("".join(j["reservation"] for j in json.load(sys.stdin)))')"
 for i in 1 2 3; do
 	lab_kill $i
 	lab_start $i
