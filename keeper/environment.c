@@ -55,6 +55,8 @@ void keeper_environment_begin(struct keeper *k)
 		}
 		if (strncmp(variable, "PATH=", 5) == 0)
 			(void)setenv("PATH", variable + 5, 1); /* where programs are looked for */
+		if (strncmp(variable, "HOME=", 5) == 0)
+			(void)setenv("HOME", variable + 5, 1);
 		spec->environment[n++] = variable;
 	}
 	spec->n_environment = n;

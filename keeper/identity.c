@@ -4,7 +4,8 @@
  * Hard limits are raised while we are root, to what psid read from the kernel about the caller; they
  * are lowered in each task only, for the keeper needs its descriptors. The order is the usual one:
  * groups, group, user; and then we look whether it has worked, for a keeper that stayed root would run
- * a user's program as root.
+ * a user's program as root. The environment that psid was started with goes the same way: what the keeper
+ * executes can be looked into by the user.
  */
 #include "identity.h"
 
@@ -72,6 +73,7 @@ int keeper_become(const Pulc__Job__Identity *identity)
 	if (identity->change) {
 		raise_hard_limits(identity);
 		r = change_user(identity);
+		(void)clearenv();
 	}
 	raise_descriptors();
 	return r;

@@ -3,7 +3,8 @@
  *
  * Tasks wait until it is ready, for they need what it says in their environment. If it can't be had
  * (libpmix is not installed) the owner is told and the job starts without. It is in the keeper's own
- * cgroup, not in that of the tasks, and dies with the keeper.
+ * cgroup, not in that of the tasks, and dies with the keeper. Its environment is the keeper's: of another user's
+ * than psid's that is PATH and HOME, out of the job's.
  */
 #include "pmix.h"
 
@@ -146,6 +147,8 @@ static pid_t start_process(int theirs)
 		return pid;
 	if (dup2(theirs, FD) == FD || fcntl(FD, F_SETFD, 0) == 0) {
 		(void)signal(SIGPIPE, SIG_DFL);
+		/* Without it libpmix looks the user up, and trusts that there is such an entry. */
+		(void)setenv("HOME", "/", 0);
 		(void)execl(program, "keeper-pmix", (char *)NULL);
 	}
 	_exit(127);

@@ -111,7 +111,7 @@ await eval '[ "$(grep -c ready ready)" = 2 ]'
 job=$(ctl_as 6001 2 jobs --no-headers | awk '{ print $1 }')
 is $suite.who_sees_it "1 1 0 0 1 1" "$(for u in 6001 7001 0; do n_jobs $u 1; n_jobs $u 2; done | xargs)"
 for i in 1 2; do
-	is $suite.who_may_not_end_it_from_n$i "pulcctl: this job is another user's" "$(ctl_as 7001 $i kill "$job")"
+	is $suite.who_may_not_end_it_from_n$i "pulcctl: $job: this job is another user's" "$(ctl_as 7001 $i kill "$job")"
 done
 is $suite.it_runs_on 2 "$(ctl_as 6001 1 tasks "$job" --no-headers | grep -c running)"
 ctl_as 6001 2 kill "$job"
