@@ -153,6 +153,24 @@ int psid_cgroup_give(struct psid *psid, const char *id, uid_t uid)
 	return give(path, uid);
 }
 
+bool psid_cgroup_has(const struct psid_jobs *jobs, const char *id, pid_t pid)
+{
+	char path[640];
+	FILE *file;
+	int member;
+	bool has = false;
+
+	if (!jobs->cgroup_root[0])
+		return false;
+	path_of(jobs, id, "/cgroup.procs", path, sizeof(path));
+	file = fopen(path, "re");
+	while (file && !has && fscanf(file, "%d", &member) == 1)
+		has = member == pid;
+	if (file)
+		(void)fclose(file);
+	return has;
+}
+
 /* ---- removing ------------------------------------------------------------------------------ */
 
 static void kill_all(const char *path)

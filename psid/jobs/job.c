@@ -53,11 +53,50 @@ struct psid_job *psid_job_find(struct psid *psid, const char *id)
 	return NULL;
 }
 
+static void release(struct psid_job *job)
+{
+	(void)close_own(job->pidfd);
+	(void)psid_user_unref(job->user);
+	free(job->tasks);
+	psid_job_forget_early(job);
+	free(job->places);
+	free(job->cpus);
+	free(job);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	release(CONTAINER_OF(handle, struct psid_job, poll));
+}
+
+/* Takes it out of the table; what still runs is not touched. */
+static void forget(struct psid_job *job)
+{
+	psid_map_remove(&job->psid->jobs->by_id, &job->node);
+	if (job->has_poll)
+		uv_close((uv_handle_t *)&job->poll, on_closed);
+	else
+		release(job);
+}
+
+/* Returns whether the name is free. */
+static bool make_way(struct psid *psid, const char *id)
+{
+	struct psid_job *job = psid_job_find(psid, id);
+
+	if (!job)
+		return true;
+	if (!job->is_claimed)
+		return false;
+	forget(job);
+	return true;
+}
+
 struct psid_job *psid_job_new(struct psid *psid, struct psid_user *user, const char *id)
 {
 	struct psid_job *job;
 
-	if (strlen(id) >= JOB_SIZE_ID || psid_job_find(psid, id))
+	if (strlen(id) >= JOB_SIZE_ID || !make_way(psid, id))
 		return NULL;
 	job = calloc(1, sizeof(*job));
 	if (!job)
@@ -147,32 +186,6 @@ void psid_jobs_count(struct psid *psid)
 	psid_use_changed(psid);
 }
 
-static void release(struct psid_job *job)
-{
-	(void)close_own(job->pidfd);
-	(void)psid_user_unref(job->user);
-	free(job->tasks);
-	psid_job_forget_early(job);
-	free(job->places);
-	free(job->cpus);
-	free(job);
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-	release(CONTAINER_OF(handle, struct psid_job, poll));
-}
-
-/* Takes it out of the table; what still runs is not touched. */
-static void forget(struct psid_job *job)
-{
-	psid_map_remove(&job->psid->jobs->by_id, &job->node);
-	if (job->has_poll)
-		uv_close((uv_handle_t *)&job->poll, on_closed);
-	else
-		release(job);
-}
-
 void psid_job_end(struct psid_job *job)
 {
 	struct psid *psid = job->psid;
@@ -206,8 +219,14 @@ void psid_jobs_forget(struct psid_client *client)
 	while ((node = psid_map_next(&client->psid->jobs->by_id, node))) {
 		struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
 
-		if (job->client == client)
-			job->client = NULL;
+		if (job->client != client)
+			continue;
+		job->client = NULL;
+		if (job->is_claimed) {
+			forget(job);
+			psid_jobs_count(client->psid);
+		}
+		return;
 	}
 }
 

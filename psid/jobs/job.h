@@ -79,6 +79,7 @@ struct psid_job {
 	pid_t keeper;
 	int pidfd; /* the keeper's */
 	bool is_child, has_poll, released;
+	bool is_claimed; /* keep.c: nothing but its keeper's word says that there is such a job */
 	uv_poll_t poll;
 	struct psid_client *client; /* the keeper's; NULL: not there, or not yet */
 	bool end_waits;		    /* end.c: to be told to the keeper when it calls */
@@ -241,6 +242,8 @@ void psid_cgroups_start(struct psid *psid);
 int psid_cgroup_make(struct psid *psid, const char *id, uid_t uid, int *ret_keeper, int *ret_tasks);
 /* One that was made for us is this user's keeper's now. Returns 0, negative errno. */
 int psid_cgroup_give(struct psid *psid, const char *id, uid_t uid);
+/* Is this process in it? */
+bool psid_cgroup_has(const struct psid_jobs *jobs, const char *id, pid_t pid);
 /* Kills everything in it, and removes it, now or soon. */
 void psid_cgroup_remove(struct psid *psid, const char *id);
 

@@ -3,12 +3,16 @@
  *
  * A keeper that we have started says Keep once it runs; after a restart of psid the keepers of the one
  * before come by themselves, and a job is in the table again. A keeper speaks for its own user only:
- * what it says harms nobody else.
+ * what it says harms nobody else. Anybody may say that he keeps a job of an earlier psid: who of another user does is
+ * believed if the kernel shows him in the job's cgroup. Where there are no cgroups the claim alone is there, as long as
+ * its client is, and gives way to a job that begins.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "cleanup.h"
 #include "client.h"
@@ -39,20 +43,32 @@ static bool is_sound(const Pulc__Wire__Keep *keep)
 	       keep->n_tasks <= JOB_N_TASKS_MAX;
 }
 
+/* Was the client put into the job's cgroup? And it was the client that we looked for, not another with its number. */
+static bool is_proven(const struct psid_client *client, const char *id)
+{
+	return psid_cgroup_has(client->psid->jobs, id, client->pid) &&
+	       syscall(SYS_pidfd_send_signal, client->pidfd, 0, NULL, 0) == 0;
+}
+
 /* A job of the psid before us. */
 static struct psid_job *take_back(struct psid_client *client, const Pulc__Wire__Keep *keep)
 {
-	struct psid_job *job = psid_job_new(client->psid, client->user, keep->job);
+	bool proven = is_proven(client, keep->job);
+	bool has_cgroups = client->psid->jobs->cgroup_root[0] != '\0';
+	struct psid_job *job = NULL;
 	int pidfd;
 
+	if (proven || !has_cgroups || client->user->uid == geteuid())
+		job = psid_job_new(client->psid, client->user, keep->job);
 	if (!job)
 		return NULL;
+	job->is_claimed = !proven;
 	job->number = keep->number;
 	job->head = keep->head;
 	job->n_tasks = keep->n_tasks;
 	job->n_ranks = keep->n_ranks;
 	job->usec_started -= keep->started_usec;
-	job->has_cgroup = client->psid->jobs->cgroup_root[0] != '\0';
+	job->has_cgroup = proven;
 	job->n_cpus = keep->n_cpus;
 	psid_job_set_program(job, keep->program);
 	(void)strcpy(job->partition, keep->partition);
@@ -68,11 +84,24 @@ static struct psid_job *take_back(struct psid_client *client, const Pulc__Wire__
 	return job;
 }
 
+static struct psid_job *job_of(struct psid_client *client)
+{
+	struct psid_map_node *node = NULL;
+
+	while ((node = psid_map_next(&client->psid->jobs->by_id, node))) {
+		struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
+
+		if (job->client == client)
+			return job;
+	}
+	return NULL;
+}
+
 int psid_jobs_keep(struct psid_client *client, const Pulc__Wire__Keep *keep)
 {
 	struct psid_job *job;
 
-	if (!is_sound(keep))
+	if (!is_sound(keep) || job_of(client))
 		return -EBADMSG;
 	job = psid_job_find(client->psid, keep->job);
 	if (!job)
@@ -88,19 +117,6 @@ int psid_jobs_keep(struct psid_client *client, const Pulc__Wire__Keep *keep)
 	psid_job_tell_signals(job);
 	psid_jobs_count(client->psid);
 	return 0;
-}
-
-static struct psid_job *job_of(struct psid_client *client)
-{
-	struct psid_map_node *node = NULL;
-
-	while ((node = psid_map_next(&client->psid->jobs->by_id, node))) {
-		struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
-
-		if (job->client == client)
-			return job;
-	}
-	return NULL;
 }
 
 int psid_jobs_report(struct psid_client *client, const Pulc__Wire__TaskReport *report)
