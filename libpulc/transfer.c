@@ -287,7 +287,7 @@ static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 
 	for (;;) {
 		if (stream_poll(s, fd, POLLIN) & (POLLIN | POLLHUP | POLLERR))
-			return -tcp_take_error(&s->tcp);
+			return -tcp_take_receive_error(&s->tcp);
 		if (dont_wait)
 			return -EAGAIN;
 		e = stream_wait(s, fd, &w);

@@ -326,10 +326,20 @@ static int sleep_once(struct wait *w)
 	return ret;
 }
 
+/* Is the kernel to be asked for the rest? Of other streams it alone may know something, but rarely does. */
+static bool is_kernel_due(const struct wait *w)
+{
+	if (w->partial)
+		return true;
+	if (w->n_entries < w->n)
+		return !is_spared(w);
+	return w->n > 1 && (w->exact || pre_look_due(&w->thread->looked));
+}
+
 /* Memory has said that something is ready; the kernel may have to be asked for the whole truth. */
 static int answer_at_once(struct wait *w)
 {
-	if (w->partial || (w->n_entries < w->n && !is_spared(w)))
+	if (is_kernel_due(w))
 		(void)look_at_kernel(w);
 	return w->n_ready;
 }

@@ -128,8 +128,10 @@ int tcp_inq(struct tcp *t, int fd, uint64_t *ret_size);
 int tcp_outq(struct tcp *t, int fd, uint64_t *ret_size);
 /* Adds the bytes of the rings to what the kernel said: len bytes of struct tcp_info. */
 void tcp_add_info(const struct tcp *t, void *info, size_t len);
-/* Takes the pending error (ECONNRESET or 0); puts it back for the next call, when this one told of bytes instead. */
+/* Takes the pending error (ECONNRESET, EPIPE or 0); puts it back for the next call, when this one told of bytes instead. */
 int tcp_take_error(struct tcp *t);
+/* The same for a receive, which is not told of a broken pipe. */
+int tcp_take_receive_error(struct tcp *t);
 void tcp_keep_error(struct tcp *t);
 
 /* Which of POLLIN, POLLOUT go through the kernel at present: where the next byte is. No system call. */

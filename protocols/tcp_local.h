@@ -9,7 +9,7 @@ enum { TCP_RX_KERNEL = 0, TCP_RX_RING = 1, TCP_RX_KERNEL_AGAIN = 2 };
 
 /* shm_side.local */
 #define TCP_LOCAL_SHUT_RD 0x1u	  /* shut down for reading by this side */
-#define TCP_LOCAL_RESET 0x2u	  /* ECONNRESET to be told once */
+#define TCP_LOCAL_RESET 0x2u	  /* an error to be told once */
 #define TCP_LOCAL_RESET_SEEN 0x4u /* the connection was reset; told or to be told */
 #define TCP_LOCAL_FOR_GOOD 0x10u  /* has left for a reason that makes the ring useless */
 #define TCP_LOCAL_EOF 0x8u	  /* the kernel's end of file was observed */
@@ -19,6 +19,8 @@ enum { TCP_RX_KERNEL = 0, TCP_RX_RING = 1, TCP_RX_KERNEL_AGAIN = 2 };
 #define TCP_IOV 256
 
 void tcp_set_local(struct tcp *t, uint32_t flag);
+/* Goes on behind a ring that has ended and is read out. */
+void tcp_settle_end(struct tcp *t);
 /*
  * The kernel's end of file was seen, or the peer says that it closed. Notes a peer that is gone without its
  * own word for it, and a reset that the survivor must make: bytes of ours are unread and nobody is left to read them.

@@ -222,6 +222,16 @@ static size_t receive_behind_ring(struct tcp *t, int fd, const struct iovec *iov
 	return more > 0 ? (size_t)more : 0;
 }
 
+void tcp_settle_end(struct tcp *t)
+{
+	if (LIKELY(!shm_rx_ended(&t->ring)) || rx_mode(t) != TCP_RX_RING ||
+	    !shm_lock(&t->ring.own->rx_lock))
+		return;
+	if (rx_mode(t) == TCP_RX_RING && shm_rx_ended(&t->ring))
+		set_rx_mode(t, TCP_RX_KERNEL_AGAIN);
+	shm_unlock(&t->ring.own->rx_lock);
+}
+
 static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
 			   bool look, unsigned *did)
 {
@@ -237,7 +247,7 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 		return kernel_receive(fd, iov, n, flags, UINT64_MAX);
 	}
 	if (UNLIKELY(local(t, TCP_LOCAL_RESET)))
-		return -tcp_take_error(t);
+		return -tcp_take_receive_error(t);
 	if (UNLIKELY(local(t, TCP_LOCAL_SHUT_RD | TCP_LOCAL_RESET_SEEN)))
 		return 0;
 	ended = kernel_ended(t, fd, look);
@@ -252,7 +262,7 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 	if (ended < 0)
 		return ended;
 	tcp_note_end(t);
-	return -tcp_take_error(t);
+	return -tcp_take_receive_error(t);
 }
 
 /* The parts of the stream that come from the kernel. 1: go on with the ring; else *ret_n is the result. */
@@ -305,7 +315,7 @@ static ssize_t pull_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 			return got;
 		/* An end that the kernel thinks orderly may be a reset to those whose bytes lie unread in a ring. */
 		tcp_note_end(t);
-		return -tcp_take_error(t);
+		return -tcp_take_receive_error(t);
 	}
 	return ring_or_end(t, fd, iov, n, flags, look, did);
 }

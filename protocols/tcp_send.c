@@ -199,14 +199,17 @@ static inline bool plain(const struct tcp *t, int flags)
 	       !t->peer_gone && !t->no_switch;
 }
 
-/* A peer that left with bytes of ours unread: ECONNRESET if nobody was told yet, then EPIPE. */
+/* A peer that left with bytes of ours unread: the error if nobody was told of it yet, then EPIPE. */
 static ssize_t reset_error(struct tcp *t)
 {
+	int e;
+
 	if ((shm_peer_notice(&t->ring) & (SHM_CLOSED | SHM_DEAD)) || t->peer_gone)
 		tcp_note_end(t);
 	if (!(atomic_load(&t->ring.own->local) & TCP_LOCAL_RESET_SEEN))
 		return 0;
-	return tcp_take_error(t) ? -ECONNRESET : -EPIPE;
+	e = tcp_take_error(t);
+	return e ? -e : -EPIPE;
 }
 
 static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,

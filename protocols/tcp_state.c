@@ -60,8 +60,10 @@ void tcp_note_end(struct tcp *t)
 
 	if (notice & SHM_LEFT) /* the kernel alone knows how it ends */
 		return;
-	/* Only a death leaves the kernel's end of file without either flag, once the peer is attached. */
-	if ((notice & SHM_RX_READY) && !(notice & (SHM_TX_FIN | SHM_CLOSED)))
+	/* Only a death leaves the kernel's end of file without either flag, once the peer is attached; but who has shut down
+	 * reading himself sees that end always. */
+	if ((notice & SHM_RX_READY) && !(notice & (SHM_TX_FIN | SHM_CLOSED)) &&
+	    !(own_local(t) & TCP_LOCAL_SHUT_RD))
 		t->peer_gone = true;
 	if (!peer_left(t) || (own_local(t) & TCP_LOCAL_RESET_SEEN) ||
 	    shm_tx_mode(&t->ring) != SHM_TX_RING || shm_tx_unread(&t->ring) == 0)
@@ -215,8 +217,6 @@ static int look_at_socket(struct pollfd *p)
 unsigned tcp_poll(struct tcp *t, int fd, unsigned events)
 {
 	struct pollfd p = { .fd = fd, .events = (short)(events | POLLRDHUP) };
-	struct iovec none = { NULL, 0 };
-	unsigned did = 0;
 
 	(void)tcp_return(t, fd);
 	settle_receive_mode(t, fd);
@@ -228,8 +228,7 @@ unsigned tcp_poll(struct tcp *t, int fd, unsigned events)
 		if (look_at_socket(&p) < 0)
 			return 0;
 	}
-	if (shm_rx_ended(&t->ring) && receiving_from_ring(t))
-		(void)tcp_pull(t, fd, &none, 0, MSG_PEEK, false, &did);
+	tcp_settle_end(t);
 	if (parts_are_enough(t, fd))
 		p.revents |= (short)(events & READABLE);
 	return merge(t, (unsigned short)p.revents, events);
@@ -271,18 +270,33 @@ void tcp_close(struct tcp *t, int fd)
 		return;
 	tcp_close_for_outside(t, fd);
 	locked = shm_lock(&t->ring.own->tx_lock);
-	shm_notice_set(&t->ring, SHM_TX_FIN | SHM_CLOSED | SHM_RX_SHUT);
+	shm_notice_set(&t->ring, SHM_TX_FIN | SHM_CLOSED |
+					 (shm_own_notice(&t->ring) & SHM_TX_FIN ? 0 : SHM_ABRUPT));
 	if (UNLIKELY(tcp_owes(t)))
 		tcp_return_last(t, fd);
 	if (locked)
 		shm_unlock(&t->ring.own->tx_lock);
 }
 
+/* A reset by one who had shut down before: to the kernel a broken pipe, of which a receiver, at the end of the stream, does not hear. */
+static bool is_broken_pipe(const struct tcp *t)
+{
+	return (own_local(t) & TCP_LOCAL_RESET_SEEN) &&
+	       (shm_peer_notice(&t->ring) & (SHM_TX_FIN | SHM_ABRUPT)) == SHM_TX_FIN;
+}
+
 int tcp_take_error(struct tcp *t)
 {
 	uint32_t before = atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_RESET);
 
-	return before & TCP_LOCAL_RESET ? ECONNRESET : 0;
+	if (!(before & TCP_LOCAL_RESET))
+		return 0;
+	return is_broken_pipe(t) ? EPIPE : ECONNRESET;
+}
+
+int tcp_take_receive_error(struct tcp *t)
+{
+	return is_broken_pipe(t) ? 0 : tcp_take_error(t);
 }
 
 void tcp_keep_error(struct tcp *t)

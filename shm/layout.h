@@ -85,7 +85,7 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 /* Low half of shm_side.notice: what the other side must know before it goes on. */
 #define SHM_RX_READY 0x0001u	/* maps both slots and looks at the ring: the peer may switch */
 #define SHM_RX_RING 0x0002u	/* has drained the kernel up to kernel_at */
-#define SHM_RX_SHUT 0x0004u	/* shut down for reading */
+#define SHM_ABRUPT 0x0004u	/* closed without being shut down for writing before */
 #define SHM_TX_FIN 0x0008u	/* shut down for writing: head is final */
 #define SHM_CLOSED 0x0010u	/* closed by every holder */
 #define SHM_DEAD 0x0020u	/* set by psid: every process that held it is gone */

@@ -20,6 +20,32 @@ static void say_error(struct play *p, int fd)
 	say(p, "SO_ERROR %s", error ? errno_name(error) : "none");
 }
 
+/* Behind an end of the stream a reset is a broken pipe. */
+CASE(close_reset_after_shutdown, ANY)
+{
+	struct pollfd pfd = { .events = POLLIN | POLLOUT | POLLRDHUP };
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(shutdown(FD, SHUT_WR));
+	}
+	A { settle_poll(p, FD, POLLRDHUP); }
+	B { R(close(FD)); }
+	A {
+		settle_poll(p, FD, POLLHUP);
+		RECV(1);
+		pfd.fd = FD;
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "events", pfd.revents);
+		say_error(p, FD);
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "events", pfd.revents);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		RECV(1);
+	}
+}
+
 CASE(close_reset_connection_has_ended, ANY)
 {
 	struct tcp_info info = { 0 };

@@ -45,6 +45,30 @@ CASE(shutdown_read, ANY)
 	}
 }
 
+CASE(shutdown_read_with_own_bytes_unread, ANY)
+{
+	struct pollfd pfd;
+
+	A {
+		SEND("unread");
+		R(shutdown(FD, SHUT_RD));
+		for (int i = 0; i < 2; i++) {
+			pfd = (struct pollfd){ .fd = FD, .events = POLLIN | POLLOUT | POLLRDHUP };
+			R(poll(&pfd, 1, 0));
+			say_poll(p, "events", pfd.revents);
+		}
+		SEND(" more");
+		R(shutdown(FD, SHUT_WR));
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "events", pfd.revents);
+		RECV(1);
+	}
+	B {
+		RECV_FLAGS(20, MSG_WAITALL);
+		RECV(1);
+	}
+}
+
 CASE(shutdown_read_with_data_waiting, ANY)
 {
 	A { SEND("abc"); }
