@@ -1,15 +1,35 @@
 /* Epoll sets that are members of other sets. */
 #include "epoll_case.h"
 
+/* The block's end of the pair in one set, and that one in another, which asks it for this. */
+static void nest(struct play *p, uint32_t asks, int *ret_inner, int *ret_outer)
+{
+	*ret_inner = epoll_create1(0);
+	*ret_outer = epoll_create1(0);
+	ADD(*ret_inner, FD, EPOLLIN, 1);
+	ADD(*ret_outer, *ret_inner, asks, 2);
+}
+
+/* A sleeps at the outer set until B sends. */
+static void sleep_until_sent(struct play *p, int inner, int outer)
+{
+	A {
+		WAIT(outer, -1);
+		EXPECT(inner);
+		RECV(1);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND("x");
+	}
+}
+
 CASE(epoll_nested, ANY)
 {
 	int inner = -1, outer = -1;
 
 	B {
-		inner = epoll_create1(0);
-		outer = epoll_create1(0);
-		ADD(inner, FD, EPOLLIN, 1);
-		ADD(outer, inner, EPOLLIN, 2);
+		nest(p, EPOLLIN, &inner, &outer);
 		EXPECT_NONE(outer);
 	}
 	A { SEND("x"); }
@@ -27,21 +47,8 @@ CASE(epoll_nested_wakes_sleeper, DUO)
 {
 	int inner = -1, outer = -1;
 
-	A {
-		inner = epoll_create1(0);
-		outer = epoll_create1(0);
-		ADD(inner, FD, EPOLLIN, 1);
-		ADD(outer, inner, EPOLLIN, 2);
-	}
-	A {
-		WAIT(outer, -1);
-		EXPECT(inner);
-		RECV(1);
-	}
-	WITH_B {
-		until_other_sleeps(p);
-		SEND("x");
-	}
+	A { nest(p, EPOLLIN, &inner, &outer); }
+	sleep_until_sent(p, inner, outer);
 }
 
 /* Whoever has the outer set ask for nothing may ask again, by level and by edge. */
@@ -50,12 +57,7 @@ CASE(epoll_nested_asks_now_and_then, ANY)
 	static const uint32_t asks[] = { 0, EPOLLIN, 0, EPOLLIN | EPOLLET, 0, EPOLLIN };
 	int inner = -1, outer = -1;
 
-	B {
-		inner = epoll_create1(0);
-		outer = epoll_create1(0);
-		ADD(inner, FD, EPOLLIN, 1);
-		ADD(outer, inner, 0, 2);
-	}
+	B { nest(p, 0, &inner, &outer); }
 	for (int i = 0; i < 6; i++) {
 		A { SEND("x"); }
 		B {
@@ -80,20 +82,9 @@ CASE(epoll_nested_asked_wakes_sleeper, DUO)
 	int inner = -1, outer = -1;
 
 	A {
-		inner = epoll_create1(0);
-		outer = epoll_create1(0);
-		ADD(inner, FD, EPOLLIN, 1);
-		ADD(outer, inner, 0, 2);
+		nest(p, 0, &inner, &outer);
 		WAIT(outer, 0);
 		MOD(outer, inner, EPOLLIN, 3);
 	}
-	A {
-		WAIT(outer, -1);
-		EXPECT(inner);
-		RECV(1);
-	}
-	WITH_B {
-		until_other_sleeps(p);
-		SEND("x");
-	}
+	sleep_until_sent(p, inner, outer);
 }

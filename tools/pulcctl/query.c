@@ -117,22 +117,60 @@ static int collect(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body,
 	return r;
 }
 
+/* Questions that consist of nothing but their kind. */
+static bool is_plain(Pulc__Wire__FromClient *msg)
+{
+	static Pulc__Wire__StatusRequest status = PULC__WIRE__STATUS_REQUEST__INIT;
+	static Pulc__Wire__SocketsRequest sockets = PULC__WIRE__SOCKETS_REQUEST__INIT;
+	static Pulc__Wire__ClientsRequest clients = PULC__WIRE__CLIENTS_REQUEST__INIT;
+	static Pulc__Wire__PortsRequest ports = PULC__WIRE__PORTS_REQUEST__INIT;
+	static Pulc__Wire__StopRequest stop = PULC__WIRE__STOP_REQUEST__INIT;
+	static Pulc__Wire__NodesRequest nodes = PULC__WIRE__NODES_REQUEST__INIT;
+	static Pulc__Wire__AreasRequest areas = PULC__WIRE__AREAS_REQUEST__INIT;
+	static Pulc__Wire__PartitionsRequest partitions = PULC__WIRE__PARTITIONS_REQUEST__INIT;
+	static Pulc__Wire__ReloadRequest reload = PULC__WIRE__RELOAD_REQUEST__INIT;
+
+	switch (msg->body_case) {
+	case PULC__WIRE__FROM_CLIENT__BODY_STATUS:
+		msg->status = &status;
+		return true;
+	case PULC__WIRE__FROM_CLIENT__BODY_SOCKETS:
+		msg->sockets = &sockets;
+		return true;
+	case PULC__WIRE__FROM_CLIENT__BODY_CLIENTS:
+		msg->clients = &clients;
+		return true;
+	case PULC__WIRE__FROM_CLIENT__BODY_PORTS:
+		msg->ports = &ports;
+		return true;
+	case PULC__WIRE__FROM_CLIENT__BODY_STOP:
+		msg->stop = &stop;
+		return true;
+	case PULC__WIRE__FROM_CLIENT__BODY_NODES:
+		msg->nodes = &nodes;
+		return true;
+	case PULC__WIRE__FROM_CLIENT__BODY_AREAS:
+		msg->areas = &areas;
+		return true;
+	case PULC__WIRE__FROM_CLIENT__BODY_PARTITIONS:
+		msg->partitions = &partitions;
+		return true;
+	case PULC__WIRE__FROM_CLIENT__BODY_RELOAD:
+		msg->reload = &reload;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Those about somebody, or with a number: see ctl_ask_about. */
 static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body,
 			 const char *name, unsigned number)
 {
-	Pulc__Wire__StatusRequest status = PULC__WIRE__STATUS_REQUEST__INIT;
-	Pulc__Wire__SocketsRequest sockets = PULC__WIRE__SOCKETS_REQUEST__INIT;
-	Pulc__Wire__ClientsRequest clients = PULC__WIRE__CLIENTS_REQUEST__INIT;
-	Pulc__Wire__PortsRequest ports = PULC__WIRE__PORTS_REQUEST__INIT;
-	Pulc__Wire__StopRequest stop = PULC__WIRE__STOP_REQUEST__INIT;
 	Pulc__Wire__JobsRequest jobs = PULC__WIRE__JOBS_REQUEST__INIT;
 	Pulc__Wire__TasksRequest tasks = PULC__WIRE__TASKS_REQUEST__INIT;
 	Pulc__Wire__KillRequest kill = PULC__WIRE__KILL_REQUEST__INIT;
-	Pulc__Wire__NodesRequest nodes = PULC__WIRE__NODES_REQUEST__INIT;
 	Pulc__Wire__DrainRequest drain = PULC__WIRE__DRAIN_REQUEST__INIT;
-	Pulc__Wire__PartitionsRequest partitions = PULC__WIRE__PARTITIONS_REQUEST__INIT;
-	Pulc__Wire__AreasRequest areas = PULC__WIRE__AREAS_REQUEST__INIT;
-	Pulc__Wire__ReloadRequest reload = PULC__WIRE__RELOAD_REQUEST__INIT;
 	Pulc__Wire__LogLevelRequest log_level = PULC__WIRE__LOG_LEVEL_REQUEST__INIT;
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 
@@ -140,22 +178,9 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 	kill.signal = number;
 	drain.drained = jobs.here = tasks.here = number != 0;
 	msg.body_case = body;
+	if (is_plain(&msg))
+		return wire_send_from_client(psid->fd, &msg, NULL, 0);
 	switch (body) {
-	case PULC__WIRE__FROM_CLIENT__BODY_STATUS:
-		msg.status = &status;
-		break;
-	case PULC__WIRE__FROM_CLIENT__BODY_SOCKETS:
-		msg.sockets = &sockets;
-		break;
-	case PULC__WIRE__FROM_CLIENT__BODY_CLIENTS:
-		msg.clients = &clients;
-		break;
-	case PULC__WIRE__FROM_CLIENT__BODY_PORTS:
-		msg.ports = &ports;
-		break;
-	case PULC__WIRE__FROM_CLIENT__BODY_STOP:
-		msg.stop = &stop;
-		break;
 	case PULC__WIRE__FROM_CLIENT__BODY_JOBS:
 		msg.jobs = &jobs;
 		break;
@@ -165,20 +190,8 @@ static int send_question(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase
 	case PULC__WIRE__FROM_CLIENT__BODY_KILL:
 		msg.kill = &kill;
 		break;
-	case PULC__WIRE__FROM_CLIENT__BODY_NODES:
-		msg.nodes = &nodes;
-		break;
 	case PULC__WIRE__FROM_CLIENT__BODY_DRAIN:
 		msg.drain = &drain;
-		break;
-	case PULC__WIRE__FROM_CLIENT__BODY_AREAS:
-		msg.areas = &areas;
-		break;
-	case PULC__WIRE__FROM_CLIENT__BODY_PARTITIONS:
-		msg.partitions = &partitions;
-		break;
-	case PULC__WIRE__FROM_CLIENT__BODY_RELOAD:
-		msg.reload = &reload;
 		break;
 	case PULC__WIRE__FROM_CLIENT__BODY_LOG_LEVEL:
 		msg.log_level = &log_level;
