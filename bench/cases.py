@@ -342,7 +342,7 @@ def files(bench):
 
 
 def ucx_once(bench, test):
-    """Returns UCX's typical latency in ns between two processes that share memory."""
+    """Returns what UCX says of 8 B between two processes that share memory: number, typical latency in us ... messages a second."""
     port = harness.free_port()
     command = ["env", "UCX_TLS=posix,self", harness.tool("ucx_perftest"), "-p", str(port),
                "-t", test, "-s", "8", "-n", "200000", "-w", "10000", "-f"]
@@ -354,8 +354,20 @@ def ucx_once(bench, test):
     for line in said.splitlines():
         fields = line.split()
         if fields[:1] == ["200000"]:
-            return float(fields[1]) * 1000
+            return fields
     raise harness.Failed("ucx_perftest said nothing")
+
+
+def ucx_nsec(bench, test):
+    return float(ucx_once(bench, test)[1]) * 1000
+
+
+def ucx_rate(bench, test):
+    """Millions of messages a second; None: it is not installed, or does not run here."""
+    try:
+        return float(ucx_once(bench, test)[-1]) / 1e6
+    except harness.Failed:
+        return None
 
 
 @case("peers")
@@ -364,8 +376,8 @@ def peers(bench):
     s = Series()
     try:
         for floor in bench.repetitions(3):
-            s.add(floor=floor["line_ns"], tag=ucx_once(bench, "tag_lat"),
-                  stream=ucx_once(bench, "stream_lat"))
+            s.add(floor=floor["line_ns"], tag=ucx_nsec(bench, "tag_lat"),
+                  stream=ucx_nsec(bench, "stream_lat"))
     except harness.Failed:
         return []  # a guest that is not installed, or does not run here, is no failure of ours
     return [report.inform(f"ucx/{name}", s[name], s["floor"], "ns", "floor")

@@ -5,7 +5,7 @@ import subprocess
 
 import harness
 import report
-from cases import Series, case
+from cases import Series, case, ucx_rate
 
 
 @case("native-pingpong")
@@ -31,6 +31,23 @@ def native_pingpong(bench):
                  report.inform(f"{name}/kernel", s[kind], s["blocking"], "ns", "kernel, blocking"),
                  report.inform(f"{name}/shim", s[kind], s["shim"], "ns", "socket on rings")]
     return rows
+
+
+@case("native-rate")
+def native_rate(bench):
+    """messages of 8 B a second, one pair, to ports D and S and with a tag (T), beside UCX where it is installed"""
+    s = Series()
+    options = ("--rate", "--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
+    for _ in bench.repetitions():
+        for kind in ("D", "S", "T"):
+            s.add(**{kind: bench.program("native", "--kind", kind, *options)[0]["mps"]})
+        for kind, test in (("tag", "tag_bw"), ("stream", "stream_bw")):
+            rate = ucx_rate(bench, test)
+            if rate is not None:
+                s.add(**{kind: rate})
+    return [report.above("native-rate/D", s["D"], s.get("tag", []), "M/s", 25),
+            report.above("native-rate/S", s["S"], s.get("stream", []), "M/s", 40),
+            report.inform("native-rate/T", s["T"], s.get("tag", []), "M/s", "UCX, tags")]
 
 
 @case("native-death")

@@ -1,5 +1,5 @@
 /*
- * Ports, and messages with tags: the time of a message one way, and the bandwidth, between two processes.
+ * Ports, and messages with tags: the time of a message one way, the bandwidth, and the rate of messages, between two processes.
  *
  * The twin of pingpong.c and stream.c for programs that are written to pulc/pulc.h: the two ends are the same pinned
  * processes, and their TCP connection only tells the client that the server's port is open. Both ports are of the kind that is measured. Kind T is
@@ -7,7 +7,8 @@
  *
  * Ping-pong: blocking sends and receives; the first byte of the last message says that it is the last. Bandwidth: both sides keep a number of operations
  * under way, so that receives are posted before their messages come. The receiver counts in a window of time after
- * the warm-up and then closes its port, which ends the sender.
+ * the warm-up and then closes its port, which ends the sender. Rate: the same with blocking calls, one message each; who reads a
+ * stream has room for more than one.
  */
 #include "clock.h"
 #include "options.h"
@@ -23,6 +24,8 @@
 
 #define N_BATCHES_MAX 1000000u
 #define N_DEPTH_MAX 64u
+/* A reader of a stream has this much room. */
+#define SIZE_STREAM 4096u
 
 struct settings {
 	unsigned size;
@@ -32,6 +35,7 @@ struct settings {
 	unsigned n_depth;
 	const char *kind_name;
 	bool bandwidth;
+	bool rate;
 	bool tagged;
 	enum pulc_kind kind;
 };
@@ -231,11 +235,58 @@ static int send_on(pulc_port *port, const struct pulc_address *to, const struct 
 	return n == -ECONNREFUSED || n == -ECONNRESET ? 0 : (int)n;
 }
 
+/* ---- rate --------------------------------------------------------------------------------------- */
+
+/* Until the time is over, which is looked at now and then. Returns the messages, or a negative errno. */
+static ssize_t count_for(pulc_port *port, const struct settings *set, char *buf, unsigned msec)
+{
+	size_t room = set->tagged || set->kind == PULC_D ? set->size : SIZE_STREAM;
+	uint64_t end = nsec_now() + msec * 1000000ull;
+	ssize_t size = 0, n;
+
+	do {
+		for (unsigned i = 0; i < set->n_batch; i++) {
+			n = set->tagged ? pulc_tag_receive(&wanted, buf, room, NULL)
+					: pulc_receive(port, buf, room, NULL, 0);
+			if (n < 0)
+				return n;
+			size += n;
+		}
+	} while (nsec_now() < end);
+	return size / (ssize_t)set->size;
+}
+
+static int count_window(pulc_port *port, const struct settings *set, char *buf)
+{
+	ssize_t n = count_for(port, set, buf, set->warmup_msec);
+	uint64_t began = nsec_now();
+
+	if (n >= 0)
+		n = count_for(port, set, buf, set->msec);
+	if (n >= 0)
+		printf("kind=%s size=%u mps=%.3f\n", set->kind_name, set->size,
+		       1000.0 * (double)n / (double)(nsec_now() - began));
+	(void)fflush(stdout);
+	return n < 0 ? (int)n : 0;
+}
+
+static int send_many(pulc_port *port, const struct pulc_address *to, const struct settings *set,
+		     const char *buf)
+{
+	int r = 0;
+
+	while (r == 0)
+		r = send_all(port, set, to, buf);
+	return r == -ECONNREFUSED || r == -ECONNRESET ? 0 : r;
+}
+
 /* ---- the two ends ------------------------------------------------------------------------------- */
 
 static int with_port(const struct settings *set, pulc_port **ret_port, char **ret_buf)
 {
-	*ret_buf = calloc(set->n_depth, set->size);
+	size_t size = (size_t)set->n_depth * set->size;
+
+	*ret_buf = calloc(1, size < SIZE_STREAM ? SIZE_STREAM : size);
 	if (!*ret_buf)
 		return -ENOMEM;
 	return pulc_port_open(set->kind, 0, NULL, ret_port);
@@ -256,7 +307,9 @@ static int serve(int listener, void *arg)
 	if (r == 0)
 		r = bench_send_all(fd, &self, sizeof(self));
 	if (r == 0)
-		r = set->bandwidth ? take_window(port, set, buf) : answer(port, set, buf);
+		r = set->rate	     ? count_window(port, set, buf)
+		    : set->bandwidth ? take_window(port, set, buf)
+				     : answer(port, set, buf);
 	free(buf);
 	return r < 0 ? r : pulc_port_close(port);
 }
@@ -277,7 +330,9 @@ static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 	if (r == 0 && set->tagged)
 		r = pulc_peer_find(&to, &to.port);
 	if (r == 0)
-		r = set->bandwidth ? send_on(port, &to, set, buf) : play(port, &to, set, buf);
+		r = set->rate	     ? send_many(port, &to, set, buf)
+		    : set->bandwidth ? send_on(port, &to, set, buf)
+				     : play(port, &to, set, buf);
 	free(buf);
 	return r < 0 ? r : pulc_port_close(port);
 }
@@ -315,15 +370,17 @@ int main(int argc, char **argv)
 	const struct bench_option options[] = {
 		{ "kind", "of the ports: S, M or D; T: tagged messages", .text = &set.kind_name },
 		{ "bandwidth", "one way, instead of a ping-pong", .flag = &set.bandwidth },
+		{ "rate", "one way, as many messages as there can be", .flag = &set.rate },
 		{ "size", "bytes of a message", .number = &set.size },
 		{ "msec", "time to measure", .number = &set.msec },
 		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
-		{ "batch", "round trips timed together", .number = &set.n_batch },
+		{ "batch", "round trips timed together, or messages between two looks at the time",
+		  .number = &set.n_batch },
 		{ "depth", "operations under way, for bandwidth", .number = &set.n_depth },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_drive, .arg = &set };
 
 	return bench_pair_main(argc, argv,
-			       "One-way time of a message, or bandwidth, between two ports.", &pair,
-			       ready, options, sizeof(options) / sizeof(options[0]));
+			       "One-way time of a message, bandwidth, or rate, between two ports.",
+			       &pair, ready, options, sizeof(options) / sizeof(options[0]));
 }
