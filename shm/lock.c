@@ -15,8 +15,10 @@
  *
  * Priority. A real-time waiter must not wait for a holder that cannot run because a third process does. It lends the holder its priority: it writes
  * the holder's id into a second word, as if the holder had locked that, and waits for it with FUTEX_LOCK_PI, so that the kernel boosts the holder. Who leaves
- * a lock that somebody waits for looks at that word and unlocks it too. The second word guards nothing: it may say the wrong thing for a moment, and nobody waits for it
- * longer than before he looks again. All other waiters sleep by the first word: among ordinary priorities the kernel inherits nothing.
+ * a lock that somebody waits for looks at that word and unlocks it too. Whoever is woken by that has it for a moment, and passes it on: so all who wait look again. As long as
+ * the kernel has somebody wait for it, it is nobody's to write to, for the kernel would lose those; who wants to lend meanwhile goes behind them. The second word guards
+ * nothing: it may say the wrong thing for a moment, and nobody waits for it longer than before he looks again. All other waiters sleep by the first word: among
+ * ordinary priorities the kernel inherits nothing.
  *
  * Left out: fairness. A holder that is stopped (SIGSTOP) stops its own family only.
  *
@@ -33,6 +35,8 @@
 #define N_SPINS 200
 /* A holder that the kernel can't see (a child made by a raw clone) is looked for again after this. */
 #define NSEC_RECHECK (100 * 1000 * NSEC_PER_USEC)
+/* Behind those whom the kernel has wait for somebody who is to leave at once: if he was named by mistake, nobody says so. */
+#define NSEC_BEHIND (1000 * NSEC_PER_USEC)
 /* FUTEX_LOCK_PI with the clock that nobody sets, Linux 5.14. */
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13
@@ -114,6 +118,22 @@ static void clear_priority(_Atomic uint32_t *boost, uint32_t holder)
 		(void)atomic_compare_exchange_strong(boost, &now, 0);
 }
 
+/* Names the holder, as the lock's word was seen to do. False: it does so no more. */
+static bool name_holder(_Atomic uint32_t *word, uint32_t seen)
+{
+	_Atomic uint32_t *boost = shm_boost_of(word);
+	uint32_t holder = seen & FUTEX_TID_MASK, before = atomic_load(boost);
+
+	if ((before & FUTEX_TID_MASK) != holder &&
+	    ((before & FUTEX_WAITERS) || !atomic_compare_exchange_strong(boost, &before, holder)))
+		return false;
+	if (atomic_load(word) == seen)
+		return true;
+	before = holder;
+	(void)atomic_compare_exchange_strong(boost, &before, 0);
+	return false;
+}
+
 /*
  * Waits for the holder, whom the lock's word names, and lends it this thread's priority. False: that cannot be done; sleep otherwise. The word was marked
  * with FUTEX_WAITERS before: a holder that leaves it after we have looked here once more finds what we wrote.
@@ -121,19 +141,19 @@ static void clear_priority(_Atomic uint32_t *boost, uint32_t holder)
 static bool lend_priority(_Atomic uint32_t *word, uint32_t seen)
 {
 	_Atomic uint32_t *boost = shm_boost_of(word);
-	uint32_t holder = seen & FUTEX_TID_MASK, before = atomic_load(boost);
-	struct timespec until = timespec_from_nsec(nsec_now() + NSEC_RECHECK);
+	uint32_t holder = seen & FUTEX_TID_MASK, now;
+	uint64_t most = NSEC_RECHECK;
+	struct timespec until;
 	int e;
 
-	if ((before & FUTEX_TID_MASK) != holder &&
-	    !atomic_compare_exchange_strong(boost, &before, holder))
-		return true;
-	if (atomic_load(word) != seen) {
-		uint32_t ours = holder;
-
-		(void)atomic_compare_exchange_strong(boost, &ours, 0);
-		return true;
+	if (!name_holder(word, seen)) {
+		now = atomic_load(boost);
+		if (!(now & FUTEX_WAITERS) || atomic_load(word) != seen)
+			return true;
+		holder = now & FUTEX_TID_MASK;
+		most = NSEC_BEHIND;
 	}
+	until = timespec_from_nsec(nsec_now() + most);
 	e = raw_futex(boost, FUTEX_LOCK_PI2, 0, &until);
 	if (e == 0)
 		return_priority(boost);

@@ -282,10 +282,58 @@ static void killed_while_priority_is_lent(void)
 	(void)munmap(s, sizeof(*s));
 }
 
+/* Many lend at once, and to each other. */
+#define N_URGENT 6u
+#define N_URGENT_TURNS 100u
+
+static void take_urgent_turns(struct shared *s)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &param) < 0) {
+		s->refused = 1;
+		_exit(0);
+	}
+	for (unsigned i = 0; i < N_URGENT_TURNS; i++) {
+		if (!shm_lock(&s->lock.word))
+			_exit(1);
+		s->count++;
+		/* The others come and wait. */
+		if (i % 4 == 0)
+			nap();
+		shm_unlock(&s->lock.word);
+	}
+	_exit(0);
+}
+
+static void many_real_time_waiters(void)
+{
+	struct shared *s = shared_new();
+	int status;
+
+	for (unsigned i = 0; i < N_URGENT; i++)
+		if (fork_child() == 0)
+			take_urgent_turns(s);
+	for (unsigned i = 0; i < N_URGENT; i++) {
+		REQUIRE(wait(&status) > 0);
+		CHECK_INT(status, ==, 0);
+	}
+	if (s->refused)
+		test_skip("this process may not have a real-time priority");
+	else
+		CHECK_INT(s->count, ==, N_URGENT * N_URGENT_TURNS);
+	CHECK_INT(s->lock.word & FUTEX_TID_MASK, ==, 0);
+	(void)munmap(s, sizeof(*s));
+}
+
 static const struct test tests[] = {
-	TEST(processes_exclude_each_other),	     TEST(a_killed_holder_is_recovered),
-	TEST(holders_killed_at_random_moments),	     TEST(a_thread_does_not_wait_for_itself),
-	TEST(a_real_time_waiter_lends_its_priority), TEST(killed_while_priority_is_lent),
+	TEST(processes_exclude_each_other),
+	TEST(a_killed_holder_is_recovered),
+	TEST(holders_killed_at_random_moments),
+	TEST(a_thread_does_not_wait_for_itself),
+	TEST(a_real_time_waiter_lends_its_priority),
+	TEST(killed_while_priority_is_lent),
+	TEST(many_real_time_waiters),
 };
 
 int main(int argc, char **argv)
