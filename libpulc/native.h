@@ -148,6 +148,8 @@ void native_block_forked(void);
 /* ---- native_ask.c ---- */
 /* 0 when psid has given this process a number; else see pulc_attach. Under the lock. */
 int native_attach(void);
+/* The same; but without psid what is joined with us goes on. */
+int native_attach_or_linked(void);
 struct native_reply {
 	Pulc__Wire__PortError error;
 	enum port_kind kind;

@@ -138,6 +138,23 @@ int native_attach(void)
 	return e == -ENOTCONN ? -EPERM : e;
 }
 
+static bool has_links(void)
+{
+	const struct peer *peer;
+
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	if (peer->link)
+		return true;
+	return false;
+}
+
+int native_attach_or_linked(void)
+{
+	int e = native_attach();
+
+	return UNLIKELY(e < 0) && e != -EDEADLK && has_links() ? 0 : e;
+}
+
 static bool has_reply(uint32_t request, struct native_reply *ret_reply, int *ret_fd)
 {
 	bool has;

@@ -257,7 +257,7 @@ PULC_EXPORT int pulc_progress(uint64_t *seen, int msec_timeout)
 		deadline = nsec_now() + (uint64_t)msec_timeout * 1000 * NSEC_PER_USEC;
 	if (!native_lock())
 		return -EDEADLK;
-	e = native_attach();
+	e = native_attach_or_linked();
 	if (e == 0)
 		e = native_look_until(has_handled, seen, deadline);
 	if (e == -ETIMEDOUT)

@@ -30,7 +30,7 @@ int native_enter_attached(void)
 
 	if (UNLIKELY(!native_lock()))
 		return -EDEADLK;
-	e = native_attach();
+	e = native_attach_or_linked();
 	if (UNLIKELY(e < 0))
 		native_unlock();
 	return e;

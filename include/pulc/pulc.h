@@ -428,7 +428,7 @@ int pulc_peer_find(const struct pulc_address *port, uint32_t *ret_peer);
  * seen: how many had run when the caller last looked; 0 at first; updated. So nothing is missed between a look at what handlers
  * have left and this call. msec_timeout: -1: for ever; 0: only looks.
  * Return: 1; 0: none within the time.
- * Errors: -EINTR; -EDEADLK; those of pulc_attach.
+ * Errors: -EINTR; -EDEADLK; those of pulc_attach, if no process is joined with this one.
  * Threads and fork: any thread.
  * Blocking: as said.
  * Source: DESIGN 3.3.

@@ -368,11 +368,85 @@ static void threads(void)
 	NATIVE_RUN(two_threads_receive, send_to_threads);
 }
 
+/* ---- no psid -------------------------------------------------------------------------------------- */
+
+#define NUMBER 20u
+
+static unsigned n_handled;
+
+static int handle(void *arg, const struct pulc_frame *f)
+{
+	(void)arg, (void)f;
+	n_handled++;
+	return 0;
+}
+
+/* Messages and frames go on between those who are joined. */
+static void exchange(uint32_t peer, bool is_first)
+{
+	const struct pulc_frame f = { .peer = peer, .protocol = NUMBER };
+	const struct pulc_tag want = only(peer, 7);
+	unsigned before = n_handled;
+	uint64_t seen = 0;
+
+	if (is_first)
+		MUST_IS(pulc_tag_send(peer, 7, "ping", 4), 4);
+	MUST_IS(pulc_tag_receive(&want, buf, sizeof(buf), NULL), 4);
+	if (!is_first)
+		MUST_IS(pulc_tag_send(peer, 7, "pong", 4), 4);
+	MUST_IS(pulc_protocol_send(&f, NULL, 0), 0);
+	while (n_handled == before)
+		MUST(pulc_progress(&seen, -1) >= 0);
+}
+
+static uint32_t begin_exchange(const char *name, const char *other)
+{
+	const struct pulc_protocol protocol = { .arrived = handle };
+	uint32_t peer;
+
+	MUST_IS(pulc_protocol_register(NUMBER, &protocol), 0);
+	(void)native_open(PULC_D, name);
+	peer = native_peer_named(other);
+	return peer;
+}
+
+static void end_psid(void)
+{
+	uint32_t peer = begin_exchange("first", "second");
+	uint64_t seen = 0;
+
+	exchange(peer, true);
+	MUST_IS(kill(native_psid(), SIGKILL), 0);
+	while (client_id())
+		(void)pulc_progress(&seen, 1);
+	native_reach(1);
+	exchange(peer, true);
+	native_await(2);
+}
+
+static void go_on(void)
+{
+	uint32_t peer = begin_exchange("second", "first");
+	uint64_t seen = 0;
+
+	exchange(peer, false);
+	native_await(1);
+	while (client_id())
+		(void)pulc_progress(&seen, 1);
+	exchange(peer, false);
+	native_reach(2);
+}
+
+static void psid_ends_and_links_go_on(void)
+{
+	native_role *const roles[] = { end_psid, go_on };
+
+	native_run_lost(roles, 2);
+}
+
 static const struct test tests[] = {
-	TEST(cancelling),
-	TEST(signals_take_calls_back),
-	TEST(ends_of_peers),
-	TEST(threads),
+	TEST(cancelling), TEST(signals_take_calls_back),   TEST(ends_of_peers),
+	TEST(threads),	  TEST(psid_ends_and_links_go_on),
 };
 
 int main(int argc, char **argv)
