@@ -20,6 +20,6 @@ $(B)/libexec/pulc/psid-starter: $$(STARTER_OBJ)
 
 # Its tests talk to a real psid through fake clients.
 PSID_TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/psid_*.c \
-	tests/hostile/psid_*.c tests/hostile/client_*.c tests/unit/stream_*.c tests/unit/client_*.c \
+	tests/hostile/psid_*.c tests/hostile/client_*.c tests/hostile/shown_*.c tests/unit/stream_*.c tests/unit/client_*.c \
 	tests/unit/native_*.c tests/hostile/native_*.c))
 $(PSID_TESTS): $$(call objects,$$(wildcard tests/psid/*.c)) | $(B)/bin/psid
