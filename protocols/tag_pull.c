@@ -147,13 +147,22 @@ int tag_pull(struct tag_peer *tp, const struct tag_place *place, size_t at, void
 }
 
 /* A quarter of the way; but whoever lost his processor meanwhile has learnt little. */
-static void learn(struct tag_rate *rate)
+static void learn(struct tag_rate *rate, uint64_t now)
 {
-	uint64_t now = (uint64_t)((double)rate->nsec / (double)rate->size * (1 << 20)) + 1;
 	uint64_t known = rate->nsec_per_megabyte;
 
 	rate->nsec_per_megabyte = known ? (3 * known + MIN(now, 2 * known) + 2) / 4 : now;
-	rate->nsec = rate->size = 0;
+}
+
+/* A trial that takes more than twice the time has lost, whatever its beginning is worth. */
+static void end_trial_early(struct tag_peer *tp, enum tag_way way, uint64_t now)
+{
+	uint64_t other = tp->rates[!way].nsec_per_megabyte;
+
+	if (!is_trial(&tp->choice) || tp->choice.way != way || !other || now <= 2 * other)
+		return;
+	tp->rates[way].nsec_per_megabyte = now;
+	tp->choice.size = SIZE_TRIAL;
 }
 
 void tag_rate(const struct tag_message *m, enum tag_way way)
@@ -163,12 +172,16 @@ void tag_rate(const struct tag_message *m, enum tag_way way)
 
 	rate->n++;
 	rate->nsec_last = now;
-	if (m->settles)
-		return;
 	rate->size += m->receive->done;
 	rate->nsec += now - begun;
-	if (rate->size >= SIZE_TIMED)
-		learn(rate);
+	if (rate->size < SIZE_TIMED)
+		return;
+	now = (uint64_t)((double)rate->nsec / (double)rate->size * (1 << 20)) + 1;
+	rate->nsec = rate->size = 0;
+	if (m->settles)
+		end_trial_early(m->peer->tags, way, now);
+	else
+		learn(rate, now);
 }
 
 void tag_pull_forget(void)
