@@ -70,7 +70,7 @@ PULC_EXPORT void pulc_spawn_done(void)
 static OFTEN bool process_ends;
 
 /* Under the client lock. */
-static void leave(struct pulc_stream *s)
+USUAL static void leave(struct pulc_stream *s)
 {
 	if (s->left || s->ended)
 		return;
@@ -124,7 +124,7 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 	client_unlock();
 }
 
-static void pay(struct pulc_stream *s)
+USUAL static void pay(struct pulc_stream *s)
 {
 	bool last;
 

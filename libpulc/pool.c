@@ -6,16 +6,17 @@
 
 #include <sys/mman.h>
 
+#include "macros.h"
 #include "rawsys.h"
 
 #define SIZE_CHUNK (128u * 1024)
 
-static void **link_of(const struct pool *pool, void *object)
+USUAL static void **link_of(const struct pool *pool, void *object)
 {
 	return (void **)((char *)object + pool->size - sizeof(void *));
 }
 
-void *pool_get(struct pool *pool)
+USUAL void *pool_get(struct pool *pool)
 {
 	void *object = pool->free;
 	long p;
@@ -38,7 +39,7 @@ void *pool_get(struct pool *pool)
 	return object;
 }
 
-void pool_put(struct pool *pool, void *object)
+USUAL void pool_put(struct pool *pool, void *object)
 {
 	*link_of(pool, object) = pool->free;
 	pool->free = object;

@@ -37,15 +37,15 @@ static OFTEN_FIRST struct pre_file near_files[N_NEAR];
 static OFTEN struct pre_pool files = PRE_POOL_NEAR(struct pre_file, file_chunks, near_files);
 static OFTEN struct pre_file *_Atomic retired;
 
-/* Chunks from this one on were never made: a fork goes over the table and must not touch all of it. */
-static _Atomic unsigned n_chunks;
+/* Entries from this one on were never set: a fork goes over the table and must not look at all of it. */
+static _Atomic unsigned n_entries;
 
-/* To be called before the chunk is there, so that nobody overlooks it. */
-static void count_chunk(unsigned chunk)
+/* To be called before the entry is set, so that nobody overlooks it. */
+USUAL static void count_entry(unsigned fd)
 {
-	unsigned n = atomic_load(&n_chunks);
+	unsigned n = atomic_load(&n_entries);
 
-	while (n <= chunk && !atomic_compare_exchange_weak(&n_chunks, &n, chunk + 1))
+	while (n <= fd && !atomic_compare_exchange_weak(&n_entries, &n, fd + 1))
 		;
 }
 
@@ -60,7 +60,6 @@ static struct pre_fd_chunk *make_chunk(unsigned i)
 				   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	if (made < 0 && made > -4096)
 		return NULL;
-	count_chunk(i);
 	if (atomic_compare_exchange_strong(slot, &expected, (struct pre_fd_chunk *)made))
 		return (struct pre_fd_chunk *)made;
 	if (i > 0)
@@ -183,9 +182,12 @@ USUAL static void drop(struct pre_file *f, int fd, bool open)
 	pre_files_reclaim();
 }
 
-static void place(struct pre_file *_Atomic *entry, int fd, struct pre_file *f)
+USUAL static void place(struct pre_file *_Atomic *entry, int fd, struct pre_file *f)
 {
-	struct pre_file *old = atomic_exchange(entry, f);
+	struct pre_file *old;
+
+	count_entry((unsigned)fd);
+	old = atomic_exchange(entry, f);
 
 	if (old) /* closed behind our back */
 		drop(old, fd, false);
@@ -216,7 +218,7 @@ USUAL void pre_file_forget(int fd)
 
 USUAL void pre_file_each(unsigned first, unsigned last, pre_visit *visit, void *arg)
 {
-	unsigned end = atomic_load(&n_chunks) * PRE_FD_CHUNK;
+	unsigned end = atomic_load(&n_entries);
 	struct pre_file *f;
 
 	for (unsigned fd = first; fd <= last && fd < end; fd++) {
@@ -295,6 +297,7 @@ USUAL bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f
 	struct pre_file *_Atomic *entry = entry_of(fd);
 
 	(void)atomic_fetch_add(&f->n_fds, 1);
+	count_entry((unsigned)fd);
 	if (entry && atomic_compare_exchange_strong(entry, &standin, f))
 		return true;
 	(void)atomic_fetch_sub(&f->n_fds, 1);
