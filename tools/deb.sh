@@ -177,13 +177,21 @@ scripts() { # ROOT
 	(cd "$1" && find etc -type f -printf '/%p\n') >"$1/DEBIAN/conffiles"
 }
 
+override() { # PACKAGE ROOT TAG...: what lintian finds and is meant
+	mkdir -p "$2/usr/share/lintian/overrides"
+	printf "$1: %s\n" "${@:3}" >"$2/usr/share/lintian/overrides/$1"
+}
+
 special() { # PACKAGE ROOT
 	case $1 in
 	pulc)
 		scripts "$2"
-		mkdir -p "$2/usr/share/lintian/overrides"
 		# Where Debian keeps libpmix, says its own pkg-config file.
-		echo 'pulc: custom-library-search-path' >"$2/usr/share/lintian/overrides/pulc"
+		override "$1" "$2" custom-library-search-path
+		;;
+	pulc-preload)
+		# It names itself as libpulc to stand in for it where it is preloaded; nobody links with it.
+		override "$1" "$2" lacks-versioned-link-to-shared-library no-shlibs
 		;;
 	libpulc0)
 		echo "libpulc 0 libpulc0 (>= $version)" >"$2/DEBIAN/shlibs"
