@@ -331,34 +331,3 @@ CASE_TRAITS(datagram_epoll_of_several, SELF, OWN_PAIR)
 		close(ep);
 	}
 }
-
-/* Of two sockets on queues one has a datagram there, the other in the kernel. */
-CASE_TRAITS(datagram_poll_of_both_ways, SELF, DATAGRAMS)
-{
-	struct address addresses[2], other;
-	struct pollfd pfd[2];
-	int fds[2], fresh;
-	fd_set set;
-
-	A {
-		pair_datagrams("127.0.0.1", fds, addresses);
-		warm_datagrams(p, fds, addresses);
-		fresh = bound_on("127.0.0.1", &other);
-		R(sendto(fresh, "k", 1, 0, (struct sockaddr *)&addresses[1].storage,
-			 addresses[1].size));
-		SEND("r");
-		for (int i = 0; i < 2; i++) {
-			pfd[i] = (struct pollfd){ .fd = i ? fds[1] : p->fds[SIDE_B],
-						  .events = POLLIN };
-			settle_poll(p, pfd[i].fd, POLLIN);
-		}
-		R(poll(pfd, 2, 0));
-		say_poll(p, "one", pfd[0].revents);
-		say_poll(p, "other", pfd[1].revents);
-		FD_ZERO(&set);
-		FD_SET(pfd[0].fd, &set);
-		FD_SET(pfd[1].fd, &set);
-		R(select((pfd[0].fd > pfd[1].fd ? pfd[0].fd : pfd[1].fd) + 1, &set, NULL, NULL,
-			 &(struct timeval){ 0, 0 }));
-	}
-}
