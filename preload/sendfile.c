@@ -146,8 +146,19 @@ static ssize_t into_pipe(int fd, void *buf, size_t len, unsigned flags)
 	}
 }
 
-/* Waits, unless told not to, for the first byte and for room for it; then takes what is there, as far as it fits. */
-static ssize_t socket_to_pipe(int fd, int fd_pipe, size_t len, unsigned flags)
+/* Asked instead of receiving once more, which might take an error that is the next call's to tell. */
+static bool has_bytes(pulc_stream *s, int fd)
+{
+	int size;
+
+	return pulc_stream_inq(s, fd, &size) == 0 && size > 0;
+}
+
+/*
+ * Waits, unless told not to, for the first byte and for room for it; then takes what is there, as far as it fits. What lies in
+ * several places may take several receives.
+ */
+static ssize_t socket_to_pipe(pulc_stream *s, int fd, int fd_pipe, size_t len, unsigned flags)
 {
 	char buf[SIZE_BOUNCE];
 	size_t done = 0, piece;
@@ -164,7 +175,7 @@ static ssize_t socket_to_pipe(int fd, int fd_pipe, size_t len, unsigned flags)
 		if (n > 0)
 			n = pre_recv(fd, buf, (size_t)n, MSG_DONTWAIT);
 		done += n > 0 ? (size_t)n : 0;
-	} while (n == (ssize_t)piece && done < len);
+	} while (n > 0 && done < len && has_bytes(s, fd));
 	return done > 0 ? (ssize_t)done : n;
 }
 
@@ -231,7 +242,7 @@ static ssize_t splice_from(pulc_stream *s, int fd_in, int fd_out, size_t len, un
 		return n;
 	}
 	if (is_pipe(fd_out))
-		return socket_to_pipe(fd_in, fd_out, len, flags);
+		return socket_to_pipe(s, fd_in, fd_out, len, flags);
 	return pre_sys(pre_real.splice(fd_in, NULL, fd_out, NULL, len, flags));
 }
 

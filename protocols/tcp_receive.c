@@ -265,12 +265,31 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 	return -tcp_take_receive_error(t);
 }
 
+/*
+ * The last byte of the kernel's part was received, with the first `got` bytes: the ring's follow in the same call, and what
+ * lies behind a ring that has ended already. Who got less than he asked for takes it that there is no more until an edge
+ * tells, and all of this may have been told by the last one. A second peek would see the kernel's first bytes again.
+ */
+static ssize_t receive_behind_kernel(struct tcp *t, int fd, const struct iovec *iov, size_t n,
+				     ssize_t got, int flags, unsigned *did)
+{
+	ssize_t more = ring_receive(t, iov, n, (size_t)got, flags, did);
+	uint64_t left;
+
+	if (more < 0)
+		return 0;
+	/* The kernel's count of what is left holds until something behind the ring is taken. */
+	if (UNLIKELY(shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED) && !(flags & MSG_PEEK) &&
+	    kernel_left(t, fd, &left) == 0 && rx_mode(t) == TCP_RX_RING)
+		more += (ssize_t)receive_behind_ring(t, fd, iov, n, (size_t)(got + more), flags);
+	return more;
+}
+
 /* The parts of the stream that come from the kernel. 1: go on with the ring; else *ret_n is the result. */
 static int kernel_parts(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
 			unsigned *did, ssize_t *ret_n)
 {
 	uint64_t left;
-	ssize_t more;
 	int e;
 
 	for (;;) {
@@ -283,10 +302,8 @@ static int kernel_parts(struct tcp *t, int fd, const struct iovec *iov, size_t n
 			return 1;
 		*ret_n = kernel_receive(fd, iov, n, flags,
 					rx_mode(t) == TCP_RX_KERNEL ? left : UINT64_MAX);
-		/* The last byte of the kernel's part: the ring's first one follows in the same call. */
 		if (*ret_n > 0 && (uint64_t)*ret_n == left && rx_mode(t) == TCP_RX_KERNEL) {
-			more = ring_receive(t, iov, n, (size_t)*ret_n, flags, did);
-			*ret_n += MAX(more, (ssize_t)0);
+			*ret_n += receive_behind_kernel(t, fd, iov, n, *ret_n, flags, did);
 			return 0;
 		}
 		/* An end or an error here may come after bytes that meanwhile went into the ring: a

@@ -285,6 +285,26 @@ static void no_credit_and_nobody_receives_before_the_end(void)
 	no_credit_and_nobody_receives(true);
 }
 
+/* Who gets less than he asked for waits for an edge, and that of what lies behind the ring may have been told. */
+static void one_receive_takes_all_three_parts(void)
+{
+	unsigned char buf[1000];
+
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	send_on_kernel(0, 0, 100);
+	tcp_pair_watch(&p);
+	tcp_take_credit = grant_nothing;
+	push(0, 100, 64);
+	push(0, 164, 200);
+	REQUIRE_INT(shm_tx_mode(&p.tcp[0].ring), ==, SHM_TX_ENDED);
+	CHECK_INT(pair_pull(&p, 1, buf, sizeof(buf), 0), ==, 364);
+	CHECK(bytes_match(buf, 0, 364));
+	CHECK_INT(pair_pull(&p, 1, buf, sizeof(buf), 0), ==, -EAGAIN);
+	push(0, 364, 30);
+	expect(1, 364, 30);
+	tcp_pair_deinit(&p);
+}
+
 /* A receive that holds its lock may have looked before the switch. */
 static void no_end_while_a_receive_is_under_way(void)
 {
@@ -473,6 +493,7 @@ static const struct test tests[] = {
 	TEST(pending_credit_keeps_the_ring),
 	TEST(no_credit_and_nobody_receives_yet),
 	TEST(no_credit_and_nobody_receives_before_the_end),
+	TEST(one_receive_takes_all_three_parts),
 	TEST(no_end_while_a_receive_is_under_way),
 	TEST(receiver_asks_for_the_kernel),
 	TEST(peek_spans_nothing_and_takes_nothing),
