@@ -118,7 +118,8 @@ void psid_reservation_ended(const struct psid_job *reservation)
 	while ((node = psid_map_next(&reservation->psid->jobs->by_id, node))) {
 		struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
 
-		if (strcmp(job->reservation, reservation->id) == 0)
+		if (job->user == reservation->user &&
+		    strcmp(job->reservation, reservation->id) == 0)
 			end(job);
 	}
 }
