@@ -57,7 +57,10 @@ static int in_parent(const struct psid_config *config, int fd, pid_t child)
 	(void)waitpid(child, NULL, 0);
 	if (n != 1 || byte != TAKEN)
 		return -ECHILD;
-	return accepts(config->socket) ? 1 : -EAGAIN;
+	if (!accepts(config->socket))
+		return -EAGAIN;
+	psid_log(PSID_INFO, "another psid serves %s", config->socket);
+	return 1;
 }
 
 /*

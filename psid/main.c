@@ -194,7 +194,7 @@ int main(int argc, char **argv)
 		return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	r = serve(&config);
 	if (r == -EADDRINUSE)
-		psid_log(options.daemonize ? PSID_INFO : PSID_ERROR, "another psid serves %s",
+		psid_log(options.daemonize ? PSID_DEBUG : PSID_ERROR, "another psid serves %s",
 			 config.socket);
 	return psid_daemon_status(r);
 }
