@@ -38,11 +38,11 @@ static bool is_elsewhere(const struct ctl_psid *psid)
 	char path[128];
 
 	for (unsigned i = 0; i < 2; i++) {
-		if (wire_candidate(i, path, sizeof(path)) < 0)
-			continue;
-		if (strcmp(path, psid->path) == 0)
+		int r = wire_candidate(i, path, sizeof(path));
+
+		if (r == 0 && strcmp(path, psid->path) == 0)
 			return false;
-		named = true;
+		named |= r == 0 || r == -ENAMETOOLONG;
 	}
 	if (named)
 		fprintf(stderr,
