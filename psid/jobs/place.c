@@ -242,18 +242,29 @@ int psid_job_may_name(struct psid *psid, const Pulc__Wire__Submit *submit, struc
 	return 0;
 }
 
-/* How many tasks the candidates take at most. */
+/* How many tasks the candidate takes at most. With a number for each node it takes so many at once, or none. */
+static uint32_t capacity_of(struct psid *psid, const struct psid_placement *wanted,
+			    const struct psid_candidate *c)
+{
+	const struct psid_node *node = psid_node_find(psid->cluster, c->node);
+	uint32_t most = node ? room_of(node, wanted) : 0;
+
+	if (wanted->oversubscribe)
+		most = wanted->n_tasks;
+	if (c->n_max > 0)
+		most = c->n_max;
+	if (wanted->n_per_node == 0)
+		return most;
+	return most < wanted->n_per_node ? 0 : wanted->n_per_node;
+}
+
+/* All of them: fewer than are wanted, or those would fit. */
 static uint64_t capacity(struct psid *psid, const struct psid_placement *wanted)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; wanted->candidates && i < wanted->n_candidates; i++) {
-		const struct psid_candidate *c = &wanted->candidates[i];
-		const struct psid_node *node = psid_node_find(psid->cluster, c->node);
-		uint32_t most = c->n_max > 0 ? c->n_max : node ? room_of(node, wanted) : 0;
-
-		n += wanted->n_per_node > 0 ? MIN(most, wanted->n_per_node) : most;
-	}
+	for (size_t i = 0; wanted->candidates && i < wanted->n_candidates; i++)
+		n += capacity_of(psid, wanted, &wanted->candidates[i]);
 	return n;
 }
 
@@ -265,6 +276,11 @@ static int refuse_number(struct psid *psid, const Pulc__Wire__Submit *submit,
 	if (wanted->n_candidates == 0 && !submit->partition[0] && has_kept(psid))
 		return job_why(why, -ENOSPC,
 			       "all nodes that are up are kept for partitions (--partition)");
+	if (n == 0 && wanted->n_per_node > 1)
+		return job_why(why, -ENOSPC,
+			       "no node has room for %u tasks (--per-node) now (pulcctl nodes "
+			       "shows the nodes; --oversubscribe lets tasks share cores)",
+			       MIN(wanted->n_per_node, wanted->n_tasks));
 	if (n == 0)
 		return job_why(why, -ENOSPC,
 			       "no node that takes tasks now has %u cores for one (pulcctl nodes "
