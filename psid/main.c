@@ -139,8 +139,8 @@ static void say_good(const struct options *options)
 		(void)printf("psid: the settings are good, in %s and the environment\n",
 			     options->config ? options->config : usual);
 	else
-		(void)printf("psid: the settings are good, in the environment; there is no %s\n",
-			     usual);
+		(void)printf("psid: the settings are good, in the environment; there is no %s%s\n",
+			     usual, errno == EACCES ? " that we may read" : "");
 }
 
 /* The files that settings name are not read before a start, but for the one that is easily wrong. */
