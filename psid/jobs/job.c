@@ -222,7 +222,7 @@ void psid_jobs_forget(struct psid_client *client)
 		if (job->client != client)
 			continue;
 		job->client = NULL;
-		if (job->is_claimed) {
+		if (job->is_claimed && !client->psid->stopping) { /* it is we who go then */
 			forget(job);
 			psid_jobs_count(client->psid);
 		}
