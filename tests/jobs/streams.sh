@@ -116,11 +116,12 @@ is reader_that_leaves_many '[0] y
 is reader_of_errors_that_leaves 'y
 141' "$({ run sh -c 'yes >&2' 2>&1 >&3 | head -n 1; echo "${PIPESTATUS[0]}"; } 3>/dev/null)"
 mkfifo left
-exec {hold}<>left {nobody}>left {hold}>&-
-is reader_that_never_was 141 "$(PULC_TEST_MARK=$TMPDIR/left run -n 2 --oversubscribe sh -c 'setsid sleep 1000 & echo x; wait' >&$nobody; echo $?)"
+exec {hold}<>left
+exec {nobody}>left {hold}>&-
+is reader_that_never_was 141 "$(PULC_TEST_MARK=$TMPDIR/left run -n 2 --oversubscribe sh -c 'setsid sleep 1000 & echo x; wait' 1>&$nobody; echo $?)"
 gone reader_that_never_was_ends_all left
-is reader_of_nothing_may_leave 0 "$(run true >&$nobody 2>&$nobody; echo $?)"
-is files_need_no_reader '0 2000' "$(run -n 2 --oversubscribe --output 'left.{rank}' seq 1000 >&$nobody 2>&$nobody; echo "$? $(cat left.0 left.1 | wc -l)")"
+is reader_of_nothing_may_leave 0 "$(run true 1>&$nobody 2>&$nobody; echo $?)"
+is files_need_no_reader '0 2000' "$(run -n 2 --oversubscribe --output 'left.{rank}' seq 1000 1>&$nobody 2>&$nobody; echo "$? $(cat left.0 left.1 | wc -l)")"
 is first_failure_counts_without_reader 3 "$(run -n 2 --oversubscribe --keep-going sh -c 'if [ $PULC_RANK = 0 ]; then echo $$ >first.new; mv first.new first; exit 3; fi
-	until [ -e first ]; do sleep 0.01; done; while kill -0 $(cat first); do sleep 0.01; done; echo x' >&$nobody 2>/dev/null; echo $?)"
+	until [ -e first ]; do sleep 0.01; done; while kill -0 $(cat first); do sleep 0.01; done; echo x' 1>&$nobody 2>/dev/null; echo $?)"
 exec {nobody}>&-
