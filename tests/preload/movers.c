@@ -176,6 +176,26 @@ CASE(movers_splice_takes_all_that_is_there, ANY)
 	A { T(drain_exactly(FD, LEN)); }
 }
 
+CASE(movers_splice_leaves_the_error_behind_the_bytes, ANY)
+{
+	enum { LEN = 16384 };
+	int pipes[2];
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		T(put_pattern(FD, LEN, LEN) == LEN);
+		R(close(FD));
+	}
+	A {
+		settle_poll(p, FD, POLLERR);
+		T(pipe(pipes) == 0);
+		R(splice(FD, NULL, pipes[1], NULL, 65536, SPLICE_F_NONBLOCK));
+		R(splice(FD, NULL, pipes[1], NULL, 65536, SPLICE_F_NONBLOCK));
+		R(splice(FD, NULL, pipes[1], NULL, 65536, SPLICE_F_NONBLOCK));
+	}
+}
+
 CASE(movers_spliced_waits_for_bytes, DUO)
 {
 	A {
