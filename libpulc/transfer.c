@@ -119,8 +119,8 @@ static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 		n_rest = iov_rest(iov, n, done, rest, N_PIECES);
 		sent = push(s, fd, rest, n_rest, flags);
 		if (sent < 0 && sent != -EAGAIN) {
-			if (done && sent == -ECONNRESET)
-				tcp_keep_error(&s->tcp);
+			if (done)
+				tcp_keep_error(&s->tcp, (int)-sent);
 			return done ? (ssize_t)done : sent;
 		}
 		done += sent > 0 ? (size_t)sent : 0;

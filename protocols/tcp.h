@@ -132,7 +132,7 @@ void tcp_add_info(const struct tcp *t, void *info, size_t len);
 int tcp_take_error(struct tcp *t);
 /* The same for a receive, which is not told of a broken pipe. */
 int tcp_take_receive_error(struct tcp *t);
-void tcp_keep_error(struct tcp *t);
+void tcp_keep_error(struct tcp *t, int error);
 
 /* Which of POLLIN, POLLOUT go through the kernel at present: where the next byte is. No system call. */
 unsigned tcp_on_kernel(struct tcp *t);

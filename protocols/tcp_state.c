@@ -54,6 +54,18 @@ static bool peer_left(const struct tcp *t)
 	return (shm_peer_notice(&t->ring) & (SHM_CLOSED | SHM_DEAD)) || t->peer_gone;
 }
 
+/* The peer has shut down, before it closed. */
+static bool has_ended_in_order(const struct tcp *t)
+{
+	return (shm_peer_notice(&t->ring) & (SHM_TX_FIN | SHM_ABRUPT)) == SHM_TX_FIN;
+}
+
+/* So have both: to the kernel no connection is left that could be reset. */
+static bool is_over(const struct tcp *t)
+{
+	return (shm_own_notice(&t->ring) & SHM_TX_FIN) && has_ended_in_order(t);
+}
+
 void tcp_note_end(struct tcp *t)
 {
 	uint64_t notice = shm_peer_notice(&t->ring);
@@ -65,7 +77,7 @@ void tcp_note_end(struct tcp *t)
 	if ((notice & SHM_RX_READY) && !(notice & (SHM_TX_FIN | SHM_CLOSED)) &&
 	    !(own_local(t) & TCP_LOCAL_SHUT_RD))
 		t->peer_gone = true;
-	if (!peer_left(t) || (own_local(t) & TCP_LOCAL_RESET_SEEN) ||
+	if (!peer_left(t) || (own_local(t) & TCP_LOCAL_RESET_SEEN) || is_over(t) ||
 	    shm_tx_mode(&t->ring) != SHM_TX_RING || shm_tx_unread(&t->ring) == 0)
 		return;
 	tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
@@ -238,6 +250,9 @@ int tcp_shutdown(struct tcp *t, int fd, int how)
 {
 	int e;
 
+	/* A reset that comes before is one. */
+	if (UNLIKELY(peer_left(t)))
+		tcp_note_end(t);
 	if (how == SHUT_WR || how == SHUT_RDWR) {
 		/* Under the lock: no byte of another thread follows the flag. */
 		if (!shm_lock(&t->ring.own->tx_lock))
@@ -281,8 +296,7 @@ void tcp_close(struct tcp *t, int fd)
 /* A reset by one who had shut down before: to the kernel a broken pipe, of which a receiver, at the end of the stream, does not hear. */
 static bool is_broken_pipe(const struct tcp *t)
 {
-	return (own_local(t) & TCP_LOCAL_RESET_SEEN) &&
-	       (shm_peer_notice(&t->ring) & (SHM_TX_FIN | SHM_ABRUPT)) == SHM_TX_FIN;
+	return (own_local(t) & TCP_LOCAL_RESET_SEEN) && has_ended_in_order(t);
 }
 
 int tcp_take_error(struct tcp *t)
@@ -299,9 +313,13 @@ int tcp_take_receive_error(struct tcp *t)
 	return is_broken_pipe(t) ? 0 : tcp_take_error(t);
 }
 
-void tcp_keep_error(struct tcp *t)
+void tcp_keep_error(struct tcp *t, int error)
 {
-	tcp_set_local(t, TCP_LOCAL_RESET);
+	if (error == ECONNRESET)
+		tcp_set_local(t, TCP_LOCAL_RESET);
+	/* The kernel may have made this reset: the number of the error depends on whether it was seen. */
+	if (error == EPIPE && has_ended_in_order(t) && !is_over(t))
+		tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
 }
 
 static int get_option(int fd, int level, int option, int otherwise)

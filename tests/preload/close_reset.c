@@ -46,6 +46,56 @@ CASE(close_reset_after_shutdown, ANY)
 	}
 }
 
+/* Once both have shut down the connection is over, and nothing is left to reset. */
+CASE(close_unread_after_both_have_shut_down, ANY)
+{
+	struct pollfd pfd = { .events = POLLIN | POLLOUT | POLLRDHUP };
+
+	A {
+		SEND("unread");
+		R(shutdown(FD, SHUT_WR));
+	}
+	B {
+		settle(p, FD, 6);
+		R(shutdown(FD, SHUT_WR));
+	}
+	A { settle_poll(p, FD, POLLHUP); }
+	B { R(close(FD)); }
+	A {
+		pfd.fd = FD;
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "events", pfd.revents);
+		say_error(p, FD);
+		RECV(1);
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "events", pfd.revents);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+}
+
+/* The call that was under way has sent something: its successor hears of the error. */
+CASE(close_reset_after_shutdown_of_a_blocked_writer, DUO)
+{
+	static char big[64 << 20];
+	struct pollfd pfd = { .events = POLLOUT | POLLRDHUP };
+
+	B { R(shutdown(FD, SHUT_WR)); }
+	A { settle_poll(p, FD, POLLRDHUP); }
+	A {
+		R_SIGN(send(FD, big, sizeof(big), MSG_NOSIGNAL));
+		pfd.fd = FD;
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "events", pfd.revents);
+		say_error(p, FD);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		RECV(1);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(close(FD));
+	}
+}
+
 CASE(close_reset_connection_has_ended, ANY)
 {
 	struct tcp_info info = { 0 };
