@@ -336,7 +336,7 @@ static bool is_kernel_due(const struct wait *w)
 	return w->n > 1 && (w->exact || pre_look_due(&w->thread->looked));
 }
 
-/* Memory has said that something is ready; the kernel may have to be asked for the whole truth. */
+/* Memory has said that something is ready; the kernel may have to be asked for the whole truth. 0: another thread has taken it meanwhile. */
 static int answer_at_once(struct wait *w)
 {
 	if (is_kernel_due(w))
@@ -362,8 +362,11 @@ static int wait_for_ready(struct wait *w)
 	};
 	int ret;
 
-	if (w->n_entries && pre_spin(&spinner, &w->signals))
-		return w->partial ? answer_at_once(w) : w->n_ready;
+	if (w->n_entries && pre_spin(&spinner, &w->signals)) {
+		ret = w->partial ? answer_at_once(w) : w->n_ready;
+		if (ret > 0)
+			return ret;
+	}
 	if (w->signals.interrupted)
 		return -EINTR;
 	do {
@@ -380,8 +383,8 @@ static int run(struct wait *w)
 
 	w->thread = pre_self();
 	begin(w);
-	if (look_at_memory(w))
-		ret = answer_at_once(w);
+	if (look_at_memory(w) && answer_at_once(w) > 0)
+		ret = w->n_ready;
 	else if (w->deadline == 0)
 		ret = !is_spared(w) && look_at_kernel(w) ? w->n_ready : 0;
 	else
