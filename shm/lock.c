@@ -37,6 +37,8 @@
 #define NSEC_RECHECK (100 * 1000 * NSEC_PER_USEC)
 /* Behind those whom the kernel has wait for somebody who is to leave at once: if he was named by mistake, nobody says so. */
 #define NSEC_BEHIND (1000 * NSEC_PER_USEC)
+/* After so many waits in vain he has no idea of it: the word is taken from him. */
+#define N_BEHIND 100u
 /* FUTEX_LOCK_PI with the clock that nobody sets, Linux 5.14. */
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13
@@ -138,7 +140,7 @@ static bool name_holder(_Atomic uint32_t *word, uint32_t seen)
  * Waits for the holder, whom the lock's word names, and lends it this thread's priority. False: that cannot be done; sleep otherwise. The word was marked
  * with FUTEX_WAITERS before: a holder that leaves it after we have looked here once more finds what we wrote.
  */
-static bool lend_priority(_Atomic uint32_t *word, uint32_t seen)
+static bool lend_priority(_Atomic uint32_t *word, uint32_t seen, unsigned *n_behind)
 {
 	_Atomic uint32_t *boost = shm_boost_of(word);
 	uint32_t holder = seen & FUTEX_TID_MASK, now;
@@ -157,6 +159,9 @@ static bool lend_priority(_Atomic uint32_t *word, uint32_t seen)
 	e = raw_futex(boost, FUTEX_LOCK_PI2, 0, &until);
 	if (e == 0)
 		return_priority(boost);
+	if (e == -ETIMEDOUT && most == NSEC_BEHIND && ++*n_behind % N_BEHIND == 0 &&
+	    (atomic_load(word) & FUTEX_TID_MASK) != holder)
+		clear_priority(boost, holder);
 	/* It holds the lock for long, or is about to end. */
 	if (e == 0 || e == -ETIMEDOUT || e == -EAGAIN || e == -EINTR)
 		return true;
@@ -166,17 +171,18 @@ static bool lend_priority(_Atomic uint32_t *word, uint32_t seen)
 
 /* ---- the lock ------------------------------------------------------------------------------------ */
 
-static void sleep_until_left(_Atomic uint32_t *word, uint32_t seen, bool lends)
+static void sleep_until_left(_Atomic uint32_t *word, uint32_t seen, bool lends, unsigned *n_behind)
 {
 	struct timespec recheck = timespec_from_nsec(NSEC_RECHECK);
 
-	if (lends && lend_priority(word, seen))
+	if (lends && lend_priority(word, seen, n_behind))
 		return;
 	(void)raw_futex(word, FUTEX_WAIT, seen, &recheck);
 }
 
 bool shm_lock_slow(_Atomic uint32_t *word)
 {
+	unsigned n_behind = 0;
 	uint32_t seen;
 	bool lends;
 
@@ -196,7 +202,7 @@ bool shm_lock_slow(_Atomic uint32_t *word)
 		if (!(seen & FUTEX_WAITERS) &&
 		    !atomic_compare_exchange_strong(word, &seen, seen | FUTEX_WAITERS))
 			continue;
-		sleep_until_left(word, seen | FUTEX_WAITERS, lends);
+		sleep_until_left(word, seen | FUTEX_WAITERS, lends, &n_behind);
 	}
 	return true;
 }

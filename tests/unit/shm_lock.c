@@ -252,6 +252,30 @@ static void a_real_time_waiter_lends_its_priority(void)
 	(void)munmap(s, sizeof(*s));
 }
 
+/* Somebody else was named by mistake, with whom a waiter was asleep: he does not leave what he does not hold. */
+static void somebody_else_was_named(void)
+{
+	struct shared *s = shared_new();
+	pid_t other = fork_child(), holder, urgent;
+
+	if (other == 0)
+		for (;;)
+			(void)pause();
+	holder = start_holder(s);
+	s->lock.boost = (uint32_t)other | FUTEX_WAITERS;
+	urgent = start_urgent(s);
+	if (await_lent(s, holder))
+		s->leave = 1;
+	else
+		end_child(holder);
+	(void)waitpid(urgent, NULL, 0);
+	CHECK_INT(s->taken, ==, !s->refused);
+	end_child(other);
+	if (s->leave)
+		end_child(holder);
+	(void)munmap(s, sizeof(*s));
+}
+
 /* Whoever is killed while it is lent: the other one goes on, and so does the next. */
 static void killed_while_priority_is_lent(void)
 {
@@ -327,13 +351,10 @@ static void many_real_time_waiters(void)
 }
 
 static const struct test tests[] = {
-	TEST(processes_exclude_each_other),
-	TEST(a_killed_holder_is_recovered),
-	TEST(holders_killed_at_random_moments),
-	TEST(a_thread_does_not_wait_for_itself),
-	TEST(a_real_time_waiter_lends_its_priority),
-	TEST(killed_while_priority_is_lent),
-	TEST(many_real_time_waiters),
+	TEST(processes_exclude_each_other),	     TEST(a_killed_holder_is_recovered),
+	TEST(holders_killed_at_random_moments),	     TEST(a_thread_does_not_wait_for_itself),
+	TEST(a_real_time_waiter_lends_its_priority), TEST(somebody_else_was_named),
+	TEST(killed_while_priority_is_lent),	     TEST(many_real_time_waiters),
 };
 
 int main(int argc, char **argv)
