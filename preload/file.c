@@ -296,9 +296,11 @@ USUAL bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f
 {
 	struct pre_file *_Atomic *entry = entry_of(fd);
 
+	if (!entry)
+		return false;
 	(void)atomic_fetch_add(&f->n_fds, 1);
 	count_entry((unsigned)fd);
-	if (entry && atomic_compare_exchange_strong(entry, &standin, f))
+	if (atomic_compare_exchange_strong(entry, &standin, f))
 		return true;
 	(void)atomic_fetch_sub(&f->n_fds, 1);
 	return false;
