@@ -140,8 +140,9 @@ static int watch_all(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned e
 			continue;
 		wanted = HAL_WATCH_DATA | (peer->no_room ? HAL_WATCH_SPACE : 0);
 		flags |= peer->link->caps.flags;
+		/* What it leaves alone, because psid's word is awaited, it is not told of again. */
 		if (lazy)
-			peer->attended = (uint8_t)wanted;
+			peer->attended = peer->held ? 0 : (uint8_t)wanted;
 		if (peer->link->ops->watch(peer->link, watch, wanted) < 0)
 			blind = true;
 	}
@@ -176,7 +177,7 @@ static bool is_left_to_resident(void)
 	const struct peer *peer;
 
 	if (protocol_unfinished || port_any_elsewhere || port_any_to_move() || tag_any_to_move() ||
-	    native_thread_ends())
+	    native_has_news() || native_thread_ends())
 		return true;
 	TAILQ_FOREACH(peer, native_peers(), link_all)
 	if (peer->link &&
