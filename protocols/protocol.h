@@ -45,6 +45,7 @@ struct peer {
 	uint8_t gathered; /* libpulc's: the sets that its descriptor is in */
 	bool any_closing;
 	bool no_room; /* a frame was refused for want of room since one was sent */
+	bool untold;  /* a frame was sent that needs nobody's work */
 	uint8_t attended; /* HAL_WATCH_: what libpulc's progress thread was to be told of when it last fell asleep */
 	struct granted *granted;
 	uint32_t n_granted, n_granted_max;

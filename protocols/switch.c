@@ -183,18 +183,27 @@ int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *
 		return -EAGAIN;
 	e = peer->link->ops->send(peer->link, f, iov, n);
 	peer->no_room = e == -EAGAIN;
-	if (LIKELY(e == 0))
+	if (LIKELY(e == 0)) {
 		peer->did |= HAL_DID_SEND;
+	} else if (e == -EAGAIN && peer->untold) {
+		/* What nobody may have been told of takes the room. */
+		peer->did |= HAL_DID_SEND;
+		peer->untold = false;
+	}
 	return e;
 }
 
 int peer_send_idly(struct peer *peer, const struct hal_frame *f)
 {
 	unsigned did = peer->did;
-	int e = peer_send_later(peer, f, NULL, 0, NULL);
+	int e = peer_send(peer, f, NULL, 0);
 
-	if (!(did & HAL_DID_SEND) && (peer->did & HAL_DID_SEND))
+	if (e == -EAGAIN)
+		return peer_send_later(peer, f, NULL, 0, NULL);
+	if (e == 0 && !(did & HAL_DID_SEND)) {
 		peer->did = did | HAL_DID_SEND_IDLY;
+		peer->untold = true;
+	}
 	return e;
 }
 
