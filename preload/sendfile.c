@@ -211,23 +211,24 @@ static ssize_t piece_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, 
 		if (n < 0)
 			return n;
 	}
-	n = pre_sys(pre_real.read(fd_pipe, buf, len < sizeof(buf) ? len : sizeof(buf)));
+	n = pre_sys(pre_real.read(fd_pipe, buf, len));
 	return n > 0 ? send_all(fd, buf, (size_t)n) : n;
 }
 
 /* Waits, unless told not to, for the first byte and for room for all; what is in the pipe by then goes. */
 static ssize_t pipe_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, unsigned flags)
 {
-	size_t done = 0;
+	size_t done = 0, piece;
 	ssize_t n;
 
 	if (!is_open_for(fd_pipe, O_RDONLY))
 		return -EBADF;
+	/* Less than a piece: the pipe is empty, or the socket takes no more. */
 	do {
-		n = piece_to_socket(s, fd_pipe, fd, len - done,
-				    flags | (done ? SPLICE_F_NONBLOCK : 0));
+		piece = len - done < SIZE_BOUNCE ? len - done : SIZE_BOUNCE;
+		n = piece_to_socket(s, fd_pipe, fd, piece, flags | (done ? SPLICE_F_NONBLOCK : 0));
 		done += n > 0 ? (size_t)n : 0;
-	} while (n > 0 && done < len);
+	} while (n == (ssize_t)piece && done < len);
 	return done > 0 ? (ssize_t)done : n;
 }
 
