@@ -232,6 +232,23 @@ void tcp_settle_end(struct tcp *t)
 	shm_unlock(&t->ring.own->rx_lock);
 }
 
+static bool wants_bytes(const struct iovec *iov, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (iov[i].iov_len)
+			return true;
+	return false;
+}
+
+/* The kernel's answer: an end that it thinks orderly may be a reset to those whose bytes lie unread in a ring. */
+static ssize_t end_or_reset(struct tcp *t, const struct iovec *iov, size_t n, ssize_t got)
+{
+	if (LIKELY(got != 0) || !wants_bytes(iov, n))
+		return got;
+	tcp_note_end(t);
+	return -tcp_take_receive_error(t);
+}
+
 static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
 			   bool look, unsigned *did)
 {
@@ -244,7 +261,7 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 		return got;
 	if (shm_rx_ended(&t->ring)) {
 		set_rx_mode(t, TCP_RX_KERNEL_AGAIN);
-		return kernel_receive(fd, iov, n, flags, UINT64_MAX);
+		return end_or_reset(t, iov, n, kernel_receive(fd, iov, n, flags, UINT64_MAX));
 	}
 	if (UNLIKELY(local(t, TCP_LOCAL_RESET)))
 		return -tcp_take_receive_error(t);
@@ -314,26 +331,13 @@ static int kernel_parts(struct tcp *t, int fd, const struct iovec *iov, size_t n
 	}
 }
 
-static bool wants_bytes(const struct iovec *iov, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (iov[i].iov_len)
-			return true;
-	return false;
-}
-
 static ssize_t pull_locked(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
 			   bool look, unsigned *did)
 {
 	ssize_t got;
 
-	if (UNLIKELY(rx_mode(t) != TCP_RX_RING) && !kernel_parts(t, fd, iov, n, flags, did, &got)) {
-		if (LIKELY(got != 0) || !wants_bytes(iov, n))
-			return got;
-		/* An end that the kernel thinks orderly may be a reset to those whose bytes lie unread in a ring. */
-		tcp_note_end(t);
-		return -tcp_take_receive_error(t);
-	}
+	if (UNLIKELY(rx_mode(t) != TCP_RX_RING) && !kernel_parts(t, fd, iov, n, flags, did, &got))
+		return end_or_reset(t, iov, n, got);
 	return ring_or_end(t, fd, iov, n, flags, look, did);
 }
 
