@@ -20,11 +20,17 @@ static void say_error(struct play *p, int fd)
 	say(p, "SO_ERROR %s", error ? errno_name(error) : "none");
 }
 
+static void say_ready(struct play *p, int fd, short events)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+
+	R(poll(&pfd, 1, 0));
+	say_poll(p, "events", pfd.revents);
+}
+
 /* Behind an end of the stream a reset is a broken pipe. */
 CASE(close_reset_after_shutdown, ANY)
 {
-	struct pollfd pfd = { .events = POLLIN | POLLOUT | POLLRDHUP };
-
 	A { SEND("unread"); }
 	B {
 		settle(p, FD, 6);
@@ -35,12 +41,9 @@ CASE(close_reset_after_shutdown, ANY)
 	A {
 		settle_poll(p, FD, POLLHUP);
 		RECV(1);
-		pfd.fd = FD;
-		R(poll(&pfd, 1, 0));
-		say_poll(p, "events", pfd.revents);
+		say_ready(p, FD, POLLIN | POLLOUT | POLLRDHUP);
 		say_error(p, FD);
-		R(poll(&pfd, 1, 0));
-		say_poll(p, "events", pfd.revents);
+		say_ready(p, FD, POLLIN | POLLOUT | POLLRDHUP);
 		SEND_FLAGS("x", MSG_NOSIGNAL);
 		RECV(1);
 	}
@@ -49,8 +52,6 @@ CASE(close_reset_after_shutdown, ANY)
 /* Once both have shut down the connection is over, and nothing is left to reset. */
 CASE(close_unread_after_both_have_shut_down, ANY)
 {
-	struct pollfd pfd = { .events = POLLIN | POLLOUT | POLLRDHUP };
-
 	A {
 		SEND("unread");
 		R(shutdown(FD, SHUT_WR));
@@ -62,13 +63,10 @@ CASE(close_unread_after_both_have_shut_down, ANY)
 	A { settle_poll(p, FD, POLLHUP); }
 	B { R(close(FD)); }
 	A {
-		pfd.fd = FD;
-		R(poll(&pfd, 1, 0));
-		say_poll(p, "events", pfd.revents);
+		say_ready(p, FD, POLLIN | POLLOUT | POLLRDHUP);
 		say_error(p, FD);
 		RECV(1);
-		R(poll(&pfd, 1, 0));
-		say_poll(p, "events", pfd.revents);
+		say_ready(p, FD, POLLIN | POLLOUT | POLLRDHUP);
 		SEND_FLAGS("x", MSG_NOSIGNAL);
 	}
 }
@@ -77,15 +75,12 @@ CASE(close_unread_after_both_have_shut_down, ANY)
 CASE(close_reset_after_shutdown_of_a_blocked_writer, DUO)
 {
 	static char big[64 << 20];
-	struct pollfd pfd = { .events = POLLOUT | POLLRDHUP };
 
 	B { R(shutdown(FD, SHUT_WR)); }
 	A { settle_poll(p, FD, POLLRDHUP); }
 	A {
 		R_SIGN(send(FD, big, sizeof(big), MSG_NOSIGNAL));
-		pfd.fd = FD;
-		R(poll(&pfd, 1, 0));
-		say_poll(p, "events", pfd.revents);
+		say_ready(p, FD, POLLOUT | POLLRDHUP);
 		say_error(p, FD);
 		SEND_FLAGS("x", MSG_NOSIGNAL);
 		RECV(1);
@@ -278,14 +273,10 @@ CASE(close_linger_zero_resets, ANY)
 {
 	A { reset_by_close(FD); }
 	B {
-		struct pollfd pfd = { .fd = FD, .events = POLLIN | POLLOUT | POLLRDHUP };
-
 		settle_poll(p, FD, POLLERR);
-		R(poll(&pfd, 1, 0));
-		say_poll(p, "events", pfd.revents);
+		say_ready(p, FD, POLLIN | POLLOUT | POLLRDHUP);
 		RECV(1);
-		R(poll(&pfd, 1, 0));
-		say_poll(p, "events", pfd.revents);
+		say_ready(p, FD, POLLIN | POLLOUT | POLLRDHUP);
 		RECV(1);
 		SEND_FLAGS("x", MSG_NOSIGNAL);
 	}
