@@ -10,6 +10,7 @@ import time
 
 import harness
 import report
+from rounds import Round, between, parse
 
 CASES = {}
 
@@ -27,6 +28,12 @@ class Series(dict):
     def __init__(self):
         super().__init__()
         self.note = ""
+        self.rounds = {}
+
+    def add_rounds(self, **lines):
+        """By name, what a program said that measured the floor between its rounds."""
+        for name, figures in lines.items():
+            self.rounds.setdefault(name, []).extend(parse(figures))
 
     def add(self, **figures):
         for name, value in figures.items():
@@ -42,39 +49,40 @@ class Series(dict):
         return report.apply_note(list(rows), self.note)
 
 
-def pingpong(bench, series, kernel_mode, pulc_mode, *options):
+def pingpong(bench, series, kernel_mode, pulc_mode, *options, with_floor=True):
     """One repetition of a ping-pong on each path; the kernel's figures are named after its mode."""
     options += ("--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
     kernel = bench.program("pingpong", "--mode", kernel_mode, *options)
     series.add(**{kernel_mode: kernel[0]["one_way_ns"]})
     if pulc_mode:
-        pulc = series.add_on_rings(bench, "pingpong", "--mode", pulc_mode, *options)
+        floors = bench.rounds() if with_floor else ()
+        pulc = series.add_on_rings(bench, "pingpong", "--mode", pulc_mode, *options, *floors)
         series.add(pulc=pulc[0]["one_way_ns"])
+        if floors:
+            series.add_rounds(pulc=pulc[0])
 
 
 @case("pingpong-blocking")
 def pingpong_blocking(bench):
     """8 B one way, blocking send and recv, two cores"""
     s = Series()
-    for floor in bench.repetitions():
-        s.add(floor=floor["line_ns"])
+    for _ in bench.repetitions():
         pingpong(bench, s, "spin", "blocking")
         pingpong(bench, s, "blocking", None)
     name = "pingpong-blocking"
     return s.judge(
-        report.at_most(f"{name}/floor", s["pulc"], s["floor"], "ns", 2.5, "floor"),
+        *report.by_placement(report.at_most, f"{name}/floor", s.rounds["pulc"], Round.line, "ns", 2.5, "floor"),
         report.faster(f"{name}/spin", s["pulc"], s["spin"], "ns", 30, "kernel, spinning"),
         report.inform(f"{name}/kernel", s["pulc"], s["blocking"], "ns", "kernel, blocking"))
 
 
 def pingpong_waiting(bench, mode):
     s = Series()
-    for floor in bench.repetitions():
-        s.add(floor=floor["line_ns"])
+    for _ in bench.repetitions():
         pingpong(bench, s, mode, mode)
     name = f"pingpong-{mode}"
     return s.judge(
-        report.at_most(f"{name}/floor", s["pulc"], s["floor"], "ns", 4, "floor"),
+        *report.by_placement(report.at_most, f"{name}/floor", s.rounds["pulc"], Round.line, "ns", 4, "floor"),
         report.inform(f"{name}/kernel", s["pulc"], s[mode], "ns", f"kernel, {mode}"))
 
 
@@ -96,7 +104,8 @@ def pingpong_onecore(bench):
     s = Series()
     core = str(bench.machine.server)
     for _ in bench.repetitions():
-        pingpong(bench, s, "blocking", "blocking", "--server-cpu", core, "--client-cpu", core)
+        pingpong(bench, s, "blocking", "blocking", "--server-cpu", core, "--client-cpu", core,
+                 with_floor=False)
     return s.judge(
         report.at_most("pingpong-onecore", s["pulc"], s["blocking"], "ns", 0.7, "kernel"))
 
@@ -157,15 +166,16 @@ def udp_pingpong(bench):
     """a datagram of 8 B one way, blocking send and recv, two cores"""
     s = Series()
     options = ("--udp", "--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
-    for floor in bench.repetitions():
-        s.add(floor=floor["line_ns"])
+    for _ in bench.repetitions():
         for mode in ("spin", "blocking"):
             s.add(**{mode: bench.program("pingpong", "--mode", mode, *options)[0]["one_way_ns"]})
         # A flow in each direction.
-        s.add(pulc=s.add_on_rings(bench, "pingpong", *options, n_ends=4)[0]["one_way_ns"])
+        pulc = s.add_on_rings(bench, "pingpong", *options, *bench.rounds(), n_ends=4)[0]
+        s.add(pulc=pulc["one_way_ns"])
+        s.add_rounds(pulc=pulc)
     name = "udp-pingpong"
     return s.judge(
-        report.at_most(f"{name}/floor", s["pulc"], s["floor"], "ns", 3, "floor"),
+        *report.by_placement(report.at_most, f"{name}/floor", s.rounds["pulc"], Round.line, "ns", 3, "floor"),
         report.faster(f"{name}/spin", s["pulc"], s["spin"], "ns", 15, "kernel, spinning"),
         report.inform(f"{name}/kernel", s["pulc"], s["blocking"], "ns", "kernel, blocking"))
 
@@ -205,15 +215,18 @@ def iperf3(bench):
     rows = []
     for name, options in (("default", ()), ("1M", ("-l", "1M"))):
         s = Series()
-        for floor in bench.repetitions(3):
-            kernel, _ = iperf3_once(bench, False, options)
+        around = []
+        for _ in bench.repetitions(3):
+            s.add(kernel=iperf3_once(bench, False, options)[0])
+            before = bench.floor()
             pulc, ringed = iperf3_once(bench, True, options)
-            s.add(memcpy=floor["memcpy_64k_gbs"], kernel=kernel, pulc=pulc)
+            around.append(between(before, pulc, bench.floor(), "memcpy_64k_gbs"))
+            s.add(pulc=pulc)
             s.note = s.note or ("" if ringed else "not over rings")
         name = f"iperf3/{name}"
         rows += s.judge(
             report.at_least(name, s["pulc"], s["kernel"], "GB/s", 4, "kernel"),
-            report.at_least(f"{name}/memcpy", s["pulc"], s["memcpy"], "GB/s", 0.35, "memcpy"))
+            *report.by_placement(report.at_least, f"{name}/memcpy", around, Round.copy, "GB/s", 0.35, "memcpy"))
     return rows
 
 
@@ -373,12 +386,13 @@ def ucx_rate(bench, test):
 @case("peers")
 def peers(bench):
     """for comparison: UCX's ping-pong of 8 B, which programs must be written for"""
-    s = Series()
+    around = {"tag": [], "stream": []}
     try:
-        for floor in bench.repetitions(3):
-            s.add(floor=floor["line_ns"], tag=ucx_nsec(bench, "tag_lat"),
-                  stream=ucx_nsec(bench, "stream_lat"))
+        for _ in bench.repetitions(3):
+            for name, rounds in around.items():
+                before = bench.floor()
+                rounds.append(between(before, ucx_nsec(bench, f"{name}_lat"), bench.floor()))
     except harness.Failed:
         return []  # a guest that is not installed, or does not run here, is no failure of ours
-    return [report.inform(f"ucx/{name}", s[name], s["floor"], "ns", "floor")
-            for name in ("tag", "stream")]
+    return [row for name, rounds in around.items()
+            for row in report.by_placement(report.inform, f"ucx/{name}", rounds, Round.line, "ns", "floor")]

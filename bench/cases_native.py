@@ -6,6 +6,7 @@ import subprocess
 import harness
 import report
 from cases import Series, case, ucx_rate
+from rounds import Round
 
 
 @case("native-pingpong")
@@ -13,20 +14,20 @@ def native_pingpong(bench):
     """8 B one way between two ports, kinds D and S, and with a tag (T), beside sockets on the kernel and under PULC"""
     s = Series()
     options = ("--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
-    for floor in bench.repetitions():
-        s.add(floor=floor["line_ns"])
+    for _ in bench.repetitions():
         for mode in ("spin", "blocking"):
             line = bench.program("pingpong", "--mode", mode, *options)[0]
             s.add(**{mode: line["one_way_ns"]})
         shim = s.add_on_rings(bench, "pingpong", "--mode", "blocking", *options)[0]
         s.add(shim=shim["one_way_ns"])
         for kind in ("D", "S", "T"):
-            line = bench.program("native", "--kind", kind, *options)[0]
+            line = bench.program("native", "--kind", kind, *options, *bench.rounds())[0]
             s.add(**{kind: line["one_way_ns"]})
+            s.add_rounds(**{kind: line})
     rows = []
     for kind, limit in (("D", 2.0), ("S", 2.0), ("T", 1.6)):
         name = f"native-pingpong/{kind}"
-        rows += [report.at_most(f"{name}/floor", s[kind], s["floor"], "ns", limit, "floor"),
+        rows += [*report.by_placement(report.at_most, f"{name}/floor", s.rounds[kind], Round.line, "ns", limit, "floor"),
                  report.inform(f"{name}/spin", s[kind], s["spin"], "ns", "kernel, spinning"),
                  report.inform(f"{name}/kernel", s[kind], s["blocking"], "ns", "kernel, blocking"),
                  report.inform(f"{name}/shim", s[kind], s["shim"], "ns", "socket on rings")]
@@ -40,14 +41,19 @@ def native_rate(bench):
     options = ("--rate", "--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
     for _ in bench.repetitions():
         for kind in ("D", "S", "T"):
-            s.add(**{kind: bench.program("native", "--kind", kind, *options)[0]["mps"]})
+            line = bench.program("native", "--kind", kind, *options, *bench.rounds())[0]
+            s.add(**{kind: line["mps"]})
+            s.add_rounds(**{kind: line})
         for kind, test in (("tag", "tag_bw"), ("stream", "stream_bw")):
             rate = ucx_rate(bench, test)
             if rate is not None:
                 s.add(**{kind: rate})
+    seen = [row for kind in ("D", "S", "T")
+            for row in report.by_placement(report.beside, f"native-rate/{kind}/line", s.rounds[kind], Round.line, "M/s",
+                                           "a line's way, ns")]
     return [report.above("native-rate/D", s["D"], s.get("tag", []), "M/s", 25),
             report.above("native-rate/S", s["S"], s.get("stream", []), "M/s", 40),
-            report.inform("native-rate/T", s["T"], s.get("tag", []), "M/s", "UCX, tags")]
+            report.inform("native-rate/T", s["T"], s.get("tag", []), "M/s", "UCX, tags"), *seen]
 
 
 @case("native-death")
@@ -69,20 +75,19 @@ def native_bandwidth(bench):
     """messages of 64 KiB and 1 MiB one way to a port D, and with a tag, four under way, beside sockets"""
     rows = []
     options = ("--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
-    for name, size, memcpy, limit in (("64KiB", 64 << 10, "memcpy_64k_gbs", 0.45),
-                                      ("1MiB", 1 << 20, "memcpy_1m_gbs", 0.40)):
+    for name, size, limit in (("64KiB", 64 << 10, 0.45), ("1MiB", 1 << 20, 0.40)):
         s = Series()
         sized = ("--size", str(size), *options)
-        for floor in bench.repetitions(3):
-            s.add(memcpy=floor[memcpy],
-                  kernel=bench.program("stream", *sized)[0]["gbs"],
-                  shim=s.add_on_rings(bench, "stream", *sized)[0]["gbs"],
-                  pulc=bench.program("native", "--bandwidth", *sized)[0]["gbs"],
-                  tags=bench.program("native", "--bandwidth", "--kind", "T", *sized)[0]["gbs"])
+        for _ in bench.repetitions(3):
+            lines = {way: bench.program("native", "--bandwidth", "--kind", kind, *sized, *bench.rounds(10))[0]
+                     for way, kind in (("pulc", "D"), ("tags", "T"))}
+            s.add_rounds(**lines)
+            s.add(kernel=bench.program("stream", *sized)[0]["gbs"],
+                  shim=s.add_on_rings(bench, "stream", *sized)[0]["gbs"], pulc=lines["pulc"]["gbs"])
         case_name = f"native-bandwidth/{name}"
         rows += [
-            report.at_least(f"{case_name}/memcpy", s["pulc"], s["memcpy"], "GB/s", limit, "memcpy"),
-            report.at_least(f"{case_name}/tags", s["tags"], s["memcpy"], "GB/s", limit, "memcpy"),
+            *report.by_placement(report.at_least, f"{case_name}/memcpy", s.rounds["pulc"], Round.copy, "GB/s", limit, "memcpy"),
+            *report.by_placement(report.at_least, f"{case_name}/tags", s.rounds["tags"], Round.copy, "GB/s", limit, "memcpy"),
             report.inform(f"{case_name}/kernel", s["pulc"], s["kernel"], "GB/s", "kernel"),
             report.inform(f"{case_name}/shim", s["pulc"], s["shim"], "GB/s", "socket on rings")]
     return rows
@@ -93,13 +98,12 @@ def block_bandwidth(bench):
     """messages of 1 MiB that nobody copies and their receiver reads: not built anew, built past the caches, built with ordinary stores"""
     s = Series()
     options = ("--size", str(1 << 20), "--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
-    for floor in bench.repetitions(3):
-        s.add(memcpy=floor["memcpy_1m_gbs"],
-              **{build: bench.program("block", "--build", build, *options)[0]["gbs"]
-                 for build in ("none", "past", "ordinary")})
-    return [report.at_least("block-bandwidth/none", s["none"], s["memcpy"], "GB/s", 0.85, "memcpy"),
-            report.inform("block-bandwidth/past", s["past"], s["memcpy"], "GB/s", "memcpy"),
-            report.inform("block-bandwidth/ordinary", s["ordinary"], s["memcpy"], "GB/s", "memcpy")]
+    for _ in bench.repetitions(3):
+        s.add_rounds(**{build: bench.program("block", "--build", build, *options, *bench.rounds(10))[0]
+                        for build in ("none", "past", "ordinary")})
+    goals = {"none": (report.at_least, 0.85), "past": (report.inform,), "ordinary": (report.inform,)}
+    return [row for build, (judge, *limit) in goals.items()
+            for row in report.by_placement(judge, f"block-bandwidth/{build}", s.rounds[build], Round.copy, "GB/s", *limit, "memcpy")]
 
 
 @case("overlap")

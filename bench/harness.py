@@ -275,6 +275,14 @@ class Bench:
             raise Failed(f"{name} {path}: {errors.strip() or 'ended early or hung'}")
         return [parse_figures(line) for line in lines]
 
+    def rounds(self, msec=5):
+        """Options of a program that runs for bench.msec(300), divided into rounds of so long with the floor between."""
+        return "--rounds", str((100 if self.quick else 300) // msec)
+
+    def floor(self):
+        """For programs that are not ours, and can't measure it themselves: just before them, and just after."""
+        return self.program("floor", "--msec", "10")[0]
+
     def on_rings(self, name, *options, n_lines=1, n_ends=2):
         """The same under PULC. Returns (lines, note); the note says what was not on rings."""
         counted = []

@@ -9,10 +9,14 @@
  * under way, so that receives are posted before their messages come. The receiver counts in a window of time after
  * the warm-up and then closes its port, which ends the sender. Rate: the same with blocking calls, one message each; who reads a
  * stream has room for more than one.
+ *
+ * With --rounds both measure the machine's floor together, before the first round and after each. The message before it says so: in a ping-pong
+ * with its first byte, for the rate with its last one, for the bandwidth by having one byte only.
  */
 #include "clock.h"
 #include "options.h"
 #include "pair.h"
+#include "rounds.h"
 #include "stats.h"
 
 #include <errno.h>
@@ -27,6 +31,9 @@
 /* A reader of a stream has this much room. */
 #define SIZE_STREAM 4096u
 
+/* What a message says in one of its bytes. */
+enum { MORE, LAST, FLOOR };
+
 struct settings {
 	unsigned size;
 	unsigned msec;
@@ -38,6 +45,7 @@ struct settings {
 	bool rate;
 	bool tagged;
 	enum pulc_kind kind;
+	struct bench_rounds rounds;
 };
 
 static const struct pulc_tag wanted = { 1, PULC_TAG_EXACT, PULC_ANY_PEER };
@@ -79,9 +87,16 @@ static int send_all(pulc_port *port, const struct settings *set, const struct pu
 	return n < 0 ? (int)n : 0;
 }
 
+static void end_line(const struct settings *set)
+{
+	bench_rounds_print(&set->rounds);
+	(void)putchar('\n');
+	(void)fflush(stdout);
+}
+
 /* ---- ping-pong ---------------------------------------------------------------------------------- */
 
-static int answer(pulc_port *port, const struct settings *set, char *buf)
+static int answer(pulc_port *port, struct settings *set, char *buf)
 {
 	struct pulc_address from;
 	int r;
@@ -90,7 +105,9 @@ static int answer(pulc_port *port, const struct settings *set, char *buf)
 		r = receive_all(port, set, buf, &from);
 		if (r == 0)
 			r = send_all(port, set, &from, buf);
-	} while (r == 0 && !buf[0]);
+		if (r == 0 && buf[0] == FLOOR)
+			bench_rounds_floor_of_peer(&set->rounds);
+	} while (r == 0 && buf[0] != LAST);
 	return r;
 }
 
@@ -110,8 +127,10 @@ static int round_trips(pulc_port *port, const struct pulc_address *to, const str
 static int play_for(pulc_port *port, const struct pulc_address *to, const struct settings *set,
 		    char *buf, struct bench_samples *samples)
 {
-	unsigned msec = samples ? set->msec : set->warmup_msec;
-	uint64_t now = nsec_now(), end = now + msec * 1000000ull, before;
+	unsigned n_rounds = bench_rounds_count(&set->rounds);
+	uint64_t now = nsec_now(), before;
+	uint64_t end = now + (samples ? set->msec * 1000000ull / n_rounds
+				      : set->warmup_msec * 1000000ull);
 	int r = 0;
 
 	while (r == 0 && now < end) {
@@ -124,8 +143,37 @@ static int play_for(pulc_port *port, const struct pulc_address *to, const struct
 	return r;
 }
 
-static int play(pulc_port *port, const struct pulc_address *to, const struct settings *set,
-		char *buf)
+static int measure_floor(pulc_port *port, const struct pulc_address *to, struct settings *set,
+			 char *buf)
+{
+	int r;
+
+	if (!set->rounds.n)
+		return 0;
+	buf[0] = FLOOR;
+	r = round_trips(port, to, set, buf, 1);
+	buf[0] = MORE;
+	return r < 0 ? r : bench_rounds_floor(&set->rounds);
+}
+
+static int play_rounds(pulc_port *port, const struct pulc_address *to, struct settings *set,
+		       char *buf, struct bench_samples *samples)
+{
+	int r = measure_floor(port, to, set, buf);
+
+	for (unsigned i = 0; r == 0 && i < bench_rounds_count(&set->rounds); i++) {
+		size_t n_first = samples->n;
+
+		r = play_for(port, to, set, buf, samples);
+		bench_rounds_add(&set->rounds,
+				 bench_samples_percentile_since(samples, n_first, 50));
+		if (r == 0)
+			r = measure_floor(port, to, set, buf);
+	}
+	return r;
+}
+
+static int play(pulc_port *port, const struct pulc_address *to, struct settings *set, char *buf)
 {
 	struct bench_samples samples;
 	int r = bench_samples_init(&samples, N_BATCHES_MAX);
@@ -134,13 +182,13 @@ static int play(pulc_port *port, const struct pulc_address *to, const struct set
 		return r;
 	r = play_for(port, to, set, buf, NULL);
 	if (r == 0)
-		r = play_for(port, to, set, buf, &samples);
+		r = play_rounds(port, to, set, buf, &samples);
 	if (r == 0) {
-		printf("kind=%s size=%u one_way_ns=%.1f p99_ns=%.1f\n", set->kind_name, set->size,
+		printf("kind=%s size=%u one_way_ns=%.1f p99_ns=%.1f", set->kind_name, set->size,
 		       bench_samples_percentile(&samples, 50),
 		       bench_samples_percentile(&samples, 99));
-		(void)fflush(stdout);
-		buf[0] = 1;
+		end_line(set);
+		buf[0] = LAST;
 		r = round_trips(port, to, set, buf, 1);
 	}
 	bench_samples_deinit(&samples);
@@ -164,119 +212,226 @@ static int post_all(pulc_port *port, const struct settings *set, char *buf, pulc
 	return r;
 }
 
-/* Until the time is over. Returns the bytes, or a negative errno. */
-static ssize_t take_for(pulc_port *port, const struct settings *set, char *buf, pulc_op **ops,
-			unsigned *at, unsigned msec)
+/* One message. Returns its bytes, or a negative errno. */
+static ssize_t take(pulc_port *port, const struct settings *set, char *buf, pulc_op **ops,
+		    unsigned *at)
 {
-	uint64_t end = nsec_now() + msec * 1000000ull;
-	ssize_t size = 0, n;
+	unsigned i = (*at)++ % set->n_depth;
+	ssize_t n = pulc_op_end(ops[i], NULL);
 	int r;
 
-	while (nsec_now() < end) {
-		unsigned i = (*at)++ % set->n_depth;
+	ops[i] = NULL;
+	r = n < 0 ? (int)n : post(port, set, buf + (size_t)i * set->size, &ops[i]);
+	return r < 0 ? r : n;
+}
 
-		n = pulc_op_end(ops[i], NULL);
-		ops[i] = NULL;
-		r = n < 0 ? (int)n : post(port, set, buf + (size_t)i * set->size, &ops[i]);
-		if (r < 0)
-			return r;
+/* Until the time is over. Returns the bytes, or a negative errno. */
+static ssize_t take_for(pulc_port *port, const struct settings *set, char *buf, pulc_op **ops,
+			unsigned *at, uint64_t nsec)
+{
+	uint64_t end = nsec_now() + nsec;
+	ssize_t size = 0, n;
+
+	while (nsec_now() < end) {
+		n = take(port, set, buf, ops, at);
+		if (n < 0)
+			return n;
 		size += n;
 	}
 	return size;
 }
 
-static int take_window(pulc_port *port, const struct settings *set, char *buf)
+static int floor_of_takes(pulc_port *port, struct settings *set, char *buf, pulc_op **ops,
+			  unsigned *at)
+{
+	ssize_t n = 1;
+
+	if (!set->rounds.n)
+		return 0;
+	bench_rounds_ask(&set->rounds);
+	do
+		n = take(port, set, buf, ops, at);
+	while (n > 1);
+	return n < 0 ? (int)n : bench_rounds_floor(&set->rounds);
+}
+
+/* Returns the GB/s, or a negative errno. */
+static double take_rounds(pulc_port *port, struct settings *set, char *buf, pulc_op **ops,
+			  unsigned *at)
+{
+	unsigned n_rounds = bench_rounds_count(&set->rounds);
+	double size = 0, nsec = 0;
+	ssize_t n = floor_of_takes(port, set, buf, ops, at);
+
+	for (unsigned i = 0; n >= 0 && i < n_rounds; i++) {
+		uint64_t began = nsec_now(), took;
+
+		n = take_for(port, set, buf, ops, at, set->msec * 1000000ull / n_rounds);
+		took = nsec_now() - began;
+		bench_rounds_add(&set->rounds, (double)n / (double)took);
+		size += (double)n;
+		nsec += (double)took;
+		if (n >= 0)
+			n = floor_of_takes(port, set, buf, ops, at);
+	}
+	return n < 0 ? (double)n : size / nsec;
+}
+
+static int take_window(pulc_port *port, struct settings *set, char *buf)
 {
 	pulc_op *ops[N_DEPTH_MAX] = { NULL };
-	uint64_t began = 0;
 	unsigned at = 0;
+	double rate = 0;
 	ssize_t n = post_all(port, set, buf, ops);
 
 	if (n == 0)
-		n = take_for(port, set, buf, ops, &at, set->warmup_msec);
-	if (n >= 0) {
-		began = nsec_now();
-		n = take_for(port, set, buf, ops, &at, set->msec);
-	}
+		n = take_for(port, set, buf, ops, &at, set->warmup_msec * 1000000ull);
 	if (n >= 0)
-		printf("kind=%s size=%u gbs=%.3f\n", set->kind_name, set->size,
-		       (double)n / (double)(nsec_now() - began));
-	(void)fflush(stdout);
+		rate = take_rounds(port, set, buf, ops, &at);
+	if (n >= 0 && rate >= 0) {
+		printf("kind=%s size=%u gbs=%.3f", set->kind_name, set->size, rate);
+		end_line(set);
+	}
 	for (unsigned i = 0; i < set->n_depth; i++)
 		if (ops[i] && pulc_op_cancel(ops[i]) == 0)
 			(void)pulc_op_end(ops[i], NULL);
-	return n < 0 ? (int)n : 0;
+	return n < 0 ? (int)n : rate < 0 ? (int)rate : 0;
 }
 
 static int begin_send(pulc_port *port, const struct settings *set, const struct pulc_address *to,
-		      const char *buf, pulc_op **ret_op)
+		      const char *buf, size_t size, pulc_op **ret_op)
 {
-	return set->tagged ? pulc_tag_isend(to->port, 1, buf, set->size, ret_op)
-			   : pulc_isend(port, to, buf, set->size, ret_op);
+	return set->tagged ? pulc_tag_isend(to->port, 1, buf, size, ret_op)
+			   : pulc_isend(port, to, buf, size, ret_op);
+}
+
+static ssize_t end_send(pulc_op **op)
+{
+	ssize_t n = *op ? pulc_op_end(*op, NULL) : 0;
+
+	*op = NULL;
+	return n;
+}
+
+/* The last message of a round; all others are on their way. */
+static ssize_t help_with_floor(pulc_port *port, const struct pulc_address *to, struct settings *set,
+			       const char *buf, pulc_op **ops, unsigned at)
+{
+	ssize_t n = begin_send(port, set, to, buf, 1, &ops[at]);
+
+	for (unsigned i = 0; n >= 0 && i < set->n_depth; i++)
+		n = end_send(&ops[i]);
+	if (n >= 0)
+		bench_rounds_floor_of_peer(&set->rounds);
+	return n;
 }
 
 /* Until the receiver closes its port, or is gone. */
-static int send_on(pulc_port *port, const struct pulc_address *to, const struct settings *set,
+static int send_on(pulc_port *port, const struct pulc_address *to, struct settings *set,
 		   const char *buf)
 {
 	pulc_op *ops[N_DEPTH_MAX] = { NULL };
 	ssize_t n = 0;
 
 	for (unsigned i = 0; n >= 0; i = (i + 1) % set->n_depth) {
-		if (ops[i])
-			n = pulc_op_end(ops[i], NULL);
-		ops[i] = NULL;
+		n = end_send(&ops[i]);
+		if (n >= 0 && bench_rounds_asked(&set->rounds))
+			n = help_with_floor(port, to, set, buf, ops, i);
 		if (n >= 0)
-			n = begin_send(port, set, to, buf + (size_t)i * set->size, &ops[i]);
+			n = begin_send(port, set, to, buf + (size_t)i * set->size, set->size,
+				       &ops[i]);
 	}
 	for (unsigned i = 0; i < set->n_depth; i++)
-		if (ops[i])
-			(void)pulc_op_end(ops[i], NULL);
+		(void)end_send(&ops[i]);
 	return n == -ECONNREFUSED || n == -ECONNRESET ? 0 : (int)n;
 }
 
 /* ---- rate --------------------------------------------------------------------------------------- */
 
-/* Until the time is over, which is looked at now and then. Returns the messages, or a negative errno. */
-static ssize_t count_for(pulc_port *port, const struct settings *set, char *buf, unsigned msec)
+/* What there is, up to the room for it. Returns the bytes, or a negative errno. */
+static ssize_t count_one(pulc_port *port, const struct settings *set, char *buf)
 {
-	size_t room = set->tagged || set->kind == PULC_D ? set->size : SIZE_STREAM;
-	uint64_t end = nsec_now() + msec * 1000000ull;
+	return set->tagged	     ? pulc_tag_receive(&wanted, buf, set->size, NULL)
+	       : set->kind == PULC_D ? pulc_receive(port, buf, set->size, NULL, 0)
+				     : pulc_receive(port, buf, SIZE_STREAM, NULL, 0);
+}
+
+/* Until the time is over, which is looked at now and then. Returns the bytes, or a negative errno. */
+static ssize_t count_for(pulc_port *port, const struct settings *set, char *buf, uint64_t nsec)
+{
+	uint64_t end = nsec_now() + nsec;
 	ssize_t size = 0, n;
 
 	do {
 		for (unsigned i = 0; i < set->n_batch; i++) {
-			n = set->tagged ? pulc_tag_receive(&wanted, buf, room, NULL)
-					: pulc_receive(port, buf, room, NULL, 0);
+			n = count_one(port, set, buf);
 			if (n < 0)
 				return n;
 			size += n;
 		}
 	} while (nsec_now() < end);
-	return size / (ssize_t)set->size;
+	return size;
 }
 
-static int count_window(pulc_port *port, const struct settings *set, char *buf)
+static int floor_of_counts(pulc_port *port, struct settings *set, char *buf)
 {
-	ssize_t n = count_for(port, set, buf, set->warmup_msec);
-	uint64_t began = nsec_now();
+	ssize_t n;
 
-	if (n >= 0)
-		n = count_for(port, set, buf, set->msec);
-	if (n >= 0)
-		printf("kind=%s size=%u mps=%.3f\n", set->kind_name, set->size,
-		       1000.0 * (double)n / (double)(nsec_now() - began));
-	(void)fflush(stdout);
-	return n < 0 ? (int)n : 0;
+	if (!set->rounds.n)
+		return 0;
+	bench_rounds_ask(&set->rounds);
+	do
+		n = count_one(port, set, buf);
+	while (n >= 0 && buf[n - 1] != FLOOR);
+	return n < 0 ? (int)n : bench_rounds_floor(&set->rounds);
 }
 
-static int send_many(pulc_port *port, const struct pulc_address *to, const struct settings *set,
-		     const char *buf)
+/* Returns the messages a ns, or a negative errno. */
+static double count_rounds(pulc_port *port, struct settings *set, char *buf)
+{
+	unsigned n_rounds = bench_rounds_count(&set->rounds);
+	double count = 0, nsec = 0;
+	ssize_t n = floor_of_counts(port, set, buf);
+
+	for (unsigned i = 0; n >= 0 && i < n_rounds; i++) {
+		uint64_t began = nsec_now(), took;
+
+		n = count_for(port, set, buf, set->msec * 1000000ull / n_rounds);
+		took = nsec_now() - began;
+		bench_rounds_add(&set->rounds, 1000.0 * (double)n / set->size / (double)took);
+		count += (double)n / set->size;
+		nsec += (double)took;
+		if (n >= 0)
+			n = floor_of_counts(port, set, buf);
+	}
+	return n < 0 ? (double)n : count / nsec;
+}
+
+static int count_window(pulc_port *port, struct settings *set, char *buf)
+{
+	ssize_t n = count_for(port, set, buf, set->warmup_msec * 1000000ull);
+	double rate = n < 0 ? (double)n : count_rounds(port, set, buf);
+
+	if (rate < 0)
+		return (int)rate;
+	printf("kind=%s size=%u mps=%.3f", set->kind_name, set->size, 1000 * rate);
+	end_line(set);
+	return 0;
+}
+
+static int send_many(pulc_port *port, const struct pulc_address *to, struct settings *set,
+		     char *buf)
 {
 	int r = 0;
 
-	while (r == 0)
+	while (r == 0) {
+		bool asked = bench_rounds_asked(&set->rounds);
+
+		buf[set->size - 1] = asked ? FLOOR : MORE;
 		r = send_all(port, set, to, buf);
+		if (r == 0 && asked)
+			bench_rounds_floor_of_peer(&set->rounds);
+	}
 	return r == -ECONNREFUSED || r == -ECONNRESET ? 0 : r;
 }
 
@@ -294,7 +449,7 @@ static int with_port(const struct settings *set, pulc_port **ret_port, char **re
 
 static int serve(int listener, void *arg)
 {
-	const struct settings *set = arg;
+	struct settings *set = arg;
 	struct pulc_address self;
 	pulc_port *port;
 	char *buf;
@@ -316,7 +471,7 @@ static int serve(int listener, void *arg)
 
 static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 {
-	const struct settings *set = arg;
+	struct settings *set = arg;
 	struct pulc_address to;
 	pulc_port *port;
 	char *buf;
@@ -353,10 +508,15 @@ static int ready(struct bench_pair *pair)
 {
 	struct settings *set = pair->arg;
 
-	return find_kind(set) && set->size && set->n_batch && set->n_depth &&
-			       set->n_depth <= N_DEPTH_MAX
-		       ? 0
-		       : -EINVAL;
+	if (!find_kind(set) || !set->size || !set->n_batch || !set->n_depth ||
+	    set->n_depth > N_DEPTH_MAX)
+		return -EINVAL;
+	if (set->rounds.n && set->bandwidth) {
+		if (set->kind != PULC_D || set->size == 1)
+			return -EINVAL; /* its messages would not be told from the last one of a round */
+		set->rounds.size_copy = set->size;
+	}
+	return bench_rounds_init(&set->rounds);
 }
 
 int main(int argc, char **argv)
@@ -376,6 +536,8 @@ int main(int argc, char **argv)
 		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
 		{ "batch", "round trips timed together, or messages between two looks at the time",
 		  .number = &set.n_batch },
+		{ "rounds", "divide the time, with the machine's floor between",
+		  .number = &set.rounds.n },
 		{ "depth", "operations under way, for bandwidth", .number = &set.n_depth },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_drive, .arg = &set };

@@ -12,11 +12,12 @@
  * Round trips are timed in batches, because reading the clock costs a good part of a round trip
  * through shared memory; percentiles are those of the batches' means. The first --warmup-msec
  * are not counted: a connection may change its path meanwhile. With --udp a message is a datagram; an empty one ends
- * the server.
+ * the server. With --rounds both measure the machine's floor together after a message that says so in its first byte.
  */
 #include "clock.h"
 #include "options.h"
 #include "pair.h"
+#include "rounds.h"
 #include "stats.h"
 
 #include <errno.h>
@@ -54,6 +55,7 @@ struct settings {
 	const struct mode *mode;
 	bool udp;
 	bool stay;
+	struct bench_rounds rounds;
 };
 
 static int wait_not(const struct end *e)
@@ -152,7 +154,7 @@ static int round_trips(const struct end *e, const struct settings *set, char *bu
 
 static int serve(int listener, void *arg)
 {
-	const struct settings *set = arg;
+	struct settings *set = arg;
 	char *buf = calloc(1, set->size);
 	struct end e;
 	int r, fd;
@@ -166,6 +168,8 @@ static int serve(int listener, void *arg)
 		r = end_recv(&e, set->mode, buf, set->size);
 		if (r == 0)
 			r = end_send(&e, buf, set->size);
+		if (r == 0 && buf[0])
+			bench_rounds_floor_of_peer(&set->rounds);
 	}
 	free(buf);
 	return r < 0 ? r : 0;
@@ -181,11 +185,12 @@ static int run_for(const struct end *e, const struct settings *set, char *buf, u
 	return r;
 }
 
-/* Batches until the time is over, or n_iterations round trips are made. */
+/* Batches until the time of a round is over, or n_iterations round trips are made. */
 static int run_timed(const struct end *e, const struct settings *set, char *buf,
 		     struct bench_samples *samples)
 {
-	uint64_t now = nsec_now(), end = now + set->msec * 1000000ull, before;
+	uint64_t now = nsec_now(), before;
+	uint64_t end = now + set->msec * 1000000ull / bench_rounds_count(&set->rounds);
 	unsigned left = set->n_iterations;
 
 	while (set->n_iterations ? left > 0 : now < end) {
@@ -203,16 +208,46 @@ static int run_timed(const struct end *e, const struct settings *set, char *buf,
 	return 0;
 }
 
+static int measure_floor(const struct end *e, struct settings *set, char *buf)
+{
+	int r;
+
+	if (!set->rounds.n)
+		return 0;
+	buf[0] = 1;
+	r = round_trips(e, set, buf, 1);
+	buf[0] = 0;
+	return r < 0 ? r : bench_rounds_floor(&set->rounds);
+}
+
+static int run_rounds(const struct end *e, struct settings *set, char *buf,
+		      struct bench_samples *samples)
+{
+	int r = measure_floor(e, set, buf);
+
+	for (unsigned i = 0; r == 0 && i < bench_rounds_count(&set->rounds); i++) {
+		size_t first = samples->n;
+
+		r = run_timed(e, set, buf, samples);
+		bench_rounds_add(&set->rounds, bench_samples_percentile_since(samples, first, 50));
+		if (r == 0)
+			r = measure_floor(e, set, buf);
+	}
+	return r;
+}
+
 static void report(const struct settings *set, struct bench_samples *s)
 {
-	printf("mode=%s size=%u one_way_ns=%.1f p10_ns=%.1f p90_ns=%.1f p99_ns=%.1f max_ns=%.1f\n",
+	printf("mode=%s size=%u one_way_ns=%.1f p10_ns=%.1f p90_ns=%.1f p99_ns=%.1f max_ns=%.1f",
 	       set->mode->name, set->size, bench_samples_percentile(s, 50),
 	       bench_samples_percentile(s, 10), bench_samples_percentile(s, 90),
 	       bench_samples_percentile(s, 99), bench_samples_percentile(s, 100));
+	bench_rounds_print(&set->rounds);
+	(void)putchar('\n');
 	(void)fflush(stdout);
 }
 
-static int drive(const struct end *e, const struct settings *set, char *buf)
+static int drive(const struct end *e, struct settings *set, char *buf)
 {
 	struct bench_samples samples;
 	int r;
@@ -222,7 +257,7 @@ static int drive(const struct end *e, const struct settings *set, char *buf)
 		return r;
 	r = run_for(e, set, buf, set->warmup_msec);
 	if (r == 0)
-		r = run_timed(e, set, buf, &samples);
+		r = run_rounds(e, set, buf, &samples);
 	if (r == 0) {
 		report(set, &samples);
 		if (set->stay)
@@ -236,7 +271,7 @@ static int drive(const struct end *e, const struct settings *set, char *buf)
 
 static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 {
-	const struct settings *set = arg;
+	struct settings *set = arg;
 	char *buf = calloc(1, set->size);
 	struct end e;
 	int r, fd;
@@ -258,7 +293,10 @@ static int ready(struct bench_pair *pair)
 
 	set->mode = mode_find(set->mode_name);
 	pair->udp = set->udp;
-	return !set->mode || set->size == 0 || set->n_batch == 0 ? -EINVAL : 0;
+	if (!set->mode || set->size == 0 || set->n_batch == 0 ||
+	    (set->rounds.n && set->n_iterations))
+		return -EINVAL;
+	return bench_rounds_init(&set->rounds);
 }
 
 int main(int argc, char **argv)
@@ -274,6 +312,8 @@ int main(int argc, char **argv)
 		  .number = &set.n_iterations },
 		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
 		{ "batch", "round trips timed together", .number = &set.n_batch },
+		{ "rounds", "divide the time, with the machine's floor between",
+		  .number = &set.rounds.n },
 		{ "udp", "datagrams instead of a connection", .flag = &set.udp },
 		{ "stay", "keep the connection until standard input ends", .flag = &set.stay },
 	};

@@ -1,12 +1,15 @@
 """Rows of the result: one figure, its twin, their ratio, the goal and whether it was met.
 
 A ratio is taken within each repetition and its median counts, so that a machine that changes speed
-between repetitions does not spoil it; it need not be the quotient of the two medians shown.
+between repetitions does not spoil it; it need not be the quotient of the two medians shown. What is compared with the machine's floor
+is compared round by round, with a row for each placement of the processors that it was seen in (rounds.py).
 """
 
 import json
 import statistics
 from dataclasses import dataclass
+
+import rounds as rounds_of
 
 
 @dataclass
@@ -18,7 +21,8 @@ class Row:
     ratio: float | None
     goal: str | None  # None: the row informs, and is not in the JSON
     met: bool
-    note: str = ""
+    note: str = ""     # what a goal was missed for, or what the twin of a row without a goal is
+    remark: str = ""   # which rounds the ratio is of
 
 
 def median(values):
@@ -51,6 +55,17 @@ def faster(case, pulc, twin, unit, limit, of):
                ratio is not None and ratio >= limit)
 
 
+def by_placement(judge, case, rounds, floor, unit, *goal):
+    """Rows of one of the functions here, with the floor as the twin: floor(round). The case is named after the floor where there are several."""
+    groups, remark = rounds_of.placements(rounds)
+    rows = []
+    for group in groups or [rounds_of.Placement([])]:
+        name = case if len(groups) < 2 else f"{case}, {group.line():.0f} ns"
+        rows.append(judge(name, [r.figure for r in group.rounds], [floor(r) for r in group.rounds], unit, *goal))
+        rows[-1].remark = remark
+    return rows
+
+
 def within(case, pulc, twin, unit, part, of):
     """Goal: PULC's figure is its twin's, give or take that part of it."""
     ratio = ratio_of(pulc, twin)
@@ -76,6 +91,13 @@ def inform(case, pulc, twin, unit, of):
     """No goal: shown beside the others."""
     return Row(case, median(pulc), median(twin), unit, ratio_of(pulc, twin), None, True,
                f"twin: {of}")
+
+
+def beside(case, pulc, twin, unit, of):
+    """No goal, and figures of which no ratio is taken."""
+    row = inform(case, pulc, twin, unit, of)
+    row.ratio = None
+    return row
 
 
 def failed(case, why):
@@ -116,15 +138,16 @@ def table(rows):
 
 
 def remarks(rows):
-    """What was said about rows with goals, once each."""
+    """What was said about rows, once each."""
     said = {}
     for row in rows:
-        if row.goal and row.note:
-            said.setdefault(row.note, []).append(row.case)
+        for note in (row.note if row.goal else "", row.remark):
+            if note:
+                said.setdefault(note, []).append(row.case)
     return [f"{', '.join(about)}: {note}" for note, about in said.items()]
 
 
 def write_json(rows, path):
-    keys = ("case", "pulc", "twin", "unit", "ratio", "goal", "met")
+    keys = ("case", "pulc", "twin", "unit", "ratio", "goal", "met", "remark")
     listed = [{key: getattr(row, key) for key in keys} for row in rows if row.goal]
     path.write_text(json.dumps(listed, indent=1) + "\n")

@@ -2,7 +2,7 @@
 # link nothing of PULC: which path their bytes take is decided by who starts them. Only `native`, `block`, `overlap` and `survivor` are written to PULC, `link`
 # to a HAL, and `lock` to shm/lock.c.
 BENCH_NAMES := floor pingpong stream wake connects idle files memcached chatter
-BENCH_SHARED := $(addprefix bench/,options.c pair.c stats.c)
+BENCH_SHARED := $(addprefix bench/,calibrate.c options.c pair.c rounds.c stats.c)
 BENCH_PROGRAMS := $(addprefix $(B)/bench/,$(BENCH_NAMES))
 
 $(BENCH_PROGRAMS): $(B)/bench/%: $(B)/obj/bench/%.o $$(call objects,$$(BENCH_SHARED))

@@ -46,12 +46,19 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+double bench_samples_percentile_since(struct bench_samples *s, size_t n_first, double percent)
+{
+	size_t n = s->n - n_first;
+
+	if (n == 0)
+		return NAN;
+	qsort(s->values + n_first, n, sizeof(*s->values), compare);
+	return s->values[n_first + (size_t)((double)(n - 1) * percent / 100)];
+}
+
 double bench_samples_percentile(struct bench_samples *s, double percent)
 {
-	if (s->n == 0)
-		return NAN;
-	qsort(s->values, s->n, sizeof(*s->values), compare);
-	return s->values[(size_t)((double)(s->n - 1) * percent / 100)];
+	return bench_samples_percentile_since(s, 0, percent);
 }
 
 static uint64_t nsec_from_timeval(struct timeval tv)

@@ -1,0 +1,74 @@
+"""Which rounds of a measurement count, and what is said of them. Prints test results; bench.sh runs it."""
+import sys
+
+sys.path.insert(0, "bench")
+import report  # noqa: E402
+import rounds  # noqa: E402
+from rounds import Round  # noqa: E402
+
+
+def check(name, got, wanted):
+    print(f"ok bench.{name}" if got == wanted else f"not ok bench.{name}: {got!r}, not {wanted!r}", flush=True)
+
+
+def lines_of(*pairs):
+    return [Round(figure, (line, line)) for figure, line in pairs]
+
+
+def rows_of(all_rounds, floor=Round.line, judge=report.at_most, limit=2.0):
+    return report.by_placement(judge, "case", all_rounds, floor, "ns", limit, "floor")
+
+
+def parses():
+    parsed = rounds.parse({"floors": "10.0:0.00,20.0:0.00,21.0:0.00", "rounds": "30.000,40.000"})
+    check("rounds_stand_between_floors", parsed, [Round(30.0, (10.0, 20.0)), Round(40.0, (20.0, 21.0))])
+    parsed = rounds.parse({"floors": "10.0:50.00,20.0:40.00", "rounds": 9.5})
+    check("a_single_round_with_memcpy", parsed, [Round(9.5, (10.0, 20.0), (50.0, 40.0))])
+    try:
+        rounds.parse({"floors": "10.0:0.00,20.0:0.00", "rounds": "30.000,40.000"})
+        check("a_floor_is_missing", "no error", "an error")
+    except ValueError as error:
+        check("a_floor_is_missing", str(error), "floors do not stand between the rounds")
+
+
+def counts():
+    check("same_floors_count", Round(1, (10, 12)).counts(), True)
+    check("other_floors_do_not_count", [Round(1, pair).counts() for pair in ((10, 13), (13, 10))], [False, False])
+    check("other_rates_of_memcpy_do_not_count", Round(1, (10, 10), (50, 30)).counts(), False)
+
+
+def one_placement():
+    rows = rows_of(lines_of((60, 30), (62, 31), (90, 30)) + [Round(500, (30, 155))])
+    check("one_placement_is_one_row", [row.case for row in rows], ["case"])
+    check("the_median_of_ratios", (rows[0].ratio, rows[0].met), (2.0, True))
+    check("what_is_left_out_is_said", rows[0].remark, "floor 30 ns in 3 of 4 rounds; 1 left out")
+
+
+def several_placements():
+    near, far = [(100, 33)] * 4, [(300, 155)] * 6
+    rows = rows_of(lines_of(*near, *far))
+    check("each_placement_has_its_row", [(row.case, row.met) for row in rows],
+          [("case, 155 ns", True), ("case, 33 ns", False)])
+    check("each_row_has_its_own_figures", [(row.pulc, row.twin) for row in rows], [(300, 155), (100, 33)])
+    check("all_placements_are_said", rows[1].remark, "floor 155 ns in 6, 33 ns in 4 of 10 rounds; 0 left out")
+    rows = rows_of(lines_of(*near[:2], *far))
+    check("a_placement_of_two_rounds_has_none", [row.case for row in rows], ["case"])
+    check("its_rounds_are_left_out", rows[0].remark, "floor 155 ns in 6, 33 ns in 2 of 8 rounds; 2 left out")
+
+
+def no_round():
+    rows = rows_of([Round(60, (30, 155))])
+    check("no_round_is_a_goal_missed", (len(rows), rows[0].ratio, rows[0].met), (1, None, False))
+    check("no_round_is_said", rows[0].remark, "none of 1 rounds had the same floor before and after it")
+    check("the_remark_is_shown", rows[0].remark in report.table(rows), True)
+
+
+def memcpy():
+    mixed = [Round(20, (33, 33), (50, 50)), Round(22, (33, 33), (50, 50)), Round(21, (33, 33), (50, 50)),
+             Round(30, (33, 33), (50, 80))]
+    rows = rows_of(mixed, Round.copy, report.at_least, 0.4)
+    check("memcpy_is_the_twin", (rows[0].twin, rows[0].ratio, rows[0].met), (50, 0.42, True))
+
+
+for part in (parses, counts, one_placement, several_placements, no_round, memcpy):
+    part()
