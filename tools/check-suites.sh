@@ -10,8 +10,10 @@
 # tests/suites/shares says: of all bytes in rings, and over the loopback of the suite's own namespace, headers
 # not counted. (ONLY, DIRS and UNITS choose a part of a suite; its share is told only.)
 #
-# SURROUNDINGS="no-spin one-cpu tiny-rings" plays the suites in each of these in turn instead: nobody spins before he sleeps;
-# one processor for all; rings of 4 KiB at most. Shares are told only. Results: build/suites/NAME.SURROUNDINGS.
+# SURROUNDINGS="usual no-spin one-cpu tiny-rings" plays the suites in each of these in turn: as they are; nobody spins
+# before he sleeps; one processor for all; rings of 4 KiB at most. Shares are told only in all but the first. Results:
+# build/suites/NAME.SURROUNDINGS. ROUNDS=3 plays all of it three times; results of round 2: build/suites/NAME.2 and so on.
+# A table of what was played stands at the end.
 #
 # Tests of a suite depend on time, and on how busy the machine is. TRIES=3 plays those that did not pass twice
 # more, and then on the kernel: a test fails that passes there and never here. OPTIONAL=1 leaves a suite out that
@@ -49,12 +51,12 @@ surround() {
 	settings=()
 	prefix=()
 	case $1 in
-	'') ;;
+	usual) ;;
 	no-spin) settings=(PULC_SPIN_USEC=0) ;;
 	one-cpu) prefix=(taskset -c 0) ;;
 	tiny-rings) settings=("PULC_RING_SIZES=64,256,1024,4096") ;;
 	*)
-		echo "check-suites: no such surroundings: $1 (there are: no-spin one-cpu tiny-rings)" >&2
+		echo "check-suites: no such surroundings: $1 (there are: usual no-spin one-cpu tiny-rings)" >&2
 		exit 2
 		;;
 	esac
@@ -88,14 +90,14 @@ number_of() {
 
 # Says how many bytes went through rings. Exit status 1: too few.
 check_share() {
-	local name=$1 out=$2 rings kernel share least
+	local name=$1 out=$2 rings kernel least
 	rings=$(number_of size_rings "$out/psid.json")
 	read -r kernel <"$out/kernel-bytes"
 	share=$((${rings:-0} * 100 / (${rings:-0} + ${kernel:-0} + 1)))
 	least=$(awk -v name="$name" '$1 == name { print $2 }' tests/suites/shares)
 	echo "$name: $(number_of n_upgrades "$out/psid.json") connections and ${rings:-0} bytes went through rings," \
 		"${kernel:-no} bytes over the loopback: $share %, at least ${least:-?} % is wanted"
-	[ -n "${ONLY:-}${DIRS:-}${UNITS:-}$surroundings" ] || [ "$share" -ge "${least:-0}" ] || {
+	[ -n "${ONLY:-}${DIRS:-}${UNITS:-}" ] || [ "$surroundings" != usual ] || [ "$share" -ge "${least:-0}" ] || {
 		echo "TOO FEW bytes of $name in rings"
 		return 1
 	}
@@ -146,11 +148,25 @@ check_verdicts() {
 	return 1
 }
 
+# Lines of the table: how many tests, how many of them passed, and how many that pass on the kernel did not at the first try.
+print_row() {
+	printf '%-12s %-10s %5s %6s %6s %7s %6s\n' "$@"
+}
+
+row_of() {
+	local name=$1 out=$2 verdicts=$2/results.txt
+	[ -f "$verdicts" ] || verdicts=/dev/null
+	print_row "$name" "$surroundings" "$round" "$(grep -c . "$verdicts")" "$(grep -c ^PASS "$verdicts")" \
+		"$(grep -c ^REGRESSION "$out/compare")" "$share %"
+}
+
 one_suite() {
-	local name=$1 out=$PWD/build/suites/$1${surroundings:+.$surroundings} failed=0
+	local name=$1 out=$PWD/build/suites/$1 failed=0
+	[ "$surroundings" = usual ] || out+=.$surroundings
+	[ "$round" = 1 ] || out+=.$round
 	rm -rf "$out" "$out.setup"
 	mkdir -p "$out"
-	echo "== $name${surroundings:+, $surroundings}"
+	echo "== $name, $surroundings, round $round of $rounds"
 	# Choosing no test makes a runner fetch and build only.
 	if ! ONLY='^$' UNITS=- OUT=$out.setup timeout 900 "$run/$name.sh" >"$out.setup.log" 2>&1; then
 		echo "$name cannot be had here: $(tail -n 1 "$out.setup.log")"
@@ -160,6 +176,7 @@ one_suite() {
 	"$run/ns.sh" "$0" --inside "$name" "$out" "$surroundings" 2>&1 | tail -n 3
 	check_share "$name" "$out" || failed=1
 	check_verdicts "$name" "$out" || failed=1
+	rows+=("$(row_of "$name" "$out")")
 	return $failed
 }
 
@@ -194,14 +211,19 @@ cp -r build/bin build/lib "$reachable/"
 chmod -R a+rX "$reachable"
 
 failed=
-all_surroundings=("")
-[ -z "${SURROUNDINGS:-}" ] || read -r -a all_surroundings <<<"$SURROUNDINGS"
-for surroundings in "${all_surroundings[@]}"; do
-	surround "$surroundings"
-	for name in ${SUITES:-$(basename -s .txt "$suites"/baseline/*.txt)}; do
-		one_suite "$name" || failed+=" $name${surroundings:+.$surroundings}"
+rows=()
+rounds=${ROUNDS:-1}
+read -r -a all_surroundings <<<"${SURROUNDINGS:-usual}"
+for ((round = 1; round <= rounds; round++)); do
+	for surroundings in "${all_surroundings[@]}"; do
+		surround "$surroundings"
+		for name in ${SUITES:-$(basename -s .txt "$suites"/baseline/*.txt)}; do
+			one_suite "$name" || failed+=" $name.$surroundings.$round"
+		done
 	done
 done
+print_row suite where round tests passed differ rings
+[ ${#rows[@]} = 0 ] || printf '%s\n' "${rows[@]}"
 if [ -n "$failed" ]; then
 	echo "regressions in:$failed"
 	exit 1
