@@ -6,7 +6,8 @@
  * their own, and whoever publishes the bytes need not know how they were copied. Elsewhere it is a plain copy.
  *
  * Out of it each line is asked for SIZE_AHEAD bytes before it is copied: it comes from another processor's cache or from memory, and the
- * processor's own guesses stop at each page and each record. To ask for a line that is not there, or not mapped, does nothing.
+ * processor's own guesses stop at each page and each record. To ask for a line that is not there, or not mapped, does nothing. A reader who is far behind asks
+ * earlier, and for the second cache, which can wait for more lines at once than the first; one who is not would take lines away that the writer is about to write.
  *
  * Source: measured (docs/native.md, "How long messages are copied").
  */
@@ -14,6 +15,7 @@
 
 #define SIZE_LINE 64u
 #define SIZE_AHEAD 2048u
+#define SIZE_AHEAD_BACKLOG 8192u
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -50,14 +52,17 @@ void ring_copy_past(void *to, const void *from, size_t len)
 }
 #endif
 
-void ring_copy_ahead(void *to, const void *from, size_t len)
+void ring_copy_ahead(void *to, const void *from, size_t len, bool backlog)
 {
 	const char *f = from;
 	char *t = to;
 	size_t at = 0;
 
 	for (; at + SIZE_LINE <= len; at += SIZE_LINE) {
-		__builtin_prefetch(f + at + SIZE_AHEAD, 0, 3);
+		if (backlog)
+			__builtin_prefetch(f + at + SIZE_AHEAD_BACKLOG, 0, 2);
+		else
+			__builtin_prefetch(f + at + SIZE_AHEAD, 0, 3);
 		memcpy(t + at, f + at, SIZE_LINE);
 	}
 	memcpy(t + at, f + at, len - at);

@@ -73,8 +73,14 @@ static inline int ring_tx_look(struct shm_stream *s, uint64_t head)
 #define RING_LONG 2048u
 /* Done before the head is stored that tells of it. */
 void ring_copy_past(void *to, const void *from, size_t len) __attribute__((visibility("hidden")));
-/* A long piece out of the ring: lines are asked for some time before they are needed, be it the next record's. */
-void ring_copy_ahead(void *to, const void *from, size_t len) __attribute__((visibility("hidden")));
+/* With so much known to be there, the reader is behind. */
+#define RING_BACKLOG (32u << 10)
+/*
+ * A long piece out of the ring: lines are asked for some time before they are needed, be it the next record's; from further away in a backlog, where
+ * all of them have been written.
+ */
+void ring_copy_ahead(void *to, const void *from, size_t len, bool backlog)
+	__attribute__((visibility("hidden")));
 
 static inline void ring_copy_out(const struct shm_stream *s, void *to, const void *from, size_t len)
 {
@@ -84,10 +90,10 @@ static inline void ring_copy_out(const struct shm_stream *s, void *to, const voi
 		ring_copy(to, from, len);
 }
 
-static inline void ring_copy_in(void *to, const void *from, size_t len)
+static inline void ring_copy_in(void *to, const void *from, size_t len, bool backlog)
 {
 	if (len >= RING_LONG)
-		ring_copy_ahead(to, from, len);
+		ring_copy_ahead(to, from, len, backlog);
 	else
 		ring_copy(to, from, len);
 }
@@ -168,10 +174,12 @@ static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at,
 {
 	uint64_t pos = at & (s->rx_size[r] - 1);
 	size_t first = MIN(len, (size_t)(s->rx_size[r] - pos));
+	bool backlog = len >= RING_LONG &&
+		       (int64_t)(ring_load(&s->head_seen) - at) >= (int64_t)RING_BACKLOG;
 
-	ring_copy_in(buf, s->rx_ring[r] + pos, first);
+	ring_copy_in(buf, s->rx_ring[r] + pos, first, backlog);
 	if (UNLIKELY(first < len))
-		ring_copy_in((char *)buf + first, s->rx_ring[r], len - first);
+		ring_copy_in((char *)buf + first, s->rx_ring[r], len - first, backlog);
 }
 
 /* Takes n bytes; publishes when an eighth of the ring has gathered or nothing is left. */

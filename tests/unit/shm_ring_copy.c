@@ -41,14 +41,30 @@ static void past(void)
 	all_places_and_lengths(ring_copy_past);
 }
 
+static void copy_near(void *t, const void *f, size_t len)
+{
+	ring_copy_ahead(t, f, len, false);
+}
+
+static void copy_behind(void *t, const void *f, size_t len)
+{
+	ring_copy_ahead(t, f, len, true);
+}
+
 static void ahead(void)
 {
-	all_places_and_lengths(ring_copy_ahead);
+	all_places_and_lengths(copy_near);
+}
+
+static void ahead_in_a_backlog(void)
+{
+	all_places_and_lengths(copy_behind);
 }
 
 static const struct test tests[] = {
 	TEST(past),
 	TEST(ahead),
+	TEST(ahead_in_a_backlog),
 };
 
 int main(int argc, char **argv)
