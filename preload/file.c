@@ -90,6 +90,7 @@ USUAL struct pre_file *pre_file_new(void)
 	atomic_store(&f->stream, NULL);
 	f->set = NULL;
 	f->shared = false;
+	atomic_store(&f->cookie, 0);
 	f->kept = false;
 	atomic_store(&f->spawned, 0);
 	atomic_store(&f->waiting, false);
@@ -333,9 +334,32 @@ static void share_closed(int to)
 		(void)pre_file_install(to, &pre_file_inherited);
 }
 
-void pre_file_share(int from, int to)
+USUAL struct pre_file *pre_file_is_shared(int fd, struct pre_file *f)
+{
+	if (f == &pre_file_tcp) {
+		if (pre_file_replace(fd, f, &pre_file_tcp_shared))
+			return &pre_file_tcp_shared;
+		f = pre_file_at(fd); /* another thread has just connected it, or closed it */
+	}
+	if (f && !pre_file_is_standin(f))
+		f->shared = true;
+	return f;
+}
+
+bool pre_file_join(struct pre_file *f, int to)
 {
 	struct pre_file *_Atomic *entry = entry_of(to);
+
+	if (!entry || !gain(f))
+		return false;
+	place(entry, to, f);
+	if (to <= 2)
+		keep_on_kernel(f, to, PULC_REASON_STDIO);
+	return true;
+}
+
+void pre_file_share(int from, int to)
+{
 	struct pre_use use;
 	struct pre_file *f;
 
@@ -347,15 +371,10 @@ void pre_file_share(int from, int to)
 	if (!pre_use_file(&use, from))
 		return;
 	f = use.file;
-	if (!entry || pre_file_is_standin(f)) {
+	if (!entry_of(to) || pre_file_is_standin(f))
 		keep_on_kernel(f, from, PULC_REASON_UNSUPPORTED);
-	} else if (!gain(f)) {
+	else if (!pre_file_join(f, to))
 		share_closed(to);
-	} else {
-		place(entry, to, f);
-		if (to <= 2)
-			keep_on_kernel(f, to, PULC_REASON_STDIO);
-	}
 	pre_use_end(&use);
 }
 

@@ -29,9 +29,11 @@ struct pre_file {
 	_Atomic bool
 		closing; /* libpulc has heard of the last close: what remains is to be done by whoever comes to it */
 	_Atomic bool ended;   /* closed, and out of its epoll sets */
-	bool shared;	      /* another process may hold it, after a fork */
+	bool shared;	      /* another process may hold it, after a fork or as it was passed */
 	_Atomic bool lingers; /* closed, but for calls that are inside (linger.c) */
 	int home;	      /* the descriptor that these go on with */
+	_Atomic uint64_t
+		cookie;	      /* the socket's, once somebody has asked (passing.c); 0: nobody has */
 	bool kept;	      /* has options that only the kernel can serve */
 	bool stays;	      /* of exec: some descriptor of it stays open */
 	_Atomic int spawned;  /* PRE_SPAWNED ...: named in a posix_spawn action */
@@ -93,8 +95,13 @@ struct pre_file *pre_file_own(int fd);
 bool pre_file_untrack(int fd, struct pre_file *f);
 /* Puts f in the place of a stand-in, or of NULL. False: it was not there any more. */
 bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f);
+/* Another process may hold the file at fd, f. What it is now: another thread may be connecting it; NULL: closing. */
+struct pre_file *pre_file_is_shared(int fd, struct pre_file *f);
 /* `to` is a duplicate of `from`. */
 void pre_file_share(int from, int to);
+/* `to`, just given by the kernel, is one more descriptor of f, which the caller uses. False: f has lost its last one, and is
+ * being closed; or no memory. */
+bool pre_file_join(struct pre_file *f, int to);
 /* In a forked child: whoever held a file's lock is not here. */
 void pre_files_forked(void);
 /* Another descriptor of f than fd, or -1. Looks through the whole table. */

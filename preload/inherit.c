@@ -84,7 +84,7 @@ void pre_each_open(void (*visit)(int fd, void *arg), void *arg)
 
 /* ---- taking up ---------------------------------------------------------------------------------- */
 
-static uint64_t cookie_of(int fd)
+uint64_t pre_cookie_of(int fd)
 {
 	uint64_t cookie = 0;
 	socklen_t len = sizeof(cookie);
@@ -102,7 +102,7 @@ static void settle(int fd, struct pre_file *f, void *arg)
 {
 	const struct found *found = arg;
 
-	if (f != &pre_file_inherited || cookie_of(fd) != found->cookie)
+	if (f != &pre_file_inherited || pre_cookie_of(fd) != found->cookie)
 		return;
 	(void)pre_file_replace(fd, &pre_file_inherited,
 			       found->file ? found->file : &pre_file_other);
@@ -128,7 +128,7 @@ static struct pre_file *file_for(int fd)
 /* No handler comes in between that would need the very connection. */
 struct pre_file *pre_inherit(int fd)
 {
-	struct found found = { .cookie = cookie_of(fd) };
+	struct found found = { .cookie = pre_cookie_of(fd) };
 	uint64_t all = ~0ull, before;
 	struct pre_file *f;
 

@@ -10,6 +10,9 @@ void pre_inherit_start(void);
 /* Takes the connection at fd up. Its file; NULL: it could not be had, and is none any more. May wait for psid. */
 struct pre_file *pre_inherit(int fd);
 
+/* The socket's SO_COOKIE; 0: fd is none. */
+uint64_t pre_cookie_of(int fd);
+
 /* In a forked child: whoever was taking one up is not here. */
 void pre_inherit_forked(void);
 

@@ -5,12 +5,16 @@
  * upgraded connection goes back to the kernel before it leaves, and one that is not upgraded yet stays there. If bytes
  * are still in the ring (the other end has not sent them again yet, or has ended) the socket itself says so, and
  * a receiver that has the shim takes the connection up when it uses it.
+ *
+ * A descriptor that comes back to a process which has the socket, be it that it passed it to itself, is a duplicate like
+ * any other: one socket has one file, one stream, and memberships that last as long as any of its descriptors.
  */
 #include <string.h>
 
 #include <pulc/process.h>
 
 #include "data.h"
+#include "inherit.h"
 #include "passing.h"
 #include "sockets.h"
 #include "symbols.h"
@@ -36,6 +40,7 @@ static void send_right(int fd)
 {
 	struct pre_use use;
 
+	(void)pre_file_is_shared(fd, pre_file_at(fd));
 	if (!pre_use_stream(&use, fd))
 		return;
 	pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_SHARED);
@@ -54,9 +59,45 @@ void pre_passing_sends(const struct msghdr *msg)
 	each_right(msg, send_right);
 }
 
+struct received {
+	int fd;
+	uint64_t cookie;
+	bool known; /* it has joined its file */
+};
+
+/* As long as the number stands for f, the kernel's answer is about f. */
+static uint64_t cookie_of_file(struct pre_file *f, int fd)
+{
+	uint64_t cookie = atomic_load(&f->cookie);
+
+	if (cookie)
+		return cookie;
+	cookie = pre_cookie_of(fd);
+	if (pre_file_at(fd) != f)
+		return 0;
+	atomic_store(&f->cookie, cookie);
+	return cookie;
+}
+
+static void compare(int fd, struct pre_file *f, void *arg)
+{
+	struct received *received = arg;
+	struct pre_use use;
+
+	if (received->known || pre_file_is_standin(f) || !f->shared || !pre_use_file(&use, fd))
+		return;
+	if (use.file == f && cookie_of_file(f, fd) == received->cookie)
+		received->known = pre_file_join(f, received->fd);
+	pre_use_end(&use);
+}
+
 static void receive_right(int fd)
 {
-	if (pulc_socket_is_upgraded(fd))
+	struct received received = { .fd = fd, .cookie = pre_cookie_of(fd) };
+
+	if (received.cookie)
+		pre_file_each(0, UINT32_MAX, compare, &received);
+	if (!received.known && pulc_socket_is_upgraded(fd))
 		(void)pre_file_install(fd, &pre_file_inherited);
 }
 

@@ -70,14 +70,9 @@ USUAL static void mark_shared(int fd, struct pre_file *f, void *arg)
 	bool *serves = arg;
 	pulc_stream *s;
 
-	if (f == &pre_file_tcp) {
-		if (pre_file_replace(fd, f, &pre_file_tcp_shared))
-			return;
-		f = pre_file_at(fd); /* another thread has just connected it, or closed it */
-	}
+	f = pre_file_is_shared(fd, f);
 	if (!f || pre_file_is_standin(f))
 		return;
-	f->shared = true;
 	s = atomic_load(&f->stream);
 	*serves |= s && !pulc_stream_attached(s);
 }

@@ -241,6 +241,9 @@ int tcp_leave(struct tcp *t, int fd)
 	if (!shm_lock(&t->ring.own->rx_lock))
 		return -EDEADLK;
 	e = end_receiving(t, fd);
+	/* The kernel has not seen that bytes in a ring were not read, and would take more. */
+	if (atomic_load(&t->ring.own->local) & TCP_LOCAL_RESET_SEEN)
+		(void)raw_shutdown(fd, SHUT_RDWR);
 	shm_unlock(&t->ring.own->rx_lock);
 	return e;
 }

@@ -1,0 +1,93 @@
+/*
+ * A descriptor that a process passes to itself is a duplicate like any other: one socket, one stream, and memberships of epoll sets
+ * that last as long as any of its descriptors.
+ */
+#include "epoll_case.h"
+
+#include <sys/socket.h>
+
+/* What comes of fd over a Unix socket; fd itself is closed behind it. */
+static int passed(struct play *p, int fd)
+{
+	int via[2], copy;
+
+	T(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+	pass_fd(via[0], fd);
+	copy = take_fd(via[1]);
+	T(copy >= 0);
+	R(close(fd));
+	close(via[0]);
+	close(via[1]);
+	return copy;
+}
+
+CASE(pass_self_keeps_the_membership, ANY)
+{
+	int ep = -1, copy = -1;
+
+	B {
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLIN, 1);
+		copy = passed(p, FD);
+	}
+	A { SEND("abc"); }
+	B {
+		settle(p, copy, 3);
+		EXPECT(ep);
+		say_recv(p, copy, 3, 0);
+		EXPECT_NONE(ep);
+		say_send(p, copy, "xy", 0);
+		R(close(copy));
+		EXPECT_NONE(ep);
+	}
+	A {
+		RECV_FLAGS(2, MSG_WAITALL);
+		RECV(1);
+	}
+}
+
+/* The first descriptor's end is not the socket's. */
+CASE(pass_self_goes_on_with_both, ANY)
+{
+	int via[2] = { -1, -1 }, copy = -1;
+
+	A {
+		T(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+		pass_fd(via[0], FD);
+		copy = take_fd(via[1]);
+		SEND("one ");
+		say_send(p, copy, "two ", 0);
+		SEND("three");
+		R(close(FD));
+		say_send(p, copy, " four", 0);
+	}
+	B {
+		RECV_FLAGS(18, MSG_WAITALL);
+		SEND("back");
+	}
+	A {
+		say_recv(p, copy, 4, MSG_WAITALL);
+		R(close(copy));
+	}
+	B { RECV(1); }
+}
+
+/* The peer has left bytes unread, in the ring perhaps: nothing is sent to it through the kernel either. */
+CASE(pass_self_of_what_was_reset, ANY)
+{
+	int copy = -1;
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		settle_poll(p, FD, POLLHUP);
+		RECV(1);
+		copy = passed(p, FD);
+		say_recv(p, copy, 1, 0);
+		say_send(p, copy, "x", MSG_NOSIGNAL);
+		say_send(p, copy, "x", MSG_NOSIGNAL);
+	}
+}
