@@ -9,7 +9,8 @@
  *   disarmed  one-shot and reported: waits for EPOLL_CTL_MOD.
  * Nothing ever scans the idle ones.
  *
- * Edges: new data is a change of libpulc's mark; room is news only after a send was cut short (n_full in file.h),
+ * Edges: new data is a change of libpulc's mark, as in the kernel also if somebody has taken it meanwhile: then the edge tells what else is
+ * ready; room is news only after a send was cut short (n_full in file.h),
  * like the kernel's SOCK_NOSPACE; everything else that the kernel reports for the socket, and every EPOLL_CTL_ADD or MOD,
  * is an edge too.
  */
@@ -195,7 +196,7 @@ static struct pre_marks marks_of(const struct pre_member *m)
 /* What of `ready` is to be reported: to an edge-triggered user only news. */
 static uint32_t news(const struct pre_member *m, uint32_t ready, const struct pre_marks *marks)
 {
-	if (!(m->events & EPOLLET) || m->edge || ((ready & IN) && marks->in != m->marks.in) ||
+	if (!(m->events & EPOLLET) || m->edge || ((m->events & IN) && marks->in != m->marks.in) ||
 	    ((ready & OUT) && marks->n_full != m->marks.n_full))
 		return ready;
 	return 0;
@@ -234,13 +235,13 @@ bool pre_member_awake(struct pre_member *m)
 static void reported(struct pre_member *m, uint32_t ready, const struct pre_marks *marks,
 		     const struct pre_answer *to)
 {
+	m->marks.in = marks->in;
 	/* What was not ready is still to be told when it is. */
-	if (ready & IN)
-		m->marks.in = marks->in;
 	if (ready & OUT)
 		m->marks.n_full = marks->n_full;
 	m->edge = false;
 	m->answer = to->number;
+	m->said = ready;
 	if (m->events & EPOLLONESHOT) {
 		m->disarmed = true;
 		pre_ready_cool(m);

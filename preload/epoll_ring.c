@@ -205,6 +205,18 @@ void pre_set_hand_over(struct pre_set *set)
 		pulc_waitset_ring(set->waitset);
 }
 
+#define ENDS (EPOLLERR | EPOLLHUP | EPOLLRDHUP)
+
+/* The running wait has just told of m's end, by memory: the kernel's word on it is no news. */
+static bool is_told(const struct pre_member *m, uint32_t events)
+{
+	uint32_t ends = events & ENDS;
+
+	return (m->events & EPOLLET) && m->sides == 0 && ends && !(events & EPOLLPRI) &&
+	       m->answer == atomic_load_explicit(&m->set->n_answers, memory_order_relaxed) &&
+	       (ends & (m->events | EPOLLERR | EPOLLHUP) & ~m->said) == 0;
+}
+
 void pre_set_drain(struct pre_set *set)
 {
 	struct epoll_event events[N_DRAIN];
@@ -222,7 +234,7 @@ void pre_set_drain(struct pre_set *set)
 			if (events[i].data.u64 == PSID)
 				atomic_store(&set->psid_said, true);
 			if (events[i].data.u64 == BELL || !m ||
-			    m->serial != events[i].data.u64 >> 32)
+			    m->serial != events[i].data.u64 >> 32 || is_told(m, events[i].events))
 				continue;
 			m->edge = m->told = m->ask_kernel = true;
 			pre_ready_list(m);

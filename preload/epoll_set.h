@@ -56,6 +56,7 @@ struct pre_member {
 		sides; /* where the directions went at the last look, as pulc_stream_ready says it */
 	bool tagged;   /* its socket is in the program's set, under the tag: the set is deaf */
 	uint32_t answer;	/* the last one that it stands in */
+	uint32_t said;		/* what for */
 	struct pre_marks marks; /* as of the last report */
 	struct pre_member *prev_ready, *next_ready;
 	struct pre_member *next_unsure;

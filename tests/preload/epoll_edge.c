@@ -71,6 +71,34 @@ CASE(epoll_edge_arrival_reports_writable_too, ANY)
 	}
 }
 
+/* The arrival was an event; what it tells is what there is when somebody asks. */
+CASE(epoll_edge_arrival_taken_before_the_wait, ANY)
+{
+	int ep = -1;
+
+	B {
+		ep = epoll_create1(0);
+		ADD(ep, FD, BOTH_EDGE, 1);
+		EXPECT(ep);
+		EXPECT_NONE(ep);
+	}
+	A { SEND("abc"); }
+	B {
+		settle(p, FD, 3);
+		RECV(3);
+		EXPECT(ep);
+		EXPECT_NONE(ep);
+		MOD(ep, FD, IN_EDGE, 1);
+		EXPECT_NONE(ep);
+	}
+	A { SEND("abc"); }
+	B {
+		settle(p, FD, 3);
+		RECV(3);
+		EXPECT_NONE(ep);
+	}
+}
+
 CASE(epoll_edge_partial_read_then_new_data, ANY)
 {
 	int ep = -1;
@@ -214,6 +242,31 @@ CASE(epoll_edge_reset_is_an_event, ANY)
 		EXPECT_NONE(ep);
 		RECV(1);
 		RECV(1);
+		EXPECT_NONE(ep);
+	}
+}
+
+/* Memory knows of it, and the kernel: it is one event. */
+CASE(epoll_edge_reset_is_one_event, ANY)
+{
+	int ep = -1;
+
+	A {
+		ep = epoll_create1(0);
+		SEND("unread");
+	}
+	B { settle(p, FD, 6); }
+	A {
+		ADD(ep, FD, BOTH_EDGE, 1);
+		EXPECT(ep);
+	}
+	B { R(close(FD)); }
+	A {
+		settle_poll(p, FD, POLLHUP);
+		EXPECT(ep);
+		EXPECT_NONE(ep);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
 		EXPECT_NONE(ep);
 	}
 }
