@@ -279,6 +279,13 @@ static ssize_t receive_rest(struct pulc_stream *s, int fd, const struct iovec *i
 	return (ssize_t)done;
 }
 
+static bool has_bytes(struct pulc_stream *s, int fd)
+{
+	uint64_t size;
+
+	return tcp_inq(&s->tcp, fd, &size) == 0 && size > 0;
+}
+
 /* A receive of no bytes waits for some to be there and takes none (recv(2); read(2) of none does not come here). */
 static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 {
@@ -287,7 +294,7 @@ static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 
 	for (;;) {
 		if (stream_poll(s, fd, POLLIN) & (POLLIN | POLLHUP | POLLERR))
-			return -tcp_take_receive_error(&s->tcp);
+			return has_bytes(s, fd) ? 0 : -tcp_take_receive_error(&s->tcp);
 		if (dont_wait)
 			return -EAGAIN;
 		e = stream_wait(s, fd, &w);

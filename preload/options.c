@@ -96,16 +96,19 @@ USUAL int pre_setsockopt(int fd, int level, int option, const void *value, sockl
 	return ret;
 }
 
-/* What SO_ERROR answers when only PULC knows of an error. False: ask the kernel. */
-static bool take_error(pulc_stream *s, void *value, socklen_t *len)
+/* What SO_ERROR answers when PULC knows of an error. The kernel may know of the same reset, which is told once. False: ask the
+ * kernel. */
+static bool take_error(pulc_stream *s, int fd, void *value, socklen_t *len)
 {
-	int error;
+	socklen_t len_kernel = sizeof(int);
+	int error, kernel;
 
 	if (!value || !len || *len < sizeof(error))
 		return false;
 	error = pulc_stream_take_error(s);
 	if (error == 0)
 		return false;
+	(void)pre_sys(pre_real.getsockopt(fd, SOL_SOCKET, SO_ERROR, &kernel, &len_kernel));
 	memcpy(value, &error, sizeof(error));
 	*len = sizeof(error);
 	return true;
@@ -120,7 +123,7 @@ int pre_getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 	if (!pre_use_stream(&use, fd))
 		return (int)pre_sys(pre_real.getsockopt(fd, level, option, value, len));
 	if (level == SOL_SOCKET && option == SO_ERROR)
-		taken = take_error(use.stream, value, len);
+		taken = take_error(use.stream, fd, value, len);
 	if (!taken)
 		ret = (int)pre_sys(pre_real.getsockopt(fd, level, option, value, len));
 	if (ret == 0 && level == IPPROTO_TCP && option == TCP_INFO)

@@ -49,6 +49,7 @@ struct wait {
 	nfds_t n, n_entries;
 	nfds_t n_held; /* streams on the kernel, at the end of entries: see add_stream */
 	bool exact; /* the kernel serves more of the streams and sets than it does as a rule: it is asked each time */
+	bool urgent;  /* urgent data is asked for, of which the kernel alone knows */
 	bool partial; /* ready for writing, but reading was asked for too: memory may not know all */
 	struct pre_thread *thread;
 	uint64_t deadline;
@@ -118,6 +119,7 @@ static void add_stream(struct wait *w, nfds_t i, pulc_stream *s)
 		w->entries[w->n_entries++] = (struct entry){ pulc_stream_ref(s), i };
 		w->kernel[i].events = (short)wanted(w->fds[i].events) | POLLRDHUP;
 		w->exact |= pulc_stream_is_datagram(s);
+		w->urgent |= (w->fds[i].events & POLLPRI) != 0;
 	}
 }
 
@@ -333,7 +335,7 @@ static bool is_kernel_due(const struct wait *w)
 		return true;
 	if (w->n_entries < w->n)
 		return !is_spared(w);
-	return w->n > 1 && (w->exact || pre_look_due(&w->thread->looked));
+	return (w->n > 1 || w->urgent) && (w->exact || pre_look_due(&w->thread->looked));
 }
 
 /* Memory has said that something is ready; the kernel may have to be asked for the whole truth. 0: another thread has taken it meanwhile. */

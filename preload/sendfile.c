@@ -18,18 +18,27 @@
 #define SIZE_BOUNCE (16u << 10)
 
 /* True if fd's bytes go through a ring, or might from now on. A zero-length send that libpulc leaves to the
- * kernel begins a kernel send, which the caller ends. */
-static bool sends_by_ring(struct pre_use *use, int fd)
+ * kernel begins a kernel send, which the caller ends. It is told of an error, and so takes it: *ret_error, for the caller to tell (not a
+ * broken pipe, which the next send finds again, with its signal). */
+static bool sends_by_ring(struct pre_use *use, int fd, ssize_t *ret_error)
 {
+	ssize_t n;
+
+	*ret_error = 0;
 	/* The kernel makes datagrams of a file's pages in a way of its own. */
 	if (pulc_stream_is_datagram(use->stream)) {
 		pulc_stream_keep_on_kernel(use->stream, fd, PULC_REASON_UNSUPPORTED);
 		return false;
 	}
-	return pulc_stream_send(use->stream, fd, NULL, 0, MSG_NOSIGNAL) != PULC_USE_KERNEL;
+	n = pulc_stream_send(use->stream, fd, NULL, 0, MSG_NOSIGNAL);
+	if (n == PULC_USE_KERNEL)
+		return false;
+	*ret_error = n < 0 && n != -EPIPE && n != -EAGAIN ? n : 0;
+	return true;
 }
 
-static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len)
+/* error: of the socket, known before. */
+static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len, ssize_t error)
 {
 	char buf[SIZE_BOUNCE];
 	size_t total = 0;
@@ -42,7 +51,7 @@ static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len)
 				  pos + (off_t)total);
 		if (got <= 0)
 			return total > 0 ? (ssize_t)total : got;
-		n = pre_send(fd, buf, (size_t)got, 0);
+		n = error ? error : pre_send(fd, buf, (size_t)got, 0);
 		if (n < 0)
 			return total > 0 ? (ssize_t)total : n;
 		total += (size_t)n;
@@ -52,14 +61,14 @@ static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len)
 	return (ssize_t)total;
 }
 
-static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
+static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len, ssize_t error)
 {
 	off_t pos = offset ? *offset : (off_t)raw_syscall(SYS_lseek, fd_in, 0, SEEK_CUR);
 	ssize_t n;
 
 	if (pos < 0)
 		return pos == -ESPIPE ? -EINVAL : pos;
-	n = send_from_file(fd, fd_in, pos, len);
+	n = send_from_file(fd, fd_in, pos, len, error);
 	if (n > 0 && offset)
 		*offset = pos + n;
 	else if (n > 0)
@@ -70,12 +79,12 @@ static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
 ssize_t pre_sendfile(int fd, int fd_in, off_t *offset, size_t len)
 {
 	struct pre_use use;
-	ssize_t n;
+	ssize_t n, error;
 
 	if (!pre_use_stream(&use, fd))
 		return pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
-	if (sends_by_ring(&use, fd)) {
-		n = bounce_file(fd, fd_in, offset, len);
+	if (sends_by_ring(&use, fd, &error)) {
+		n = bounce_file(fd, fd_in, offset, len, error);
 	} else {
 		n = pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
 		pulc_stream_send_end(use.stream, fd, n);
@@ -250,10 +259,10 @@ static ssize_t splice_from(pulc_stream *s, int fd_in, int fd_out, size_t len, un
 /* To a socket. */
 static ssize_t splice_to(struct pre_use *use, int fd_in, int fd_out, size_t len, unsigned flags)
 {
-	ssize_t n;
+	ssize_t n, error;
 
-	if (is_pipe(fd_in) && sends_by_ring(use, fd_out))
-		return pipe_to_socket(use->stream, fd_in, fd_out, len, flags);
+	if (is_pipe(fd_in) && sends_by_ring(use, fd_out, &error))
+		return error ? error : pipe_to_socket(use->stream, fd_in, fd_out, len, flags);
 	n = pre_sys(pre_real.splice(fd_in, NULL, fd_out, NULL, len, flags));
 	if (is_pipe(fd_in))
 		pulc_stream_send_end(use->stream, fd_out, n);

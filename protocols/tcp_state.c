@@ -301,8 +301,11 @@ static bool is_broken_pipe(const struct tcp *t)
 
 int tcp_take_error(struct tcp *t)
 {
-	uint32_t before = atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_RESET);
+	uint32_t before;
 
+	if (UNLIKELY(peer_left(t)))
+		tcp_note_end(t);
+	before = atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_RESET);
 	if (!(before & TCP_LOCAL_RESET))
 		return 0;
 	return is_broken_pipe(t) ? EPIPE : ECONNRESET;

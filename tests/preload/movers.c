@@ -50,6 +50,43 @@ CASE(movers_keep_the_order, ANY)
 	B { RECV_FLAGS(200, MSG_WAITALL); }
 }
 
+/* The error is told once, by whatever asks first, and then it is a broken pipe. */
+CASE(movers_tell_of_a_reset, ANY)
+{
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		int text = file_of("[sendfile]");
+
+		signal(SIGPIPE, SIG_IGN);
+		settle_poll(p, FD, POLLHUP);
+		R(sendfile(FD, text, NULL, 100));
+		R(sendfile(FD, text, NULL, 100));
+	}
+}
+
+CASE(movers_tell_of_a_reset_to_a_pipe, ANY)
+{
+	int pipes[2];
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		T(pipe(pipes) == 0);
+		T(write(pipes[1], "[splice]", 8) == 8);
+		signal(SIGPIPE, SIG_IGN);
+		settle_poll(p, FD, POLLHUP);
+		R(splice(pipes[0], NULL, FD, NULL, 8, 0));
+		R(splice(pipes[0], NULL, FD, NULL, 8, 0));
+	}
+}
+
 /* Every way to read. */
 CASE(movers_read_in_turn, ANY)
 {
