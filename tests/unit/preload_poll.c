@@ -172,7 +172,8 @@ static void sleeper_on_the_kernel_holds_the_stream(void)
 	fake_pair(fds);
 	sleeper.fd = fds[0];
 	pthread_create(&thread, NULL, sleep_in_poll, &sleeper);
-	usleep(20000);
+	for (unsigned i = 0; i < 30000 && fake_of(fds[0])->n_held != 1; i++)
+		usleep(1000);
 	CHECK_INT(fake_of(fds[0])->n_held, ==, 1);
 	CHECK_INT(write(fds[1], "x", 1), ==, 1);
 	pthread_join(thread, NULL);
@@ -186,7 +187,7 @@ static void no_signal(int signal)
 	(void)signal;
 }
 
-/* Also one that comes while the waiter spins with signals held back. */
+/* Also one that comes while the waiter spins with signals held back. The first may come before it waits. */
 static void signal_ends_the_wait(void)
 {
 	struct sigaction action = { .sa_handler = no_signal };
@@ -199,9 +200,10 @@ static void signal_ends_the_wait(void)
 	sleeper.fd = fds[0];
 	fake.nsec_spin = 300000000;
 	pthread_create(&thread, NULL, sleep_in_poll, &sleeper);
-	usleep(20000);
-	pthread_kill(thread, SIGUSR1);
-	pthread_join(thread, NULL);
+	do {
+		usleep(20000);
+		(void)pthread_kill(thread, SIGUSR1);
+	} while (pthread_tryjoin_np(thread, NULL) == EBUSY);
 	fake.nsec_spin = 0;
 	CHECK_INT(sleeper.n, ==, -1);
 	CHECK_INT(sleeper.error, ==, EINTR);
