@@ -322,6 +322,7 @@ CASE(handlers_of_both_kinds, DUO)
 	A {
 		RECV(1);
 		say(p, "%d signals", n_signals);
+		*stage_word(p, 1) = 1;
 		RECV(1);
 		say(p, "%d signals", n_signals);
 	}
@@ -329,6 +330,8 @@ CASE(handlers_of_both_kinds, DUO)
 		interrupt_other(p, SIGUSR1);
 		until_other_sleeps(p);
 		SEND("x");
+		/* What was sent over the kernel may come a while after the call. */
+		while (!*stage_word(p, 1)) usleep(500);
 		interrupt_other(p, SIGUSR2);
 	}
 }
