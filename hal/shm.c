@@ -46,12 +46,16 @@
 #define SIZE_ROOMY (1u << 20)
 #define SIZE_WIDE 2048u
 #define N_GATHER 16u
+/* After so many sends it looks whether the peer has a line for both. */
+#define N_LOOK 32u
 
 struct hal_shm {
 	struct hal_link link;
 	struct shm_stream ring;
 	struct shm_slab_map peer;
 	struct shm_datagram at; /* what next() has shown */
+	struct hal_shm_line line;
+	uint32_t n_sent; /* until the peer's line is known */
 	uint64_t size_credit;
 	uint64_t size_wide;		/* bytes in such frames since the ring was last looked at */
 	uint32_t n_long_in, n_long_out; /* frames, to measure one now and then */
@@ -61,10 +65,49 @@ struct hal_shm {
 bool (*hal_shm_take_credit)(uint64_t size);
 void (*hal_shm_return_credit)(uint64_t size);
 void (*hal_shm_wake)(uint64_t watch);
+struct shm_exchange *(*hal_shm_find_line)(uint32_t client, uint64_t name);
+void (*hal_shm_return_line)(const struct hal_shm_line *line, bool peer_is_done);
 
 static inline struct hal_shm *of(const struct hal_link *link)
 {
 	return CONTAINER_OF(link, struct hal_shm, link);
+}
+
+/* ---- a line for both ---------------------------------------------------------------------------- */
+
+void hal_shm_share(struct hal_link *link, const struct hal_shm_line *line)
+{
+	struct hal_shm *h = of(link);
+
+	h->line = *line;
+	if (line->at)
+		exchange_begin(&h->ring, &line->at->halves[0], line->name);
+}
+
+/* The peer tells in a line: look there, if it is ours, or the one that it has made. */
+static void __attribute__((noinline)) look_for_line(struct hal_shm *h)
+{
+	uint64_t said = exchange_said(&h->ring);
+
+	if (h->line.at) {
+		if (said == h->line.name)
+			h->ring.told = &h->line.at->halves[1];
+		return;
+	}
+	if (said && !h->line.ours && h->line.client && hal_shm_find_line)
+		h->line.at = hal_shm_find_line(h->line.client, said);
+	if (!h->line.at)
+		return;
+	h->line.name = said;
+	h->ring.told = &h->line.at->halves[0];
+	exchange_begin(&h->ring, &h->line.at->halves[1], said);
+}
+
+static void return_line(struct hal_shm *h)
+{
+	if (h->line.at && hal_shm_return_line)
+		hal_shm_return_line(&h->line, shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD));
+	h->line.at = NULL;
 }
 
 /* ---- sending ------------------------------------------------------------------------------------ */
@@ -140,6 +183,8 @@ static int shm_send(struct hal_link *link, const struct hal_frame *f, const stru
 		return -EPIPE;
 	if (UNLIKELY(f->len > link->caps.frame_max))
 		return -EMSGSIZE;
+	if (UNLIKELY(!h->ring.told) && ++h->n_sent % N_LOOK == 0)
+		look_for_line(h);
 	e = put(h, &d, iov, n, f->len);
 	if (UNLIKELY(e == -EAGAIN || e == -EMSGSIZE))
 		e = put_growing(h, &d, iov, n, f->len);
@@ -301,6 +346,7 @@ static bool shm_peer_here(struct hal_link *link, uint32_t cpu)
 
 static void shm_forget(struct hal_link *link)
 {
+	return_line(of(link));
 	free(of(link));
 }
 

@@ -15,6 +15,7 @@
 #include <pulc/fds.h>
 
 #include "clock.h"
+#include "lines.h"
 #include "macros.h"
 #include "native.h"
 #include "peers.h"
@@ -120,6 +121,8 @@ int native_attach(void)
 	hal_shm_take_credit = take_credit;
 	hal_shm_return_credit = client_credit_return;
 	hal_shm_wake = peers_tell;
+	hal_shm_find_line = lines_find;
+	hal_shm_return_line = lines_return;
 	hal_tcp_keep_fd = pulc_fd_copy;
 	hal_tcp_release_fd = pulc_fd_release;
 	e = protocol_register(PROTOCOL_PORT, &port_protocol);

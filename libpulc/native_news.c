@@ -13,6 +13,7 @@
 
 #include <pulc/fds.h>
 
+#include "lines.h"
 #include "macros.h"
 #include "native.h"
 #include "peers.h"
@@ -247,7 +248,14 @@ static void take_ports(const struct news *n)
 
 static int open_link(const struct news *n, struct hal_link **ret_link)
 {
-	return hal_shm_open(&n->own->map, n->own_slot, &n->peer->map, n->peer_slot, ret_link);
+	struct hal_shm_line line;
+	int e = hal_shm_open(&n->own->map, n->own_slot, &n->peer->map, n->peer_slot, ret_link);
+
+	if (e < 0)
+		return e;
+	line = lines_for(n->client);
+	hal_shm_share(*ret_link, &line);
+	return 0;
 }
 
 static void add_link(struct peer *peer, struct hal_link *link, uint64_t conn)

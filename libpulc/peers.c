@@ -48,6 +48,7 @@ struct peer {
 	struct shm_boards *_Atomic boards;
 	uint64_t nsec_gone; /* boards and bells are those of a client that went then; 0: not so */
 	struct peer *gone_next;
+	unsigned n_lines;	 /* of its boards' area that links of ours use */
 	int bells[SHM_N_BOARDS]; /* -1: not known */
 };
 
@@ -122,6 +123,14 @@ static bool keep_bell(struct peer *p, uint32_t board, int bell)
 	return true;
 }
 
+static void await_burial(struct peer *p)
+{
+	p->nsec_gone = nsec_now();
+	p->gone_next = NULL;
+	*gone_last = p;
+	gone_last = &p->gone_next;
+}
+
 void peers_gone(uint32_t client)
 {
 	struct peer *p = find(client);
@@ -130,10 +139,7 @@ void peers_gone(uint32_t client)
 	if (!p)
 		return;
 	atomic_store_explicit(&p->client, 0, memory_order_release);
-	p->nsec_gone = nsec_now();
-	p->gone_next = NULL;
-	*gone_last = p;
-	gone_last = &p->gone_next;
+	await_burial(p);
 	slabs_forget(client);
 }
 
@@ -156,8 +162,32 @@ void peers_bury(void)
 		gone_first = p->gone_next;
 		if (!gone_first)
 			gone_last = &gone_first;
-		bury(p);
+		if (p->n_lines)
+			await_burial(p);
+		else
+			bury(p);
 	}
+}
+
+struct shm_exchange *peers_hold_line(uint32_t client, uint32_t i)
+{
+	struct peer *p = find(client);
+
+	if (!p || !p->boards)
+		return NULL;
+	p->n_lines++;
+	return shm_line_of(p->boards, i);
+}
+
+void peers_let_line_go(uint32_t client, const struct shm_exchange *line)
+{
+	struct peer *p = buckets[client % N_BUCKETS];
+
+	/* By its place: the number may be nobody's by now. */
+	while (p && !(p->boards && shm_boards_have(p->boards, line)))
+		p = p->next;
+	if (p)
+		p->n_lines--;
 }
 
 /*
@@ -194,7 +224,7 @@ static void ask_psid(uint64_t watch)
 static bool tell_directly(uint64_t watch)
 {
 	uint32_t board = SHM_WATCH_BOARD(watch);
-	struct peer *p = board < SHM_N_BOARDS ? find(SHM_WATCH_CLIENT(watch)) : NULL;
+	struct peer *p = board < SHM_FIRST_LINES ? find(SHM_WATCH_CLIENT(watch)) : NULL;
 	struct shm_boards *boards = p ? atomic_load_explicit(&p->boards, memory_order_acquire)
 				      : NULL;
 	int bell = boards ? bell_of(p, board) : -1;
@@ -221,7 +251,7 @@ static void tell_untold(uint32_t client, uint32_t board)
 
 void peers_introduce(uint32_t client, uint32_t board, struct shm_boards *boards, int bell)
 {
-	struct peer *p = board < SHM_N_BOARDS ? find_or_make(client) : NULL;
+	struct peer *p = board < SHM_FIRST_LINES ? find_or_make(client) : NULL;
 
 	if (!p) {
 		shm_boards_unmap(boards);

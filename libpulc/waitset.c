@@ -54,7 +54,7 @@ static int take_board(uint32_t *ret_index)
 		memset(&area, 0, sizeof(area));
 		area.client = client_id();
 	}
-	for (unsigned w = 0; w < ARRAY_SIZE(area.taken); w++) {
+	for (unsigned w = 0; w < SHM_FIRST_LINES / 64; w++) {
 		if (~area.taken[w] == 0)
 			continue;
 		*ret_index = w * 64 + (unsigned)__builtin_ctzll(~area.taken[w]);

@@ -85,7 +85,8 @@ static void wake(struct psid_client *client, uint32_t board, uint32_t bit)
 
 static void wake_watcher(struct psid_client *client, uint64_t watch)
 {
-	if (watch && SHM_WATCH_CLIENT(watch) == client->id && SHM_WATCH_BOARD(watch) < SHM_N_BOARDS)
+	if (watch && SHM_WATCH_CLIENT(watch) == client->id &&
+	    SHM_WATCH_BOARD(watch) < SHM_FIRST_LINES)
 		wake(client, SHM_WATCH_BOARD(watch), SHM_WATCH_BIT(watch));
 }
 
@@ -167,6 +168,8 @@ int psid_bell_forward(struct psid_client *client, const Pulc__Wire__Ring *msg)
 
 	if (msg->board >= SHM_N_BOARDS || msg->bit >= SHM_BOARD_BITS)
 		return -EBADMSG;
+	if (msg->board >= SHM_FIRST_LINES)
+		return 0; /* no board: of an older client that has so many wait sets */
 	if (!pair || pair->n_shared == 0)
 		return 0; /* it may have gone just now */
 	client->psid->counts.n_rings++;

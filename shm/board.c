@@ -64,6 +64,16 @@ struct shm_board *shm_board_of(struct shm_boards *boards, uint32_t i)
 	return (struct shm_board *)((char *)boards + (uint64_t)(1 + i) * SHM_PAGE);
 }
 
+struct shm_exchange *shm_line_of(struct shm_boards *boards, uint32_t i)
+{
+	return (struct shm_exchange *)shm_board_of(boards, SHM_FIRST_LINES) + i;
+}
+
+bool shm_boards_have(struct shm_boards *boards, const struct shm_exchange *line)
+{
+	return line >= shm_line_of(boards, 0) && line < shm_line_of(boards, SHM_N_LINES);
+}
+
 static void note(struct shm_board *board, uint32_t bit)
 {
 	uint32_t i = atomic_fetch_add_explicit(&board->n_noted, 1, memory_order_relaxed);

@@ -14,6 +14,10 @@ int shm_boards_map(int fd, struct shm_boards **ret_boards);
 void shm_boards_unmap(struct shm_boards *boards);
 /* Board i of an area, i < SHM_N_BOARDS. */
 struct shm_board *shm_board_of(struct shm_boards *boards, uint32_t i);
+/* Line i of an area, i < SHM_N_LINES. */
+struct shm_exchange *shm_line_of(struct shm_boards *boards, uint32_t i);
+/* Is that one of its lines? */
+bool shm_boards_have(struct shm_boards *boards, const struct shm_exchange *line);
 
 /* Publisher: sets bit (taken modulo the board). True: the owner sleeps, its bell must be rung. */
 bool shm_board_set(struct shm_board *board, uint32_t bit);

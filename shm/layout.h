@@ -43,6 +43,8 @@
 #define SHM_BOARD_WORDS 256u
 #define SHM_BOARD_BITS (SHM_BOARD_WORDS * 64u)
 #define SHM_BOARD_NOTES 32u
+/* From this one on the pages hold no boards but lines (struct shm_exchange). */
+#define SHM_FIRST_LINES 192u
 #define SHM_N_ACQUAINTED 32u
 
 /* ---- slab ---------------------------------------------------------------------------------- */
@@ -145,7 +147,9 @@ struct shm_side {
 	_Atomic uint64_t kernel_at; /* bytes written through the kernel before the ring */
 	_Atomic uint64_t ring_at[SHM_N_RINGS]; /* ring byte at which each ring begins */
 	_Atomic uint32_t tx_mode;
-	uint8_t pad3[SHM_LINE - 44];
+	_Atomic uint64_t
+		line; /* SHM_LINE_NAME of the exchange where each new head is told; 0: in none */
+	uint8_t pad3[SHM_LINE - 56];
 
 	/*
 	 * The family's own state: the peer has no use for it. Locks hold the thread id of their owner;
@@ -263,6 +267,38 @@ struct shm_board {
 };
 static_assert(offsetof(struct shm_board, words) == 2 * SHM_LINE, "shared layout");
 static_assert(sizeof(struct shm_board) <= SHM_PAGE, "a board is one page");
+
+/* ---- lines that two processes write ------------------------------------------------------------- */
+
+/* Bytes of a small message that travel with the news of it. */
+#define SHM_TOLD 24u
+/* shm_half.mark: the head, and in its low bits how many of its last bytes are here. */
+#define SHM_MARK(head, n) ((head) << 6 | (n))
+#define SHM_MARK_HEAD(mark) ((mark) >> 6)
+#define SHM_MARK_NONE UINT64_MAX /* being written */
+
+struct shm_half {
+	_Atomic uint64_t mark;
+	_Atomic uint64_t words[SHM_TOLD / 8];
+};
+
+/*
+ * What one side of a link tells lies in one half, what the other side answers in the other half of the same line: who has fetched the line
+ * to read it has it to write the answer. With a line for each direction, each is taken away from its reader once more to be written.
+ */
+struct shm_exchange {
+	struct shm_half halves[2];
+	uint8_t pad[SHM_LINE - 2 * sizeof(struct shm_half)];
+};
+/* Line i of that client's area; never 0. */
+#define SHM_LINE_NAME(client, i) ((uint64_t)(client) << 32 | ((i) + 1))
+#define SHM_LINE_CLIENT(name) ((uint32_t)((name) >> 32))
+#define SHM_LINE_INDEX(name) ((uint32_t)(name)-1)
+#define SHM_LINES_PER_PAGE (SHM_PAGE / sizeof(struct shm_exchange))
+#define SHM_N_LINES ((SHM_N_BOARDS - SHM_FIRST_LINES) * SHM_LINES_PER_PAGE)
+static_assert(sizeof(struct shm_half) == 32, "two halves are one line of every processor");
+static_assert(sizeof(struct shm_exchange) == SHM_LINE, "shared layout");
+static_assert(SHM_PAGE % sizeof(struct shm_exchange) == 0, "lines fill pages");
 
 /* ---- message areas ------------------------------------------------------------------------------ */
 

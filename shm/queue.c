@@ -6,7 +6,8 @@
  * ring; a queue that grows does so between two.
  *
  * A short record that is the last one comes also in the head's own line, as a stream's short message does: a
- * receiver that is up to date then needs one line for all of it.
+ * receiver that is up to date then needs one line for all of it. Of a link between two processes it comes, if it is short enough, in a line that
+ * both sides write, where the reader waits for it then (exchange.h).
  *
  * The receiver looks without a lock, because it has to compare several queues before it chooses one. What it has copied counts
  * only if nobody has taken the record meanwhile; until then its place in the ring is not given back. Header and
@@ -15,11 +16,14 @@
 #include "queue.h"
 
 #include "clock.h"
+#include "exchange.h"
 #include "macros.h"
 #include "ring.h"
 
 #define SIZE_HEADER sizeof(struct shm_record)
 #define SIZE_SHORT (SHM_INLINE - SIZE_HEADER)
+/* So many records come with the news of them when nothing is received in between. */
+#define N_TOLD_MAX 4u
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words of a short record");
 
 /* ---- sending ------------------------------------------------------------------------------------ */
@@ -47,6 +51,26 @@ static inline void publish(struct shm_stream *s, uint64_t head)
 	/* pairs with the acquire in ring_peer_head */
 	atomic_store_explicit(&s->own->head, head, memory_order_release);
 	s->tx_head = head;
+}
+
+/* Who hears nothing in between sends a stream: its reader takes many records at a time, and finds them in the ring. */
+static inline bool is_a_stream(struct shm_stream *s)
+{
+	uint64_t taken = ring_load(&s->own->rx_taken);
+
+	if (s->taken_when_told == taken)
+		return ++s->n_told > N_TOLD_MAX;
+	s->taken_when_told = taken;
+	s->n_told = 0;
+	return false;
+}
+
+/* Publishes, and tells of it, with the record if it is given. */
+static inline void publish_told(struct shm_stream *s, uint64_t head, const uint64_t *record)
+{
+	publish(s, head);
+	if (s->telling)
+		exchange_tell(s->telling, head, record, record && !is_a_stream(s) ? SHM_TOLD : 0);
 }
 
 static inline uint64_t header_word(uint32_t len, uint32_t flags)
@@ -92,6 +116,8 @@ static inline void put_short(struct shm_stream *s, uint32_t r, uint64_t at,
 
 	for (unsigned i = 0; i < record->n; i++)
 		memcpy(s->tx_ring[r] + ((at + 8 * i) & (s->tx_size[r] - 1)), &record->words[i], 8);
+	if (s->told) /* then it is there that the peer looks */
+		return;
 	inline_begin(own);
 	for (unsigned i = 0; i < record->n; i++)
 		atomic_store_explicit(&own->inlined[i], record->words[i], memory_order_relaxed);
@@ -133,12 +159,18 @@ static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, 
 	memcpy(s->tx_ring[r] + (head & mask), &d->stamp, 8);
 	memcpy(s->tx_ring[r] + (head & mask) + 8, &second, 8);
 	memcpy(s->tx_ring[r] + ((head + SIZE_HEADER) & mask), &word, 8);
+	if (s->told) {
+		const uint64_t record[] = { d->stamp, second, word };
+
+		publish_told(s, head + size, record);
+		return true;
+	}
 	inline_begin(own);
 	atomic_store_explicit(&own->inlined[0], d->stamp, memory_order_relaxed);
 	atomic_store_explicit(&own->inlined[1], second, memory_order_relaxed);
 	atomic_store_explicit(&own->inlined[2], word, memory_order_relaxed);
 	inline_end(own, head);
-	publish(s, head + size);
+	publish_told(s, head + size, NULL);
 	return true;
 }
 
@@ -155,6 +187,41 @@ static void put_timed(struct shm_stream *s, uint32_t r, uint64_t at,
 		atomic_store_explicit(&s->own->pace_since, s->pace.since, memory_order_relaxed);
 }
 
+/* One that comes also in the line that tells of it. */
+static void put_any_short(struct shm_stream *s, uint32_t r, const struct shm_datagram *d,
+			  const struct iovec *iov, size_t n, size_t len)
+{
+	uint64_t head = ring_tx_position(s);
+	struct short_record record = {
+		.words = { d->stamp, header_word((uint32_t)len, d->flags) },
+		.n = 2,
+	};
+
+	if (LIKELY(n == 1))
+		load_payload(&record, iov->iov_base, len);
+	else
+		gather_payload(&record, iov, n);
+	put_short(s, r, head, &record);
+	publish_told(s, head + shm_queue_size(len), record.n == SHM_TOLD / 8 ? record.words : NULL);
+}
+
+static void put_any_long(struct shm_stream *s, uint32_t r, const struct shm_datagram *d,
+			 const struct iovec *iov, size_t n, size_t len)
+{
+	uint64_t head = ring_tx_position(s);
+	const struct shm_record header = {
+		.stamp = d->stamp,
+		.len = (uint32_t)len,
+		.flags = d->flags,
+	};
+
+	if (len >= RING_LONG && shm_pace_is_due(&s->pace.n))
+		put_timed(s, r, head, &header, iov, n);
+	else
+		put_long(s, r, head, &header, iov, n);
+	publish_told(s, head + shm_queue_size(len), NULL);
+}
+
 static __attribute__((noinline)) int put_any(struct shm_stream *s, const struct shm_datagram *d,
 					     const struct iovec *iov, size_t n, size_t len)
 {
@@ -169,30 +236,10 @@ static __attribute__((noinline)) int put_any(struct shm_stream *s, const struct 
 		if (ring_room_for(s, r, head, s->tail_seen) < size)
 			return -EAGAIN;
 	}
-	if (LIKELY(len <= SIZE_SHORT)) {
-		struct short_record record = {
-			.words = { d->stamp, header_word((uint32_t)len, d->flags) },
-			.n = 2,
-		};
-
-		if (LIKELY(n == 1))
-			load_payload(&record, iov->iov_base, len);
-		else
-			gather_payload(&record, iov, n);
-		put_short(s, r, head, &record);
-	} else {
-		const struct shm_record header = {
-			.stamp = d->stamp,
-			.len = (uint32_t)len,
-			.flags = d->flags,
-		};
-
-		if (len >= RING_LONG && shm_pace_is_due(&s->pace.n))
-			put_timed(s, r, head, &header, iov, n);
-		else
-			put_long(s, r, head, &header, iov, n);
-	}
-	publish(s, head + size);
+	if (LIKELY(len <= SIZE_SHORT))
+		put_any_short(s, r, d, iov, n, len);
+	else
+		put_any_long(s, r, d, iov, n, len);
 	return 0;
 }
 
@@ -217,7 +264,7 @@ static uint64_t head_beyond(struct shm_stream *s, uint64_t at)
 	uint64_t head = atomic_load_explicit(&s->head_seen, memory_order_acquire);
 
 	if ((int64_t)(head - at) <= 0) {
-		head = ring_peer_head(s);
+		head = s->told ? shm_told_head(s, at) : ring_peer_head(s);
 		atomic_store_explicit(&s->head_seen, head, memory_order_release);
 	}
 	return head;
@@ -226,6 +273,8 @@ static uint64_t head_beyond(struct shm_stream *s, uint64_t at)
 /* The record at d->at, if it is the one in the head's line. */
 static inline bool get_short(const struct shm_stream *s, struct shm_datagram *d)
 {
+	if (s->told)
+		return exchange_take(s->told, d->at + shm_queue_size(8), d->words, SHM_TOLD);
 	/* pairs with the release in put_short */
 	if (atomic_load_explicit(&s->peer->inline_at, memory_order_acquire) != d->at)
 		return false;

@@ -16,6 +16,7 @@
 
 #include "layout.h"
 #include "lock.h"
+#include "macros.h"
 #include "pace.h"
 
 struct shm_stream {
@@ -27,6 +28,13 @@ struct shm_stream {
 	const unsigned char *rx_ring[SHM_N_RINGS];
 	uint32_t tx_size[SHM_N_RINGS];
 	uint32_t rx_size[SHM_N_RINGS];
+
+	/* A link's alone: where this side tells of a new head, and where the peer does (exchange.h). NULL: nowhere. */
+	struct shm_half *telling;
+	const struct shm_half *told;
+	uint64_t
+		taken_when_told; /* bytes taken when it was last told of a record, and of how many since then */
+	uint32_t n_told;
 
 	/* under tx_lock */
 	uint32_t tx_cur;
@@ -138,11 +146,22 @@ static inline uint64_t shm_taken(const struct shm_stream *s)
 	return atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed);
 }
 
+/* The head that the peer has told of; while it is telling, `otherwise`. */
+static inline uint64_t shm_told_head(const struct shm_stream *s, uint64_t otherwise)
+{
+	/* pairs with the release in exchange_tell */
+	uint64_t mark = atomic_load_explicit(&s->told->mark, memory_order_acquire);
+
+	return LIKELY(mark != SHM_MARK_NONE) ? SHM_MARK_HEAD(mark) : otherwise;
+}
+
 static inline bool shm_rx_maybe(const struct shm_stream *s)
 {
 	uint64_t taken = atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed);
 	uint64_t seen = atomic_load_explicit(&s->head_seen, memory_order_relaxed);
 
+	if (s->told)
+		return (int64_t)(seen - taken) > 0 || shm_told_head(s, taken) != taken;
 	return (int64_t)(seen - taken) > 0 ||
 	       atomic_load_explicit(&s->peer->head, memory_order_acquire) != taken;
 }
@@ -150,7 +169,8 @@ static inline bool shm_rx_maybe(const struct shm_stream *s)
 /* Fetches the own head's line for writing: the answer to what was just received will go there, and the peer has it. */
 static inline void shm_expect_to_send(const struct shm_stream *s)
 {
-	__builtin_prefetch(&s->own->head, 1, 3);
+	if (!s->told)
+		__builtin_prefetch(&s->own->head, 1, 3);
 }
 
 static inline uint64_t shm_peer_notice(const struct shm_stream *s)

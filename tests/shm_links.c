@@ -8,6 +8,10 @@
 
 uint64_t shm_links_credit;
 unsigned shm_links_n_wakes;
+unsigned shm_links_n_returned, shm_links_n_done;
+static struct shm_exchange *shared;
+
+#define LINE SHM_LINE_NAME(7, 11)
 
 static bool take_credit(uint64_t size)
 {
@@ -25,6 +29,34 @@ static void return_credit(uint64_t size)
 static void wake(uint64_t watch)
 {
 	shm_links_n_wakes += watch != 0;
+}
+
+static struct shm_exchange *find_line(uint32_t client, uint64_t name)
+{
+	return client == 7 && name == LINE ? shared : NULL;
+}
+
+static void return_line(const struct hal_shm_line *line, bool peer_is_done)
+{
+	REQUIRE(line->at == shared && line->name == LINE);
+	shm_links_n_returned++;
+	shm_links_n_done += peer_is_done;
+}
+
+void shm_links_share(struct shm_links *p)
+{
+	const struct hal_shm_line ours = {
+		.at = &p->line, .name = LINE, .client = 8, .ours = true
+	};
+	const struct hal_shm_line theirs = { .client = 7 };
+
+	p->line = (struct shm_exchange){ 0 };
+	shared = &p->line;
+	shm_links_n_returned = shm_links_n_done = 0;
+	hal_shm_find_line = find_line;
+	hal_shm_return_line = return_line;
+	hal_shm_share(p->link[0], &ours);
+	hal_shm_share(p->link[1], &theirs);
 }
 
 void shm_links_init(struct shm_links *p, const uint32_t size_ring[SHM_N_RINGS])

@@ -99,9 +99,73 @@ static void who_has_gone_is_kept_for_a_while(void)
 	CHECK_INT(n_own(), <=, n_before);
 }
 
+static struct shm_exchange *hold(uint32_t client, uint32_t i)
+{
+	struct shm_exchange *line;
+
+	REQUIRE(client_lock());
+	line = peers_hold_line(client, i);
+	client_unlock();
+	return line;
+}
+
+/* A link may outlive its peer: what that one has told last is still to be read. */
+static void a_line_that_is_held_stays(void)
+{
+	const uint32_t i = SHM_N_LINES - 1;
+	unsigned n_before = n_own();
+	struct shm_boards *boards;
+	struct shm_exchange *line;
+
+	CHECK(hold(CLIENT, i) == NULL);
+	boards = introduce(CLIENT);
+	line = hold(CLIENT, i);
+	REQUIRE(line == shm_line_of(boards, i));
+	go(CLIENT);
+	CHECK(hold(CLIENT, i) == NULL);
+	/* Longer than what has gone is kept. */
+	for (unsigned n = 0; n < 25; n++) {
+		(void)poll(NULL, 0, 100);
+		REQUIRE(client_lock());
+		peers_bury();
+		client_unlock();
+		atomic_store(&line->halves[1].mark, n);
+	}
+	REQUIRE(client_lock());
+	peers_let_line_go(CLIENT, line);
+	client_unlock();
+	for (unsigned n = 0; n < N_TURNS && n_own() > n_before; n++) {
+		(void)poll(NULL, 0, 1);
+		REQUIRE(client_lock());
+		peers_bury();
+		client_unlock();
+	}
+	CHECK_INT(n_own(), <=, n_before);
+}
+
+/* A watch that names a page of lines, as only a liar's does, sets nothing there. */
+static void lines_are_no_boards(void)
+{
+	struct shm_boards *boards = introduce(CLIENT_WHO_STAYS + 1);
+	struct shm_board *page;
+
+	for (uint32_t i = SHM_FIRST_LINES; i < SHM_N_BOARDS; i++) {
+		page = shm_board_of(boards, i);
+		peers_tell(SHM_WATCH(CLIENT_WHO_STAYS + 1, i, BIT));
+		REQUIRE(client_lock());
+		peers_introduce(CLIENT_WHO_STAYS + 1, i, NULL, eventfd(0, EFD_CLOEXEC));
+		client_unlock();
+		peers_tell(SHM_WATCH(CLIENT_WHO_STAYS + 1, i, BIT));
+		for (size_t w = 0; w < SHM_PAGE / 8; w++)
+			REQUIRE_INT(((uint64_t *)page)[w], ==, 0);
+	}
+}
+
 static const struct test tests[] = {
 	TEST(one_is_rung),
 	TEST(who_has_gone_is_kept_for_a_while),
+	TEST(a_line_that_is_held_stays),
+	TEST(lines_are_no_boards),
 };
 
 int main(int argc, char **argv)

@@ -189,6 +189,12 @@ static void psid_rings_for_others(void)
 	CHECK(fake_is_quiet(&stranger));
 	CHECK(!shm_board_pending(shm_board_of(boards, 0)));
 	fake_close(&stranger);
+	/* Nor in a page of lines, which holds no board. */
+	ring(&a, b.id, SHM_FIRST_LINES, 0);
+	ring(&a, b.id, SHM_N_BOARDS - 1, 64);
+	CHECK(fake_is_quiet(&a));
+	CHECK(!shm_board_pending(shm_board_of(boards, SHM_FIRST_LINES)));
+	CHECK(!shm_board_pending(shm_board_of(boards, SHM_N_BOARDS - 1)));
 	shm_boards_unmap(boards);
 	(void)close(bell);
 	end();

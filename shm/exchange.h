@@ -1,0 +1,51 @@
+/*
+ * A line that both sides of a link write, each its own half (struct shm_exchange).
+ *
+ * One side makes it, the other one finds its name in the first one's slot (shm_side.line) and says the same name in its own. From when a side
+ * says it each new head is told there too, with the last message if that is short; who has seen the other one say it looks there instead of at
+ * the other's head. So both may begin at any time, and none may end.
+ *
+ * A half is worth what its writer's ring is: a reader takes nothing from it that it would not take from there, and checks it in the same way. That
+ * the other process could write ours too makes it read, at worst, what we have not sent.
+ */
+#ifndef PULC_SHM_EXCHANGE_H
+#define PULC_SHM_EXCHANGE_H
+
+#include "stream.h"
+
+/* Under tx_lock, after the head was stored. n bytes of the message that ends there come along, or none. */
+static inline void exchange_tell(struct shm_half *half, uint64_t head, const uint64_t *words,
+				 unsigned n)
+{
+	if (n) {
+		atomic_store_explicit(&half->mark, SHM_MARK_NONE, memory_order_relaxed);
+		atomic_thread_fence(memory_order_release);
+		for (unsigned i = 0; i < n / 8; i++)
+			atomic_store_explicit(&half->words[i], words[i], memory_order_relaxed);
+	}
+	/* pairs with the acquire in shm_told_head and exchange_take */
+	atomic_store_explicit(&half->mark, SHM_MARK(head, n), memory_order_release);
+}
+
+/* The n bytes up to `head`, if they are what was told last. */
+static inline bool exchange_take(const struct shm_half *half, uint64_t head, uint64_t *words,
+				 unsigned n)
+{
+	if (atomic_load_explicit(&half->mark, memory_order_acquire) != SHM_MARK(head, n))
+		return false;
+	for (unsigned i = 0; i < n / 8; i++)
+		words[i] = atomic_load_explicit(&half->words[i], memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&half->mark, memory_order_relaxed) == SHM_MARK(head, n);
+}
+
+/* From now on this side tells in its half of the line, and says so. Under tx_lock. */
+void exchange_begin(struct shm_stream *s, struct shm_half *half, uint64_t name);
+/* The name of the line that the peer tells in; 0: none. Any value. */
+static inline uint64_t exchange_said(const struct shm_stream *s)
+{
+	/* pairs with the release in exchange_begin */
+	return atomic_load_explicit(&s->peer->line, memory_order_acquire);
+}
+
+#endif
