@@ -132,6 +132,11 @@ USUAL bool client_is_confined(void)
 	return self.confined;
 }
 
+USUAL PULC_EXPORT bool pulc_process_attached(void)
+{
+	return self.id != 0;
+}
+
 uint32_t client_parent(void)
 {
 	return self.parent;

@@ -64,6 +64,34 @@ USUAL static void child_goes_first(void)
 							  : turn.n_to_skip;
 }
 
+/* Was this process forked with a connection that it serves in its parent's place? */
+static OFTEN bool serves_for_parent;
+
+USUAL static void find_open(int fd, struct pre_file *f, void *arg)
+{
+	bool *open = arg;
+
+	(void)fd;
+	*open |= f == &pre_file_inherited || (!pre_file_is_standin(f) && atomic_load(&f->stream));
+}
+
+/*
+ * Such a child ends when its client has closed, who often connects anew at once: whoever forked the child has the next one to
+ * answer, which may be read while the kernel takes this process apart. Not where others want the processor as well, which the parent
+ * has found out, not if a connection is still open, whose client would wait for its end, and not after a longer connection: the
+ * next one is as long, and would find this processor wanted when it spins.
+ */
+USUAL static void parent_goes_first(void)
+{
+	bool open = false;
+
+	if (!serves_for_parent || pre_aside || turn.n_to_skip || pulc_process_attached())
+		return;
+	pre_file_each(0, UINT32_MAX, find_open, &open);
+	if (!open)
+		(void)raw_syscall(SYS_sched_yield);
+}
+
 /* Says in *arg if it is a connection that the kernel serves. */
 USUAL static void mark_shared(int fd, struct pre_file *f, void *arg)
 {
@@ -100,6 +128,7 @@ USUAL static void forked_child(void)
 	pre_inherit_forked();
 	pre_linger_forked();
 	pre_file_each(0, UINT32_MAX, mark_shared, &serves);
+	serves_for_parent = serves;
 }
 
 void pre_process_start(void)
@@ -138,6 +167,12 @@ int pre_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr, pre_th
 USUAL void pre__exit(int status)
 {
 	pulc_process_ends();
+	parent_goes_first();
 	pre_real._exit(status);
 	(void)raw_syscall(SYS_exit_group, status);
+}
+
+static __attribute__((destructor)) void end(void)
+{
+	parent_goes_first();
 }

@@ -67,6 +67,9 @@ void pulc_process_confined(void);
 /* This process, which had one thread, is about to make another. */
 void pulc_process_threads(void);
 
+/* Is this process attached to psid, not only one that it was forked from? */
+bool pulc_process_attached(void);
+
 /* This process ends. Also done at exit(3). What its peers are still owed is sent. */
 void pulc_process_ends(void);
 

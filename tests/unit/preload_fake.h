@@ -468,6 +468,11 @@ bool pulc_can_be_inherited(void)
 	return false;
 }
 
+bool pulc_process_attached(void)
+{
+	return false;
+}
+
 bool pulc_any_stream(void)
 {
 	return false;
