@@ -21,7 +21,7 @@ CFLAGS ?= -O2 -g
 WERROR ?= $(CI)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(WERROR),-Werror)
 STD := -std=gnu11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -fno-plt -DPULC_VERSION='"$(VERSION)"'
-SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined -DPULC_STEPS)
 SANFLAGS += $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 # What runs in a program's data calls is optimised across files: a message passes through ten of them.
 LTO_FOLDERS := base shm wire hal protocols libpulc preload

@@ -23,6 +23,7 @@
 #include "layout.h"
 #include "macros.h"
 #include "native.h"
+#include "step.h"
 
 #define N_PAGES ((uint32_t)(SHM_SIZE_MESSAGES / SHM_PAGE))
 /* Shorter messages are cheaper copied than freed by their receiver, which takes a frame. */
@@ -84,6 +85,7 @@ static int open_area(void)
 	e = ask_for_area(0);
 	if (e < 0)
 		return e;
+	STEP(BLOCK_AREA);
 	area = native_area_own();
 	if (!area.at || area.size != SHM_SIZE_MESSAGES)
 		return -ENOMEM;
@@ -174,7 +176,9 @@ static int allocate(struct wish *wish)
 
 	if (!take_credit((uint64_t)wish->n_bare * SHM_PAGE))
 		return -ENOMEM;
+	STEP(BLOCK_CREDIT);
 	e = shm_area_allocate(&area, offset, size);
+	STEP(BLOCK_PAGES);
 	if (e == 0)
 		return 0;
 	/* Some of them have memory now, and it is not known which. */
@@ -244,6 +248,7 @@ PULC_EXPORT int pulc_alloc(size_t size, int flags, void **ret_block)
 		e = furnish(&wish);
 	if (LIKELY(e == 0))
 		*ret_block = area.at + (uint64_t)wish.page * SHM_PAGE;
+	STEP(BLOCK_MINE);
 	native_unlock();
 	return e == -ETIMEDOUT ? -EAGAIN : e;
 }
@@ -283,6 +288,7 @@ static void came_back(struct tag_send *s)
 	given[g->page] = NULL;
 	n_given -= buddy_size(buddy, g->page);
 	release(g->page);
+	STEP(BLOCK_BACK);
 }
 
 /* Has the peer our area? */
@@ -299,6 +305,7 @@ static bool show(struct peer *peer)
 	else
 		tp->area = peer->pid && ask_for_area(peer->client) == 0 ? TAG_AREA_SHOWN
 									: TAG_AREA_HIDDEN;
+	STEP(BLOCK_SHOWN);
 	return tp->area == TAG_AREA_SHOWN;
 }
 
@@ -313,6 +320,7 @@ static int begin(struct give *g)
 	e = tag_send_begin(s);
 	if (e < 0)
 		return e;
+	STEP(BLOCK_GIVEN);
 	n_shown += s->in_block;
 	n_copied += !s->in_block;
 	if (s->complete) {

@@ -19,6 +19,7 @@
 #include "clock.h"
 #include "macros.h"
 #include "native.h"
+#include "step.h"
 
 /* Whoever waits looks that often whether there still is the psid that it waits for. */
 #define NSEC_LOOK NSEC_PER_SEC
@@ -119,6 +120,7 @@ static int begin_give(struct moving *o)
 	if (!to)
 		return -ECONNRESET;
 	o->begun = true;
+	STEP(GIVE_BEGUN);
 	return port_give_begin(o->p->port, to, o->m.id);
 }
 
@@ -185,6 +187,7 @@ static int give(struct pulc_port *p, pid_t pid, uint64_t deadline)
 
 	LIST_INSERT_HEAD(&all, &o, link);
 	e = say_give(p->number, pid);
+	STEP(GIVE_SAID);
 	o.generation = client_generation();
 	if (e == 0) {
 		e = go_through(&o, step_give, deadline);
@@ -192,6 +195,8 @@ static int give(struct pulc_port *p, pid_t pid, uint64_t deadline)
 			e = give_up(&o, e);
 	}
 	LIST_REMOVE(&o, link);
+	if (e == 0)
+		STEP(GIVE_DONE);
 	if (e < 0 && p->port->give)
 		port_give_off(p->port);
 	else if (e == 0 && p->port->give)
@@ -221,6 +226,7 @@ PULC_EXPORT int pulc_port_give(pulc_port *p, pid_t pid, int msec_timeout)
 	if (e == 0) {
 		native_port_unlist(p);
 		native_unlock();
+		STEP(GIVE_FREED);
 		free(p);
 		return 0;
 	}
@@ -255,9 +261,11 @@ static int begin_take(struct moving *o)
 	if (!from)
 		return -ECONNRESET;
 	o->begun = true;
+	STEP(TAKE_BEGUN);
 	e = port_take_begin(o->m.port, o->m.kind, from, o->m.id);
 	if (e == 0)
 		e = say_take(PULC__WIRE__TAKE_STEP__TAKE_READY, o->m.port, o->m.id);
+	STEP(TAKE_READY);
 	return e == -ENOENT ? -ECONNRESET : e;
 }
 
@@ -294,12 +302,14 @@ static int take(struct moving *o, uint64_t deadline, struct port **ret_port)
 {
 	int e = say_take(PULC__WIRE__TAKE_STEP__TAKE_WANT, o->port, 0);
 
+	STEP(TAKE_SAID);
 	o->generation = client_generation();
 	if (e == 0)
 		e = go_through(o, step_take, deadline);
 	if (e == 0)
 		e = claim(o);
 	if (e == 0) {
+		STEP(TAKE_CLAIMED);
 		*ret_port = port_take_end();
 		return 0;
 	}
@@ -336,6 +346,7 @@ static void own(struct pulc_port *p, struct port *port)
 	p->number = port->number;
 	p->n_inside = 0;
 	LIST_INIT(&p->ops);
+	STEP(TAKE_OWNED);
 }
 
 PULC_EXPORT int pulc_port_take(uint32_t number, int msec_timeout, pulc_port **ret_port)
@@ -400,9 +411,11 @@ static void find_out(struct port_out *out, void *arg)
 	if (out->error != PORT_ELSEWHERE || !out->n_inside)
 		return;
 	e = find(out->peer->node, out->to, &peer);
-	if (e == 0)
+	if (e == 0) {
 		port_out_rebind(out, peer);
-	else if (e != -EINPROGRESS)
+		STEP(MOVE_FOUND);
+	}
+	if (e < 0 && e != -EINPROGRESS)
 		out->error = e;
 	protocol_events += e != -EINPROGRESS;
 }

@@ -22,6 +22,7 @@
 #include "native.h"
 #include "rawsys.h"
 #include "sem.h"
+#include "step.h"
 #include "unsent.h"
 
 _Static_assert(PULC_SEM_MAX == SHM_SEM_MAX && PULC_SEM_HELD_MAX == SHM_SEM_N_HELD, "the same");
@@ -79,6 +80,7 @@ static int open_locked(struct pulc_sem *sem, const char *name, unsigned count, i
 	e = native_ask_with(&msg, open.request, -1, &reply, &sem->fd);
 	if (e < 0)
 		return e;
+	STEP(SEM_OPENED);
 	e = sem->fd < 0 ? -EMFILE : shm_sem_map(sem->fd, &sem->view.sem);
 	if (e == 0 && (reply.holder == 0 || reply.count > SHM_SEM_N_HELD))
 		e = -EBADMSG;
@@ -154,6 +156,7 @@ PULC_EXPORT int pulc_sem_close(pulc_sem *sem)
 	client_unlock();
 	if (sem->joined) {
 		shm_sem_forget(&sem->view);
+		STEP(SEM_CLOSED);
 		say_closed(sem->view.holder);
 	}
 	native_unlock();
@@ -202,6 +205,7 @@ static int join_locked(struct pulc_sem *sem)
 		return -EDEADLK;
 	take_part(sem, &reply);
 	client_unlock();
+	STEP(SEM_JOINED);
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include "macros.h"
 #include "port.h"
+#include "step.h"
 
 struct asked {
 	struct peer *peer;
@@ -93,6 +94,7 @@ int port_give_ask(struct port *port, struct peer *peer)
 	if (e < 0)
 		return e;
 	e = port_control(peer, word_of(port), PORT_MOVE, give->move);
+	STEP(GIVE_ASKED);
 	if (e < 0)
 		peer_unref(give->asked[--give->n_asked].peer);
 	return e;
@@ -159,6 +161,7 @@ static int send_piece(struct port *port, struct port_message *m)
 	give->size = size;
 	give->n_sent += len;
 	give->is_within = give->n_sent < size;
+	STEP(GIVE_PIECE);
 	if (give->is_within)
 		return 0;
 	give->last = m;
@@ -178,10 +181,12 @@ int port_give_on(struct port *port)
 		return 0;
 	if (!all_have_stopped(give))
 		return -EAGAIN;
+	STEP(GIVE_STOPPED);
 	if (!give->carries)
 		e = send_mark(port, PORT_CARRIES);
 	if (e < 0)
 		return e;
+	STEP(GIVE_CARRIES);
 	give->carries = true;
 	while ((next = port_queue_next(port, give->last))) {
 		e = send_piece(port, next);
@@ -190,6 +195,7 @@ int port_give_on(struct port *port)
 	}
 	e = send_mark(port, PORT_CARRIED);
 	give->carried = e == 0;
+	STEP(GIVE_CARRIED);
 	return e;
 }
 
@@ -248,7 +254,9 @@ void port_give_done(struct port *port)
 	/* Whoever of our own looks for it is not to find it here. */
 	port->give = NULL;
 	port_forget(port);
+	STEP(GIVE_TELLS);
 	tell(give, number, PORT_MOVED);
+	STEP(GIVE_TOLD);
 	give_free(give);
 }
 

@@ -13,6 +13,7 @@
 
 #include "macros.h"
 #include "port.h"
+#include "step.h"
 
 struct move {
 	LIST_ENTRY(move) link;
@@ -96,6 +97,7 @@ static void answer(struct move *m)
 	if (doing.is_busy)
 		return;
 	m->answered = port_control(m->peer, (uint64_t)m->number << 32, PORT_STOPPED, m->id) == 0;
+	STEP(MOVE_STOPPED);
 }
 
 void port_moves_on(void)
@@ -129,6 +131,7 @@ static int begin(struct peer *peer, uint32_t number, uint64_t id)
 	m->answered = false;
 	doing = (struct doing){ .move = m };
 	port_each_out(stop, &doing);
+	STEP(MOVE_HEARD);
 	answer(m);
 	return 0;
 }
@@ -163,6 +166,7 @@ static void has_moved(struct move *m)
 		port_any_elsewhere |= in && !TAILQ_EMPTY(&port->posted);
 	}
 	protocol_events++;
+	STEP(MOVE_GONE);
 	move_free(m);
 }
 

@@ -15,6 +15,7 @@
 
 #include "macros.h"
 #include "port.h"
+#include "step.h"
 
 static struct port *port; /* NULL: no hand-over */
 static struct peer *giver;
@@ -158,6 +159,7 @@ static int more(struct peer *peer, uint32_t len, uint32_t skip)
 
 	int e = port_queue_carry(in, peer->link, len, skip);
 
+	STEP(TAKE_PIECE);
 	if (!in->partial)
 		within = NULL;
 	return e;
@@ -197,11 +199,13 @@ static int mark(struct peer *peer, const struct hal_frame *f)
 		return 0;
 	if (f->kind == PORT_CARRIES) {
 		began = true;
+		STEP(TAKE_CARRIES);
 		return 0;
 	}
 	if (!began || within)
 		return -EBADMSG;
 	complete = true;
+	STEP(TAKE_COMPLETE);
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "macros.h"
+#include "step.h"
 #include "tag.h"
 
 #define N_ROWS 64u
@@ -44,6 +45,7 @@ int tag_block_find(struct tag_message *m, uint64_t offset)
 {
 	int e = tag_area_bytes ? tag_area_bytes(m->peer, offset, m->size, &m->bytes) : -ENOENT;
 
+	STEP(BLOCK_ARRIVED);
 	return e == -EBADMSG ? e : 0;
 }
 
@@ -69,6 +71,7 @@ void tag_lend(struct tag_message *m, struct tag_receive *r)
 	r->done = MIN((uint64_t)r->size, m->size);
 	m->stage = TAG_STAGE_LENT;
 	TAILQ_INSERT_TAIL(&lent[row_of(r->lent)], m, by_tag);
+	STEP(BLOCK_LENT);
 }
 
 int tag_give_back(const void *at)
@@ -86,6 +89,7 @@ int tag_give_back(const void *at)
 		tag_say_done(m);
 	else
 		tag_message_free(m);
+	STEP(BLOCK_RETURNED);
 	return 0;
 }
 

@@ -20,6 +20,7 @@
 #include "ports.h"
 #include "psid.h"
 #include "remote.h"
+#include "step.h"
 #include "user.h"
 
 static void say(struct psid_client *to, const struct psid_port *port,
@@ -88,7 +89,9 @@ static void begin(struct psid_port *port, struct psid_client *taker)
 	set_wish(taker, false);
 	if (!psid_links_joined(owner, taker))
 		r = psid_links_join(owner, taker);
+	STEP(MOVES_JOINED);
 	say(taker, port, owner, PULC__WIRE__MOVE_STEP__MOVE_TAKE);
+	STEP(MOVES_BEGUN);
 	if (r != 0)
 		call_off(port);
 }
@@ -133,6 +136,7 @@ int psid_port_give(struct psid_client *client, const Pulc__Wire__PortGive *msg)
 		return 0;
 	}
 	answer(client, msg->request, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
+	STEP(MOVES_GIVEN);
 	if (taker)
 		begin(port, taker);
 	return 0;
@@ -176,6 +180,7 @@ static void want(struct psid_client *client, uint32_t request, uint32_t number)
 	set_wish(client, error == PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
 	client->takes_port = number;
 	answer(client, request, error);
+	STEP(MOVES_WANTED);
 	port = client->takes ? find_given(client) : NULL;
 	if (port)
 		begin(port, client);
@@ -189,6 +194,7 @@ static void go_on(struct psid_port *port)
 		return;
 	port->told = true;
 	say(port->client, port, port->taker, PULC__WIRE__MOVE_STEP__MOVE_GIVE);
+	STEP(MOVES_STARTED);
 }
 
 void psid_port_moves_go_on(struct psid_client *client)
@@ -208,6 +214,7 @@ static void ready(struct psid_client *taker, uint32_t request, bool is_it)
 	if (!is_it)
 		return;
 	taker->taking->ready = true;
+	STEP(MOVES_READY);
 	go_on(taker->taking);
 }
 
@@ -239,11 +246,16 @@ static void done(struct psid_client *taker, uint32_t request)
 	port->client = taker;
 	LIST_INSERT_HEAD(&taker->ports, port, by_client);
 	taker->n_ports++;
+	STEP(MOVES_OWNED);
 	/* If we end in between, what was said so far must do no harm: it is the taker's from the answer to it on. */
 	psid_port_tell(taker, port->number, true);
+	STEP(MOVES_TOLD);
 	psid_port_reply(taker, request, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE, port);
+	STEP(MOVES_ANSWERED);
 	say(owner, port, taker, PULC__WIRE__MOVE_STEP__MOVE_DONE);
+	STEP(MOVES_DONE);
 	psid_port_tell(owner, port->number, false);
+	STEP(MOVES_ENDED);
 }
 
 int psid_port_take(struct psid_client *client, const Pulc__Wire__PortTake *msg)

@@ -27,6 +27,7 @@
 #include "ports.h"
 #include "psid.h"
 #include "sem.h"
+#include "step.h"
 #include "user.h"
 
 #define N_SEMS_CLIENT 256u
@@ -215,6 +216,7 @@ static int hold_new(struct psid_client *client, struct psid_sem *sem, uint32_t n
 	LIST_INSERT_HEAD(&sem->holds, hold, by_sem);
 	LIST_INSERT_HEAD(&client->sems, hold, by_client);
 	client->n_sems++;
+	STEP(SEM_HELD);
 	*ret = hold;
 	return 0;
 }
@@ -226,6 +228,7 @@ static void hold_free(struct psid_sem_hold *hold)
 
 	if (psid_memory_reserve(sem->fd, 0, SHM_PAGE) == 0)
 		shm_sem_forget(&view);
+	STEP(SEM_FORGOTTEN);
 	LIST_REMOVE(hold, by_sem);
 	LIST_REMOVE(hold, by_client);
 	hold->client->n_sems--;
@@ -287,6 +290,7 @@ int psid_sem_open(struct psid_client *client, const Pulc__Wire__SemOpen *msg)
 	}
 	if (!sem)
 		r = sem_make(client, msg, &sem);
+	STEP(SEM_MADE);
 	if (r == 0)
 		r = take_part(client, sem, 0, &hold);
 	fill(&reply, r, hold);

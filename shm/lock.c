@@ -187,8 +187,10 @@ bool shm_lock_slow(_Atomic uint32_t *word)
 	bool lends;
 
 	for (unsigned i = 0; i < N_SPINS; i++) {
-		if (try_take(word, &seen, 0))
+		if (try_take(word, &seen, 0)) {
+			STEP(LOCK_TAKEN);
 			return true;
+		}
 		/* FUTEX_TID_MASK itself: taken by a lone holder, which can only be ourselves. */
 		if ((seen & FUTEX_TID_MASK) == shm_self.tid || seen == FUTEX_TID_MASK) {
 			/* The section that we interrupted keeps the pending entry that it set. */
@@ -202,13 +204,17 @@ bool shm_lock_slow(_Atomic uint32_t *word)
 		if (!(seen & FUTEX_WAITERS) &&
 		    !atomic_compare_exchange_strong(word, &seen, seen | FUTEX_WAITERS))
 			continue;
+		STEP(LOCK_MARKED);
 		sleep_until_left(word, seen | FUTEX_WAITERS, lends, &n_behind);
+		STEP(LOCK_WOKEN);
 	}
+	STEP(LOCK_TAKEN);
 	return true;
 }
 
 void shm_unlock_wake(_Atomic uint32_t *word)
 {
 	(void)raw_futex(word, FUTEX_WAKE, 1, NULL);
+	STEP(LOCK_PASSED);
 	return_priority(shm_boost_of(word));
 }

@@ -14,6 +14,7 @@
 
 #include "layout.h"
 #include "macros.h"
+#include "step.h"
 
 /* A lock of a process's own. */
 struct shm_lock {
@@ -84,9 +85,12 @@ static inline bool shm_lock(_Atomic uint32_t *word)
 	shm_self.robust->list_op_pending =
 		(struct robust_list *)((char *)word - shm_self.robust->futex_offset);
 	atomic_signal_fence(memory_order_seq_cst);
+	STEP(LOCK_LISTED);
 	if (LIKELY(atomic_compare_exchange_strong_explicit(
-		    word, &nobody, shm_self.tid, memory_order_acquire, memory_order_relaxed)))
+		    word, &nobody, shm_self.tid, memory_order_acquire, memory_order_relaxed))) {
+		STEP(LOCK_TAKEN);
 		return true;
+	}
 	return shm_lock_slow(word);
 }
 
@@ -99,7 +103,9 @@ static inline void shm_unlock(_Atomic uint32_t *word)
 	atomic_thread_fence(memory_order_seq_cst);
 #endif
 	atomic_signal_fence(memory_order_seq_cst);
+	STEP(LOCK_LEFT);
 	shm_self.robust->list_op_pending = shm_self.pending;
+	STEP(LOCK_UNLISTED);
 	if (UNLIKELY(old & FUTEX_WAITERS))
 		shm_unlock_wake(word);
 	shm_free();

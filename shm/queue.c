@@ -19,6 +19,7 @@
 #include "exchange.h"
 #include "macros.h"
 #include "ring.h"
+#include "step.h"
 
 #define SIZE_HEADER sizeof(struct shm_record)
 #define SIZE_SHORT (SHM_INLINE - SIZE_HEADER)
@@ -38,6 +39,7 @@ static inline void inline_begin(struct shm_side *own)
 {
 	atomic_store_explicit(&own->inline_at, SHM_NO_INLINE, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
+	STEP(QUEUE_INLINE);
 }
 
 static inline void inline_end(struct shm_side *own, uint64_t at)
@@ -48,8 +50,10 @@ static inline void inline_end(struct shm_side *own, uint64_t at)
 
 static inline void publish(struct shm_stream *s, uint64_t head)
 {
+	STEP(QUEUE_COPIED);
 	/* pairs with the acquire in ring_peer_head */
 	atomic_store_explicit(&s->own->head, head, memory_order_release);
+	STEP(QUEUE_PUBLISHED);
 	s->tx_head = head;
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "step.h"
 #include "stream.h"
 
 static inline uint64_t ring_load(const _Atomic uint64_t *w)
@@ -186,6 +187,7 @@ static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at,
 static inline bool ring_rx_take(struct shm_stream *s, uint64_t taken, uint64_t n_left)
 {
 	atomic_store_explicit(&s->own->rx_taken, taken, memory_order_relaxed);
+	STEP(RING_TAKEN);
 	if (n_left != 0 && taken - ring_load(&s->own->tail) < s->rx_size[s->rx_cur] / 8)
 		return false;
 	/* pairs with the acquire in ring_tx_look */

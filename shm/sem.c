@@ -27,6 +27,7 @@
 #include "clock.h"
 #include "macros.h"
 #include "rawsys.h"
+#include "step.h"
 
 #define SOMEBODY 1u
 #define NSEC_PATIENCE NSEC_PER_SEC
@@ -90,7 +91,10 @@ static bool take_counted(struct shm_sem *sem)
 
 int shm_sem_try(const struct shm_sem_view *v)
 {
-	return (v->n ? take_held(v) : take_counted(v->sem)) ? 0 : -EAGAIN;
+	if (!(v->n ? take_held(v) : take_counted(v->sem)))
+		return -EAGAIN;
+	STEP(SEM_TAKEN);
+	return 0;
 }
 
 uint32_t shm_sem_value(const struct shm_sem_view *v)
@@ -113,8 +117,10 @@ static void wake(struct shm_sem *sem, int n)
 	if (!(turn & SOMEBODY))
 		return;
 	/* If it is another one by now, somebody has woken a sleeper, who sees to the next. */
-	if (atomic_compare_exchange_strong(&sem->turn, &turn, (turn & ~SOMEBODY) + 2) || n > 1)
+	if (atomic_compare_exchange_strong(&sem->turn, &turn, (turn & ~SOMEBODY) + 2) || n > 1) {
+		STEP(SEM_TURNED);
 		(void)raw_futex(&sem->turn, FUTEX_WAKE, (uint32_t)n, NULL);
+	}
 }
 
 /* -ETIMEDOUT; -EINTR; 0: look again. */
@@ -128,6 +134,7 @@ static int sleep_on(struct shm_sem *sem, uint32_t turn, uint64_t nsec_deadline)
 	if (nsec_deadline != UINT64_MAX)
 		nsec = MIN(nsec, nsec_deadline - now);
 	ts = timespec_from_nsec(nsec);
+	STEP(SEM_SLEEPS);
 	return raw_futex(&sem->turn, FUTEX_WAIT, turn, &ts) == -EINTR ? -EINTR : 0;
 }
 
@@ -140,12 +147,14 @@ int shm_sem_wait(const struct shm_sem_view *v, uint64_t nsec_deadline)
 
 	while (e == -EAGAIN) {
 		turn = atomic_fetch_or(&sem->turn, SOMEBODY) | SOMEBODY;
+		STEP(SEM_MARKED);
 		e = shm_sem_try(v);
 		if (e < 0)
 			e = sleep_on(sem, turn, nsec_deadline);
 		else
 			break;
 		slept = true;
+		STEP(SEM_SLEPT);
 		if (e == 0)
 			e = shm_sem_try(v);
 	}
@@ -154,6 +163,7 @@ int shm_sem_wait(const struct shm_sem_view *v, uint64_t nsec_deadline)
 		(void)atomic_fetch_or(&sem->turn, SOMEBODY);
 		if (shm_sem_value(v))
 			wake(sem, 1);
+		STEP(SEM_PASSED);
 	}
 	return e;
 }
@@ -187,8 +197,10 @@ int shm_sem_post(const struct shm_sem_view *v)
 {
 	int e = v->n ? free_held(v) : free_counted(v->sem);
 
-	if (e == 0)
+	if (e == 0) {
+		STEP(SEM_FREED);
 		wake(v->sem, 1);
+	}
 	return e;
 }
 

@@ -30,6 +30,7 @@
 
 #include "rawsys.h"
 #include "ring.h"
+#include "step.h"
 
 /* Published in pieces so that the receiver starts on the first while the rest is copied. */
 #define SIZE_PUBLISH (16u * 1024)
@@ -91,12 +92,15 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 	len = MIN(len, (size_t)room);
 	if (len <= SHM_INLINE && len)
 		ring_inline_put(s->own, head, buf, len);
+	STEP(RING_INLINE);
 	while (done < len) {
 		n = MIN(len - done, (size_t)SIZE_PUBLISH);
 		ring_put(s, r, head + done, (const char *)buf + done, n);
 		done += n;
+		STEP(RING_COPIED);
 		/* pairs with the acquire in rx_available */
 		atomic_store_explicit(&s->own->head, head + done, memory_order_release);
+		STEP(RING_PUBLISHED);
 	}
 	s->tx_head = head + done;
 	return (ssize_t)done;
@@ -121,8 +125,10 @@ int shm_tx_grow(struct shm_stream *s, uint32_t r)
 			MADV_POPULATE_WRITE, 0, 0, 0);
 	if (e < 0)
 		return e == -EINVAL ? -EOPNOTSUPP : -ENOMEM;
+	STEP(RING_GROWING);
 	for (uint32_t i = s->tx_cur + 1; i <= r; i++)
 		atomic_store_explicit(&s->own->ring_at[i], head, memory_order_release);
+	STEP(RING_GROWN);
 	atomic_store_explicit(&s->own->growth, r, memory_order_relaxed);
 	s->tx_cur = r;
 	return 0;
@@ -213,6 +219,7 @@ ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_publi
 		piece = MIN(n, (uint64_t)SIZE_PUBLISH);
 		piece = MIN(piece, (uint64_t)(len - done));
 		ring_get(s, s->rx_cur, at, (char *)buf + done, piece);
+		STEP(RING_READ);
 		done += piece;
 		at += piece;
 		*ret_published |= ring_rx_take(s, at, n - piece);

@@ -3,6 +3,7 @@
 # unit/ and hostile/: every .c is a program of its own, linked with tests/*.c (the harness) and
 # with archives of all folders but preload and the main functions. An object that one test needs
 # besides: `$(B)/tests/unit/NAME: OBJECT` in any rules.mk.
+# steps/: each .c but walk.c is one too, for the builds under sanitizers only.
 # native/, preload/, restart/, cluster/, stress/, apps/, house/: every *.sh is a test; TESTS_<folder> adds built programs that
 # are tests, TEST_PROGRAMS what must be built but is run by a script only.
 # `make build/tests/unit/NAME TEST_FOLDERS="base shm"` links only what is named.
@@ -51,13 +52,14 @@ $(TESTS_fuzz): $(FUZZ_B)/tests/%: $(FUZZ_B)/obj/tests/%.o $$(TEST_ARCHIVES)
 
 .PHONY: tests tests-san fuzz-programs
 tests: $(foreach s,$(TEST_SUITES),$(filter $(B)/%,$(TESTS_$(s)))) $$(TEST_PROGRAMS)
-tests-san: $(ALL) $(TESTS_linked)
+tests-san: $(ALL) $(TESTS_linked) $(TESTS_steps)
 fuzz-programs: $(TESTS_fuzz)
 
 CHECK_STRESS = stress: $(TESTS_stress)
 
 in_san = $(patsubst $(B)/%,$(if $(SAN),$(B),$(SAN_B))/%,$(1))
-CHECK_SAN_SUITES = san-unit: $(call in_san,$(TESTS_unit)) san-hostile: $(call in_san,$(TESTS_hostile))
+CHECK_SAN_SUITES = san-unit: $(call in_san,$(TESTS_unit)) san-hostile: $(call in_san,$(TESTS_hostile)) \
+	san-steps: $(call in_san,$(TESTS_steps))
 CHECK_FUZZ_SUITES = fuzz: $(TESTS_fuzz)
 CHECK_SUITES = $(foreach s,$(TEST_SUITES),$(s): $(TESTS_$(s))) $(CHECK_SAN_SUITES) $(CHECK_FUZZ_SUITES)
 

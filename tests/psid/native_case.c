@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "paths.h"
 #include "psid/fake_client.h"
 
 #define N_ROLES_MAX 16u
@@ -39,6 +40,8 @@ static pid_t start_role(native_role *role, const struct daemon *psid)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)unsetenv("PULC_SOCKET");
 	(void)setenv("PULC_RUNTIME_DIR", psid->dir, 1);
+	/* A program that sees to forks (libpulc/fork.c) has read it when it started. */
+	wire_remember();
 	(void)alarm(SEC_PATIENCE);
 	role();
 	_exit(0);
