@@ -242,6 +242,7 @@ PULC_EXPORT int pulc_alloc(size_t size, int flags, void **ret_block)
 	if (UNLIKELY(e == -EAGAIN)) {
 		n_waiting++;
 		e = native_look_until(take, &wish, flags & PULC_DONTWAIT ? 0 : UINT64_MAX);
+		e = e == -ETIMEDOUT ? -EAGAIN : e;
 		n_waiting--;
 	}
 	if (e == 0)
@@ -250,7 +251,7 @@ PULC_EXPORT int pulc_alloc(size_t size, int flags, void **ret_block)
 		*ret_block = area.at + (uint64_t)wish.page * SHM_PAGE;
 	STEP(BLOCK_MINE);
 	native_unlock();
-	return e == -ETIMEDOUT ? -EAGAIN : e;
+	return e;
 }
 
 PULC_EXPORT int pulc_free(const void *block)

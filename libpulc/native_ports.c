@@ -45,7 +45,10 @@ static int open_locked(enum pulc_kind kind, uint32_t number, const char *name,
 	if (e < 0)
 		return e;
 	*ret_port = port_new(reply.port, (enum port_kind)kind);
-	return *ret_port ? 0 : -ENOMEM;
+	if (*ret_port)
+		return 0;
+	native_give_back(reply.port);
+	return -ENOMEM;
 }
 
 PULC_EXPORT int pulc_port_open(enum pulc_kind kind, uint32_t number, const char *name,

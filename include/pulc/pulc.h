@@ -182,7 +182,7 @@ int pulc_find(const char *name, struct pulc_address *ret_address);
  */
 ssize_t pulc_send(pulc_port *port, const struct pulc_address *to, const void *buf, size_t len,
 		  int flags);
-/* The same, gathered from n pieces. */
+/* The same, gathered from n pieces, 1,024 at most (-EINVAL). */
 ssize_t pulc_sendv(pulc_port *port, const struct pulc_address *to, const struct iovec *iov, int n,
 		   int flags);
 
@@ -201,7 +201,7 @@ ssize_t pulc_sendv(pulc_port *port, const struct pulc_address *to, const struct 
 ssize_t pulc_receive(pulc_port *port, void *buf, size_t len, struct pulc_address *ret_from,
 		     int flags);
 /*
- * The same, scattered into n pieces, and from one source only.
+ * The same, scattered into n pieces, 1,024 at most (-EINVAL), and from one source only.
  *
  * from: the source; NULL: any. Not for kind PULC_S (-EINVAL).
  * Errors: as pulc_receive, and when everything from that source is received: -EPIPE: its port was closed; -ECONNRESET: its process
@@ -255,7 +255,7 @@ int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds, siz
  */
 int pulc_isend(pulc_port *port, const struct pulc_address *to, const void *buf, size_t len,
 	       pulc_op **ret_op);
-/* The same, gathered from n pieces; iov itself is copied. */
+/* The same, gathered from n pieces, 1,024 at most (-EINVAL); iov itself is copied. */
 int pulc_isendv(pulc_port *port, const struct pulc_address *to, const struct iovec *iov, int n,
 		pulc_op **ret_op);
 
@@ -272,7 +272,7 @@ int pulc_isendv(pulc_port *port, const struct pulc_address *to, const struct iov
  */
 int pulc_ireceive(pulc_port *port, void *buf, size_t len, pulc_op **ret_op);
 /*
- * The same, scattered into n pieces, from one source only; iov itself is copied.
+ * The same, scattered into n pieces, 1,024 at most (-EINVAL), from one source only; iov itself is copied.
  *
  * from: the source; NULL: any. Not for kind PULC_S (-EINVAL). flags: PULC_TRUNC or 0.
  * Errors: as pulc_receivev. Blocking: as pulc_isend.
