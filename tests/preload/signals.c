@@ -1,9 +1,11 @@
 /* Signals: EINTR and SA_RESTART, handlers that use the socket, masks, SIGPIPE. */
 #include "case.h"
 
+#include <linux/sockios.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -46,6 +48,15 @@ static void interrupt_other(struct play *p, int signal)
 		tgkill(getpid(), actor_tid(p, !p->side), signal);
 	else
 		kill(actor_pid(p, !p->side), signal);
+}
+
+/* What was sent over the kernel may come a while after the call. */
+static void until_arrived(int fd)
+{
+	int left = 1;
+
+	while (ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0)
+		usleep(500);
 }
 
 CASE(signals_interrupt_recv, ANY)
@@ -128,6 +139,7 @@ CASE(signals_waitall_gives_part, DUO)
 	}
 	WITH_B {
 		SEND("abc");
+		until_arrived(FD);
 		interrupt_other(p, SIGUSR1);
 	}
 }
@@ -141,6 +153,7 @@ CASE(signals_waitall_restart_gives_part_too, DUO)
 	}
 	WITH_B {
 		SEND("abc");
+		until_arrived(FD);
 		interrupt_other(p, SIGUSR1);
 	}
 }
