@@ -28,6 +28,11 @@
 	X(QUEUE_INLINE)                                                                             \
 	X(QUEUE_COPIED)                                                                             \
 	X(QUEUE_PUBLISHED)                                                                          \
+	/* a line that two processes write (shm/exchange.h) */                                      \
+	X(LINE_BEGUN) /* it tells the head of the moment, and nobody knows of it */                 \
+	X(LINE_TELLS) /* what it told is void */                                                    \
+	X(LINE_WORDS) /* the record is there, the head is not */                                    \
+	X(LINE_TOLD)  /* both are */                                                                \
 	/* a semaphore (shm/sem.c, libpulc/native_sem.c, psid/sems.c) */                            \
 	X(SEM_TAKEN)	 /* a count is ours, and nobody was told */                                 \
 	X(SEM_MARKED)	 /* the others know that somebody sleeps */                                 \

@@ -11,6 +11,7 @@ void exchange_begin(struct shm_stream *s, struct shm_half *half, uint64_t name)
 {
 	s->telling = half;
 	exchange_tell(half, atomic_load_explicit(&s->own->head, memory_order_relaxed), NULL, 0);
+	STEP(LINE_BEGUN);
 	/* pairs with the acquire in exchange_said */
 	atomic_store_explicit(&s->own->line, name, memory_order_release);
 }

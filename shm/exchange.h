@@ -11,6 +11,7 @@
 #ifndef PULC_SHM_EXCHANGE_H
 #define PULC_SHM_EXCHANGE_H
 
+#include "step.h"
 #include "stream.h"
 
 /* Under tx_lock, after the head was stored. n bytes of the message that ends there come along, or none. */
@@ -20,11 +21,14 @@ static inline void exchange_tell(struct shm_half *half, uint64_t head, const uin
 	if (n) {
 		atomic_store_explicit(&half->mark, SHM_MARK_NONE, memory_order_relaxed);
 		atomic_thread_fence(memory_order_release);
+		STEP(LINE_TELLS);
 		for (unsigned i = 0; i < n / 8; i++)
 			atomic_store_explicit(&half->words[i], words[i], memory_order_relaxed);
+		STEP(LINE_WORDS);
 	}
 	/* pairs with the acquire in shm_told_head and exchange_take */
 	atomic_store_explicit(&half->mark, SHM_MARK(head, n), memory_order_release);
+	STEP(LINE_TOLD);
 }
 
 /* The n bytes up to `head`, if they are what was told last. */

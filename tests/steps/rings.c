@@ -2,11 +2,14 @@
  * Two processes of one family write to a ring, or read from it, one after the other under its lock, and the first is killed at each named point: inside of the lock, before and
  * behind it, asleep for it and while the second one is. That one goes on, and the other end finds each byte, or each record, once and in its place.
  *
+ * A link has one process on either side: one that tells in a line both write is killed too, and what the other end finds is the beginning of what was sent.
+ *
  * What is written is told by where it stands, so that whoever goes on needs to know nothing of the other one.
  */
 #include <sched.h>
 #include <sys/wait.h>
 
+#include "exchange.h"
 #include "psid/native_case.h"
 #include "queue.h"
 #include "slab.h"
@@ -178,23 +181,28 @@ static void read_all(void)
 	}
 }
 
+/* One record, if there is one. */
+static bool get_one(struct shm_stream *s)
+{
+	struct shm_datagram d = { 0 };
+	uint64_t words[400];
+	struct iovec iov = { words, sizeof(words) };
+	int n = shm_queue_next(s, &d);
+
+	REQUIRE_INT(n, >=, 0);
+	if (n == 0)
+		return false;
+	REQUIRE_INT(shm_queue_copy(s, &d, &iov, 1), ==, d.len);
+	for (size_t i = 0; i < d.len / 8; i++)
+		REQUIRE_INT(words[i], ==, d.at);
+	(void)shm_queue_drop(s, &d);
+	return true;
+}
+
 static void get_all(void)
 {
-	struct shm_stream *s = &v.stream[1];
-
-	while (shm_taken(s) < SIZE_TOTAL) {
-		struct shm_datagram d = { 0 };
-		uint64_t words[400];
-		struct iovec iov = { words, sizeof(words) };
-		int n = shm_queue_next(s, &d);
-
-		REQUIRE_INT(n, >=, 0);
-		if (n == 1) {
-			REQUIRE_INT(shm_queue_copy(s, &d, &iov, 1), ==, d.len);
-			for (size_t i = 0; i < d.len / 8; i++)
-				REQUIRE_INT(words[i], ==, d.at);
-			(void)shm_queue_drop(s, &d);
-		}
+	while (shm_taken(&v.stream[1]) < SIZE_TOTAL) {
+		(void)get_one(&v.stream[1]);
 		(void)sched_yield();
 	}
 }
@@ -241,6 +249,53 @@ static void read_bytes(void)
 	play(false, read_piece, write_all);
 }
 
+#define LINE SHM_LINE_NAME(1, 2)
+
+static pid_t start_telling(struct shm_exchange *line)
+{
+	struct shm_stream *s = &v.stream[0];
+	pid_t pid = fork();
+
+	REQUIRE(pid >= 0);
+	if (pid != 0)
+		return pid;
+	shm_self_forget();
+	step_victim(getpid());
+	exchange_begin(s, &line->halves[0], LINE);
+	s->told = &line->halves[1];
+	while (put_record(s))
+		(void)sched_yield();
+	_exit(0);
+}
+
+static void tell_records(void)
+{
+	struct shm_exchange *line = native_share(sizeof(*line));
+	struct shm_stream *s = &v.stream[1];
+	bool got, ended = false;
+	int status = 0;
+	pid_t pid;
+
+	open_ends();
+	pid = start_telling(line);
+	do {
+		if (exchange_said(s) == LINE)
+			s->told = &line->halves[0];
+		ended = ended || waitpid(pid, &status, WNOHANG) == pid;
+		got = get_one(s);
+		(void)sched_yield();
+	} while (!ended || got);
+	CHECK(shm_taken(s) <= shm_sent(&v.stream[0]));
+	CHECK(step_is_killed() ? WIFSIGNALED(status) : status == 0 && shm_taken(s) >= SIZE_TOTAL);
+	close_ends();
+	native_unshare(line, sizeof(*line));
+}
+
+static void one_who_tells_in_a_line(void)
+{
+	steps_walk("one who tells", tell_records, STEPS_OF_RINGS);
+}
+
 static void a_writer_of_bytes(void)
 {
 	steps_walk("a writer", write_bytes, STEPS_OF_RINGS);
@@ -262,10 +317,8 @@ static void every_point_was_reached(void)
 }
 
 static const struct test tests[] = {
-	TEST(a_writer_of_bytes),
-	TEST(a_writer_of_records),
-	TEST(a_reader_of_bytes),
-	TEST(every_point_was_reached),
+	TEST(a_writer_of_bytes),       TEST(a_writer_of_records),     TEST(a_reader_of_bytes),
+	TEST(one_who_tells_in_a_line), TEST(every_point_was_reached),
 };
 
 int main(int argc, char **argv)
