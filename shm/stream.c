@@ -195,6 +195,19 @@ static ssize_t rx_read_small(struct shm_stream *s, uint64_t at, void *buf, uint6
 	return (ssize_t)n;
 }
 
+/*
+ * Nothing is left, so all that was taken was told; unless who took the last of it was killed in between, and the sender waits for that room.
+ */
+static void __attribute__((noinline)) tell_for_the_dead(struct shm_stream *s, uint64_t taken,
+							bool *ret_published)
+{
+	if (ring_load(&s->own->tail) == taken)
+		return;
+	/* pairs with the acquire in ring_tx_look */
+	atomic_store_explicit(&s->own->tail, taken, memory_order_release);
+	*ret_published = true;
+}
+
 ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_published)
 {
 	uint64_t at = ring_load(&s->own->rx_taken), head = head_for(s, at, len), n, piece;
@@ -203,6 +216,8 @@ ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_publi
 
 	shm_expect_to_send(s);
 	n = head - at;
+	if (n == 0)
+		tell_for_the_dead(s, at, ret_published);
 	if (n && n <= MIN(len, (size_t)SHM_INLINE)) {
 		small = rx_read_small(s, at, buf, n);
 		*ret_published |= small > 0;
