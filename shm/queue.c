@@ -268,7 +268,7 @@ static uint64_t head_beyond(struct shm_stream *s, uint64_t at)
 	uint64_t head = atomic_load_explicit(&s->head_seen, memory_order_acquire);
 
 	if ((int64_t)(head - at) <= 0) {
-		head = s->told ? shm_told_head(s, at) : ring_peer_head(s);
+		head = s->told ? shm_told_head(s) : ring_peer_head(s);
 		atomic_store_explicit(&s->head_seen, head, memory_order_release);
 	}
 	return head;

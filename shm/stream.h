@@ -146,13 +146,15 @@ static inline uint64_t shm_taken(const struct shm_stream *s)
 	return atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed);
 }
 
-/* The head that the peer has told of; while it is telling, `otherwise`. */
-static inline uint64_t shm_told_head(const struct shm_stream *s, uint64_t otherwise)
+/* The head that the peer has told of. While it is telling, the head itself: stopped or killed there it has sent what it told of before. */
+static inline uint64_t shm_told_head(const struct shm_stream *s)
 {
 	/* pairs with the release in exchange_tell */
 	uint64_t mark = atomic_load_explicit(&s->told->mark, memory_order_acquire);
 
-	return LIKELY(mark != SHM_MARK_NONE) ? SHM_MARK_HEAD(mark) : otherwise;
+	return LIKELY(mark != SHM_MARK_NONE)
+		       ? SHM_MARK_HEAD(mark)
+		       : atomic_load_explicit(&s->peer->head, memory_order_acquire);
 }
 
 static inline bool shm_rx_maybe(const struct shm_stream *s)
@@ -161,7 +163,7 @@ static inline bool shm_rx_maybe(const struct shm_stream *s)
 	uint64_t seen = atomic_load_explicit(&s->head_seen, memory_order_relaxed);
 
 	if (s->told)
-		return (int64_t)(seen - taken) > 0 || shm_told_head(s, taken) != taken;
+		return (int64_t)(seen - taken) > 0 || shm_told_head(s) != taken;
 	return (int64_t)(seen - taken) > 0 ||
 	       atomic_load_explicit(&s->peer->head, memory_order_acquire) != taken;
 }
