@@ -89,18 +89,15 @@ static void __attribute__((noinline)) look_for_line(struct hal_shm *h)
 {
 	uint64_t said = exchange_said(&h->ring);
 
-	if (h->line.at) {
-		if (said == h->line.name)
-			h->ring.told = &h->line.at->halves[1];
-		return;
-	}
-	if (said && !h->line.ours && h->line.client && hal_shm_find_line)
+	if (!h->line.at && said && !h->line.ours && h->line.client && hal_shm_find_line) {
 		h->line.at = hal_shm_find_line(h->line.client, said);
-	if (!h->line.at)
-		return;
-	h->line.name = said;
-	h->ring.told = &h->line.at->halves[0];
-	exchange_begin(&h->ring, &h->line.at->halves[1], said);
+		if (!h->line.at)
+			return;
+		h->line.name = said;
+		exchange_begin(&h->ring, &h->line.at->halves[1], said);
+	}
+	if (h->line.at && said == h->line.name)
+		exchange_hear(&h->ring, &h->line.at->halves[h->line.ours]);
 }
 
 static void return_line(struct hal_shm *h)

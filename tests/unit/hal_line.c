@@ -138,6 +138,40 @@ static void half_told_hides_nothing(void)
 	shm_links_deinit(&p);
 }
 
+/* Stopped between the head and the word of it, when the other side has seen the head and looks for the line. */
+static void who_is_behind_with_telling_is_not_heard_yet(void)
+{
+	for (int side = 0; side < 2; side++) {
+		struct shm_half *half = &p.line.halves[side];
+		uint64_t told, mark;
+
+		begin();
+		if (side == 1) /* then this one tells, and its peer has still to find that out */
+			for (uint64_t n = 0; n < N_UNTIL_FOUND; n++) {
+				REQUIRE_INT(send_frame(1, n, 8), ==, 0);
+				expect_frame(0, n, 8);
+			}
+		told = atomic_load(&half->mark);
+		REQUIRE_INT(send_frame(side, 1, 8), ==, 0);
+		mark = atomic_exchange(&half->mark, told);
+		expect_frame(1 - side, 1, 8);
+		for (uint64_t n = 0; n < N_UNTIL_FOUND; n++) {
+			REQUIRE_INT(send_frame(1 - side, n, 8), ==, 0);
+			expect_none(1 - side);
+			if (n == N_UNTIL_FOUND / 2)
+				atomic_store(&half->mark, mark);
+			expect_frame(side, n, 8);
+		}
+		REQUIRE_INT(send_frame(side, 2, 8), ==, 0);
+		/* By now it is: what is told there counts. */
+		mark = atomic_exchange(&half->mark, mark);
+		expect_none(1 - side);
+		atomic_store(&half->mark, mark);
+		expect_frame(1 - side, 2, 8);
+		shm_links_deinit(&p);
+	}
+}
+
 /* The words of another message than the mark says are not believed, nor is a mark that claims more than a ring can hold, or less than was taken. */
 static void lies_are_refused(void)
 {
@@ -223,6 +257,7 @@ static const struct test tests[] = {
 	TEST(one_may_begin_late),
 	TEST(many_under_way_are_taken_from_the_ring),
 	TEST(half_told_hides_nothing),
+	TEST(who_is_behind_with_telling_is_not_heard_yet),
 	TEST(lies_are_refused),
 	TEST(a_length_that_is_no_word_is_refused),
 	TEST(a_name_that_is_wrong_changes_nothing),
