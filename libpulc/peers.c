@@ -143,6 +143,7 @@ void peers_gone(uint32_t client)
 	slabs_forget(client);
 }
 
+/* What our links still read stays mapped, and is looked at again later. */
 static void bury(struct peer *p)
 {
 	for (unsigned i = 0; i < SHM_N_BOARDS; i++)
@@ -150,6 +151,10 @@ static void bury(struct peer *p)
 			pulc_fd_release(&p->bells[i]);
 			n_bells--;
 		}
+	if (p->n_lines) {
+		await_burial(p);
+		return;
+	}
 	shm_boards_unmap(atomic_exchange(&p->boards, NULL));
 	p->nsec_gone = 0;
 }
@@ -162,10 +167,7 @@ void peers_bury(void)
 		gone_first = p->gone_next;
 		if (!gone_first)
 			gone_last = &gone_first;
-		if (p->n_lines)
-			await_burial(p);
-		else
-			bury(p);
+		bury(p);
 	}
 }
 
