@@ -65,7 +65,7 @@ static inline bool is_a_stream(struct shm_stream *s)
 	if (s->taken_when_told == taken)
 		return ++s->n_told > N_TOLD_MAX;
 	s->taken_when_told = taken;
-	s->n_told = 0;
+	s->n_told = 1;
 	return false;
 }
 

@@ -104,6 +104,23 @@ static void one_may_begin_late(void)
 	shm_links_deinit(&p);
 }
 
+/* From the fifth on whoever receives nothing in between tells of them only. */
+static void a_stream_comes_without_words(void)
+{
+	uint64_t mark;
+
+	begin();
+	agree();
+	for (uint64_t n = 1; n <= 6; n++) {
+		REQUIRE_INT(send_frame(0, n, 8), ==, 0);
+		mark = atomic_load(&p.line.halves[0].mark);
+		CHECK_INT(mark & 63, ==, n < 5 ? SHM_TOLD : 0);
+	}
+	for (uint64_t n = 1; n <= 6; n++)
+		expect_frame(1, n, 8);
+	shm_links_deinit(&p);
+}
+
 /* Only the last of several comes with the news of it. */
 static void many_under_way_are_taken_from_the_ring(void)
 {
@@ -255,6 +272,7 @@ static void a_line_is_free_when_the_other_side_has_closed(void)
 static const struct test tests[] = {
 	TEST(frames_arrive_before_and_after_both_tell_there),
 	TEST(one_may_begin_late),
+	TEST(a_stream_comes_without_words),
 	TEST(many_under_way_are_taken_from_the_ring),
 	TEST(half_told_hides_nothing),
 	TEST(who_is_behind_with_telling_is_not_heard_yet),
