@@ -3,7 +3,7 @@
  *
  * A link is a connection of psid's making without a socket: a slot that this process alone writes and one that it only reads
  * (shm/layout.h). A frame is a record of shm/queue.c: its 16 bytes are the record's header, so a frame with up to 32
- * bytes of payload comes in the very line that tells of it.
+ * bytes of payload comes in the very line that tells of it. Two processes of one user tell in a line that both write (shm/exchange.h); with 1 to 8 bytes it comes there.
  *
  * One process on either side, and the caller's lock around everything: the side's own locks, which serve the
  * families of sockets, are not taken. A forked child leaves its parent's links alone.

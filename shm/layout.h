@@ -8,11 +8,11 @@
  * the same index space, one in the slab of each side.
  *
  * A board area is one memfd that psid makes for each client: SHM_N_BOARDS pages after a
- * header page, each the board of one wait set, mapped by every peer of the same user.
+ * header page, mapped by every peer of the same user. Each is the board of one wait set, from SHM_FIRST_LINES on lines of links.
  *
  * Writers: a side's slot is written by its own family of processes alone; psid writes one word of
  * it (notice, SHM_DEAD) after the last process of the family is gone. A board is written by its
- * owner and, by atomic OR only, by its publishers.
+ * owner and, by atomic OR only, by its publishers; half a line by either side of its link.
  *
  * Nothing read from memory that another process can write is trusted: see ring.c and stream.c.
  */
