@@ -271,6 +271,34 @@ CASE(epoll_edge_reset_is_one_event, ANY)
 	}
 }
 
+/* The set is changed between the end and the wait; whoever does not ask for EPOLLRDHUP learns of it as something to read. */
+CASE(epoll_edge_end_before_another_is_added, ANY)
+{
+	int ep = -1, copy;
+
+	B {
+		ep = epoll_create1(0);
+		ADD(ep, FD, IN_EDGE, 1);
+	}
+	A { SEND("abc"); }
+	B {
+		EXPECT(ep);
+		settle(p, FD, 3);
+		RECV_FLAGS(100, MSG_DONTWAIT);
+		RECV_FLAGS(100, MSG_DONTWAIT);
+	}
+	A { R(shutdown(FD, SHUT_WR)); }
+	B {
+		settle_poll(p, FD, POLLRDHUP);
+		copy = dup(FD);
+		ADD(ep, copy, IN_EDGE, 2);
+		DEL(ep, copy);
+		EXPECT(ep);
+		RECV(100);
+		close(copy);
+	}
+}
+
 CASE(epoll_edge_space_is_an_event, ANY)
 {
 	int ep = -1;
