@@ -81,7 +81,7 @@ ssize_t pre_sendfile(int fd, int fd_in, off_t *offset, size_t len)
 	struct pre_use use;
 	ssize_t n, error;
 
-	if (!pre_use_stream(&use, fd))
+	if (len == 0 || !pre_use_stream(&use, fd))
 		return pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
 	if (sends_by_ring(&use, fd, &error)) {
 		n = bounce_file(fd, fd_in, offset, len, error);

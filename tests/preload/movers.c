@@ -68,6 +68,24 @@ CASE(movers_tell_of_a_reset, ANY)
 	}
 }
 
+/* Who asks for no bytes does not hear of it, and leaves it to be told. */
+CASE(movers_of_nothing_leave_a_reset, ANY)
+{
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		int text = file_of("[sendfile]");
+
+		signal(SIGPIPE, SIG_IGN);
+		settle_poll(p, FD, POLLHUP);
+		R(sendfile(FD, text, NULL, 0));
+		R(sendfile(FD, text, NULL, 100));
+	}
+}
+
 CASE(movers_tell_of_a_reset_to_a_pipe, ANY)
 {
 	int pipes[2];
