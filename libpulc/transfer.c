@@ -128,6 +128,14 @@ static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 	return (ssize_t)done;
 }
 
+/* A send of a side that has left: the kernel's, unless there is a reset to tell that the kernel does not know of. */
+static ssize_t send_on_kernel(struct pulc_stream *s)
+{
+	int e = tcp_has_reset(&s->tcp) ? tcp_take_error(&s->tcp) : 0;
+
+	return e ? -e : stream_on_kernel(&s->tcp.n_native_sends);
+}
+
 USUAL static ssize_t send_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
 				 size_t total, int flags)
 {
@@ -140,7 +148,7 @@ USUAL static ssize_t send_pieces(struct pulc_stream *s, int fd, const struct iov
 	    stream_native_begin(s, fd, &s->tcp.n_native_sends))
 		return PULC_USE_KERNEL;
 	if (UNLIKELY(flags & MSG_FASTOPEN) || UNLIKELY(tcp_has_left(&s->tcp) && !tcp_owes(&s->tcp)))
-		return stream_on_kernel(&s->tcp.n_native_sends);
+		return send_on_kernel(s);
 	sent = push(s, fd, iov, n, flags);
 	if (LIKELY(sent == (ssize_t)total))
 		return sent;
@@ -315,6 +323,14 @@ static bool surely_empty(struct pulc_stream *s)
 	       !atomic_load_explicit(&s->tcp.ring.own->local, memory_order_relaxed);
 }
 
+/* As send_on_kernel; bytes come before an error. */
+static ssize_t receive_on_kernel(struct pulc_stream *s, int fd)
+{
+	int e = tcp_has_reset(&s->tcp) && !has_bytes(s, fd) ? tcp_take_receive_error(&s->tcp) : 0;
+
+	return e ? -e : stream_on_kernel(&s->tcp.n_native_receives);
+}
+
 /* Does the stream of a side that had left go on in its ring? 1; 0: in the kernel; -EAGAIN: not to be known yet. */
 static int go_back(struct pulc_stream *s, int flags)
 {
@@ -344,7 +360,7 @@ USUAL static ssize_t receive_pieces(struct pulc_stream *s, int fd, const struct 
 		int e = go_back(s, flags);
 
 		if (e <= 0)
-			return e < 0 ? e : stream_on_kernel(&s->tcp.n_native_receives);
+			return e < 0 ? e : receive_on_kernel(s, fd);
 	}
 	dont_wait = must_not_block(s, flags);
 	if (UNLIKELY(total == 0))

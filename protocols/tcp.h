@@ -128,6 +128,8 @@ int tcp_inq(struct tcp *t, int fd, uint64_t *ret_size);
 int tcp_outq(struct tcp *t, int fd, uint64_t *ret_size);
 /* Adds the bytes of the rings to what the kernel said: len bytes of struct tcp_info. */
 void tcp_add_info(const struct tcp *t, void *info, size_t len);
+/* Is one pending? */
+bool tcp_has_reset(const struct tcp *t);
 /* Takes the pending error (ECONNRESET, EPIPE or 0); puts it back for the next call, when this one told of bytes instead. */
 int tcp_take_error(struct tcp *t);
 /* The same for a receive, which is not told of a broken pipe. */

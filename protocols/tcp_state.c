@@ -299,6 +299,11 @@ static bool is_broken_pipe(const struct tcp *t)
 	return (own_local(t) & TCP_LOCAL_RESET_SEEN) && has_ended_in_order(t);
 }
 
+bool tcp_has_reset(const struct tcp *t)
+{
+	return own_local(t) & TCP_LOCAL_RESET;
+}
+
 int tcp_take_error(struct tcp *t)
 {
 	uint32_t before;

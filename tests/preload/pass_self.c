@@ -4,6 +4,7 @@
  */
 #include "epoll_case.h"
 
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 /* What comes of fd over a Unix socket; fd itself is closed behind it. */
@@ -86,6 +87,31 @@ CASE(pass_self_of_what_was_reset, ANY)
 		settle_poll(p, FD, POLLHUP);
 		RECV(1);
 		copy = passed(p, FD);
+		say_recv(p, copy, 1, 0);
+		say_send(p, copy, "x", MSG_NOSIGNAL);
+		say_send(p, copy, "x", MSG_NOSIGNAL);
+	}
+}
+
+/* The same where nobody has looked since. */
+CASE(pass_self_of_what_was_reset_unseen, ANY)
+{
+	struct tcp_info info;
+	socklen_t size = sizeof(info);
+	int copy = -1;
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		do
+			if (getsockopt(FD, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+				say(p, "no TCP_INFO");
+		while (info.tcpi_state == TCP_ESTABLISHED);
+		copy = passed(p, FD);
+		say_recv(p, copy, 1, 0);
 		say_recv(p, copy, 1, 0);
 		say_send(p, copy, "x", MSG_NOSIGNAL);
 		say_send(p, copy, "x", MSG_NOSIGNAL);
