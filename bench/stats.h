@@ -21,8 +21,6 @@ void bench_samples_add(struct bench_samples *s, double value);
 double bench_samples_percentile(struct bench_samples *s, double percent);
 /* The same of those only that came after the first ones. */
 double bench_samples_percentile_since(struct bench_samples *s, size_t n_first, double percent);
-/* The same of those only that came after the first ones. */
-double bench_samples_percentile_since(struct bench_samples *s, size_t n_first, double percent);
 
 /* Processor time that this process has used since it began, in ns. */
 uint64_t bench_cpu_nsec(void);
