@@ -58,7 +58,7 @@ def pingpong(bench, series, kernel_mode, pulc_mode, *options, with_floor=True):
         floors = bench.rounds() if with_floor else ()
         pulc = series.add_on_rings(bench, "pingpong", "--mode", pulc_mode, *options, *floors)
         series.add(pulc=pulc[0]["one_way_ns"])
-        if floors:
+        if with_floor:
             series.add_rounds(pulc=pulc[0])
 
 

@@ -49,7 +49,9 @@ def between(before, figure, after, copy=None):
 
 
 def parse(figures):
-    """The rounds that a program printed with --rounds: one floor more than rounds."""
+    """The rounds that a program printed with --rounds: one floor more than rounds. None, if it was not asked for them."""
+    if "floors" not in figures:
+        return []
     floors = [tuple(map(float, floor.split(":"))) for floor in str(figures["floors"]).split(",")]
     values = list(map(float, str(figures["rounds"]).split(",")))
     if len(floors) != len(values) + 1:
@@ -75,6 +77,8 @@ def placements(rounds):
 
 
 def describe(rounds, groups, n_left):
+    if not rounds:
+        return "no floor on one processor"
     if not groups:
         return f"none of {len(rounds)} rounds had the same floor before and after it"
     seen = ", ".join(f"{group.line():.0f} ns in {len(group.rounds)}" for group in groups)

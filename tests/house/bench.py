@@ -1,7 +1,9 @@
 """Which rounds of a measurement count, and what is said of them. Prints test results; bench.sh runs it."""
 import sys
+import types
 
 sys.path.insert(0, "bench")
+import harness  # noqa: E402
 import report  # noqa: E402
 import rounds  # noqa: E402
 from rounds import Round  # noqa: E402
@@ -63,6 +65,15 @@ def no_round():
     check("the_remark_is_shown", rows[0].remark in report.table(rows), True)
 
 
+def one_processor():
+    machine = types.SimpleNamespace(server=0, client=0)
+    check("one_processor_has_no_rounds", harness.Bench(machine, None, False).rounds(), ())
+    check("a_program_without_rounds", rounds.parse({"one_way_ns": 60.0}), [])
+    rows = rows_of([])
+    check("no_floor_is_a_goal_missed", [(row.case, row.met) for row in rows], [("case", False)])
+    check("no_floor_is_said", rows[0].remark, "no floor on one processor")
+
+
 def memcpy():
     mixed = [Round(20, (33, 33), (50, 50)), Round(22, (33, 33), (50, 50)), Round(21, (33, 33), (50, 50)),
              Round(30, (33, 33), (50, 80))]
@@ -70,5 +81,5 @@ def memcpy():
     check("memcpy_is_the_twin", (rows[0].twin, rows[0].ratio, rows[0].met), (50, 0.42, True))
 
 
-for part in (parses, counts, one_placement, several_placements, no_round, memcpy):
+for part in (parses, counts, one_placement, several_placements, no_round, one_processor, memcpy):
     part()
