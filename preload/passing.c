@@ -95,6 +95,8 @@ static void receive_right(int fd)
 {
 	struct received received = { .fd = fd, .cookie = pre_cookie_of(fd) };
 
+	if (pre_file_at(fd)) /* closed behind our back */
+		(void)pre_file_install(fd, &pre_file_other);
 	if (received.cookie)
 		pre_file_each(0, UINT32_MAX, compare, &received);
 	if (!received.known && pulc_socket_is_upgraded(fd))

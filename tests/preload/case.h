@@ -177,6 +177,8 @@ bool drain_exactly(int fd, size_t len);
 /* A descriptor by SCM_RIGHTS over a Unix socket; -1: none has come. */
 void pass_fd(int via, int fd);
 int take_fd(int via);
+/* Closes by an instruction of the program's own, as Go's runtime does it: nobody is told. */
+void close_raw(int fd);
 uint64_t usec_clock(void);
 /* Runs the block in a forked child of this actor, logs how it ended. */
 pid_t fork_logged(struct play *p);

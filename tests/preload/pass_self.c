@@ -117,3 +117,26 @@ CASE(pass_self_of_what_was_reset_unseen, ANY)
 		say_send(p, copy, "x", MSG_NOSIGNAL);
 	}
 }
+
+/* What was open under that number before was closed where nobody saw it. */
+CASE(pass_self_takes_a_number_closed_behind_the_back, ANY)
+{
+	A { SEND("in the connection"); }
+	B {
+		int via[2], ends[2], fill;
+		char text[8] = "";
+
+		settle(p, FD, 17);
+		T(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+		T(pipe(ends) == 0);
+		T(write(ends[1], "in pipe", 7) == 7);
+		pass_fd(via[0], ends[0]);
+		do
+			fill = dup(via[0]); /* no number below is free */
+		while (fill < FD);
+		close_raw(FD);
+		T(take_fd(via[1]) == FD);
+		T(read(FD, text, 7) == 7);
+		say(p, "%s", text);
+	}
+}

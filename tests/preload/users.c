@@ -113,8 +113,7 @@ CASE(users_no_limit_at_all, DUO)
 	})
 }
 
-/* By an instruction of the program's own, as Go's runtime does it: nobody is told. */
-static void close_raw(int fd)
+void close_raw(int fd)
 {
 #if defined(__x86_64__)
 	long ret;
