@@ -193,11 +193,20 @@ static struct pre_marks marks_of(const struct pre_member *m)
 	return marks;
 }
 
+/* What has come was told of, or somebody has taken it. Else it is too little (SO_RCVLOWAT), and an arrival when there is enough. */
+static bool is_arrival(const struct pre_member *m, uint32_t ready)
+{
+	int size;
+
+	return (ready & IN) || pulc_stream_inq(m->stream, m->fd, &size) < 0 || size == 0;
+}
+
 /* What of `ready` is to be reported: to an edge-triggered user only news. */
 static uint32_t news(const struct pre_member *m, uint32_t ready, const struct pre_marks *marks)
 {
-	if (!(m->events & EPOLLET) || m->edge || ((m->events & IN) && marks->in != m->marks.in) ||
-	    ((ready & OUT) && marks->n_full != m->marks.n_full))
+	if (!(m->events & EPOLLET) || m->edge || !ready ||
+	    ((ready & OUT) && marks->n_full != m->marks.n_full) ||
+	    ((m->events & IN) && marks->in != m->marks.in && is_arrival(m, ready)))
 		return ready;
 	return 0;
 }
@@ -235,8 +244,9 @@ bool pre_member_awake(struct pre_member *m)
 static void reported(struct pre_member *m, uint32_t ready, const struct pre_marks *marks,
 		     const struct pre_answer *to)
 {
-	m->marks.in = marks->in;
 	/* What was not ready is still to be told when it is. */
+	if (marks->in != m->marks.in && is_arrival(m, ready))
+		m->marks.in = marks->in;
 	if (ready & OUT)
 		m->marks.n_full = marks->n_full;
 	m->edge = false;

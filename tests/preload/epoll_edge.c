@@ -99,6 +99,32 @@ CASE(epoll_edge_arrival_taken_before_the_wait, ANY)
 	}
 }
 
+/* Too little to be told of is no arrival. */
+CASE(epoll_edge_below_the_low_water_mark, ANY)
+{
+	int ep = -1;
+
+	B {
+		R(setsockopt(FD, SOL_SOCKET, SO_RCVLOWAT, &(int){ 5 }, sizeof(int)));
+		ep = epoll_create1(0);
+		ADD(ep, FD, BOTH_EDGE, 1);
+		EXPECT(ep);
+		EXPECT_NONE(ep);
+	}
+	A { SEND("abc"); }
+	B {
+		settle(p, FD, 3);
+		EXPECT_NONE(ep);
+	}
+	A { SEND("de"); }
+	B {
+		settle(p, FD, 5);
+		EXPECT(ep);
+		RECV(5);
+		EXPECT_NONE(ep);
+	}
+}
+
 CASE(epoll_edge_partial_read_then_new_data, ANY)
 {
 	int ep = -1;

@@ -131,8 +131,7 @@ CASE(pass_self_takes_a_number_closed_behind_the_back, ANY)
 		T(pipe(ends) == 0);
 		T(write(ends[1], "in pipe", 7) == 7);
 		pass_fd(via[0], ends[0]);
-		do
-			fill = dup(via[0]); /* no number below is free */
+		do fill = dup(via[0]); /* no number below is free */
 		while (fill < FD);
 		close_raw(FD);
 		T(take_fd(via[1]) == FD);
