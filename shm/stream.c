@@ -198,8 +198,8 @@ static ssize_t rx_read_small(struct shm_stream *s, uint64_t at, void *buf, uint6
 /*
  * Nothing is left, so all that was taken was told; unless who took the last of it was killed in between, and the sender waits for that room.
  */
-static void __attribute__((noinline)) tell_for_the_dead(struct shm_stream *s, uint64_t taken,
-							bool *ret_published)
+static void __attribute__((noinline))
+tell_for_the_dead(struct shm_stream *s, uint64_t taken, bool *ret_published)
 {
 	if (ring_load(&s->own->tail) == taken)
 		return;

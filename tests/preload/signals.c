@@ -55,8 +55,7 @@ static void until_arrived(int fd)
 {
 	int left = 1;
 
-	while (ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0)
-		usleep(500);
+	while (ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0) usleep(500);
 }
 
 CASE(signals_interrupt_recv, ANY)
