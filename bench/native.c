@@ -382,7 +382,9 @@ static int floor_of_counts(pulc_port *port, struct settings *set, char *buf)
 	bench_rounds_ask(&set->rounds);
 	do
 		n = count_one(port, set, buf);
-	while (n >= 0 && buf[n - 1] != FLOOR);
+	while (n > 0 && buf[n - 1] != FLOOR);
+	if (n == 0) /* the sender has ended */
+		return -ECONNRESET;
 	return n < 0 ? (int)n : bench_rounds_floor(&set->rounds);
 }
 

@@ -4,8 +4,8 @@
  * Of two processes the one with the lower number makes the line. Should they not agree on that, because psid has just ended, both make one or none: no
  * side hears the other one say its line's name, and the link does without.
  *
- * A line is given to another link only if the peer has said before that it is done with it (closed, or dead): one that was stopped in the middle of a send
- * may go on with it at any time. Lines are many, and links that one side alone gives up are few: theirs stay taken.
+ * A line is given to another link only if the peer has said before that it is done with it: one that was stopped in the middle of a send
+ * may go on with it at any time, also one that psid takes for dead. Lines are many, and links that one side alone gives up are few: theirs stay taken.
  *
  * Left out: processes of different users. Neither maps the other one's boards.
  */

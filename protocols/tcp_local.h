@@ -26,6 +26,12 @@ void tcp_settle_end(struct tcp *t);
  * own word for it, and a reset that the survivor must make: bytes of ours are unread and nobody is left to read them.
  */
 void tcp_note_end(struct tcp *t);
+/* It has closed, or ended otherwise. */
+static inline bool tcp_peer_left(const struct tcp *t)
+{
+	return (shm_peer_notice(&t->ring) & (SHM_CLOSED | SHM_DEAD)) || t->peer_gone;
+}
+
 /* The peer has said that it ends, nothing is left to read, and nobody has waited for the kernel's word on that yet. */
 bool tcp_end_is_awaited(const struct tcp *t);
 /* Waits for it, tcp_end_nsec_wait at most. */

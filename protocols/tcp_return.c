@@ -235,7 +235,7 @@ int tcp_leave(struct tcp *t, int fd)
 	if (!shm_lock(&t->ring.own->tx_lock))
 		return -EDEADLK;
 	/* A reset that comes before is one: behind an ended ring nobody finds it. */
-	if ((shm_peer_notice(&t->ring) & (SHM_CLOSED | SHM_DEAD)) || t->peer_gone)
+	if (tcp_peer_left(t))
 		tcp_note_end(t);
 	e = end_sending(t, fd);
 	shm_unlock(&t->ring.own->tx_lock);

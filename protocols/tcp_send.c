@@ -204,7 +204,7 @@ static ssize_t reset_error(struct tcp *t)
 {
 	int e;
 
-	if ((shm_peer_notice(&t->ring) & (SHM_CLOSED | SHM_DEAD)) || t->peer_gone)
+	if (tcp_peer_left(t))
 		tcp_note_end(t);
 	if (!(atomic_load(&t->ring.own->local) & TCP_LOCAL_RESET_SEEN))
 		return 0;

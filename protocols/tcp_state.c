@@ -49,11 +49,6 @@ bool tcp_reads_ring(const struct tcp *t)
 	       TCP_RX_KERNEL_AGAIN;
 }
 
-static bool peer_left(const struct tcp *t)
-{
-	return (shm_peer_notice(&t->ring) & (SHM_CLOSED | SHM_DEAD)) || t->peer_gone;
-}
-
 /* The peer has shut down, before it closed. */
 static bool has_ended_in_order(const struct tcp *t)
 {
@@ -77,7 +72,7 @@ void tcp_note_end(struct tcp *t)
 	if ((notice & SHM_RX_READY) && !(notice & (SHM_TX_FIN | SHM_CLOSED)) &&
 	    !(own_local(t) & TCP_LOCAL_SHUT_RD))
 		t->peer_gone = true;
-	if (!peer_left(t) || (own_local(t) & TCP_LOCAL_RESET_SEEN) || is_over(t) ||
+	if (!tcp_peer_left(t) || (own_local(t) & TCP_LOCAL_RESET_SEEN) || is_over(t) ||
 	    shm_tx_mode(&t->ring) != SHM_TX_RING || shm_tx_unread(&t->ring) == 0)
 		return;
 	tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
@@ -122,7 +117,7 @@ unsigned tcp_ready(struct tcp *t, unsigned events)
 
 	if ((events & READABLE) && enough_to_read(t))
 		ready |= READABLE;
-	if ((events & WRITABLE) && shm_tx_mode(&t->ring) == SHM_TX_RING && !peer_left(t) &&
+	if ((events & WRITABLE) && shm_tx_mode(&t->ring) == SHM_TX_RING && !tcp_peer_left(t) &&
 	    shm_tx_writable(&t->ring))
 		ready |= WRITABLE;
 	return ready & (events | POLLERR | POLLHUP);
@@ -164,7 +159,7 @@ static unsigned merge(struct tcp *t, unsigned kernel, unsigned events)
 	if (!receiving_from_ring(t) || (kernel & (POLLRDHUP | POLLERR | POLLHUP)))
 		ready |= kernel & READABLE;
 	if (shm_tx_mode(&t->ring) != SHM_TX_RING || (kernel & (POLLERR | POLLHUP)) ||
-	    peer_left(t) || (shm_own_notice(&t->ring) & SHM_TX_FIN))
+	    tcp_peer_left(t) || (shm_own_notice(&t->ring) & SHM_TX_FIN))
 		ready |= kernel & WRITABLE;
 	return ready & (events | POLLERR | POLLHUP | POLLNVAL);
 }
@@ -251,7 +246,7 @@ int tcp_shutdown(struct tcp *t, int fd, int how)
 	int e;
 
 	/* A reset that comes before is one. */
-	if (UNLIKELY(peer_left(t)))
+	if (UNLIKELY(tcp_peer_left(t)))
 		tcp_note_end(t);
 	if (how == SHUT_WR || how == SHUT_RDWR) {
 		/* Under the lock: no byte of another thread follows the flag. */
@@ -308,7 +303,7 @@ int tcp_take_error(struct tcp *t)
 {
 	uint32_t before;
 
-	if (UNLIKELY(peer_left(t)))
+	if (UNLIKELY(tcp_peer_left(t)))
 		tcp_note_end(t);
 	before = atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_RESET);
 	if (!(before & TCP_LOCAL_RESET))
