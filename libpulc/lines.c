@@ -4,8 +4,9 @@
  * Of two processes the one with the lower number makes the line. Should they not agree on that, because psid has just ended, both make one or none: no
  * side hears the other one say its line's name, and the link does without.
  *
- * A line is given to another link only if the peer has said before that it is done with it: one that was stopped in the middle of a send
- * may go on with it at any time, also one that psid takes for dead. Lines are many, and links that one side alone gives up are few: theirs stay taken.
+ * A line is given to another link only if the peer has closed before or psid has called it dead: one that was stopped in the middle of a send
+ * may go on with it at any time. Links that one side alone gives up are few, and theirs stay taken. Psid calls dead also who does not read what it sends, or has not come
+ * back to a new psid; so the line that was given longest ago comes last, and a stopped one would have to sleep while all others are given.
  *
  * Left out: processes of different users. Neither maps the other one's boards.
  */
@@ -28,6 +29,7 @@
 static LARGE struct {
 	struct shm_boards *area;
 	uint64_t taken[SHM_N_LINES / 64];
+	unsigned next; /* behind the one that was given last */
 } lines;
 
 /* Allocated politely: where memory is short this fails, a touch would kill. */
@@ -40,9 +42,13 @@ static bool has_page(struct shm_exchange *line)
 
 static int find_free(void)
 {
-	for (unsigned w = 0; w < ARRAY_SIZE(lines.taken); w++)
-		if (~lines.taken[w])
-			return (int)(w * 64 + (unsigned)__builtin_ctzll(~lines.taken[w]));
+	unsigned i;
+
+	for (unsigned n = 0; n < SHM_N_LINES; n++) {
+		i = (lines.next + n) % SHM_N_LINES;
+		if (!(lines.taken[i / 64] >> i % 64 & 1))
+			return (int)i;
+	}
 	return -1;
 }
 
@@ -64,6 +70,7 @@ static struct shm_exchange *take(uint32_t *ret_index)
 	if (!line || !has_page(line))
 		return NULL;
 	lines.taken[i / 64] |= 1ull << i % 64;
+	lines.next = (unsigned)i + 1;
 	memset(line, 0, sizeof(*line));
 	*ret_index = (uint32_t)i;
 	return line;

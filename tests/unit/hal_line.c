@@ -269,19 +269,6 @@ static void a_line_is_free_when_the_other_side_has_closed(void)
 	shm_links_deinit(&p);
 }
 
-/* Psid says that of one that it has lost sight of, too. */
-static void who_is_called_dead_may_go_on(void)
-{
-	begin();
-	agree();
-	(void)atomic_fetch_or(&shm_slab_side(&p.own[1], 0)->notice, SHM_DEAD);
-	p.link[0]->ops->close(p.link[0]);
-	p.link[0] = NULL;
-	CHECK_INT(shm_links_n_returned, ==, 1);
-	CHECK_INT(shm_links_n_done, ==, 0);
-	shm_links_deinit(&p);
-}
-
 static const struct test tests[] = {
 	TEST(frames_arrive_before_and_after_both_tell_there),
 	TEST(one_may_begin_late),
@@ -293,7 +280,6 @@ static const struct test tests[] = {
 	TEST(a_length_that_is_no_word_is_refused),
 	TEST(a_name_that_is_wrong_changes_nothing),
 	TEST(a_line_is_free_when_the_other_side_has_closed),
-	TEST(who_is_called_dead_may_go_on),
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,61 @@
+/* libpulc/lines.c: which line a link gets, and when it is another one's. */
+#include "client.h"
+#include "lines.h"
+#include "psid/native_case.h"
+
+/* The higher number: this process makes the line. */
+#define CLIENT 0x7fffffffu
+
+static void lines_are_given_in_turn(void)
+{
+	pulc_port *p = native_open(PULC_D, "lines");
+	struct hal_shm_line first = lines_for(CLIENT), line;
+	unsigned n = 1;
+
+	MUST(first.at && first.ours && SHM_LINE_CLIENT(first.name) == client_id());
+	/* Free again, and the last to be given. */
+	lines_return(&first, true);
+	for (line = lines_for(CLIENT); line.at != first.at; n++, line = lines_for(CLIENT))
+		MUST(line.at && n < SHM_N_LINES);
+	MUST_IS(n, SHM_N_LINES);
+	MUST(!lines_for(CLIENT).at);
+	/* Its peer may still write there. */
+	lines_return(&line, false);
+	MUST(!lines_for(CLIENT).at);
+	lines_return(&line, true);
+	MUST(lines_for(CLIENT).at == first.at);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* Of two the one with the lower number makes it. */
+static void the_other_one_makes_it(void)
+{
+	pulc_port *p = native_open(PULC_D, "lines");
+	struct hal_shm_line line = lines_for(1);
+
+	MUST(!line.at && !line.ours && line.client == 1);
+	MUST(!lines_find(1, SHM_LINE_NAME(1, 0)));
+	MUST(!lines_find(1, SHM_LINE_NAME(2, 0)));
+	MUST(!lines_find(1, SHM_LINE_NAME(1, SHM_N_LINES)));
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void in_turn(void)
+{
+	NATIVE_RUN(lines_are_given_in_turn);
+}
+
+static void by_the_lower_number(void)
+{
+	NATIVE_RUN(the_other_one_makes_it);
+}
+
+static const struct test tests[] = {
+	TEST(in_turn),
+	TEST(by_the_lower_number),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
