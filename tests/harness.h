@@ -33,6 +33,12 @@ int tests_run(const struct test *tests, size_t n_tests, int argc, char **argv);
 /* The running test cannot be done here; return from it afterwards. */
 void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * Gives this process, and what it starts, an empty /tmp and /run of its own, so that no psid of this machine is found
+ * at its usual places. Before the first test. Where it may not (it takes CAP_SYS_ADMIN), nothing changes.
+ */
+void tests_hide_psids(void);
+
 /* Where an assertion stands and whether its failure ends the test. */
 struct test_site {
 	const char *file;

@@ -196,5 +196,6 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
+	tests_hide_psids();
 	return TESTS_RUN(tests, argc, argv);
 }

@@ -255,6 +255,7 @@ int main(int argc, char **argv)
 {
 	int status;
 
+	tests_hide_psids();
 	(void)snprintf(dir, sizeof(dir), "/tmp/pulc-query.XXXXXX");
 	if (!mkdtemp(dir))
 		return 1;
