@@ -134,7 +134,9 @@ struct wait_way {
 struct wait {
 	const struct wait_way *way;
 	unsigned events;      /* POLLIN or POLLOUT */
+	int fd;		      /* as the call was given it */
 	uint64_t need;	      /* bytes in the ring that make POLLIN worth while */
+	uint64_t total;	      /* the same while some of the kernel's are before them, with those */
 	bool kernel_has_part; /* so that its POLLIN is no news */
 	uint64_t ends_heard; /* stream_wait.c: what the peer has said of its end has ended a wait */
 	uint64_t nsec_deadline;

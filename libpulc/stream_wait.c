@@ -21,10 +21,19 @@ bool stream_peer_here(pulc_stream *s)
 	return shm_peer_ran_on(&s->tcp.ring, cpu);
 }
 
-static inline bool has_bytes(struct pulc_stream *s, size_t need)
+/* The ring has bytes behind those of the kernel, which may be under way: a try that finds nothing is not worth while. */
+static bool __attribute__((noinline)) has_split(struct pulc_stream *s, const struct wait *w)
 {
-	return shm_rx_maybe(&s->tcp.ring) && (need <= 1 || shm_rx_waiting(&s->tcp.ring) >= need) &&
-	       LIKELY(tcp_reads_ring(&s->tcp));
+	return tcp_reads_ring(&s->tcp) && tcp_has(&s->tcp, stream_fd(s, w->fd), w->total);
+}
+
+static inline bool has_bytes(struct pulc_stream *s, const struct wait *w)
+{
+	if (!shm_rx_maybe(&s->tcp.ring))
+		return false;
+	if (UNLIKELY(tcp_is_split(&s->tcp)))
+		return has_split(s, w);
+	return w->need <= 1 || shm_rx_waiting(&s->tcp.ring) >= w->need;
 }
 
 /* The peer has left, and nobody has begun to return what it left behind. */
@@ -41,7 +50,7 @@ static inline bool seems_ready(struct pulc_stream *s, const struct wait *w)
 	if (has_to_return(s, peer))
 		return true;
 	if (w->events & POLLIN)
-		return has_bytes(s, w->need) || (peer & ENDS & ~w->ends_heard);
+		return has_bytes(s, w) || (peer & ENDS & ~w->ends_heard);
 	return tcp_ready(&s->tcp, POLLOUT) ||
 	       (shm_tx_mode(&s->tcp.ring) == SHM_TX_RING && (peer & (SHM_CLOSED | SHM_DEAD)));
 }
@@ -104,6 +113,7 @@ int stream_wait(struct pulc_stream *s, int fd, struct wait *w)
 	uint64_t budget = wait_budget(s);
 	int e = 0;
 
+	w->fd = fd;
 	notice_in_passing();
 	(void)tcp_return(&s->tcp, fd);
 	if (budget && spin_briefly(s, w))

@@ -226,8 +226,10 @@ static void wait_for_more(struct pulc_stream *s, int fd, size_t target, struct w
 
 	if (tcp_inq(&s->tcp, fd, &there) < 0)
 		there = in_ring;
-	w->need = there < target ? in_ring + (target - there) : 1;
-	w->kernel_has_part = there > in_ring;
+	/* While some of the kernel's are under way those of the ring are not among `there`. */
+	w->need = there < target ? MIN(in_ring + (target - there), (uint64_t)target) : 1;
+	w->total = MAX(target, (size_t)1);
+	w->kernel_has_part = there > (tcp_is_split(&s->tcp) ? 0 : in_ring);
 }
 
 /* MSG_PEEK of `target` bytes, `got` (or -EAGAIN) at first: what was peeked is peeked again until it is enough or nothing

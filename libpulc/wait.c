@@ -259,7 +259,9 @@ struct wait wait_begin(const struct wait_way *way, unsigned events, uint64_t use
 	return (struct wait){
 		.way = way,
 		.events = events,
+		.fd = -1,
 		.need = 1,
+		.total = 1,
 		.nsec_deadline = usec_timeout ? nsec_now() + usec_timeout * NSEC_PER_USEC
 					      : UINT64_MAX,
 		.signals = signals_counted(),

@@ -193,12 +193,16 @@ static struct pre_marks marks_of(const struct pre_member *m)
 	return marks;
 }
 
-/* What has come was told of, or somebody has taken it. Else it is too little (SO_RCVLOWAT), and an arrival when there is enough. */
+/* What has come was told of, or somebody has taken it. Else it is too little (SO_RCVLOWAT), and an arrival when there is enough; or bytes
+ * before it are under way through the kernel, whose own edge will tell of all. */
 static bool is_arrival(const struct pre_member *m, uint32_t ready)
 {
 	int size;
 
-	return (ready & IN) || pulc_stream_inq(m->stream, m->fd, &size) < 0 || size == 0;
+	if (ready & IN)
+		return true;
+	return !(m->sides & PULC_ON_KERNEL(POLLIN)) &&
+	       (pulc_stream_inq(m->stream, m->fd, &size) < 0 || size == 0);
 }
 
 /* What of `ready` is to be reported: to an edge-triggered user only news. */

@@ -64,11 +64,13 @@ ssize_t tcp_pull(struct tcp *t, int fd, const struct iovec *iov, size_t n, int f
 
 /* Either side has shut down, closed or died: only the kernel knows all of what that means. */
 bool tcp_is_ending(const struct tcp *t);
-/* SO_RCVLOWAT is to be counted over bytes in the kernel and in the ring: only tcp_poll does that. */
+/* The ring has bytes, and before them there may be some that the kernel has, or is still to bring: only tcp_poll and tcp_has know. */
 bool tcp_is_split(struct tcp *t);
-/* ... and enough has been sent: what is not there yet comes through the kernel, which tells nobody of so few. */
+/* At least `size` bytes can be received at once, or an error. Takes the receive lock, and asks the kernel while that has a part. */
+bool tcp_has(struct tcp *t, int fd, uint64_t size);
+/* Split, and SO_RCVLOWAT bytes have been sent: what is not there yet comes through the kernel, which tells nobody of fewer. */
 bool tcp_is_split_enough(struct tcp *t, int fd);
-/* Which of POLLIN, POLLOUT the rings alone answer for. No system call. */
+/* Which of POLLIN, POLLOUT the rings alone answer for: not of bytes behind some of the kernel's (tcp_is_split). No system call. */
 unsigned tcp_ready(struct tcp *t, unsigned events);
 /* Exact readiness, rings and kernel together. */
 unsigned tcp_poll(struct tcp *t, int fd, unsigned events);
@@ -124,6 +126,8 @@ void tcp_return_all(struct tcp *t, int fd);
 bool tcp_is_returned(const struct tcp *t);
 /* The next byte to be received is the one behind urgent data (or is that, in line). */
 bool tcp_at_mark(struct tcp *t, int fd);
+/* What can be received at once: of the ring nothing, as long as bytes before it are under way through the kernel. 0; -EAGAIN: called
+ * from a signal handler inside a receive, or the kernel's counters would not stand still; -EBADMSG: the peer's make no sense. */
 int tcp_inq(struct tcp *t, int fd, uint64_t *ret_size);
 int tcp_outq(struct tcp *t, int fd, uint64_t *ret_size);
 /* Adds the bytes of the rings to what the kernel said: len bytes of struct tcp_info. */

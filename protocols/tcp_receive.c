@@ -371,18 +371,20 @@ bool tcp_watch(struct tcp *t)
 	return true;
 }
 
-/* Bytes of the stream that lie in the kernel: before the ring, behind it, or both. */
-static int kernel_inq(struct tcp *t, int fd, uint64_t left, uint64_t *ret_size)
+/* Bytes that lie in the kernel: before the ring, behind it, or both. *ret_all: all of those before the ring are there. */
+static int kernel_inq(struct tcp *t, int fd, uint64_t left, uint64_t *ret_size, bool *ret_all)
 {
 	bool more = shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED || !tcp_reads_ring(t);
 	int e, queued = 0;
 
 	*ret_size = 0;
+	*ret_all = true;
 	if (rx_mode(t) == TCP_RX_RING && !more)
 		return 0;
 	e = raw_ioctl(fd, SIOCINQ, &queued);
 	if (e < 0)
 		return e;
+	*ret_all = rx_mode(t) != TCP_RX_KERNEL || left <= (uint64_t)queued;
 	*ret_size = more ? (uint64_t)queued : MIN(left, (uint64_t)queued);
 	return 0;
 }
@@ -390,15 +392,16 @@ static int kernel_inq(struct tcp *t, int fd, uint64_t left, uint64_t *ret_size)
 int tcp_inq(struct tcp *t, int fd, uint64_t *ret_size)
 {
 	uint64_t left = 0, in_kernel = 0;
+	bool all = true;
 	int e;
 
 	if (!shm_lock(&t->ring.own->rx_lock))
 		return -EAGAIN;
 	e = kernel_left(t, fd, &left);
 	if (e == 0)
-		e = kernel_inq(t, fd, left, &in_kernel);
+		e = kernel_inq(t, fd, left, &in_kernel, &all);
 	if (e == 0)
-		*ret_size = in_kernel + (tcp_reads_ring(t) || tcp_may_reclaim(t)
+		*ret_size = in_kernel + (all && (tcp_reads_ring(t) || tcp_may_reclaim(t))
 						 ? shm_rx_waiting(&t->ring)
 						 : 0);
 	shm_unlock(&t->ring.own->rx_lock);

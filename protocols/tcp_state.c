@@ -34,13 +34,13 @@ static bool receiving_from_ring(const struct tcp *t)
 	return atomic_load_explicit(&t->ring.own->rx_mode, memory_order_acquire) == TCP_RX_RING;
 }
 
-/* Bytes in the ring are to be read, now or right after the kernel's last ones. */
+/* The next byte is in the ring. Of bytes behind some of the kernel's memory does not know whether those are there yet. */
 static bool enough_to_read(struct tcp *t)
 {
 	uint32_t wanted = atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
 
 	return shm_rx_maybe(&t->ring) && (wanted <= 1 || shm_rx_waiting(&t->ring) >= wanted) &&
-	       (LIKELY(tcp_reads_ring(t)) || tcp_may_reclaim(t));
+	       (LIKELY(receiving_from_ring(t)) || tcp_may_reclaim(t));
 }
 
 bool tcp_reads_ring(const struct tcp *t)
@@ -175,17 +175,22 @@ static void settle_receive_mode(struct tcp *t, int fd)
 
 bool tcp_is_split(struct tcp *t)
 {
-	return UNLIKELY(atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed) > 1) &&
-	       !receiving_from_ring(t) && shm_rx_maybe(&t->ring);
+	return UNLIKELY(!receiving_from_ring(t)) && shm_rx_maybe(&t->ring);
+}
+
+bool tcp_has(struct tcp *t, int fd, uint64_t size)
+{
+	uint64_t there;
+	int e = tcp_inq(t, fd, &there);
+
+	return e < 0 ? e == -EBADMSG : there >= size;
 }
 
 /* Neither the kernel nor the ring may have SO_RCVLOWAT bytes, and both together do. */
 static bool parts_are_enough(struct tcp *t, int fd)
 {
-	uint64_t size;
-
-	return tcp_is_split(t) && tcp_inq(t, fd, &size) == 0 &&
-	       size >= atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
+	return tcp_is_split(t) &&
+	       tcp_has(t, fd, atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed));
 }
 
 bool tcp_is_split_enough(struct tcp *t, int fd)
@@ -193,7 +198,8 @@ bool tcp_is_split_enough(struct tcp *t, int fd)
 	bool more = shm_peer_tx_mode(&t->ring) != SHM_TX_RING;
 	uint64_t left;
 
-	return tcp_is_split(t) &&
+	return UNLIKELY(atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed) > 1) &&
+	       tcp_is_split(t) &&
 	       tcp_count_left(fd, shm_peer_kernel_at(&t->ring), more, &left) == 0 &&
 	       left + shm_rx_waiting(&t->ring) >=
 		       atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);

@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "preload_epoll_bed.h"
+#include "rawsys.h"
 
 static void level_repeats_until_read(void)
 {
@@ -133,6 +134,27 @@ static void bytes_of_the_kernel_wait_for_who_wants_them(void)
 		CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_MOD, b.fds[0], &event), ==, 0);
 		CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, i ? 0 : 3000), ==, !i);
 	}
+	end(&b);
+}
+
+/* The peer has put bytes into its ring, and the kernel's last ones, which are before them, come later. */
+static void bytes_behind_some_that_are_under_way(void)
+{
+	struct bed b;
+
+	begin(&b, EPOLLIN | EPOLLOUT | EPOLLET);
+	b.s->on_kernel = POLLIN;
+	fake_room(b.s, 8);
+	(void)wait_now(&b);
+	CHECK_INT(wait_now(&b), ==, 0);
+	(void)atomic_fetch_add(&b.s->mark_in, 4);
+	fake_tell(b.s, POLLIN);
+	CHECK_INT(wait_now(&b), ==, 0);
+	atomic_store(&b.s->exact, POLLIN);
+	REQUIRE_INT(raw_send(b.fds[1], "x", 1, 0), ==, 1);
+	REQUIRE_INT(epoll_wait(b.ep, b.events, N_EVENTS, 3000), ==, 1);
+	CHECK_INT(b.events[0].events, ==, EPOLLIN | EPOLLOUT);
+	CHECK_INT(wait_now(&b), ==, 0);
 	end(&b);
 }
 
@@ -546,6 +568,7 @@ static const struct test tests[] = {
 	TEST(edge_for_room_where_the_ring_has_ended),
 	TEST(edge_tells_what_only_the_kernel_knows),
 	TEST(bytes_of_the_kernel_wait_for_who_wants_them),
+	TEST(bytes_behind_some_that_are_under_way),
 	TEST(bytes_behind_a_ring_that_was_taken_at_once),
 	TEST(one_shot_is_disarmed_until_modified),
 	TEST(one_shot_stays_disarmed_over_the_upgrade),

@@ -1,6 +1,7 @@
 /* libpulc's streams, upgraded, with a peer that does what the test makes it do. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -120,6 +121,83 @@ static void a_close_that_does_not_come(void)
 	a_word_of_the_end_alone_wakes_once(SHM_TX_FIN | SHM_CLOSED, MSG_PEEK);
 }
 
+/* ---- bytes under way through the kernel --------------------------------------------------------- */
+
+#define IN_RING 4
+
+/* The peer has begun its ring with some bytes, and before these there is one that it has not written yet. */
+static struct shm_side *begin_behind_a_byte(void)
+{
+	struct shm_side *side;
+
+	begin();
+	give();
+	side = peer_side();
+	look_while(STREAM_GIVEN);
+	REQUIRE(pulc_stream_attached(stream));
+	atomic_store(&side->kernel_at, 1);
+	atomic_store(&side->tx_mode, SHM_TX_RING);
+	atomic_store(&side->head, IN_RING);
+	(void)atomic_fetch_or(&side->notice, SHM_RX_READY);
+	return side;
+}
+
+/* Neither says that there is something, nor looks for it all the time. */
+static void a_receive_waits_for_bytes_under_way(int flags)
+{
+	struct timeval most = { .tv_usec = NSEC_WAIT / 1000 };
+	char buf[1 + IN_RING];
+	long before;
+
+	(void)begin_behind_a_byte();
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)) == 0);
+	pulc_stream_option_changed(stream, fds[0], SOL_SOCKET, SO_RCVTIMEO);
+	CHECK_INT(pulc_stream_ready(stream, fds[0], POLLIN) & POLLIN, ==, 0);
+	CHECK_INT(pulc_stream_poll(stream, fds[0], POLLIN), ==, 0);
+	before = cpu_time();
+	CHECK_INT(pulc_stream_recv(stream, fds[0], buf, sizeof(buf), flags), ==, -EAGAIN);
+	CHECK_INT(cpu_time() - before, <, NSEC_IDLE);
+	REQUIRE_INT(send(fds[1], "x", 1, 0), ==, 1);
+	CHECK_INT(pulc_stream_recv(stream, fds[0], buf, sizeof(buf), flags), ==, sizeof(buf));
+	end();
+}
+
+static void a_receive_of_bytes_under_way(void)
+{
+	a_receive_waits_for_bytes_under_way(0);
+}
+
+static void a_peek_at_bytes_under_way(void)
+{
+	a_receive_waits_for_bytes_under_way(MSG_PEEK);
+}
+
+static void a_peek_at_all_with_bytes_under_way(void)
+{
+	a_receive_waits_for_bytes_under_way(MSG_PEEK | MSG_WAITALL);
+}
+
+static void *send_byte(void *arg)
+{
+	(void)arg;
+	(void)poll(NULL, 0,
+		   20); /* most likely the receiver sleeps by then; if not, it finds the byte */
+	REQUIRE_INT(send(fds[1], "x", 1, 0), ==, 1);
+	return NULL;
+}
+
+static void a_byte_that_comes_at_last_wakes(void)
+{
+	char buf[1 + IN_RING];
+	pthread_t sender;
+
+	(void)begin_behind_a_byte();
+	REQUIRE_INT(pthread_create(&sender, NULL, send_byte, NULL), ==, 0);
+	CHECK_INT(pulc_stream_recv(stream, fds[0], buf, sizeof(buf), 0), ==, sizeof(buf));
+	REQUIRE_INT(pthread_join(sender, NULL), ==, 0);
+	end();
+}
+
 /* ---- numbers that were given out again ---------------------------------------------------------- */
 
 /* As a program does that keeps the connection under another number: ours becomes a foreign socket. */
@@ -192,6 +270,10 @@ static void psid_was_well(void)
 static const struct test tests[] = {
 	TEST(a_fin_that_does_not_come),
 	TEST(a_close_that_does_not_come),
+	TEST(a_receive_of_bytes_under_way),
+	TEST(a_peek_at_bytes_under_way),
+	TEST(a_peek_at_all_with_bytes_under_way),
+	TEST(a_byte_that_comes_at_last_wakes),
 	TEST(a_foreign_socket_is_not_given),
 	TEST(a_foreign_socket_is_not_upgraded),
 	TEST(closed_after_it_was_kept_on_the_kernel),
