@@ -17,28 +17,27 @@
 
 #define SIZE_BOUNCE (16u << 10)
 
-/* True if fd's bytes go through a ring, or might from now on. A zero-length send that libpulc leaves to the
- * kernel begins a kernel send, which the caller ends. It is told of an error, and so takes it: *ret_error, for the caller to tell (not a
- * broken pipe, which the next send finds again, with its signal). */
-static bool sends_by_ring(struct pre_use *use, int fd, ssize_t *ret_error)
+/*
+ * True if fd's bytes go through a ring, or might from now on. A zero-length send that libpulc leaves to the
+ * kernel begins a kernel send, which the caller ends. It would take an error, which is to be told only if there is something to send: so it is
+ * not asked for where there may be one, and a stream with an error that is back on the kernel is sent to like any other.
+ */
+static bool sends_by_ring(struct pre_use *use, int fd)
 {
-	ssize_t n;
+	pulc_stream *s = use->stream;
 
-	*ret_error = 0;
 	/* The kernel makes datagrams of a file's pages in a way of its own. */
-	if (pulc_stream_is_datagram(use->stream)) {
-		pulc_stream_keep_on_kernel(use->stream, fd, PULC_REASON_UNSUPPORTED);
+	if (pulc_stream_is_datagram(s)) {
+		pulc_stream_keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
 		return false;
 	}
-	n = pulc_stream_send(use->stream, fd, NULL, 0, MSG_NOSIGNAL);
-	if (n == PULC_USE_KERNEL)
-		return false;
-	*ret_error = n < 0 && n != -EPIPE && n != -EAGAIN ? n : 0;
-	return true;
+	if (pulc_stream_attached(s) &&
+	    (!pulc_stream_is_kernels(s) || (pulc_stream_poll(s, fd, 0) & POLLERR)))
+		return true;
+	return pulc_stream_send(s, fd, NULL, 0, MSG_NOSIGNAL) != PULC_USE_KERNEL;
 }
 
-/* error: of the socket, known before. */
-static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len, ssize_t error)
+static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len)
 {
 	char buf[SIZE_BOUNCE];
 	size_t total = 0;
@@ -50,8 +49,8 @@ static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len, ssize_t 
 				  len - total < sizeof(buf) ? len - total : sizeof(buf),
 				  pos + (off_t)total);
 		if (got <= 0)
-			return total > 0 ? (ssize_t)total : got;
-		n = error ? error : pre_send(fd, buf, (size_t)got, 0);
+			return total > 0 ? (ssize_t)total : got == -EISDIR ? -EINVAL : got;
+		n = pre_send(fd, buf, (size_t)got, 0);
 		if (n < 0)
 			return total > 0 ? (ssize_t)total : n;
 		total += (size_t)n;
@@ -61,14 +60,14 @@ static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len, ssize_t 
 	return (ssize_t)total;
 }
 
-static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len, ssize_t error)
+static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
 {
 	off_t pos = offset ? *offset : (off_t)raw_syscall(SYS_lseek, fd_in, 0, SEEK_CUR);
 	ssize_t n;
 
 	if (pos < 0)
 		return pos == -ESPIPE ? -EINVAL : pos;
-	n = send_from_file(fd, fd_in, pos, len, error);
+	n = send_from_file(fd, fd_in, pos, len);
 	if (n > 0 && offset)
 		*offset = pos + n;
 	else if (n > 0)
@@ -79,12 +78,12 @@ static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len, ssize_t
 ssize_t pre_sendfile(int fd, int fd_in, off_t *offset, size_t len)
 {
 	struct pre_use use;
-	ssize_t n, error;
+	ssize_t n;
 
 	if (len == 0 || !pre_use_stream(&use, fd))
 		return pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
-	if (sends_by_ring(&use, fd, &error)) {
-		n = bounce_file(fd, fd_in, offset, len, error);
+	if (sends_by_ring(&use, fd)) {
+		n = bounce_file(fd, fd_in, offset, len);
 	} else {
 		n = pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
 		pulc_stream_send_end(use.stream, fd, n);
@@ -108,11 +107,12 @@ static bool is_open_for(int fd, long mode)
 	return flags >= 0 && ((flags & O_ACCMODE) == O_RDWR || (flags & O_ACCMODE) == mode);
 }
 
-static bool is_ready(int fd, short events)
+/* What fd is ready for. */
+static short look_at(int fd, short events)
 {
 	struct pollfd pfd = { .fd = fd, .events = events };
 
-	return pre_real.poll(&pfd, 1, 0) > 0;
+	return pre_real.poll(&pfd, 1, 0) > 0 ? pfd.revents : 0;
 }
 
 static int wait_for(int fd, short events)
@@ -132,7 +132,7 @@ static ssize_t write_now(int fd, void *buf, size_t len)
 	if (n != -EOPNOTSUPP)
 		return n;
 	/* An older kernel: a pipe that has room takes at least that much without blocking. */
-	if (!is_ready(fd, POLLOUT))
+	if (!look_at(fd, POLLOUT))
 		return -EAGAIN;
 	pre_stir();
 	return raw_syscall(SYS_write, fd, buf, len < PIPE_BUF ? len : PIPE_BUF);
@@ -206,13 +206,37 @@ static ssize_t send_all(int fd, const char *buf, size_t len)
 	return (ssize_t)done;
 }
 
+/*
+ * Waits for bytes in the pipe, or its end, if the socket has an error: that is told when there is something to send, which then stays in the pipe.
+ * 1: go on; 0: the end; or the error.
+ */
+static ssize_t look_at_both(pulc_stream *s, int fd_pipe, int fd, unsigned flags)
+{
+	short there = look_at(fd_pipe, POLLIN);
+	ssize_t n;
+
+	if (!there && ((flags & SPLICE_F_NONBLOCK) ||
+		       (raw_syscall(SYS_fcntl, fd_pipe, F_GETFL) & O_NONBLOCK)))
+		return -EAGAIN;
+	if (!there && (pulc_stream_poll(s, fd, 0) & POLLERR)) {
+		n = wait_for(fd_pipe, POLLIN);
+		if (n < 0)
+			return n;
+		there = look_at(fd_pipe, POLLIN);
+	}
+	if (!(there & POLLIN))
+		return !there;
+	n = pre_send(fd, "", 0, 0);
+	return n < 0 && n != -EAGAIN ? n : 1;
+}
+
 static ssize_t piece_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, unsigned flags)
 {
 	char buf[SIZE_BOUNCE];
-	ssize_t n;
+	ssize_t n = look_at_both(s, fd_pipe, fd, flags);
 
-	if ((flags & SPLICE_F_NONBLOCK) && !is_ready(fd_pipe, POLLIN))
-		return -EAGAIN;
+	if (n <= 0)
+		return n;
 	if (!pulc_stream_poll(s, fd, POLLOUT)) {
 		if (raw_syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK)
 			return -EAGAIN;
@@ -259,10 +283,10 @@ static ssize_t splice_from(pulc_stream *s, int fd_in, int fd_out, size_t len, un
 /* To a socket. */
 static ssize_t splice_to(struct pre_use *use, int fd_in, int fd_out, size_t len, unsigned flags)
 {
-	ssize_t n, error;
+	ssize_t n;
 
-	if (is_pipe(fd_in) && sends_by_ring(use, fd_out, &error))
-		return error ? error : pipe_to_socket(use->stream, fd_in, fd_out, len, flags);
+	if (is_pipe(fd_in) && sends_by_ring(use, fd_out))
+		return pipe_to_socket(use->stream, fd_in, fd_out, len, flags);
 	n = pre_sys(pre_real.splice(fd_in, NULL, fd_out, NULL, len, flags));
 	if (is_pipe(fd_in))
 		pulc_stream_send_end(use->stream, fd_out, n);

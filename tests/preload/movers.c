@@ -88,6 +88,139 @@ CASE(movers_tell_of_a_reset_to_a_pipe, ANY)
 	}
 }
 
+static void say_error(struct play *p)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	T(getsockopt(FD, SOL_SOCKET, SO_ERROR, &error, &len) == 0);
+	say(p, "error: %s", error ? errno_name(error) : "none");
+}
+
+/* A is left with a reset that nobody has been told of. */
+#define RESET_A                                                                                    \
+	A { SEND("unread"); }                                                                      \
+	B {                                                                                        \
+		settle(p, FD, 6);                                                                  \
+		R(close(FD));                                                                      \
+	}
+
+/* Who finds nothing to send is told of no error. */
+CASE(movers_leave_a_reset_at_the_end_of_the_file, ANY)
+{
+	off_t offset = 1000;
+
+	RESET_A
+	A {
+		int text = file_of("[sendfile]"), folder = open("/", O_RDONLY);
+		int unreadable = open("/dev/null", O_WRONLY);
+
+		signal(SIGPIPE, SIG_IGN);
+		settle_poll(p, FD, POLLHUP);
+		R(sendfile(FD, text, &offset, 100));
+		R(sendfile(FD, folder, NULL, 100));
+		R(sendfile(FD, unreadable, NULL, 100));
+		R(sendfile(FD, -1, NULL, 100));
+		say_error(p);
+		R(sendfile(FD, text, &offset, 100));
+		R(sendfile(FD, text, NULL, 100));
+		say(p, "position %ld", (long)lseek(text, 0, SEEK_CUR));
+	}
+}
+
+CASE(movers_leave_a_reset_with_nothing_in_the_pipe, ANY)
+{
+	int pipes[2];
+	char buf[10];
+
+	RESET_A
+	A {
+		signal(SIGPIPE, SIG_IGN);
+		settle_poll(p, FD, POLLHUP);
+		T(pipe(pipes) == 0);
+		R(splice(pipes[0], NULL, FD, NULL, 5, SPLICE_F_NONBLOCK));
+		T(fcntl(pipes[0], F_SETFL, O_NONBLOCK) == 0);
+		R(splice(pipes[0], NULL, FD, NULL, 5, 0));
+		say_error(p);
+		T(write(pipes[1], "stays", 5) == 5);
+		R(splice(pipes[0], NULL, FD, NULL, 5, 0));
+		R(read(pipes[0], buf, sizeof(buf)));
+		T(close(pipes[1]) == 0);
+		R(splice(pipes[0], NULL, FD, NULL, 5, 0));
+	}
+}
+
+CASE(movers_leave_in_the_pipe_what_a_reset_refuses, ANY)
+{
+	int pipes[2];
+	char buf[10];
+
+	RESET_A
+	A {
+		signal(SIGPIPE, SIG_IGN);
+		settle_poll(p, FD, POLLHUP);
+		T(pipe(pipes) == 0);
+		T(write(pipes[1], "stays", 5) == 5);
+		R(splice(pipes[0], NULL, FD, NULL, 5, 0));
+		say_error(p);
+		R(read(pipes[0], buf, sizeof(buf)));
+	}
+}
+
+/* The pipe is empty, and what comes at last cannot be sent; or nothing comes. */
+CASE(movers_wait_for_the_pipe_before_they_tell_of_a_reset, ANY)
+{
+	int pipes[2];
+	char buf[10];
+
+	RESET_A
+	A {
+		signal(SIGPIPE, SIG_IGN);
+		settle_poll(p, FD, POLLHUP);
+		T(pipe(pipes) == 0);
+		for (int writes = 0; writes < 2; writes++) {
+			pid_t self = actor_tid(p, SIDE_A), writer = fork();
+
+			if (writer == 0) {
+				close(pipes[0]);
+				until_thread_sleeps(self);
+				_exit(writes && write(pipes[1], "stays", 5) != 5);
+			}
+			if (!writes)
+				close(pipes[1]);
+			R(splice(pipes[0], NULL, FD, NULL, 5, 0));
+			if (!writes) {
+				close(pipes[0]);
+				T(pipe(pipes) == 0);
+			}
+			reap(p, "writer", writer);
+		}
+		R(read(pipes[0], buf, sizeof(buf)));
+		say_error(p);
+	}
+}
+
+CASE(movers_leave_in_the_pipe_what_cannot_be_sent, ANY)
+{
+	int pipes[2];
+	char buf[10];
+
+	A {
+		int text = file_of("");
+
+		count_signal(SIGPIPE, 0);
+		T(pipe(pipes) == 0);
+		R(shutdown(FD, SHUT_WR));
+		R(splice(pipes[0], NULL, FD, NULL, 5, SPLICE_F_NONBLOCK));
+		R(sendfile(FD, text, NULL, 5));
+		T(write(pipes[1], "stays", 5) == 5);
+		say(p, "%d signals", n_signals);
+		R(splice(pipes[0], NULL, FD, NULL, 5, 0));
+		say(p, "%d signals", n_signals);
+		R(read(pipes[0], buf, sizeof(buf)));
+	}
+}
+
 /* Every way to read. */
 CASE(movers_read_in_turn, ANY)
 {
