@@ -11,6 +11,7 @@
 #ifndef PULC_SHM_EXCHANGE_H
 #define PULC_SHM_EXCHANGE_H
 
+#include "line.h"
 #include "step.h"
 #include "stream.h"
 
@@ -28,6 +29,9 @@ static inline void exchange_tell(struct shm_half *half, uint64_t head, const uin
 	}
 	/* pairs with the acquire in shm_told_head and exchange_take */
 	atomic_store_explicit(&half->mark, SHM_MARK(head, n), memory_order_release);
+	/* A stream writes it again at once. */
+	if (n)
+		line_pass_on(half);
 	STEP(LINE_TOLD);
 }
 
