@@ -89,7 +89,7 @@ USUAL struct pre_file *pre_file_new(void)
 	atomic_store(&f->n_fds, 0);
 	atomic_store(&f->stream, NULL);
 	f->set = NULL;
-	f->shared = false;
+	atomic_store(&f->shared, false);
 	atomic_store(&f->cookie, 0);
 	f->kept = false;
 	atomic_store(&f->spawned, 0);
@@ -257,7 +257,7 @@ struct pre_file *pre_file_own(int fd)
 	own = pre_file_new();
 	if (!own)
 		return NULL;
-	own->shared = f->shared;
+	atomic_store(&own->shared, atomic_load(&f->shared));
 	atomic_store(&own->n_fds, 1);
 	if (atomic_compare_exchange_strong(entry, &f, own))
 		return own;
@@ -334,16 +334,23 @@ static void share_closed(int to)
 		(void)pre_file_install(to, &pre_file_inherited);
 }
 
-USUAL struct pre_file *pre_file_is_shared(int fd, struct pre_file *f)
+USUAL bool pre_use_shared(struct pre_use *use, int fd, const struct pre_file *f)
 {
 	if (f == &pre_file_tcp) {
-		if (pre_file_replace(fd, f, &pre_file_tcp_shared))
-			return &pre_file_tcp_shared;
+		if (pre_file_replace(fd, &pre_file_tcp, &pre_file_tcp_shared))
+			return false;
 		f = pre_file_at(fd); /* another thread has just connected it, or closed it */
 	}
-	if (f && !pre_file_is_standin(f))
-		f->shared = true;
-	return f;
+	if (!f || pre_file_is_standin(f) || !pre_use_file(use, fd))
+		return false;
+	if (!pre_file_is_standin(use->file)) {
+		atomic_store(&use->file->shared, true);
+		return true;
+	}
+	/* The number has become another socket's, which is not connected yet. */
+	pre_use_end(use);
+	(void)pre_file_replace(fd, &pre_file_tcp, &pre_file_tcp_shared);
+	return false;
 }
 
 bool pre_file_join(struct pre_file *f, int to)

@@ -29,7 +29,7 @@ struct pre_file {
 	_Atomic bool
 		closing; /* libpulc has heard of the last close: what remains is to be done by whoever comes to it */
 	_Atomic bool ended;   /* closed, and out of its epoll sets */
-	bool shared;	      /* another process may hold it, after a fork or as it was passed */
+	_Atomic bool shared;  /* another process may hold it, after a fork or as it was passed */
 	_Atomic bool lingers; /* closed, but for calls that are inside (linger.c) */
 	int home;	      /* the descriptor that these go on with */
 	_Atomic uint64_t
@@ -95,8 +95,6 @@ struct pre_file *pre_file_own(int fd);
 bool pre_file_untrack(int fd, struct pre_file *f);
 /* Puts f in the place of a stand-in, or of NULL. False: it was not there any more. */
 bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f);
-/* Another process may hold the file at fd, f. What it is now: another thread may be connecting it; NULL: closing. */
-struct pre_file *pre_file_is_shared(int fd, struct pre_file *f);
 /* `to` is a duplicate of `from`. */
 void pre_file_share(int from, int to);
 /* `to`, just given by the kernel, is one more descriptor of f, which the caller uses. False: f has lost its last one, and is
@@ -187,6 +185,10 @@ static inline bool pre_use_file(struct pre_use *use, int fd)
 
 /* Begins to use fd's file, after a stand-in was replaced by a record of its own. False: no memory, or not tracked. */
 bool pre_use_own(struct pre_use *use, int fd);
+
+/* Another process may hold the file at fd, seen as f, which another thread may have closed or connected meanwhile. Begins to use it; false: it has
+ * no record to be used, a stand-in says it, or nothing has to. */
+bool pre_use_shared(struct pre_use *use, int fd, const struct pre_file *f);
 
 /* Begins to use the stream of one that is still to be taken up (inherit.c); ends the use if that fails. */
 bool pre_use_inherited(struct pre_use *use, int fd);

@@ -40,7 +40,8 @@ static void send_right(int fd)
 {
 	struct pre_use use;
 
-	(void)pre_file_is_shared(fd, pre_file_at(fd));
+	if (pre_use_shared(&use, fd, pre_file_at(fd)))
+		pre_use_end(&use);
 	if (!pre_use_stream(&use, fd))
 		return;
 	pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_SHARED);

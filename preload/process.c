@@ -96,13 +96,12 @@ USUAL static void parent_goes_first(void)
 USUAL static void mark_shared(int fd, struct pre_file *f, void *arg)
 {
 	bool *serves = arg;
-	pulc_stream *s;
+	struct pre_use use;
 
-	f = pre_file_is_shared(fd, f);
-	if (!f || pre_file_is_standin(f))
+	if (!pre_use_shared(&use, fd, f))
 		return;
-	s = atomic_load(&f->stream);
-	*serves |= s && !pulc_stream_attached(s);
+	*serves |= use.stream && !pulc_stream_attached(use.stream);
+	pre_use_end(&use);
 }
 
 USUAL static void forked_parent(void)

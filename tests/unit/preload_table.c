@@ -300,6 +300,33 @@ struct racer {
 };
 
 /* A call in flight keeps its stream although the descriptor is closed meanwhile. */
+/* Who goes over the table for a fork, or passes a number, is overtaken by a thread that closes it: the record may be another socket's by then. */
+static void what_has_a_closed_one_s_record_is_not_shared(void)
+{
+	int fds[2], others[2];
+	struct pre_file *seen;
+	struct pre_use use;
+
+	fake_pair(fds);
+	seen = pre_file_at(fds[0]);
+	close(fds[1]);
+	close(fds[0]);
+	fake_pair(others);
+	REQUIRE(dup2(others[0], 60) == 60 && dup2(others[1], 61) == 61);
+	close(others[0]);
+	close(others[1]);
+	REQUIRE(seen == pre_file_at(60) || seen == pre_file_at(61));
+	CHECK(!pre_use_shared(&use, fds[0], seen));
+	CHECK(!pre_file_at(60)->shared);
+	CHECK(!pre_file_at(61)->shared);
+	REQUIRE(pre_use_shared(&use, 60, pre_file_at(60)));
+	CHECK(use.file == pre_file_at(60) && use.file->shared);
+	pre_use_end(&use);
+	close(60);
+	close(61);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
 static void *receive(void *arg)
 {
 	struct racer *r = arg;
@@ -397,6 +424,7 @@ static const struct test tests[] = {
 	TEST(kernel_calls_are_begun_and_ended),
 	TEST(sizes_asked_by_ioctl),
 	TEST(passing_keeps_on_the_kernel),
+	TEST(what_has_a_closed_one_s_record_is_not_shared),
 	TEST(calls_in_flight_keep_the_stream),
 	TEST(calls_left_by_a_jump_are_forgotten),
 };
