@@ -359,11 +359,25 @@ static uint64_t watch_of(const pulc_waitset *set, unsigned bit)
 	return SHM_WATCH(set->client, set->index, bit % SHM_BOARD_BITS);
 }
 
+/* Before a sleep the sender learns of all room there is: of what a killed one of this family has taken nobody else would tell it. */
+static void tell_of_room(pulc_stream *s)
+{
+	bool told;
+
+	if (LIKELY(!shm_rx_is_untold(&s->tcp.ring)) || !shm_lock(&s->tcp.ring.own->rx_lock))
+		return;
+	told = tcp_reads_ring(&s->tcp) && shm_rx_tell(&s->tcp.ring);
+	shm_unlock(&s->tcp.ring.own->rx_lock);
+	if (told)
+		stream_tell(s, TCP_TAKEN);
+}
+
 int stream_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events)
 {
 	uint64_t watch = watch_of(set, bit);
 	int e = 0;
 
+	tell_of_room(s);
 	if (events & (POLLIN | POLLRDNORM))
 		e = shm_watch_rx(&s->tcp.ring, watch);
 	if (e == 0 && (events & (POLLOUT | POLLWRNORM)))

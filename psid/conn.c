@@ -162,16 +162,27 @@ void psid_conn_tidy(struct psid_conn *conn)
 		conn_free(conn);
 }
 
-static void wake_other(struct psid_side *side)
+static void wake(const struct psid_side *side)
 {
-	struct psid_side *other = psid_side_other(side);
 	struct psid_holder *holder;
 	struct shm_side copy;
 
-	if (!other->slab || psid_slot_read(other->slab, other->slot, &copy) < 0)
+	if (!side->slab || psid_slot_read(side->slab, side->slot, &copy) < 0)
 		return;
-	LIST_FOREACH(holder, &other->holders, by_side)
+	LIST_FOREACH(holder, &side->holders, by_side)
 	psid_bell_wake_watchers(holder->client, &copy);
+}
+
+/*
+ * A process that is killed may have moved bytes and told nobody, neither the other side nor its own family, who looks after what it was about to do.
+ * One that ended by itself has told before, and counts no more.
+ */
+static void wake_for_the_lost(struct psid_side *side)
+{
+	if (side->n_holders > 0 && has_left(side))
+		return;
+	wake(side);
+	wake(psid_side_other(side));
 }
 
 /* The holder is gone; lost: without a word. */
@@ -181,14 +192,14 @@ static void leave(struct psid_holder *holder, bool lost)
 
 	psid_holder_free(holder);
 	side->n_lost += lost;
-	if (side->n_holders > 0)
-		return;
-	side->unclaimed = counts_others(side) && psid_side_is_held(side);
+	if (side->n_holders == 0)
+		side->unclaimed = counts_others(side) && psid_side_is_held(side);
 	if (side->unclaimed)
 		psid_doubt(side->conn);
-	if (lost && !side->unclaimed && !side->conn->psid->stopping) {
-		psid_slot_mark_dead(side->slab, side->slot);
-		wake_other(side);
+	if (lost && !side->conn->psid->stopping) {
+		if (has_ended(side))
+			psid_slot_mark_dead(side->slab, side->slot);
+		wake_for_the_lost(side);
 	}
 	psid_conn_tidy(side->conn);
 }
@@ -212,7 +223,7 @@ void psid_side_end(struct psid_side *side)
 		release(holder);
 	side->unclaimed = false;
 	psid_slot_mark_dead(side->slab, side->slot);
-	wake_other(side);
+	wake(psid_side_other(side));
 	psid_conn_tidy(conn);
 }
 

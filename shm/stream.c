@@ -195,17 +195,13 @@ static ssize_t rx_read_small(struct shm_stream *s, uint64_t at, void *buf, uint6
 	return (ssize_t)n;
 }
 
-/*
- * Nothing is left, so all that was taken was told; unless who took the last of it was killed in between, and the sender waits for that room.
- */
-static void __attribute__((noinline))
-tell_for_the_dead(struct shm_stream *s, uint64_t taken, bool *ret_published)
+bool __attribute__((noinline)) shm_rx_tell(struct shm_stream *s)
 {
-	if (ring_load(&s->own->tail) == taken)
-		return;
+	if (!shm_rx_is_untold(s))
+		return false;
 	/* pairs with the acquire in ring_tx_look */
-	atomic_store_explicit(&s->own->tail, taken, memory_order_release);
-	*ret_published = true;
+	atomic_store_explicit(&s->own->tail, ring_load(&s->own->rx_taken), memory_order_release);
+	return true;
 }
 
 ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_published)
@@ -216,8 +212,9 @@ ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_publi
 
 	shm_expect_to_send(s);
 	n = head - at;
-	if (n == 0)
-		tell_for_the_dead(s, at, ret_published);
+	/* All that was taken was told, then; unless who took the last of it was killed in between. */
+	if (n == 0 && shm_rx_tell(s))
+		*ret_published = true;
 	if (n && n <= MIN(len, (size_t)SHM_INLINE)) {
 		small = rx_read_small(s, at, buf, n);
 		*ret_published |= small > 0;

@@ -108,6 +108,14 @@ ssize_t shm_rx_peek(struct shm_stream *s, void *buf, size_t len, uint64_t offset
 ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_published);
 /* Takes without copying (MSG_TRUNC). */
 ssize_t shm_rx_skip(struct shm_stream *s, size_t len, bool *ret_published);
+/* Tells the sender of all room there is. True: of some that it did not know of, serve shm_due_tx. */
+bool shm_rx_tell(struct shm_stream *s);
+/* There is such room: less than a batch, or who took the bytes was killed before he told. No lock. */
+static inline bool shm_rx_is_untold(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->own->tail, memory_order_relaxed) !=
+	       atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed);
+}
 /* True once the peer has ended its ring and everything in it is taken. */
 bool shm_rx_ended(struct shm_stream *s);
 

@@ -103,6 +103,41 @@ static void adopt(struct fake_client *c, uint32_t parent)
 	fake_send(c, &msg, NULL, 0);
 }
 
+/* Of a family one is killed: the others, and those at the other end, look after what it was about to do. */
+static void all_who_sleep_are_woken_for_one_of_a_family(void)
+{
+	int own = eventfd(0, EFD_CLOEXEC), others = eventfd(0, EFD_CLOEXEC);
+	struct shm_boards *boards[2];
+	struct fake_client child;
+
+	daemon_start(&psid, false, NULL);
+	fake_attach(&a, &psid, FAKE_SELF);
+	fake_attach(&b, &psid, FAKE_SELF);
+	REQUIRE(shm_boards_map(a.fds[0], &boards[0]) == 0);
+	REQUIRE(shm_boards_map(b.fds[0], &boards[1]) == 0);
+	tcp_connect_pair(fds, AF_INET);
+	fake_upgrade(&a, &b, fds, 2, &u);
+	set_bell(&a, 3, own);
+	set_bell(&b, 4, others);
+	shm_board_arm(shm_board_of(boards[0], 3));
+	shm_board_arm(shm_board_of(boards[1], 4));
+	atomic_store(&fake_own_side(&u, 0)->rx_watch[1], SHM_WATCH(a.id, 3, 77));
+	atomic_store(&fake_own_side(&u, 1)->tx_watch[0], SHM_WATCH(b.id, 4, 5));
+	atomic_store(fake_own_holders(&u, 0), 2);
+	fake_attach(&child, &psid, FAKE_SELF);
+	adopt(&child, a.id);
+	CHECK(fake_is_quiet(&child));
+	fake_close(&child);
+	CHECK(bell_rings(own));
+	CHECK(bell_rings(others));
+	CHECK(!(atomic_load(&fake_own_side(&u, 0)->notice) & SHM_DEAD));
+	for (unsigned i = 0; i < 2; i++)
+		shm_boards_unmap(boards[i]);
+	(void)close(own);
+	(void)close(others);
+	end();
+}
+
 /* A child that sends its last bytes and exits: psid hears of it only afterwards. */
 static void last_words_are_heard(void)
 {
@@ -233,8 +268,12 @@ static void credit_is_bounded(void)
 }
 
 static const struct test tests[] = {
-	TEST(last_words_are_heard),  TEST(survivors_are_woken), TEST(bells_are_introduced),
-	TEST(psid_rings_for_others), TEST(credit_is_bounded),
+	TEST(all_who_sleep_are_woken_for_one_of_a_family),
+	TEST(last_words_are_heard),
+	TEST(survivors_are_woken),
+	TEST(bells_are_introduced),
+	TEST(psid_rings_for_others),
+	TEST(credit_is_bounded),
 };
 
 int main(int argc, char **argv)

@@ -198,6 +198,26 @@ static void a_byte_that_comes_at_last_wakes(void)
 	end();
 }
 
+/* ---- room that nobody told of ------------------------------------------------------------------- */
+
+/* A brother took bytes and was killed before he told of their room: who goes to sleep tells the sender, whatever he sleeps for. */
+static void room_is_told_of_before_a_sleep(void)
+{
+	struct shm_side *side, *own;
+	pulc_waitset *set;
+
+	side = begin_behind_a_byte();
+	own = stream->tcp.ring.own;
+	atomic_store(&own->rx_taken, IN_RING);
+	set = pulc_waitset_mine();
+	REQUIRE(set != NULL);
+	CHECK_INT(pulc_stream_watch(stream, set, 0, POLLIN), ==, 0);
+	CHECK_INT(atomic_load(&own->tail), ==, IN_RING);
+	pulc_stream_unwatch(stream, set, 0);
+	atomic_store(&side->tx_mode, SHM_TX_ENDED);
+	end();
+}
+
 /* ---- numbers that were given out again ---------------------------------------------------------- */
 
 /* As a program does that keeps the connection under another number: ours becomes a foreign socket. */
@@ -274,6 +294,7 @@ static const struct test tests[] = {
 	TEST(a_peek_at_bytes_under_way),
 	TEST(a_peek_at_all_with_bytes_under_way),
 	TEST(a_byte_that_comes_at_last_wakes),
+	TEST(room_is_told_of_before_a_sleep),
 	TEST(a_foreign_socket_is_not_given),
 	TEST(a_foreign_socket_is_not_upgraded),
 	TEST(closed_after_it_was_kept_on_the_kernel),
