@@ -164,6 +164,8 @@ int native_ask(const Pulc__Wire__FromClient *msg, uint32_t request, struct nativ
 int native_ask_with(const Pulc__Wire__FromClient *msg, uint32_t request, int fd,
 		    struct native_reply *ret_reply, int *ret_fd);
 uint32_t native_request(void);
+/* The same for a request whose answer brings a port: one that comes when nobody waits any more gives it back. */
+uint32_t native_request_of_port(void);
 /* psid hears that the port is closed. */
 void native_give_back(uint32_t port);
 /* psid's answer to a request. Under the client lock. */

@@ -37,12 +37,23 @@ static uint32_t awaited,
 static int reply_fd = -1; /* what came with it, and nobody has taken */
 static uint32_t last_request;
 
+/* In the number of a request whose answer brings a port. */
+#define BRINGS_PORT (1u << 31)
+
+/* Nobody takes what came with an answer. */
+static void give_back(uint32_t request, uint64_t holder, Pulc__Wire__PortError error, uint32_t port)
+{
+	if (holder)
+		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_SEM_CLOSE, holder);
+	if ((request & BRINGS_PORT) && error == PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE)
+		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_PORT_CLOSE, port);
+}
+
 void native_keep_reply(const Pulc__Wire__PortReply *m, struct received *r)
 {
 	/* Too late, or one that nobody ever waits for. */
 	if (m->request != awaited) {
-		if (m->holder)
-			unsent_say(PULC__WIRE__FROM_CLIENT__BODY_SEM_CLOSE, m->holder);
+		give_back(m->request, m->holder, m->error, m->port);
 		return;
 	}
 	pulc_fd_release(&reply_fd);
@@ -65,9 +76,15 @@ void native_keep_reply(const Pulc__Wire__PortReply *m, struct received *r)
 
 uint32_t native_request(void)
 {
-	if (++last_request == 0)
+	last_request = (last_request + 1) & ~BRINGS_PORT;
+	if (last_request == 0)
 		last_request = 1;
 	return last_request;
+}
+
+uint32_t native_request_of_port(void)
+{
+	return native_request() | BRINGS_PORT;
 }
 
 /* Looks at the channel, waiting for something to be there, or for room, until the deadline. 0; -ENOTCONN; -ETIMEDOUT; -EDEADLK. */
@@ -203,6 +220,8 @@ static int send_request(const Pulc__Wire__FromClient *msg, uint32_t request, int
 
 	if (!client_lock())
 		return -EDEADLK;
+	/* What is there already is late: what it gives back comes before the request. */
+	client_look();
 	awaited = request;
 	waitsets_announce();
 	e = client_send(msg, &fd, fd >= 0);
@@ -225,8 +244,8 @@ static void give_up_request(uint32_t request)
 {
 	if (client_lock()) {
 		awaited = 0;
-		if (replied == request && reply.holder)
-			unsent_say(PULC__WIRE__FROM_CLIENT__BODY_SEM_CLOSE, reply.holder);
+		if (replied == request)
+			give_back(request, reply.holder, reply.error, reply.port);
 		client_unlock();
 	}
 }

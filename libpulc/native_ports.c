@@ -35,7 +35,7 @@ static int open_locked(enum pulc_kind kind, uint32_t number, const char *name,
 	struct native_reply reply;
 	int e;
 
-	open.request = native_request();
+	open.request = native_request_of_port();
 	open.kind = (Pulc__Wire__PortKind)kind;
 	open.number = number;
 	open.name = (char *)(name ? name : "");

@@ -530,6 +530,36 @@ static void who_only_polls(void)
 	NATIVE_RUN(poll_and_answer, ask_and_poll);
 }
 
+/* ---- psid answers when nobody waits any more ------------------------------------------------------- */
+
+#define NUMBER 77
+#define N_TRIES 1000
+
+/* The port that it opens then is nobody's: it is given back, and may be opened by its number and its name. */
+static void open_too_late(void)
+{
+	pulc_port *p;
+	int e;
+
+	MUST_IS(pulc_attach(), 0);
+	MUST_IS(kill(native_psid(), SIGSTOP), 0);
+	MUST_IS(pulc_port_open(PULC_D, NUMBER, "late", &p), -ETIMEDOUT);
+	MUST_IS(kill(native_psid(), SIGCONT), 0);
+	for (unsigned i = 0; i < N_TRIES; i++) {
+		e = pulc_port_open(PULC_D, NUMBER, "late", &p);
+		if (e != -EADDRINUSE)
+			break;
+		(void)usleep(1000);
+	}
+	MUST_IS(e, 0);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void an_answer_that_comes_too_late(void)
+{
+	NATIVE_RUN(open_too_late);
+}
+
 static const struct test tests[] = {
 	TEST(addresses),
 	TEST(datagrams_of_all_sizes),
@@ -541,6 +571,7 @@ static const struct test tests[] = {
 	TEST(an_unread_port_blocks_itself_only),
 	TEST(a_long_datagram_is_taken_at_once),
 	TEST(who_only_polls),
+	TEST(an_answer_that_comes_too_late),
 };
 
 int main(int argc, char **argv)
