@@ -13,7 +13,7 @@ $(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/survivor: $(B)/
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B)/lib)
 
-$(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildcard hal/tcp_*.c) shm/state.c)
+$(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildcard hal/tcp_*.c) shm/state.c shm/pairs.c)
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -luring
 

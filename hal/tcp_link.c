@@ -30,6 +30,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "macros.h"
+#include "pairs.h"
 #include "state.h"
 
 #define N_GATHER 16u
@@ -101,14 +102,18 @@ static void show_buffers(struct hal_tcp *h, size_t n_in, size_t n_out)
 static void show_sent(struct hal_tcp *h, size_t len)
 {
 	n_sent += len;
+	h->n_sent += len;
 	shm_state_set(SHM_TCP_SENT, n_sent);
+	shm_pair_set(h->shown, 1, h->n_sent);
 	show_buffers(h, tcp_len(&h->in), tcp_len(&h->out));
 }
 
 static void show_received(struct hal_tcp *h, size_t len)
 {
 	n_received += len;
+	h->n_received += len;
 	shm_state_set(SHM_TCP_RECEIVED, n_received);
+	shm_pair_set(h->shown, 0, h->n_received);
 	show_buffers(h, tcp_len(&h->in), tcp_len(&h->out));
 }
 
@@ -376,6 +381,7 @@ static bool tcp_peer_here(struct hal_link *link, uint32_t cpu)
 static void release(struct hal_tcp *h)
 {
 	show_buffers(h, 0, 0);
+	shm_pair_remove(h->shown);
 	if (h->way)
 		h->way->free(h);
 	free(h->in.bytes);
@@ -482,6 +488,15 @@ int tcp_open(int fd, int (*start)(struct hal_tcp *h), struct hal_link **ret_link
 	h->link.costs = (struct hal_costs)COSTS;
 	*ret_link = &h->link;
 	return 0;
+}
+
+void hal_tcp_show(struct hal_link *link, uint32_t client)
+{
+	struct hal_tcp *h = of(link);
+
+	h->shown = shm_pair_add(SHM_PAIR_TCP, client, 0);
+	shm_pair_set(h->shown, 0, h->n_received);
+	shm_pair_set(h->shown, 1, h->n_sent);
 }
 
 int hal_tcp_open_plain(int fd, struct hal_link **ret_link)

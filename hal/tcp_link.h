@@ -19,6 +19,9 @@ int hal_tcp_open(int fd, enum hal_tcp_way way, struct hal_link **ret_link);
 int hal_tcp_open_plain(int fd, struct hal_link **ret_link);
 bool hal_tcp_is_uring(const struct hal_link *link);
 
+/* What the link carries is shown to psid from now on, as a link to the process that psid calls so (shm/pairs.h). */
+void hal_tcp_show(struct hal_link *link, uint32_t client);
+
 /*
  * Where a link's descriptors are kept: `keep` puts a duplicate of fd into *home and stands by it until `release`. NULL, as they begin: they stay
  * where the kernel has put them. Set before the first link is opened.

@@ -54,6 +54,8 @@ struct hal_tcp {
 	_Atomic bool hint;	  /* next() has an answer */
 	_Atomic uint32_t refused; /* bytes that there was no room for; 0: none, or there is now */
 	size_t n_in, n_out;	  /* what psid is shown of this link's `in` and `out` */
+	uint32_t shown;		  /* the link's entry in what psid is shown (shm/pairs.h): */
+	uint64_t n_sent, n_received; /* bytes */
 	/* plain */
 	int epoll;
 	uint32_t interest;

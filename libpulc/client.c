@@ -34,6 +34,7 @@
 #include "rawsys.h"
 #include "receive.h"
 #include "return.h"
+#include "pairs.h"
 #include "state.h"
 #include "unsent.h"
 #include "upgrade.h"
@@ -303,6 +304,7 @@ static void welcome(const Pulc__Wire__Welcome *m, struct received *r)
 	self.node = m->node;
 	self.boards = TAKE_BOARDS(r);
 	shm_state_show(self.boards);
+	shm_pairs_show(self.boards);
 	if (!self.hint_after_fixed)
 		self.hint_after = m->n_calls_before_hint;
 	/* What the rings of connections that were brought back have taken counts at this psid too. */

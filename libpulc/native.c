@@ -22,6 +22,7 @@
 #include "lock.h"
 #include "macros.h"
 #include "self.h"
+#include "pairs.h"
 #include "state.h"
 
 /* Frames taken from one peer before the next one has its turn. */
@@ -190,6 +191,7 @@ static void __attribute__((noinline)) forget_parents(void)
 	forking = false;
 	/* What is shown is the parent's. */
 	shm_state_forget();
+	shm_pairs_forget();
 	native_move_forked();
 	LIST_FOREACH(p, &ports, link)
 	{
@@ -224,6 +226,7 @@ static void __attribute__((noinline)) forget_parents(void)
 	native_sem_forked();
 	native_thread_forked();
 	shm_state_forget();
+	shm_pairs_forget();
 }
 
 USUAL void native_forked(void)

@@ -301,6 +301,7 @@ static int take_joined(struct news *n)
 		return e;
 	}
 	peer->node = n->node;
+	hal_tcp_show(link, n->client);
 	add_link(peer, link, n->conn);
 	return 0;
 }

@@ -10,6 +10,7 @@
  *
  * Source: pulc-1998, 4.5.2 (ports and their queues; destination prediction), 4.5.4 (Port-M/S/D).
  */
+#include "pairs.h"
 #include "port.h"
 #include "state.h"
 
@@ -110,6 +111,13 @@ struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to)
 	return NULL;
 }
 
+void port_out_show(const struct port_out *out)
+{
+	shm_pair_set(out->shown, 1,
+		     (out->waits ? SHM_PAIR_WAITS : 0) |
+			     (out->held & PORT_HELD_BUDGET ? SHM_PAIR_HELD : 0));
+}
+
 void port_out_wait(struct port_out *out, bool waits)
 {
 	struct port *port = out->port;
@@ -119,11 +127,13 @@ void port_out_wait(struct port_out *out, bool waits)
 	out->waits = waits;
 	port->n_waits += waits ? 1 : -1u;
 	shm_state_port_set(port->shown, SHM_PORT_WAITS, port->n_waits);
+	port_out_show(out);
 }
 
 void port_out_free(struct port_out *out)
 {
 	port_out_wait(out, false);
+	shm_pair_remove(out->shown);
 	if (out->port->out_last == out)
 		out->port->out_last = NULL;
 	while (!TAILQ_EMPTY(&out->queue))
@@ -160,6 +170,7 @@ void port_out_rebind(struct port_out *out, struct peer *peer)
 	out->held = port_is_moving(peer, out->to) ? PORT_HELD_MOVE : 0;
 	out->sent = out->freed = 0;
 	port_out_wait(out, false);
+	shm_pair_rebind(out->shown, peer->client);
 	protocol_events++;
 }
 
@@ -179,6 +190,7 @@ static void in_free(struct port_in *in)
 {
 	port_budget_forget(in);
 	port_queue_free(in);
+	shm_pair_remove(in->shown);
 	if (in->peer->in_last == in)
 		in->peer->in_last = NULL;
 	if (in->port->in_last == in)
@@ -217,6 +229,7 @@ struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kin
 	out->to = to;
 	out->kind = kind;
 	out->held = port_is_moving(peer, to) ? PORT_HELD_MOVE : 0;
+	out->shown = shm_pair_add(SHM_PAIR_TO, peer->client, (uint64_t)port->number << 32 | to);
 	TAILQ_INIT(&out->queue);
 	LIST_INSERT_HEAD(&port->outs[to % PORT_N_BUCKETS], out, link);
 	port->n_outs++;
@@ -278,6 +291,7 @@ struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from)
 	in->peer = peer_ref(peer);
 	in->from = from;
 	in->word = (uint64_t)port->number << 32 | from;
+	in->shown = shm_pair_add(SHM_PAIR_FROM, peer->client, in->word);
 	TAILQ_INIT(&in->queue);
 	LIST_INSERT_HEAD(&port->ins[from % PORT_N_BUCKETS], in, link);
 	port->n_ins++;

@@ -7,6 +7,7 @@
 #ifndef PULC_PROTOCOLS_PORT_H
 #define PULC_PROTOCOLS_PORT_H
 
+#include "layout.h"
 #include "protocol.h"
 
 /* Frame kinds; data has one of the first four. */
@@ -33,7 +34,7 @@
 #define PORT_YOURS 19u /* no, and it will not */
 
 /* What a source may have on its way to one port and unread there, bytes of cost; a message may begin while less is used. */
-#define PORT_WINDOW (2u << 20)
+#define PORT_WINDOW SHM_PORT_WINDOW
 #define PORT_MESSAGE_MAX (16u << 20)
 /* A message costs its length and this, so that small ones are bounded too. */
 #define PORT_OVERHEAD 64u
@@ -118,6 +119,8 @@ struct port_in {
 	struct port_message *partial;
 	struct port_request *direct;
 	size_t size_long;	       /* of the message under way */
+	uint64_t size_unread;	       /* memory of `queue` */
+	uint32_t shown;		       /* its entry in what psid is shown (shm/pairs.h) */
 	bool held;		       /* it was told to wait, */
 	LIST_ENTRY(port_in) link_held; /* and stands among those */
 };
@@ -136,6 +139,7 @@ struct port_out {
 	bool busy;	     /* a long message of somebody who waits for room is under way */
 	bool waits;	     /* it took nothing more when it was last tried */
 	uint64_t sent, freed;
+	uint32_t shown;		    /* its entry in what psid is shown (shm/pairs.h) */
 	struct port_sendings queue; /* in order; before all who have not begun */
 	TAILQ_ENTRY(port_out) link_queued;
 };
@@ -183,6 +187,8 @@ void port_enter(struct port *port);
 struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to);
 /* It has neither credit nor leave to send, or may be tried again. */
 void port_out_wait(struct port_out *out, bool waits);
+/* `held` has changed: shows it. */
+void port_out_show(const struct port_out *out);
 /* Calls f for each of all ports' destinations; f may free it. */
 void port_each_out(void (*f)(struct port_out *out, void *arg), void *arg);
 /* NULL: no memory. */

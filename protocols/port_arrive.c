@@ -10,6 +10,7 @@
  * buffers, 4.6.1).
  */
 #include "macros.h"
+#include "pairs.h"
 #include "port.h"
 
 /* Over the window by the largest message, in the worst of cases in the smallest pieces. */
@@ -308,6 +309,7 @@ static int credit(struct peer *peer, struct port_out *out, uint32_t len)
 	if (freed - out->freed > out->sent - out->freed)
 		return -EBADMSG;
 	out->freed = freed;
+	shm_pair_set(out->shown, 0, out->sent - freed);
 	port_out_wait(out, false);
 	return 0;
 }
@@ -319,6 +321,7 @@ static void set_held(struct port_out *out, bool held)
 		out->held |= PORT_HELD_BUDGET;
 	else
 		port_out_wait(out, false);
+	port_out_show(out);
 }
 
 /* What a destination, or a source, says of itself. Whom it is about may be gone. */

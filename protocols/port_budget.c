@@ -14,6 +14,7 @@
  */
 #include <stdlib.h>
 
+#include "pairs.h"
 #include "port.h"
 #include "state.h"
 
@@ -35,10 +36,14 @@ uint64_t port_budget_used(void)
 	return size_kept;
 }
 
-static void show(struct port *port, unsigned n_held)
+static void set_held(struct port_in *in, bool held)
 {
-	port->n_held = n_held;
-	shm_state_port_set(port->shown, SHM_PORT_HELD, n_held);
+	struct port *port = in->port;
+
+	in->held = held;
+	port->n_held += held ? 1 : -1u;
+	shm_state_port_set(port->shown, SHM_PORT_HELD, port->n_held);
+	shm_pair_set(in->shown, 1, held ? SHM_PAIR_HELD : 0);
 }
 
 /* False: not now. */
@@ -63,8 +68,7 @@ void port_budget_take(struct port_in *in, size_t size)
 		return;
 	if (!tell(in, PORT_HOLD))
 		return;
-	in->held = true;
-	show(in->port, in->port->n_held + 1);
+	set_held(in, true);
 	LIST_INSERT_HEAD(&port_held, in, link_held);
 }
 
@@ -78,8 +82,7 @@ void port_budget_forget(struct port_in *in)
 	if (!in->held)
 		return;
 	LIST_REMOVE(in, link_held);
-	in->held = false;
-	show(in->port, in->port->n_held - 1);
+	set_held(in, false);
 }
 
 void port_budget_move_on(void)

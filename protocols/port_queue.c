@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "macros.h"
+#include "pairs.h"
 #include "port.h"
 #include "state.h"
 
@@ -66,24 +67,28 @@ static void message_free(struct port_message *m)
 	n_spare++;
 }
 
-static void count_unread(struct port *port, size_t size)
+static void count_unread(struct port_in *in, size_t size)
 {
+	struct port *port = in->port;
+
 	port->size_unread += size;
+	in->size_unread += size;
 	shm_state_port_set(port->shown, SHM_PORT_UNREAD, port->size_unread);
+	shm_pair_set(in->shown, 0, in->size_unread);
 }
 
 static void unqueue(struct port_message *m)
 {
 	TAILQ_REMOVE(&m->in->port->messages, m, by_port);
 	TAILQ_REMOVE(&m->in->queue, m, by_source);
-	count_unread(m->in->port, -m->size);
+	count_unread(m->in, -m->size);
 }
 
 static void queue(struct port_message *m)
 {
 	TAILQ_INSERT_TAIL(&m->in->port->messages, m, by_port);
 	TAILQ_INSERT_TAIL(&m->in->queue, m, by_source);
-	count_unread(m->in->port, m->size);
+	count_unread(m->in, m->size);
 	port_serve_posted(m->in->port);
 }
 

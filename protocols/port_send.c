@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "macros.h"
+#include "pairs.h"
 #include "port.h"
 
 #define N_GATHER 16u
@@ -98,16 +99,23 @@ static void cut_next(const struct port_out *out, const struct port_sending *s, s
 	c->f.len += (uint32_t)c->len;
 }
 
+/* A negative cost takes back. */
+static inline void count(struct port_out *out, uint64_t cost)
+{
+	out->sent += cost;
+	shm_pair_set(out->shown, 0, out->sent - out->freed);
+}
+
 /* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
 static int send_counted(struct port_out *out, const struct hal_frame *f, const struct iovec *iov,
 			unsigned n, uint64_t cost)
 {
 	int e;
 
-	out->sent += cost;
+	count(out, cost);
 	e = peer_send(out->peer, f, iov, n);
 	if (UNLIKELY(e < 0))
-		out->sent -= cost;
+		count(out, -cost);
 	return e;
 }
 
@@ -235,7 +243,7 @@ int port_push_later(struct port_out *out, struct port_sending *s)
 		cut_next(out, s, &c);
 		e = peer_send_later(out->peer, &c.f, c.iov, c.n, &out->n_waiting);
 		if (e == 0) {
-			out->sent += cost_of(&c);
+			count(out, cost_of(&c));
 			advance(s, &c);
 		}
 	}

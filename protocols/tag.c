@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "macros.h"
+#include "pairs.h"
 
 struct tag_peer *tag_peer_of(struct peer *peer)
 {
@@ -32,6 +33,7 @@ struct tag_peer *tag_peer_of(struct peer *peer)
 	if (!tp)
 		return NULL;
 	tp->peer = peer;
+	tp->shown = shm_pair_add(SHM_PAIR_TAGS, peer->client, 0);
 	TAILQ_INIT(&tp->queue);
 	TAILQ_INIT(&tp->offers);
 	TAILQ_INIT(&tp->pushing);
@@ -157,6 +159,8 @@ void tag_forget(void)
 
 void tag_forget_peer(struct peer *peer)
 {
+	if (peer->tags)
+		shm_pair_remove(peer->tags->shown);
 	free(peer->tags);
 	peer->tags = NULL;
 }

@@ -6,6 +6,7 @@
 #ifndef PULC_PROTOCOLS_TAG_H
 #define PULC_PROTOCOLS_TAG_H
 
+#include "layout.h"
 #include "protocol.h"
 
 /* Frame kinds, and what the word is. */
@@ -23,7 +24,7 @@
 	9u /* as TAG_OFFER, of a sender that computes meanwhile: to be fetched, if that may be */
 
 /* What a process may have unread at another one, bytes of cost; a message may begin while less is used. */
-#define TAG_WINDOW (1u << 20)
+#define TAG_WINDOW SHM_TAG_WINDOW
 /* A message costs its length, if that travels with it, and this. */
 #define TAG_OVERHEAD 64u
 #define TAG_EAGER_MAX 16384u
@@ -227,6 +228,7 @@ struct tag_choice {
 struct tag_peer {
 	struct peer *peer;
 	uint64_t sent, freed;	   /* as a sender */
+	uint32_t shown;		   /* its entry in what psid is shown (shm/pairs.h) */
 	uint64_t got, taken, told; /* as a receiver */
 	struct tag_sends queue;	   /* not begun, in order */
 	struct tag_sends offers;   /* offered: the receiver's turn */

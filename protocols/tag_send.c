@@ -11,6 +11,7 @@
  * Source: bip-1997, 3.3.2 (pipelined pieces).
  */
 #include "macros.h"
+#include "pairs.h"
 #include "tag.h"
 
 /* Frames that one peer gets in a turn. */
@@ -31,6 +32,7 @@ void tag_set_busy(struct tag_peer *tp)
 {
 	bool now = !TAILQ_EMPTY(&tp->queue) || !TAILQ_EMPTY(&tp->pushing) || tp->owes;
 
+	shm_pair_set(tp->shown, 1, TAILQ_EMPTY(&tp->queue) ? 0 : SHM_PAIR_WAITS);
 	if (now == tp->busy)
 		return;
 	tp->busy = now;
@@ -84,6 +86,13 @@ const struct tag_send *tag_find_offered(const struct tag_peer *tp, uint64_t id)
 
 /* ---- out ---------------------------------------------------------------------------------------- */
 
+/* A negative cost takes back. */
+static inline void count(struct tag_peer *tp, uint64_t cost)
+{
+	tp->sent += cost;
+	shm_pair_set(tp->shown, 0, tp->sent - tp->freed);
+}
+
 /* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
 static int send_counted(struct tag_send *s, const struct hal_frame *f, const struct iovec *iov)
 {
@@ -91,10 +100,10 @@ static int send_counted(struct tag_send *s, const struct hal_frame *f, const str
 	uint64_t cost = TAG_OVERHEAD + (f->kind == TAG_EAGER ? f->len : 0);
 	int e;
 
-	tp->sent += cost;
+	count(tp, cost);
 	e = peer_send(s->peer, f, iov, f->len > 0);
 	if (UNLIKELY(e < 0))
-		tp->sent -= cost;
+		count(tp, -cost);
 	return e == -EPIPE ? -ECONNRESET : e;
 }
 
@@ -189,10 +198,10 @@ bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t l
 		     len > peer->link->caps.frame_max || tp->sent - tp->freed >= TAG_WINDOW))
 		return false;
 	/* Counted before it is sent, as in send_counted. */
-	tp->sent += len + TAG_OVERHEAD;
+	count(tp, len + TAG_OVERHEAD);
 	if (LIKELY(peer_send(peer, &f, &iov, len > 0) == 0))
 		return true;
-	tp->sent -= len + TAG_OVERHEAD;
+	count(tp, -(uint64_t)(len + TAG_OVERHEAD));
 	return false;
 }
 
@@ -327,6 +336,7 @@ int tag_arrived_credit(struct tag_peer *tp, const struct hal_frame *f)
 	if (f->word - tp->freed > tp->sent - tp->freed)
 		return -EBADMSG;
 	tp->freed = f->word;
+	shm_pair_set(tp->shown, 0, tp->sent - tp->freed);
 	return 0;
 }
 

@@ -130,6 +130,7 @@ SERVE(port_give, psid_port_give(client, msg->port_give))
 SERVE(port_take, psid_port_take(client, msg->port_take))
 SERVE(message_area, psid_message_area(client, msg->message_area))
 SERVE(ports, psid_report_ports(client))
+SERVE(port_peers, psid_report_peers(client))
 SERVE(open_sem, psid_sem_open(client, msg->sem_open))
 SERVE(join_sem, psid_sem_join(client, msg->sem_join, fd))
 SERVE(close_sem, psid_sem_close(client, msg->sem_close->holder))
@@ -190,6 +191,7 @@ static const struct rule {
 	[BODY(PORT_TAKE)] = { port_take, "PortTake", PROCESS, 0 },
 	[BODY(MESSAGE_AREA)] = { message_area, "MessageArea", PROCESS, 0 },
 	[BODY(PORTS)] = { ports, "PortsRequest", ANYBODY, 0 },
+	[BODY(PORT_PEERS)] = { port_peers, "PortPeersRequest", ANYBODY, 0 },
 	[BODY(SEM_OPEN)] = { open_sem, "SemOpen", PROCESS, 0 },
 	[BODY(SEM_JOIN)] = { join_sem, "SemJoin", PROCESS, 1 },
 	[BODY(SEM_CLOSE)] = { close_sem, "SemClose", PROCESS, 0 },

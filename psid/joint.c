@@ -534,3 +534,18 @@ unsigned psid_remote_count(const struct psid_client *client, const struct psid_n
 	}
 	return n;
 }
+
+void psid_remote_each(const struct psid_client *client,
+		      void (*f)(uint32_t number, const char *node, void *arg), void *arg)
+{
+	const struct psid_joint *joint;
+	const struct psid_node *node;
+
+	LIST_FOREACH(joint, &client->joints, by_client)
+	{
+		if (!joint->is_joined)
+			continue;
+		node = psid_node_find(client->psid->cluster, joint->node);
+		f(joint->number, node ? node->name : "", arg);
+	}
+}

@@ -36,4 +36,8 @@ void psid_remote_forget(struct psid_client *client);
 /* Of report_ports.c: how many it is joined with elsewhere; *ret_node: where, NULL: on several nodes. */
 unsigned psid_remote_count(const struct psid_client *client, const struct psid_node **ret_node);
 
+/* Of report_peers.c: each of them: what the client knows it by, and its node's name; "": not known. */
+void psid_remote_each(const struct psid_client *client,
+		      void (*f)(uint32_t number, const char *node, void *arg), void *arg);
+
 #endif

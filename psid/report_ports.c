@@ -1,6 +1,6 @@
 /*
  * `pulcctl ports`: every port of this node, and what its owner's links carry. What a link says is read from
- * its slots, and what a process says of its ports, its tagged messages and its links to other nodes from the first page of its boards. Their owners can write
+ * its slots, and what a process says of its ports, its tagged messages and its links to other nodes from the first and the last pages of its boards. Their owners can write
  * all of that as they like: shown, bounded, used for nothing.
  */
 #include <errno.h>
@@ -16,30 +16,23 @@
 #include "psid.h"
 #include "remote.h"
 #include "report.h"
+#include "shown.h"
 #include "user.h"
-
-/* Sums of such make sense. */
-#define SIZE_SHOWN_MAX (UINT64_MAX >> 3)
 
 static void add_link(const struct psid_holder *holder, Pulc__Wire__PortEntry *entry)
 {
-	const struct psid_side *side = holder->side, *other = psid_side_other(side);
-	struct shm_side own, peer;
-	uint64_t n;
+	struct psid_link_use use;
 
-	if (!psid_is_link(side->conn) || !other->slab ||
-	    psid_slot_read(side->slab, side->slot, &own) < 0 ||
-	    psid_slot_read(other->slab, other->slot, &peer) < 0)
+	if (psid_link_use(holder, &use) < 0)
 		return;
-	n = peer.head - own.tail;
 	entry->n_links++;
-	entry->size_received += own.tail;
-	entry->size_sent += own.head;
-	entry->size_queued += n > SHM_RING_SIZE_MAX ? 0 : n;
-	entry->psec_in = MAX(entry->psec_in, (uint32_t)own.psec_in);
-	entry->psec_out = MAX(entry->psec_out, (uint32_t)own.psec_out);
-	if (own.size_piece && (!entry->size_piece || own.size_piece < entry->size_piece))
-		entry->size_piece = own.size_piece;
+	entry->size_received += use.size_received;
+	entry->size_sent += use.size_sent;
+	entry->size_queued += use.size_queued;
+	entry->psec_in = MAX(entry->psec_in, use.psec_in);
+	entry->psec_out = MAX(entry->psec_out, use.psec_out);
+	if (use.size_piece && (!entry->size_piece || use.size_piece < entry->size_piece))
+		entry->size_piece = use.size_piece;
 }
 
 /* "shm", "tcp n2", "shm, tcp n2"; with links to several other nodes only "shm, tcp". */
@@ -62,7 +55,7 @@ static uint64_t shown(const _Atomic uint64_t *counts, unsigned what, uint64_t ma
 
 static void add_shown_port(const struct shm_state_port *p, Pulc__Wire__PortEntry *entry)
 {
-	entry->size_unread = shown(p->counts, SHM_PORT_UNREAD, SIZE_SHOWN_MAX);
+	entry->size_unread = shown(p->counts, SHM_PORT_UNREAD, PSID_SIZE_SHOWN_MAX);
 	entry->n_held = (uint32_t)shown(p->counts, SHM_PORT_HELD, UINT32_MAX);
 	entry->n_waits = (uint32_t)shown(p->counts, SHM_PORT_WAITS, UINT32_MAX);
 }
@@ -75,14 +68,14 @@ static void add_shown(const struct psid_client *owner, Pulc__Wire__PortEntry *en
 	    psid_memory_read(owner->boards_fd, SHM_STATE_AT, &state, sizeof(state)) < 0)
 		return;
 	entry->n_tags = (uint32_t)shown(state.counts, SHM_TAGS_EARLY, UINT32_MAX);
-	entry->size_tags = shown(state.counts, SHM_TAGS_SIZE, SIZE_SHOWN_MAX);
+	entry->size_tags = shown(state.counts, SHM_TAGS_SIZE, PSID_SIZE_SHOWN_MAX);
 	entry->n_tag_receives = (uint32_t)shown(state.counts, SHM_TAGS_POSTED, UINT32_MAX);
-	entry->size_tcp_received = shown(state.counts, SHM_TCP_RECEIVED, SIZE_SHOWN_MAX);
-	entry->size_tcp_sent = shown(state.counts, SHM_TCP_SENT, SIZE_SHOWN_MAX);
-	entry->size_unsent = shown(state.counts, SHM_TCP_UNSENT, SIZE_SHOWN_MAX);
+	entry->size_tcp_received = shown(state.counts, SHM_TCP_RECEIVED, PSID_SIZE_SHOWN_MAX);
+	entry->size_tcp_sent = shown(state.counts, SHM_TCP_SENT, PSID_SIZE_SHOWN_MAX);
+	entry->size_unsent = shown(state.counts, SHM_TCP_UNSENT, PSID_SIZE_SHOWN_MAX);
 	entry->size_received += entry->size_tcp_received;
 	entry->size_sent += entry->size_tcp_sent;
-	entry->size_queued += shown(state.counts, SHM_TCP_ARRIVED, SIZE_SHOWN_MAX);
+	entry->size_queued += shown(state.counts, SHM_TCP_ARRIVED, PSID_SIZE_SHOWN_MAX);
 	for (unsigned i = 0; i < SHM_N_PORTS_SHOWN; i++)
 		if (atomic_load_explicit(&state.ports[i].number, memory_order_relaxed) ==
 		    entry->port) {
@@ -91,7 +84,23 @@ static void add_shown(const struct psid_client *owner, Pulc__Wire__PortEntry *en
 		}
 }
 
-static void add_port(struct psid_batch *batch, struct psid_port *port)
+/* Sums up what the owner shows of the port's destinations. */
+static void add_credit(const struct psid_pairs *pairs, Pulc__Wire__PortEntry *entry)
+{
+	uint64_t credit;
+
+	for (unsigned i = 0; i < pairs->n; i++) {
+		const struct psid_shown_pair *p = &pairs->items[i];
+
+		if (SHM_PAIR_KIND(p->who) != SHM_PAIR_TO || p->ports >> 32 != entry->port)
+			continue;
+		credit = psid_pair_credit(p);
+		if (entry->n_destinations++ == 0 || credit < entry->size_credit)
+			entry->size_credit = credit;
+	}
+}
+
+static void add_port(struct psid_batch *batch, struct psid_port *port, struct psid_pairs *pairs)
 {
 	const struct psid_client *owner = port->client;
 	const struct psid_holder *holder;
@@ -108,6 +117,8 @@ static void add_port(struct psid_batch *batch, struct psid_port *port)
 	LIST_FOREACH(holder, &owner->holdings, by_client)
 	add_link(holder, &entry);
 	add_shown(owner, &entry);
+	psid_pairs_read(owner, pairs);
+	add_credit(pairs, &entry);
 	add_remote(port->client, &entry);
 	entry.path = port->client->path;
 	psid_batch_add(batch, &entry.base, sizeof(entry));
@@ -115,6 +126,7 @@ static void add_port(struct psid_batch *batch, struct psid_port *port)
 
 int psid_report_ports(struct psid_client *client)
 {
+	static struct psid_pairs pairs;
 	struct psid_map_node *node = NULL;
 	struct psid_batch batch;
 	Pulc__Wire__PortsReply reply = PULC__WIRE__PORTS_REPLY__INIT;
@@ -122,13 +134,14 @@ int psid_report_ports(struct psid_client *client)
 
 	if (!psid_outbox_is_empty(&client->outbox))
 		return -EBADMSG;
+	pairs.owner = NULL;
 	psid_batch_init(&batch, client, &msg, &reply.n_ports, &reply.more);
 	reply.ports = (Pulc__Wire__PortEntry **)batch.pointers;
 	while ((node = psid_map_next(&client->psid->ports, node))) {
 		struct psid_port *port = CONTAINER_OF(node, struct psid_port, by_number);
 
 		if (psid_may_see(client, port->client->user->uid))
-			add_port(&batch, port);
+			add_port(&batch, port, &pairs);
 	}
 	psid_batch_end(&batch);
 	return 0;

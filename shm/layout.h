@@ -8,7 +8,8 @@
  * the same index space, one in the slab of each side.
  *
  * A board area is one memfd that psid makes for each client: SHM_N_BOARDS pages after a
- * header page, mapped by every peer of the same user. Each is the board of one wait set, from SHM_FIRST_LINES on lines of links.
+ * header page, mapped by every peer of the same user. Each is the board of one wait set, from SHM_FIRST_LINES on lines of links; the last
+ * ones show how far the owner's peers are.
  *
  * Writers: a side's slot is written by its own family of processes alone; psid writes one word of
  * it (notice, SHM_DEAD) after the last process of the family is gone. A board is written by its
@@ -45,6 +46,8 @@
 #define SHM_BOARD_NOTES 32u
 /* From this one on the pages hold no boards but lines (struct shm_exchange). */
 #define SHM_FIRST_LINES 192u
+/* And from here on neither, but what their owner shows of its peers (struct shm_pairs). */
+#define SHM_FIRST_PAIRS 252u
 #define SHM_N_ACQUAINTED 32u
 
 /* ---- slab ---------------------------------------------------------------------------------- */
@@ -295,10 +298,47 @@ struct shm_exchange {
 #define SHM_LINE_CLIENT(name) ((uint32_t)((name) >> 32))
 #define SHM_LINE_INDEX(name) ((uint32_t)(name)-1)
 #define SHM_LINES_PER_PAGE (SHM_PAGE / sizeof(struct shm_exchange))
-#define SHM_N_LINES ((SHM_N_BOARDS - SHM_FIRST_LINES) * SHM_LINES_PER_PAGE)
+#define SHM_N_LINES ((SHM_FIRST_PAIRS - SHM_FIRST_LINES) * SHM_LINES_PER_PAGE)
 static_assert(sizeof(struct shm_half) == 32, "two halves are one line of every processor");
 static_assert(sizeof(struct shm_exchange) == SHM_LINE, "shared layout");
 static_assert(SHM_PAGE % sizeof(struct shm_exchange) == 0, "lines fill pages");
+
+/* ---- what is shown of peers ---------------------------------------------------------------------- */
+
+/* What a source may have on its way to one port and unread there, and a process of tagged messages at another one, bytes of cost. */
+#define SHM_PORT_WINDOW (2u << 20)
+#define SHM_TAG_WINDOW (1u << 20)
+
+/* shm_pair.who: what the entry tells of, and psid's number of the process at the other end; 0: ourselves. */
+#define SHM_PAIR_TO                                                                                \
+	1u /* a port that one of the owner's sends to: credit used, SHM_PAIR_WAITS and SHM_PAIR_HELD */
+#define SHM_PAIR_FROM                                                                              \
+	2u /* one that sends to a port of the owner's: memory of its unread messages, SHM_PAIR_HELD */
+#define SHM_PAIR_TAGS 3u /* the process, of tagged messages: credit used, SHM_PAIR_WAITS */
+#define SHM_PAIR_TCP 4u	 /* the link to it, on another node: bytes received, bytes sent */
+#define SHM_PAIR_WHO(kind, client) ((uint64_t)(kind) << 32 | (uint32_t)(client))
+#define SHM_PAIR_KIND(who) ((uint32_t)((who) >> 32))
+#define SHM_PAIR_CLIENT(who) ((uint32_t)(who))
+
+/* Of counts[1] */
+#define SHM_PAIR_WAITS 1u /* a send has found no credit, or the other side has told it to wait, */
+#define SHM_PAIR_HELD 2u  /* which was said by the receiver, whose process keeps too much */
+
+struct shm_pair {
+	_Atomic uint64_t who;	/* 0: free */
+	_Atomic uint64_t ports; /* the owner's << 32 | the other one; 0: it is about processes */
+	_Atomic uint64_t counts[2];
+};
+#define SHM_N_PAIRS                                                                                \
+	((SHM_N_BOARDS - SHM_FIRST_PAIRS) * (SHM_PAGE / (uint32_t)sizeof(struct shm_pair)))
+
+struct shm_pairs {
+	struct shm_pair pairs[SHM_N_PAIRS]; /* the first is nobody's */
+};
+static_assert(SHM_PAGE % sizeof(struct shm_pair) == 0, "entries fill pages");
+static_assert(SHM_FIRST_LINES < SHM_FIRST_PAIRS && SHM_FIRST_PAIRS < SHM_N_BOARDS,
+	      "behind the lines");
+#define SHM_PAIRS_AT ((uint64_t)(1 + SHM_FIRST_PAIRS) * SHM_PAGE)
 
 /* ---- message areas ------------------------------------------------------------------------------ */
 

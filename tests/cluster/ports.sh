@@ -63,6 +63,10 @@ for i in 1 2 3 4; do
 	is "ports.joined_once_$i" "1 1" "$(column 1 "left$i" n_links) $(column 2 "right$i" n_links)"
 	is "ports.path_$i" "tcp n2" "$(column 1 "left$i" path)"
 	is "ports.bytes_$i" "many many 0" "$(many "$(column 1 "left$i" size_tcp_sent)") $(many "$(column 1 "left$i" size_tcp_received)") $(column 1 "left$i" size_unsent)"
+	is "ports.peer_$i" "['right$i', 'tcp', 'n2', True, True, True]" "$(lab_ctl 1 --json ports --peers | python3 -c 'import json, sys
+i = sys.argv[1]
+for p in json.load(sys.stdin):
+    if p["name"] == "left" + i: print(["right" + i, p["path"], p["peer_node"], p["sends"] and p["receives"], p["size_sent"] > 32000, p["size_credit"] > 0])' "$i")"
 done
 kill "${crossing[@]}"
 wait "${crossing[@]}"

@@ -46,12 +46,42 @@ server=$!
 await has_port pingpong || echo "not ok native.server_starts"
 is ports.text "D pingpong $server" "$("$bin/pulcctl" ports --no-headers | awk '{ print $2, $3, $4 }')"
 is ports.json "['d', $server, 0, '']" "$("$bin/pulcctl" ports --json | json "[j[0]['kind'], j[0]['pid'], j[0]['n_links'], j[0]['path']]")"
-is ports.nobody_waits "0 0 0 0+0" "$("$bin/pulcctl" ports --no-headers | awk '{ print $(NF - 5), $(NF - 4), $(NF - 3), $(NF - 2) }')"
+is ports.nobody_waits "0 0 - 0 0+0" "$("$bin/pulcctl" ports --no-headers | awk '{ print $(NF - 6), $(NF - 5), $(NF - 4), $(NF - 3), $(NF - 2) }')"
+is ports.of_one_number "pingpong" "$("$bin/pulcctl" ports --no-headers --port "$("$bin/pulcctl" ports --json | json "j[0]['port']")" | awk '{ print $3 }')"
+is ports.none_of_that_number 0 "$("$bin/pulcctl" ports --no-headers --port 4000000000 | wc -l)"
+is ports.no_peers_yet "[]" "$("$bin/pulcctl" ports --peers --json | json j)"
 is ports.nothing_is_measured_yet "-+- -" "$("$bin/pulcctl" ports --no-headers | awk '{ print $(NF - 1), $NF }')"
 is pingpong.plays 2000 "$("$examples/pingpong" client 2000 | awk '{ print $1 }')"
 wait "$server"
 is pingpong.server_ends 0 $?
 is ports.are_given_back 0 "$("$bin/pulcctl" ports --no-headers | wc -l)"
+
+# A receiver that takes nothing, and its sender, who has used up its credit.
+slow=$PULC_BUILD/tests/native/slow
+peers() { # PID COLUMN...: of pulcctl ports --peers
+	local pid=$1
+	shift
+	"$bin/pulcctl" ports --peers --pid "$pid" | awk -v wanted="$*" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; n = split(wanted, names) }
+		NR > 1 { for (i = 1; i <= n; i++) printf "%s%s", $at[names[i]], i < n ? " " : "\n" }'
+}
+sender_waits() {
+	[ "$(peers "$sender" CREDIT WAITS)" = "0 credit" ]
+}
+"$slow" receive slow >"$TMPDIR/slow" &
+receiver=$!
+await has_port slow || echo "not ok native.slow_receiver_starts"
+"$slow" send slow 1000 &
+sender=$!
+await sender_waits
+is peers.sender "- $receiver slow shm 0 credit - -" "$(peers "$sender" NAME PEER-PID PEER-PROGRAM PATH CREDIT WAITS UNREAD HOLDS)"
+is peers.receiver "slow $sender slow shm - - -" "$(peers "$receiver" NAME PEER-PID PEER-PROGRAM PATH CREDIT WAITS HOLDS)"
+is peers.ports_are_each_others "$(peers "$sender" PORT PEER)" "$(peers "$receiver" PEER PORT)"
+is peers.sums "0 1 0" "$("$bin/pulcctl" ports --json --pid "$sender" | json "j[0]['size_credit'], j[0]['n_destinations'], j[0]['n_held']" | tr -d '(),')"
+is peers.json "[('', True, False, 0, True), ('slow', False, True, 0, False)]" "$("$bin/pulcctl" ports --json --peers | json "sorted((p['name'], p['sends'], p['receives'], p['size_credit'], p['waits']) for p in j)")"
+is peers.json_unread True "$("$bin/pulcctl" ports --json --peers --pid "$receiver" | json "2000000 < j[0]['size_unread'] + j[0]['size_queued'] < 4000000")"
+kill -USR1 "$receiver"
+wait "$receiver" "$sender"
+is peers.goes_on "1000 received" "$(cat "$TMPDIR/slow")"
 
 # Under the shim too: sockets and ports live in one process, with one client of psid's.
 LD_PRELOAD=$PULC_BUILD/lib/libpulc-preload.so "$examples/pingpong" server &

@@ -20,6 +20,7 @@ static unsigned char buf[LEN];
 #define SEEN 2u	      /* was seen, */
 #define EMPTY 3u      /* is gone, */
 #define SEEN_EMPTY 4u /* and was seen to be gone */
+#define TAGGED 5u
 
 /* Each answer tells that the reader has taken what was sent before the question. */
 static void ask(pulc_port *p, const struct pulc_address *to)
@@ -226,9 +227,171 @@ static void as_many_as_there_is_room_for(void)
 	native_run_with(roles, 1, see_some);
 }
 
+/* ---- peers: who has no credit, and with whom ------------------------------------------------------- */
+
+static Pulc__Wire__PortPeerEntry pairs[16];
+static char pair_names[16][16];
+static size_t n_pairs;
+
+static void note_pair(const Pulc__Wire__PortPeerEntry *e)
+{
+	REQUIRE(n_pairs < 16);
+	pairs[n_pairs] = *e;
+	(void)snprintf(pair_names[n_pairs], sizeof(pair_names[0]), "%s", e->name);
+	CHECK(e->peer_node[0] == '\0');
+	CHECK(strcmp(e->path, e->peer_client ? "shm" : "self") == 0);
+	n_pairs++;
+}
+
+static void look_at_peers(void)
+{
+	Pulc__Wire__PortPeersRequest body = PULC__WIRE__PORT_PEERS_REQUEST__INIT;
+	FROM_CLIENT(msg, PORT_PEERS, port_peers) = &body;
+	const Pulc__Wire__PortPeersReply *reply;
+	struct fake_client c;
+
+	n_pairs = 0;
+	fake_open(&c, native_daemon(), FAKE_SELF);
+	fake_hello(&c, PULC__WIRE__ROLE__ROLE_CONTROL);
+	(void)EXPECT(&c, WELCOME);
+	fake_send(&c, &msg, NULL, 0);
+	do {
+		reply = EXPECT(&c, PORT_PEERS)->port_peers;
+		for (size_t i = 0; i < reply->n_peers; i++)
+			note_pair(reply->peers[i]);
+	} while (reply->more);
+	fake_close(&c);
+}
+
+/* The one line of that port, or of no port (""), of that process, on that path. */
+static const Pulc__Wire__PortPeerEntry *pair_of(const char *name, pid_t pid, const char *path)
+{
+	const Pulc__Wire__PortPeerEntry *found = NULL;
+
+	for (size_t i = 0; i < n_pairs; i++)
+		if (strcmp(pair_names[i], name) == 0 && pairs[i].pid == (uint32_t)pid &&
+		    (pairs[i].peer_client == 0) == (strcmp(path, "self") == 0)) {
+			CHECK(!found);
+			found = &pairs[i];
+		}
+	REQUIRE(found != NULL);
+	return found;
+}
+
+#define COST (LEN + 64)
+/* As many begin as find some credit left. */
+#define N_PORT ((SHM_PORT_WINDOW - 1) / COST + 1)
+#define N_TAGS ((SHM_TAG_WINDOW - 1) / COST + 1)
+
+/* Sends until there is no credit any more, by port and by tag, and begins one more of each. */
+static void hurry(void)
+{
+	struct pulc_address to = native_find("slow"), self;
+	uint32_t peer = native_peer_named("slow");
+	pulc_port *p = native_open(PULC_D, "hurry");
+	pulc_op *last, *last_tagged;
+
+	self = pulc_port_address(p);
+	MUST_IS(pulc_send(p, &self, "x", 1, 0), 1);
+	for (unsigned i = 0; i < N_PORT; i++)
+		MUST_IS(pulc_send(p, &to, buf, LEN, 0), LEN);
+	for (unsigned i = 0; i < N_TAGS; i++)
+		MUST_IS(pulc_tag_send(peer, 1, buf, LEN), LEN);
+	last = native_send_begin(p, &to, buf, LEN);
+	last_tagged = native_tag_send(peer, 1, buf, LEN);
+	native_reach(FULL);
+	native_await(SEEN);
+	MUST_IS(pulc_op_end(last, NULL), LEN);
+	MUST_IS(pulc_tag_end(last_tagged, NULL), LEN);
+	MUST_IS(pulc_receive(p, buf, 1, NULL, 0), 1);
+	MUST_IS(pulc_receive(p, buf, 1, NULL, 0), 1);
+	native_reach(EMPTY);
+	native_await(SEEN_EMPTY);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* Receives nothing before it is told to. */
+static void be_slow(void)
+{
+	const struct pulc_tag any = { .peer = PULC_ANY_PEER },
+			      none = { .tag = 3, .mask = PULC_TAG_EXACT, .peer = PULC_ANY_PEER };
+	pulc_port *p = native_open(PULC_D, "slow");
+	struct pulc_address from;
+
+	while (!native_is_reached(FULL))
+		MUST_IS(pulc_tag_probe(&none, 1, NULL), 0);
+	native_await(SEEN);
+	for (unsigned i = 0; i < N_PORT + 1; i++)
+		MUST_IS(pulc_receive(p, buf, LEN, &from, 0), LEN);
+	for (unsigned i = 0; i < N_TAGS + 2; i++)
+		MUST(pulc_tag_receive(&any, buf, LEN, NULL) > 0);
+	MUST_IS(pulc_send(p, &from, "!", 1, 0), 1);
+	native_await(SEEN_EMPTY);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* No port of its own has any part in this. */
+static void send_tagged_only(void)
+{
+	MUST_IS(pulc_tag_send(native_peer_named("slow"), 2, buf, 1), 1);
+	native_reach(TAGGED);
+	native_await(SEEN_EMPTY);
+}
+
+static void see_peers(const pid_t *pids)
+{
+	const Pulc__Wire__PortPeerEntry *e;
+
+	native_await(FULL);
+	native_await(TAGGED);
+	look_at_peers();
+	CHECK_INT(n_pairs, ==, 5);
+	e = pair_of("hurry", pids[0], "shm");
+	CHECK_INT(e->peer_pid, ==, pids[1]);
+	CHECK_INT(e->peer_port, ==, pair_of("slow", pids[1], "shm")->port);
+	CHECK(e->sends && !e->receives && e->waits && !e->held);
+	CHECK_INT(e->size_credit, ==, 0);
+	CHECK(e->tags && e->tag_waits);
+	CHECK_INT(e->size_tag_credit, ==, 0);
+	CHECK_INT(e->size_sent, >, SHM_PORT_WINDOW);
+	e = pair_of("hurry", pids[0], "self");
+	CHECK(e->sends && e->receives && !e->waits && !e->tags);
+	CHECK_INT(e->size_credit, ==, SHM_PORT_WINDOW - 1 - 64);
+	CHECK_INT(e->size_unread, >, 0);
+	e = pair_of("slow", pids[1], "shm");
+	CHECK_INT(e->peer_pid, ==, pids[0]);
+	CHECK(!e->sends && e->receives && !e->holds);
+	CHECK_INT(e->size_unread + e->size_queued, >=, N_PORT * LEN);
+	e = pair_of("", pids[1], "shm");
+	CHECK_INT(e->peer_pid, ==, pids[2]);
+	CHECK(!e->sends && !e->receives);
+	e = pair_of("", pids[2], "shm");
+	CHECK_INT(e->peer_pid, ==, pids[1]);
+	CHECK(e->tags && !e->tag_waits && e->port == 0 && e->peer_port == 0);
+	CHECK_INT(e->size_tag_credit, ==, SHM_TAG_WINDOW - 1 - 64);
+	native_reach(SEEN);
+	native_await(EMPTY);
+	look_at_peers();
+	e = pair_of("hurry", pids[0], "shm");
+	CHECK(e->sends && e->receives && !e->waits && !e->tag_waits);
+	CHECK_INT(e->size_credit, >, SHM_PORT_WINDOW / 2);
+	CHECK_INT(e->size_tag_credit, >, SHM_TAG_WINDOW / 2);
+	CHECK_INT(pair_of("hurry", pids[0], "self")->size_unread, ==, 0);
+	CHECK_INT(pair_of("slow", pids[1], "shm")->size_unread, ==, 0);
+	native_reach(SEEN_EMPTY);
+}
+
+static void credit_of_each_peer(void)
+{
+	native_role *const roles[] = { hurry, be_slow, send_tagged_only };
+
+	native_run_with(roles, 3, see_peers);
+}
+
 static const struct test tests[] = {
 	TEST(unread_messages_and_who_waits),
 	TEST(as_many_as_there_is_room_for),
+	TEST(credit_of_each_peer),
 };
 
 int main(int argc, char **argv)

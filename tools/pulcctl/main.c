@@ -58,7 +58,8 @@ static bool is_absent(const struct ctl_options *options, const struct ctl_list *
 static int print_answer(FILE *out, void *arg)
 {
 	const struct ctl_options *options = arg;
-	const struct ctl_list *list = commands[options->command].list;
+	bool peers = options->peers;
+	const struct ctl_list *list = peers ? &ctl_list_peers : commands[options->command].list;
 	CLEANUP(ctl_psid_close) struct ctl_psid psid = CTL_PSID_NONE;
 	CLEANUP(ctl_replies_deinit) struct ctl_replies replies = { 0 };
 	struct ctl_room room = ctl_room_of(STDOUT_FILENO);
@@ -73,7 +74,9 @@ static int print_answer(FILE *out, void *arg)
 	if (r == 0)
 		r = options->command == CTL_QUEUE
 			    ? ctl_ask_queue(&psid, options->here, &replies)
-			    : ctl_ask_about(&psid, commands[options->command].question,
+			    : ctl_ask_about(&psid,
+					    peers ? PULC__WIRE__FROM_CLIENT__BODY_PORT_PEERS
+						  : commands[options->command].question,
 					    options->job, options->here, &replies);
 	if (r == 0 && list && is_absent(options, list, &replies))
 		return EXIT_REFUSED;

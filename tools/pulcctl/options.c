@@ -28,7 +28,7 @@ static const char help[] =
 	"  status              psid itself: its counters and limits\n"
 	"  sockets             every connection it knows: path, reason, bytes, rings\n"
 	"  clients             every process attached to it\n"
-	"  ports               every port of this node: kind, name, owner, bytes\n"
+	"  ports               every port of this node: kind, name, owner, bytes, credit\n"
 	"  jobs                every job of the cluster\n"
 	"  tasks [JOB]         every task of the cluster, or those of one job\n"
 	"  queue               every job that waits to begin, and why\n"
@@ -52,7 +52,8 @@ static const char help[] =
 	"  --watch[=SECONDS]   show it again every second, or every so many\n"
 	"  --no-headers        no line of column titles\n"
 	"  --pid PID           sockets, clients, ports, areas: only of this process\n"
-	"  --port PORT         sockets: only with this port at either end\n"
+	"  --peers             ports: a line for each peer: path, bytes, credit, who waits\n"
+	"  --port PORT         sockets, ports: only with this port at either end\n"
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
 	"  --here              jobs, tasks, queue: only what is on this node\n"
 	"  --signal NAME       kill: send this signal to the tasks instead\n"
@@ -98,6 +99,7 @@ enum {
 	OPT_NO_HEADERS,
 	OPT_PID,
 	OPT_PORT,
+	OPT_PEERS,
 	OPT_PATH,
 	OPT_HERE,
 	OPT_SIGNAL,
@@ -122,6 +124,7 @@ static const struct option longs[] = {
 	{ "watch", optional_argument, NULL, OPT_WATCH },
 	{ "no-headers", no_argument, NULL, OPT_NO_HEADERS },
 	{ "pid", required_argument, NULL, OPT_PID },
+	{ "peers", no_argument, NULL, OPT_PEERS },
 	{ "port", required_argument, NULL, OPT_PORT },
 	{ "path", required_argument, NULL, OPT_PATH },
 	{ "here", no_argument, NULL, OPT_HERE },
@@ -277,7 +280,10 @@ static int take_option(int c, struct ctl_options *o)
 	case OPT_PID:
 		return parse_number("pid", "", optarg, INT32_MAX, &o->pid);
 	case OPT_PORT:
-		return parse_number("port", "", optarg, UINT16_MAX, &o->port);
+		return parse_number("port", "", optarg, UINT32_MAX, &o->port);
+	case OPT_PEERS:
+		o->peers = true;
+		return 0;
 	case OPT_PATH:
 		o->path = optarg;
 		return MIN(choose("path", optarg, paths, ARRAY_SIZE(paths)), 0);
@@ -338,6 +344,16 @@ static bool is_picture(const struct ctl_options *o)
 	}
 }
 
+/* Ports of TCP and UDP end there, those of programs written to libpulc do not. */
+static int check_port(const struct ctl_options *o)
+{
+	if (o->command == CTL_PORTS || o->port <= UINT16_MAX)
+		return 0;
+	fprintf(stderr, "pulcctl: --port wants a number from 1 to %u, not '%u'\n", UINT16_MAX,
+		o->port);
+	return -EINVAL;
+}
+
 static int check_fit(const struct ctl_options *o)
 {
 	static const char *const steps[] = { [CTL_KEY_ADD] = "add",
@@ -349,8 +365,10 @@ static int check_fit(const struct ctl_options *o)
 	if (o->pid && o->command != CTL_SOCKETS && o->command != CTL_CLIENTS &&
 	    o->command != CTL_PORTS && o->command != CTL_TASKS && o->command != CTL_AREAS)
 		option = "pid";
-	else if (o->port && o->command != CTL_SOCKETS)
+	else if (o->port && o->command != CTL_SOCKETS && o->command != CTL_PORTS)
 		option = "port";
+	else if (o->peers && o->command != CTL_PORTS)
+		option = "peers";
 	else if (o->path && o->command != CTL_SOCKETS)
 		option = "path";
 	else if (o->usec_watch && !is_picture(o))
@@ -366,7 +384,7 @@ static int check_fit(const struct ctl_options *o)
 	else if (o->keygen != CTL_KEY_MAKE && o->command != CTL_KEYGEN)
 		option = steps[o->keygen];
 	if (!option)
-		return 0;
+		return check_port(o);
 	fprintf(stderr, "pulcctl: --%s means nothing to '%s'\n", option, commands[o->command]);
 	return -EINVAL;
 }

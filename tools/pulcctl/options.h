@@ -46,6 +46,7 @@ struct ctl_options {
 	enum ctl_command command;
 	bool json;
 	bool no_headers;
+	bool peers;	     /* ports: a line for each peer of each */
 	bool here;	     /* jobs, tasks: of the node that is asked only */
 	uint64_t usec_watch; /* 0: show once */
 	unsigned pid;	     /* 0: all */

@@ -124,6 +124,7 @@ static bool is_plain(Pulc__Wire__FromClient *msg)
 	static Pulc__Wire__SocketsRequest sockets = PULC__WIRE__SOCKETS_REQUEST__INIT;
 	static Pulc__Wire__ClientsRequest clients = PULC__WIRE__CLIENTS_REQUEST__INIT;
 	static Pulc__Wire__PortsRequest ports = PULC__WIRE__PORTS_REQUEST__INIT;
+	static Pulc__Wire__PortPeersRequest port_peers = PULC__WIRE__PORT_PEERS_REQUEST__INIT;
 	static Pulc__Wire__StopRequest stop = PULC__WIRE__STOP_REQUEST__INIT;
 	static Pulc__Wire__NodesRequest nodes = PULC__WIRE__NODES_REQUEST__INIT;
 	static Pulc__Wire__AreasRequest areas = PULC__WIRE__AREAS_REQUEST__INIT;
@@ -142,6 +143,9 @@ static bool is_plain(Pulc__Wire__FromClient *msg)
 		return true;
 	case PULC__WIRE__FROM_CLIENT__BODY_PORTS:
 		msg->ports = &ports;
+		return true;
+	case PULC__WIRE__FROM_CLIENT__BODY_PORT_PEERS:
+		msg->port_peers = &port_peers;
 		return true;
 	case PULC__WIRE__FROM_CLIENT__BODY_STOP:
 		msg->stop = &stop;

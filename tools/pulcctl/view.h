@@ -22,6 +22,7 @@ extern const struct ctl_list ctl_list_sockets;
 extern const struct ctl_list ctl_list_clients;
 extern const struct ctl_list ctl_list_areas;
 extern const struct ctl_list ctl_list_ports;
+extern const struct ctl_list ctl_list_peers;
 extern const struct ctl_list ctl_list_nodes;
 extern const struct ctl_list ctl_list_jobs;
 extern const struct ctl_list ctl_list_queue;
@@ -39,6 +40,9 @@ int ctl_status_print(FILE *out, const struct ctl_replies *replies,
 
 /* Is it a node that can do anything now? */
 bool ctl_node_is_up(const Pulc__Wire__NodeEntry *node);
+
+/* "S", "M" or "D". */
+const char *ctl_port_kind(Pulc__Wire__PortKind kind);
 
 #define CTL_SIZE_USER 40
 /* The name of a user, or his number if he has none. */

@@ -1,5 +1,5 @@
 /*
- * `pulcctl ports`: one line for each port of the native interface: what its links carry, what of that nobody has received yet and who waits for that reason,
+ * `pulcctl ports`: one line for each port of the native interface: what its links carry, what of that nobody has received yet and who waits for that reason, the least credit that it has left at anybody,
  * and of its process its tagged messages ("2+1": two that nobody has asked for, one receive that waits) and what it has measured of its links: what a byte costs into a
  * ring and out of one, and the size of the pieces of a message of 1 MiB that follows (hal/model.c).
  */
@@ -17,19 +17,19 @@ static const struct ctl_column columns[] = {
 	{ .title = "LINKS", .right = true },	{ .title = "PATH", .shrinks = true },
 	{ .title = "RECEIVED", .right = true }, { .title = "SENT", .right = true },
 	{ .title = "QUEUED", .right = true },	{ .title = "UNREAD", .right = true },
-	{ .title = "HOLDS", .right = true },	{ .title = "WAITS", .right = true },
-	{ .title = "TAGS", .right = true },	{ .title = "PS/B", .right = true },
-	{ .title = "PIECE", .right = true },
+	{ .title = "HOLDS", .right = true },	{ .title = "CREDIT", .right = true },
+	{ .title = "WAITS", .right = true },	{ .title = "TAGS", .right = true },
+	{ .title = "PS/B", .right = true },	{ .title = "PIECE", .right = true },
 };
 
 static bool is_chosen(const ProtobufCMessage *entry, const struct ctl_options *o)
 {
 	const Pulc__Wire__PortEntry *e = (const Pulc__Wire__PortEntry *)entry;
 
-	return !o->pid || e->pid == o->pid;
+	return (!o->pid || e->pid == o->pid) && (!o->port || e->port == o->port);
 }
 
-static const char *kind_of(Pulc__Wire__PortKind kind)
+const char *ctl_port_kind(Pulc__Wire__PortKind kind)
 {
 	static const char *const names[] = { "?", "S", "M", "D" };
 
@@ -53,10 +53,10 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 	const Pulc__Wire__PortEntry *e = (const Pulc__Wire__PortEntry *)entry;
 	char port[16], pid[16], links[16], user[CTL_SIZE_USER], name[256], program[256];
 	char received[8], sent[8], queued[8], path[96];
-	char unread[8], holds[16], waits[16], tags[32], costs[32], piece[8];
+	char unread[8], holds[16], credit[8], waits[16], tags[32], costs[32], piece[8];
 	const char *cells[] = {
 		port,
-		kind_of(e->kind),
+		ctl_port_kind(e->kind),
 		ctl_text_plain(e->name, name, sizeof(name)),
 		pid,
 		ctl_user_name(e->uid, user),
@@ -68,6 +68,7 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 		ctl_text_bytes(e->size_queued, queued, sizeof(queued)),
 		ctl_text_bytes(e->size_unread, unread, sizeof(unread)),
 		holds,
+		e->n_destinations ? ctl_text_bytes(e->size_credit, credit, sizeof(credit)) : "-",
 		waits,
 		tags,
 		costs,
