@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "macros.h"
+#include "step.h"
 #include "tag.h"
 
 /* Copied out of another process in one turn. */
@@ -52,6 +53,7 @@ int tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 		tag_taken(m->peer, TAG_OVERHEAD);
 	m->paid = true;
 	protocol_events++;
+	STEP(TAG_BOUND);
 	return 0;
 }
 
@@ -75,6 +77,7 @@ void tag_say_done(struct tag_message *m)
 		m->stage = TAG_STAGE_DONE;
 		return;
 	}
+	STEP(TAG_SAID_DONE);
 	if (waits)
 		TAILQ_REMOVE(&tag_under_way, m, by_order);
 	tag_message_free(m);
@@ -90,6 +93,7 @@ static void all_is_here(struct tag_message *m)
 	if (r->lends)
 		tag_room_lend(r);
 	tag_receive_end(r, 0);
+	STEP(TAG_RECEIVED);
 	tag_say_done(m);
 }
 
@@ -122,6 +126,7 @@ static void pull(struct tag_message *m)
 		protocol_unfinished = true;
 		return;
 	}
+	STEP(TAG_PULLED);
 	r->done += len;
 	protocol_events++;
 	if (r->done < wanted_size(m)) {
@@ -145,6 +150,7 @@ static void ask(struct tag_message *m)
 	m->nsec_begun = nsec_now();
 	m->number = ++last_number;
 	m->stage = TAG_STAGE_COMING;
+	STEP(TAG_ASKED);
 }
 
 void tag_receives_move_on(void)
@@ -186,6 +192,7 @@ int tag_arrived_data(struct tag_peer *tp, const struct hal_frame *f)
 	if (f->len == 0 || f->len > wanted_size(m) - r->done)
 		return -EBADMSG;
 	(void)tag_copy_payload(tp, r->buf + r->done, f->len);
+	STEP(TAG_CAME);
 	r->done += f->len;
 	if (r->done < wanted_size(m))
 		return 0;

@@ -16,6 +16,7 @@
 
 #include "macros.h"
 #include "state.h"
+#include "step.h"
 #include "tag.h"
 
 #define N_ROWS 64u
@@ -385,6 +386,7 @@ int tag_arrived_offer(struct tag_peer *tp, const struct hal_frame *f)
 		tag_message_free(m);
 		return -EBADMSG;
 	}
+	STEP(TAG_HEARD);
 	r = wanted_by(tp->peer->client, f->word);
 	if (r && is_here(m))
 		take_here(m, r);
@@ -448,6 +450,7 @@ int tag_arrived_withdraw(struct tag_peer *tp, const struct hal_frame *f)
 	if (!m->paid)
 		tag_taken(tp->peer, TAG_OVERHEAD);
 	lose(m, 0);
+	STEP(TAG_AGREED);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
  */
 #include "macros.h"
 #include "pairs.h"
+#include "step.h"
 #include "tag.h"
 
 /* Frames that one peer gets in a turn. */
@@ -142,8 +143,10 @@ static int send_offer(struct tag_send *s)
 	s->id = b.offer.id;
 	move(s, &s->peer->tags->offers);
 	e = send_counted(s, &f, &iov);
-	if (LIKELY(e == 0))
+	if (LIKELY(e == 0)) {
+		STEP(TAG_OFFERED);
 		return 0;
+	}
 	s->id = 0;
 	move(s, NULL);
 	if (before) {
@@ -223,6 +226,7 @@ int tag_send_cancel(struct tag_send *s)
 		s->withdrawing = false;
 		return e == -ENOBUFS ? -EAGAIN : e;
 	}
+	STEP(TAG_WITHDRAWS);
 	return !s->complete;
 }
 
@@ -244,6 +248,7 @@ static int push_piece(struct tag_send *s)
 
 	if (e < 0)
 		return e;
+	STEP(TAG_PIECE);
 	s->at += len;
 	if (s->at == s->size_wanted)
 		move(s, &s->peer->tags->offers);
@@ -307,6 +312,7 @@ int tag_arrived_push(struct tag_peer *tp, const struct hal_frame *f)
 	s->size_wanted = asked.size;
 	s->at = 0;
 	move(s, &tp->pushing);
+	STEP(TAG_PUSHES);
 	return 0;
 }
 
@@ -316,6 +322,7 @@ int tag_arrived_done(struct tag_peer *tp, const struct hal_frame *f)
 
 	if (!s)
 		return -EBADMSG;
+	STEP(TAG_DONE);
 	end(s, 0);
 	return 0;
 }
@@ -326,6 +333,7 @@ int tag_arrived_withdrawn(struct tag_peer *tp, const struct hal_frame *f)
 
 	if (!s || !s->withdrawing)
 		return -EBADMSG;
+	STEP(TAG_WITHDRAWN);
 	s->withdrawn = true;
 	end(s, 0);
 	return 0;
