@@ -205,7 +205,7 @@ static int give(const struct end *e)
 
 static int run_end(const struct settings *set, int fd, bool server)
 {
-	struct end e = { .set = set, .fd = fd, .buf = calloc(1, set->size) };
+	struct end e = { .set = set, .fd = fd, .buf = bench_buffer(set->size) };
 	int r = bench_pin(server ? set->server_cpu : set->client_cpu);
 
 	if (!e.buf)

@@ -443,7 +443,7 @@ static int with_port(const struct settings *set, pulc_port **ret_port, char **re
 {
 	size_t size = (size_t)set->n_depth * set->size;
 
-	*ret_buf = calloc(1, size < SIZE_STREAM ? SIZE_STREAM : size);
+	*ret_buf = bench_buffer(size < SIZE_STREAM ? SIZE_STREAM : size);
 	if (!*ret_buf)
 		return -ENOMEM;
 	return pulc_port_open(set->kind, 0, NULL, ret_port);

@@ -59,7 +59,7 @@ static int receive_all(pulc_port *port, const struct settings *set, char *buf)
 static int serve(int listener, void *arg)
 {
 	const struct settings *set = arg;
-	char *buf = calloc(1, set->size);
+	char *buf = bench_buffer(set->size);
 	struct pulc_address self;
 	pulc_port *port;
 	int fd, r = buf ? pulc_port_open(PULC_D, 0, NULL, &port) : -ENOMEM;
@@ -196,7 +196,7 @@ static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 		r = pulc_port_open(PULC_D, 0, NULL, &c.own);
 	if (r == 0)
 		r = pulc_peer_find(&c.to, &c.peer);
-	c.buf = calloc(1, c.set->size);
+	c.buf = bench_buffer(c.set->size);
 	if (r == 0)
 		r = c.buf ? drive(&c) : -ENOMEM;
 	free(c.buf);

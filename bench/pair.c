@@ -40,6 +40,13 @@ void bench_pair_default_cpus(unsigned *ret_server, unsigned *ret_client)
 	*ret_client = n == 2 ? found[1] : found[0];
 }
 
+void *bench_buffer(size_t size)
+{
+	void *buf = malloc(size);
+
+	return buf ? memset(buf, 1, size) : NULL;
+}
+
 int bench_pin(unsigned cpu)
 {
 	cpu_set_t set;

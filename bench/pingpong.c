@@ -155,7 +155,7 @@ static int round_trips(const struct end *e, const struct settings *set, char *bu
 static int serve(int listener, void *arg)
 {
 	struct settings *set = arg;
-	char *buf = calloc(1, set->size);
+	char *buf = bench_buffer(set->size);
 	struct end e;
 	int r, fd;
 
@@ -272,7 +272,7 @@ static int drive(const struct end *e, struct settings *set, char *buf)
 static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 {
 	struct settings *set = arg;
-	char *buf = calloc(1, set->size);
+	char *buf = bench_buffer(set->size);
 	struct end e;
 	int r, fd;
 

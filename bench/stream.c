@@ -77,7 +77,7 @@ static void report(const struct settings *set, double size, double nsec)
 static int serve(int listener, void *arg)
 {
 	const struct settings *set = arg;
-	char *buf = calloc(1, set->recv_size);
+	char *buf = bench_buffer(set->recv_size);
 	uint64_t nsec;
 	ssize_t n;
 	int r, fd;
@@ -112,7 +112,7 @@ static int send_for(int fd, const char *buf, unsigned size, unsigned msec)
 static int connect_and_send(const struct sockaddr_in *server, void *arg)
 {
 	const struct settings *set = arg;
-	char *buf = calloc(1, set->size);
+	char *buf = bench_buffer(set->size);
 	int r, fd;
 
 	if (!buf)
