@@ -195,14 +195,17 @@ static int control(struct pre_set *set, struct pre_file *f, int epfd, int op, in
 	return ret;
 }
 
-/* fd is tracked, epfd is not one of our sets: the kernel alone serves it. */
+/* fd is tracked, epfd is not one of our sets: the kernel alone serves it, if it takes it. */
 static int foreign_set(struct pre_file *f, int epfd, int op, int fd, struct epoll_event *event)
 {
-	if (op == EPOLL_CTL_ADD && f->set)
+	int ret = (int)pre_sys(pre_real.epoll_ctl(epfd, op, fd, event));
+
+	if (op != EPOLL_CTL_ADD || ret < 0)
+		return ret;
+	if (f->set)
 		(void)pre_set_expose(f->set);
-	if (op == EPOLL_CTL_ADD)
-		pre_keep_on_kernel(fd, PULC_REASON_UNSUPPORTED);
-	return (int)pre_sys(pre_real.epoll_ctl(epfd, op, fd, event));
+	pre_keep_on_kernel(fd, PULC_REASON_UNSUPPORTED);
+	return ret;
 }
 
 /* fd is the kernel's alone. */

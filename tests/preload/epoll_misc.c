@@ -536,3 +536,18 @@ CASE_TRAITS(epoll_misc_busy_ring_does_not_starve_pipe, SELF, OWN_PAIR)
 		T(n_pipe > 0);
 	}
 }
+
+/* What is no set takes nobody: the connection stays where it is, so nothing waits for the peer's next call. */
+CASE(epoll_misc_refused_leaves_the_path, DUO)
+{
+	B { SEND("abc"); }
+	A {
+		int file = open("/dev/null", O_RDONLY);
+
+		settle(p, FD, 3);
+		ADD(-1, FD, EPOLLIN, 1);
+		ADD(file, FD, EPOLLIN, 1);
+		close(file);
+		RECV(3);
+	}
+}
