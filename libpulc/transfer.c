@@ -296,6 +296,16 @@ static bool has_bytes(struct pulc_stream *s, int fd)
 	return tcp_inq(&s->tcp, fd, &size) == 0 && size > 0;
 }
 
+/* Who asks for no bytes at the end is told the error, of which the kernel alone may know. */
+static ssize_t end_of_nothing(struct pulc_stream *s, int fd)
+{
+	int e = -tcp_take_receive_error(&s->tcp);
+
+	if (!e)
+		e = (int)raw_recv(fd, NULL, 0, MSG_DONTWAIT);
+	return e == -EAGAIN ? 0 : e;
+}
+
 /* A receive of no bytes waits for some to be there and takes none (recv(2); read(2) of none does not come here). */
 static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 {
@@ -304,7 +314,10 @@ static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 
 	for (;;) {
 		if (stream_poll(s, fd, POLLIN) & (POLLIN | POLLHUP | POLLERR))
-			return has_bytes(s, fd) ? 0 : -tcp_take_receive_error(&s->tcp);
+			return has_bytes(s, fd) ? 0 : end_of_nothing(s, fd);
+		/* An urgent byte is something to wait for that poll does not tell. */
+		if ((tcp_on_kernel(&s->tcp) & POLLIN) && raw_recv(fd, NULL, 0, MSG_DONTWAIT) == 0)
+			return 0;
 		if (dont_wait)
 			return -EAGAIN;
 		e = stream_wait(s, fd, &w);

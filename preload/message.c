@@ -10,6 +10,7 @@
 
 #include "data.h"
 #include "passing.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 /* Bytes of a message, or why the kernel would refuse it before it looks at the socket. */
@@ -201,6 +202,19 @@ static ssize_t receive_next(pulc_stream *s, int fd, struct msghdr *msg, int flag
 	return got;
 }
 
+/* recvmmsg tells an error of the socket before what is there; recvmsg tells it behind. The kernel may know of the same reset. */
+static int error_before(pulc_stream *s, int fd, int flags)
+{
+	int error, kernel = 0;
+	socklen_t len = sizeof(kernel);
+
+	if ((flags & MSG_ERRQUEUE) || pulc_stream_is_datagram(s) || !pulc_stream_attached(s))
+		return 0;
+	error = pulc_stream_take_error(s);
+	(void)raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &kernel, &len);
+	return error ? error : kernel;
+}
+
 /* The timeout is looked at between messages only: that is the kernel's own behaviour. */
 static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigned n, int flags,
 			   const struct timespec *timeout)
@@ -208,8 +222,10 @@ static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigne
 	struct timespec end;
 	int saved = errno;
 	unsigned i = 0;
-	ssize_t got;
+	ssize_t got = error_before(s, fd, flags);
 
+	if (got)
+		return several(0, (int)-got, saved);
 	if (timeout)
 		begin_timeout(timeout, &end);
 	got = receive_message(s, fd, &msgs[0].msg_hdr, flags & ~MSG_WAITFORONE);

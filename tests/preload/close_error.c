@@ -1,6 +1,8 @@
 /* SO_ERROR and receives of no bytes, where a connection was reset: who is told of what, and how often. */
 #include "case.h"
 
+#include <sys/uio.h>
+
 /* Asked again and again, for nothing else tells when it is there; 30 s at most. */
 static void say_error_when_it_comes(struct play *p, int fd)
 {
@@ -64,5 +66,37 @@ CASE(close_error_comes_behind_bytes_that_nobody_takes, ANY)
 		RECV(2);
 		RECV_FLAGS(0, MSG_DONTWAIT);
 		RECV(10);
+	}
+}
+
+/* A connection that is undone by AF_UNSPEC is reset; a receive of no bytes tells that too, once. */
+CASE(close_error_of_a_disconnect_told_to_who_takes_nothing, ANY)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	A { R(connect(FD, &none, sizeof(none))); }
+	B {
+		settle_poll(p, FD, POLLHUP);
+		RECV_FLAGS(0, MSG_DONTWAIT);
+		RECV_FLAGS(0, MSG_DONTWAIT);
+	}
+}
+
+/* recv is told of the end, recvmmsg of the error first. */
+CASE(close_error_is_told_by_recvmmsg_before_the_end, ANY)
+{
+	A { R(close(FD)); }
+	B {
+		char byte;
+		struct iovec iov = { &byte, 1 };
+		struct mmsghdr msgs[2] = { { .msg_hdr = { .msg_iov = &iov, .msg_iovlen = 1 } },
+					   { .msg_hdr = { .msg_iov = &iov, .msg_iovlen = 1 } } };
+
+		settle_poll(p, FD, POLLRDHUP);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		settle_poll(p, FD, POLLHUP);
+		RECV(1);
+		R(recvmmsg(FD, msgs, 2, 0, NULL));
+		R(recvmmsg(FD, msgs, 2, 0, NULL));
 	}
 }

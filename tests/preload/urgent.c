@@ -300,3 +300,17 @@ CASE(urgent_mark_stays_until_read, ANY)
 		R(sockatmark(-1));
 	}
 }
+
+/* A receive of no bytes waits for something, and an urgent byte at the mark is that. */
+CASE(urgent_byte_is_something_to_who_takes_nothing, ANY)
+{
+	A { SEND_FLAGS("12!", MSG_OOB); }
+	B {
+		settle_poll(p, FD, POLLPRI);
+		RECV_FLAGS(0, MSG_DONTWAIT);
+		RECV(10);
+		RECV_FLAGS(0, MSG_DONTWAIT);
+		RECV_FLAGS(1, MSG_OOB);
+		RECV_FLAGS(0, MSG_DONTWAIT);
+	}
+}
