@@ -458,6 +458,12 @@ static int take_error(pulc_stream *s)
 	return -datagram_take_loss(s);
 }
 
+static bool is_reset(pulc_stream *s)
+{
+	(void)s;
+	return false;
+}
+
 const struct handler datagram_handler = {
 	.name = "udp",
 	.is_datagram = true,
@@ -484,6 +490,7 @@ const struct handler datagram_handler = {
 	.at_mark = at_mark,
 	.add_info = add_info,
 	.take_error = take_error,
+	.is_reset = is_reset,
 	.nonblock_changed = nonblock_changed,
 	.option_changed = option_changed,
 	.keep_on_kernel = keep_on_kernel,

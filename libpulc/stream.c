@@ -421,6 +421,11 @@ static int stream_take_error(pulc_stream *s)
 	return pulc_stream_attached(s) ? tcp_take_error(&s->tcp) : 0;
 }
 
+static bool stream_is_reset(pulc_stream *s)
+{
+	return pulc_stream_attached(s) && tcp_is_reset(&s->tcp);
+}
+
 static unsigned stream_ready(pulc_stream *s, int fd, unsigned events)
 {
 	unsigned on_kernel = PULC_ON_KERNEL(tcp_on_kernel(&s->tcp));
@@ -515,6 +520,7 @@ const struct handler stream_handler = {
 	.at_mark = stream_at_mark,
 	.add_info = stream_add_info,
 	.take_error = stream_take_error,
+	.is_reset = stream_is_reset,
 	.nonblock_changed = stream_nonblock_changed,
 	.option_changed = stream_option_changed,
 	.keep_on_kernel = stream_keep_on_kernel,

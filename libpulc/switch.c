@@ -127,6 +127,11 @@ PULC_EXPORT int pulc_stream_take_error(pulc_stream *s)
 	return s->handler->take_error(s);
 }
 
+PULC_EXPORT bool pulc_stream_is_reset(pulc_stream *s)
+{
+	return s->handler->is_reset(s);
+}
+
 PULC_EXPORT void pulc_stream_nonblock_changed(pulc_stream *s, bool nonblock)
 {
 	s->handler->nonblock_changed(s, nonblock);

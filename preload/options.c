@@ -114,6 +114,19 @@ static bool take_error(pulc_stream *s, int fd, void *value, socklen_t *len)
 	return true;
 }
 
+/* A connection that was reset has no peer any more. */
+int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct pre_use use;
+	bool is_reset;
+
+	if (!pre_use_stream(&use, fd))
+		return (int)pre_sys(pre_real.getpeername(fd, addr, len));
+	is_reset = pulc_stream_is_reset(use.stream);
+	pre_use_end(&use);
+	return is_reset ? -ENOTCONN : (int)pre_sys(pre_real.getpeername(fd, addr, len));
+}
+
 int pre_getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 {
 	struct pre_use use;

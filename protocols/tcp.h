@@ -132,6 +132,8 @@ int tcp_inq(struct tcp *t, int fd, uint64_t *ret_size);
 int tcp_outq(struct tcp *t, int fd, uint64_t *ret_size);
 /* Adds the bytes of the rings to what the kernel said: len bytes of struct tcp_info. */
 void tcp_add_info(const struct tcp *t, void *info, size_t len);
+/* Was it reset by what the two ends know of each other? */
+bool tcp_is_reset(struct tcp *t);
 /* Is one pending? */
 bool tcp_has_reset(const struct tcp *t);
 /* Takes the pending error (ECONNRESET, EPIPE or 0); puts it back for the next call, when this one told of bytes instead. */

@@ -111,6 +111,12 @@ static unsigned end_states(struct tcp *t)
 	return ready;
 }
 
+bool tcp_is_reset(struct tcp *t)
+{
+	(void)end_states(t);
+	return own_local(t) & TCP_LOCAL_RESET_SEEN;
+}
+
 unsigned tcp_ready(struct tcp *t, unsigned events)
 {
 	unsigned ready = end_states(t);

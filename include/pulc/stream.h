@@ -113,6 +113,8 @@ void pulc_stream_option_changed(pulc_stream *s, int fd, int level, int option);
 
 /* A pending error that only PULC knows (a reset made by the survivor): positive errno or 0; clears it. */
 int pulc_stream_take_error(pulc_stream *s);
+/* The connection was reset in a way that only PULC knows of, be it told or not: to the kernel it may still stand. */
+bool pulc_stream_is_reset(pulc_stream *s);
 
 /*
  * Readiness. A stream that is not attached is polled on the kernel as ever. For an attached one,

@@ -568,3 +568,23 @@ CASE(close_range_cloexec_only_marks, ANY)
 	}
 	B { RECV(1); }
 }
+
+/* A connection that was reset has no peer any more. */
+CASE(close_reset_leaves_no_peer, ANY)
+{
+	struct sockaddr_storage peer;
+	socklen_t size = sizeof(peer);
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(getpeername(FD, (struct sockaddr *)&peer, &size));
+		R(close(FD));
+	}
+	A {
+		settle_poll(p, FD, POLLHUP);
+		R(getpeername(FD, (struct sockaddr *)&peer, &size));
+		RECV(1);
+		R(getpeername(FD, (struct sockaddr *)&peer, &size));
+	}
+}

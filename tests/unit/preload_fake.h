@@ -399,6 +399,12 @@ int pulc_stream_take_error(pulc_stream *s)
 	return atomic_fetch_and(&s->exact, ~(unsigned)POLLERR) & POLLERR ? ECONNRESET : 0;
 }
 
+bool pulc_stream_is_reset(pulc_stream *s)
+{
+	(void)s;
+	return false;
+}
+
 bool pulc_stream_attached(const pulc_stream *s)
 {
 	return atomic_load(&s->attached);
