@@ -77,7 +77,7 @@ $(B)/obj/%.o: %.c | $(GENERATED)
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
-.PHONY: deps demo check check-apps check-boot check-stress check-san check-suites fuzz bench lint install deb uninstall clean help
+.PHONY: deps demo check check-apps check-boot check-stress check-random check-san check-suites fuzz bench lint install deb uninstall clean help
 deps: ## install the Debian packages that are missing
 	@tools/deps.sh
 
@@ -111,6 +111,11 @@ check-stress: ## integrity and endurance for longer; STRESS_SECONDS (60) scales 
 	@tools/deps.sh build check
 	@$(BUILD) WERROR=1 all tests
 	@STRESS_SECONDS=$${STRESS_SECONDS:-60} tests/run $(CHECK_STRESS)
+
+check-random: ## random sequences of socket calls, on the kernel and under PULC (SEEDS=1-500)
+	@tools/deps.sh build check
+	@$(BUILD) WERROR=1 all tests
+	@tests/random/run-random --seeds $(or $(SEEDS),1-200)
 
 check-san: ## the unit and hostile tests under SAN=address,undefined (or the SAN given)
 	@tools/deps.sh build check

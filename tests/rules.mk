@@ -4,12 +4,12 @@
 # with archives of all folders but preload and the main functions. An object that one test needs
 # besides: `$(B)/tests/unit/NAME: OBJECT` in any rules.mk.
 # steps/: each .c but walk.c is one too, for the builds under sanitizers only.
-# native/, preload/, restart/, cluster/, stress/, apps/, house/: every *.sh is a test; TESTS_<folder> adds built programs that
+# native/, preload/, random/, restart/, cluster/, stress/, apps/, house/: every *.sh is a test; TESTS_<folder> adds built programs that
 # are tests, TEST_PROGRAMS what must be built but is run by a script only.
 # `make build/tests/unit/NAME TEST_FOLDERS="base shm"` links only what is named.
 # stress/ is run by `make check` for about a minute and by `make check-stress` for longer.
 # apps/load/ is no part of `make check`, for it needs large packages: `make check-apps`. Nor is boot/: `make check-boot`.
-TEST_SUITES := house unit hostile native preload restart jobs cluster apps stress
+TEST_SUITES := house unit hostile native preload random restart jobs cluster apps stress
 TEST_FOLDERS ?= base shm psid/wire keeper/common keeper hal protocols libpulc psid psid/cluster psid/jobs psid/partition
 TEST_LIBS := -lcunit -luv -lsystemd -lprotobuf-c -lssl -lcrypto -lmicrohttpd -luring -pthread
 TEST_SUPPORT = $(call objects,$(wildcard tests/*.c))
@@ -21,6 +21,7 @@ TESTS_unit := $(call test_programs,unit)
 TESTS_hostile := $(call test_programs,hostile)
 TESTS_house := $(wildcard tests/house/*.sh)
 TESTS_preload := $(wildcard tests/preload/*.sh)
+TESTS_random := $(wildcard tests/random/*.sh)
 TESTS_restart := $(wildcard tests/restart/*.sh)
 TESTS_jobs := $(filter-out %/common.sh,$(wildcard tests/jobs/*.sh))
 TESTS_cluster := $(wildcard tests/cluster/*.sh)

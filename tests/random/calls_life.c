@@ -1,0 +1,281 @@
+/*
+ * The calls that make descriptors and sockets, hand them on, and end them.
+ *
+ * A listener or a bound socket gives its address a letter; whoever connects, or sends, names it. Nagle's algorithm is off from the
+ * beginning: what it holds back is a matter of time.
+ */
+#include "call.h"
+#include "player.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void slot_put(struct call *call, int slot, int fd, enum kind kind)
+{
+	struct player *player = call->player;
+
+	if (slot < 0)
+		return;
+	if (player->fds[slot] >= 0 && player->fds[slot] != fd)
+		close(player->fds[slot]);
+	player->fds[slot] = fd;
+	player->kinds[slot] = (char)(fd < 0 ? KIND_NONE : kind);
+}
+
+static void keep_nothing_back(int fd)
+{
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+}
+
+/* A socket bound to a free port of the loopback address, whose letter is the third word. */
+static int bound_socket(struct call *call, int type)
+{
+	struct address *address = address_of_word(call, call->words[2]);
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, type, 0);
+
+	if (!address || bind(fd, (struct sockaddr *)&in, sizeof(in)) < 0) {
+		close(fd);
+		return -1;
+	}
+	address->size = sizeof(address->storage);
+	getsockname(fd, (struct sockaddr *)&address->storage, &address->size);
+	return fd;
+}
+
+/* listen slot ADDRESS */
+static void call_listen(struct call *call)
+{
+	int fd = bound_socket(call, SOCK_STREAM);
+
+	keep_nothing_back(fd);
+	RESULT(call, listen(fd, 16));
+	slot_put(call, call->slot, fd, KIND_LISTENER);
+}
+
+/* bound slot ADDRESS: a UDP socket */
+static void call_bound(struct call *call)
+{
+	int fd = bound_socket(call, SOCK_DGRAM);
+
+	answer(call, fd < 0 ? " -1" : " 0");
+	slot_put(call, call->slot, fd, KIND_DATAGRAM);
+}
+
+/* vacate ADDRESS: a port that nobody has any more */
+static void call_vacate(struct call *call)
+{
+	struct address *address = address_of_word(call, call->words[1]);
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, call->words[2][0] == 'u' ? SOCK_DGRAM : SOCK_STREAM, 0);
+
+	answer(call, " 0");
+	if (bind(fd, (struct sockaddr *)&in, sizeof(in)) == 0) {
+		address->size = sizeof(address->storage);
+		getsockname(fd, (struct sockaddr *)&address->storage, &address->size);
+	}
+	close(fd);
+}
+
+/* connect slot ADDRESS: by a socket of its own where the slot is empty */
+static void call_connect(struct call *call)
+{
+	const struct address *to = address_of_word(call, call->words[2]);
+	bool is_new = call->fd < 0;
+	int fd = is_new ? socket(AF_INET, SOCK_STREAM, 0) : call->fd;
+
+	if (is_new)
+		keep_nothing_back(fd);
+	RESULT(call, connect(fd, (const struct sockaddr *)&to->storage, to->size));
+	if (is_new)
+		slot_put(call, call->slot, fd, KIND_STREAM);
+}
+
+/* disconnect slot: by AF_UNSPEC */
+static void call_disconnect(struct call *call)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	RESULT(call, connect(call->fd, &none, sizeof(none)));
+}
+
+/* accept listener slot */
+static void call_accept(struct call *call)
+{
+	int fd;
+
+	note_patience(call, call->fd);
+	errno = ERRNO_UNTOUCHED;
+	fd = accept(call->fd, NULL, NULL);
+	answer_result(call, fd < 0 ? fd : 0);
+	if (fd >= 0)
+		slot_put(call, slot_of(call->words[2]), fd, KIND_STREAM);
+}
+
+/* shutdown slot RD, WR or RDWR */
+static void call_shutdown(struct call *call)
+{
+	const char *how = call->words[2];
+
+	RESULT(call, shutdown(call->fd, strcmp(how, "RD") == 0	 ? SHUT_RD
+					: strcmp(how, "WR") == 0 ? SHUT_WR
+								 : SHUT_RDWR));
+}
+
+static void call_close(struct call *call)
+{
+	RESULT(call, close(call->fd));
+	call->player->fds[call->slot] = -1;
+	call->player->kinds[call->slot] = KIND_NONE;
+}
+
+/* dup slot SLOT, by dup2 where that one is in use */
+static void call_dup(struct call *call)
+{
+	int slot = slot_of(call->words[2]), old = fd_of(call, call->words[2]), fd;
+
+	if (call->fd == old && old >= 0)
+		return;
+	errno = ERRNO_UNTOUCHED;
+	fd = old >= 0 ? dup2(call->fd, old) : dup(call->fd);
+	answer_result(call, fd < 0 ? fd : 0);
+	if (fd >= 0) {
+		call->player->fds[slot] = fd;
+		call->player->kinds[slot] = call->player->kinds[call->slot];
+	}
+}
+
+/* ---- to other processes ------------------------------------------------------------------------------ */
+
+union room {
+	char bytes[CMSG_SPACE(sizeof(int))];
+	struct cmsghdr header;
+};
+
+/* What lies in a queue when its socket goes to another program comes with its sender's next datagram (docs/udp.md). */
+static void empty(int fd)
+{
+	char byte;
+
+	while (recv(fd, &byte, 1, MSG_DONTWAIT) >= 0 || errno == ECONNREFUSED)
+		;
+}
+
+/* give slot: into the hat, by SCM_RIGHTS; its kind goes with it */
+static void call_give(struct call *call)
+{
+	char kind = call->slot < 0 ? KIND_NONE : call->player->kinds[call->slot];
+	struct iovec vector = { &kind, 1 };
+	union room room = { 0 };
+	struct msghdr msg = { .msg_iov = &vector,
+			      .msg_iovlen = 1,
+			      .msg_control = &room,
+			      .msg_controllen = sizeof(room) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
+
+	if (kind == KIND_DATAGRAM)
+		empty(call->fd);
+	*header = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
+	memcpy(CMSG_DATA(header), &call->fd, sizeof(int));
+	RESULT(call, sendmsg(FD_HAT_IN, &msg, MSG_DONTWAIT));
+}
+
+/* take slot: what is next in the hat */
+static void call_take(struct call *call)
+{
+	char kind = KIND_NONE;
+	struct iovec vector = { &kind, 1 };
+	union room room = { 0 };
+	struct msghdr msg = { .msg_iov = &vector,
+			      .msg_iovlen = 1,
+			      .msg_control = &room,
+			      .msg_controllen = sizeof(room) };
+	long got = RESULT(call, recvmsg(FD_HAT_OUT, &msg, MSG_DONTWAIT));
+	struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	int fd;
+
+	if (!header || header->cmsg_type != SCM_RIGHTS)
+		return;
+	memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+	slot_put(call, call->slot, fd, (enum kind)kind);
+}
+
+static void close_sets(struct player *player)
+{
+	for (unsigned i = 0; i < N_SLOTS; i++)
+		if (player->kinds[i] == KIND_EPOLL) {
+			close(player->fds[i]);
+			player->fds[i] = -1;
+			player->kinds[i] = KIND_NONE;
+		}
+}
+
+/* fork N: player N is the child, with all that its parent has but epoll sets, which processes do not share under PULC
+ * (docs/differences.md) */
+static void call_fork(struct call *call)
+{
+	long n = number_of(call->words[1]);
+	struct player *child = &call->world->players[n];
+	pid_t pid;
+
+	memcpy(child->fds, call->player->fds, sizeof(child->fds));
+	memcpy(child->kinds, call->player->kinds, sizeof(child->kinds));
+	pid = fork();
+	if (pid == 0) {
+		close_sets(child);
+		player_run(call->world, child);
+	}
+	answer(call, pid > 0 ? " 0" : " -1");
+	if (pid > 0)
+		child->pid = pid;
+}
+
+/* The same program anew, as the same player: player.c answers when it has begun. */
+static void call_exec(struct call *call)
+{
+	const struct player *player = call->player;
+	char number[16];
+	char *argv[] = { "sequence", "--player", number, NULL };
+
+	(void)snprintf(number, sizeof(number), "%d", (int)(call->player - call->world->players));
+	for (unsigned i = 0; i < N_SLOTS; i++)
+		if (player->kinds[i] == KIND_DATAGRAM)
+			empty(player->fds[i]);
+	call->player->is_executing = true;
+	execv("/proc/self/exe", argv);
+	call->player->is_executing = false;
+	RESULT(call, -1);
+}
+
+static void call_exit(struct call *call)
+{
+	(void)call;
+	exit(0);
+}
+
+const struct verb verbs_life[] = {
+	{ "listen", call_listen },
+	{ "bound", call_bound },
+	{ "vacate", call_vacate },
+	{ "connect", call_connect },
+	{ "disconnect", call_disconnect },
+	{ "accept", call_accept },
+	{ "shutdown", call_shutdown },
+	{ "close", call_close },
+	{ "dup", call_dup },
+	{ "give", call_give },
+	{ "take", call_take },
+	{ "fork", call_fork },
+	{ "exec", call_exec },
+	{ "exit", call_exit },
+	{ NULL, NULL },
+};

@@ -1,0 +1,123 @@
+/*
+ * The calls that set something of a socket, or ask for it.
+ *
+ * SIOCOUTQ counts what is not acknowledged, and acknowledgements come when they like: it is asked until it says 0, or for so long
+ * that it never will.
+ */
+#include "call.h"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
+#include <time.h>
+
+#define N_LOOKS 1000 /* each of a millisecond: acknowledgements are put off for 40 */
+
+/* nonblock slot 0 or 1 */
+static void call_nonblock(struct call *call)
+{
+	int flags = fcntl(call->fd, F_GETFL);
+
+	flags = number_of(call->words[2]) ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
+	RESULT(call, fcntl(call->fd, F_SETFL, flags));
+}
+
+/* flags slot */
+static void call_flags(struct call *call)
+{
+	RESULT(call, fcntl(call->fd, F_GETFL));
+}
+
+/* reset slot: its close sends a reset */
+static void call_reset(struct call *call)
+{
+	struct linger linger = { .l_onoff = 1, .l_linger = 0 };
+
+	RESULT(call, setsockopt(call->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+}
+
+/* patience slot msec: SO_RCVTIMEO, 0 for none */
+static void call_patience(struct call *call)
+{
+	struct timeval limit = { .tv_usec = number_of(call->words[2]) * 1000 };
+
+	RESULT(call, setsockopt(call->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
+}
+
+/* lowat slot size */
+static void call_lowat(struct call *call)
+{
+	int size = (int)number_of(call->words[2]);
+
+	RESULT(call, setsockopt(call->fd, SOL_SOCKET, SO_RCVLOWAT, &size, sizeof(size)));
+}
+
+/* error slot */
+static void call_error(struct call *call)
+{
+	int error = 0;
+	socklen_t size = sizeof(error);
+
+	RESULT(call, getsockopt(call->fd, SOL_SOCKET, SO_ERROR, &error, &size));
+	errno = error;
+	if (error)
+		answer_result(call, -1);
+}
+
+static void call_unread(struct call *call)
+{
+	int n = -1;
+
+	RESULT(call, ioctl(call->fd, FIONREAD, &n));
+	answer(call, ", %d", n);
+}
+
+static void call_unsent(struct call *call)
+{
+	long result = 0;
+	int n = 0;
+
+	for (unsigned i = 0; i < N_LOOKS; i++) {
+		errno = ERRNO_UNTOUCHED;
+		result = ioctl(call->fd, SIOCOUTQ, &n);
+		if (result < 0 || n == 0)
+			break;
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	answer_result(call, result);
+	answer(call, ", %d", n);
+}
+
+static void call_peer(struct call *call)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t size = sizeof(address);
+
+	if (RESULT(call, getpeername(call->fd, (struct sockaddr *)&address, &size)) == 0)
+		answer_address(call, &address, size);
+}
+
+static void call_mark(struct call *call)
+{
+	RESULT(call, sockatmark(call->fd));
+}
+
+/* state slot: of TCP, as its TCP_INFO says */
+static void call_state(struct call *call)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+
+	if (RESULT(call, getsockopt(call->fd, IPPROTO_TCP, TCP_INFO, &info, &size)) == 0)
+		answer(call, ", %u", info.tcpi_state);
+}
+
+const struct verb verbs_option[] = {
+	{ "nonblock", call_nonblock }, { "flags", call_flags },	  { "reset", call_reset },
+	{ "patience", call_patience }, { "lowat", call_lowat },	  { "error", call_error },
+	{ "unread", call_unread },     { "unsent", call_unsent }, { "peer", call_peer },
+	{ "mark", call_mark },	       { "state", call_state },	  { NULL, NULL },
+};

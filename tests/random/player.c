@@ -1,0 +1,166 @@
+/*
+ * A player: a process that takes a call, makes it, answers, and waits for the next one.
+ *
+ * Between two calls it sleeps in a futex of the world, so whatever it does with sockets is what the driver has told it. Behind each
+ * call it waits until TCP has sent all that it was given and not too many packets are unacknowledged: what a full congestion window
+ * holds back, and when an acknowledgement opens it, is a matter of time.
+ */
+#include "player.h"
+#include "call.h"
+
+#include <linux/futex.h>
+#include <linux/sockios.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/kernel_count.h"
+
+#define N_UNACKED_MAX 4 /* packets; the window begins with ten */
+#define N_LOOKS 500	/* at intervals of a millisecond */
+/* TCP_CLOSE of netinet/tcp.h, which does not go together with linux/tcp.h. */
+#define STATE_CLOSE 7
+
+static volatile sig_atomic_t n_broken_pipes;
+
+static void on_signal(int signal)
+{
+	if (signal == SIGPIPE)
+		n_broken_pipes++;
+}
+
+static void install(int signal)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	sigaction(signal, &action, NULL);
+}
+
+/* ---- a call ---------------------------------------------------------------------------------------- */
+
+static const struct verb *verb_of(const char *name)
+{
+	static const struct verb *const families[] = { verbs_data, verbs_file,	 verbs_wait,
+						       verbs_life, verbs_option, verbs_warm };
+
+	for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		for (const struct verb *v = families[i]; v->name; v++)
+			if (strcmp(v->name, name) == 0)
+				return v;
+	return NULL;
+}
+
+static void read_call(struct call *call, char *text)
+{
+	static char none[] = "-";
+	char *rest = NULL;
+
+	for (unsigned i = 0; i < N_WORDS; i++) {
+		char *word = strtok_r(i ? NULL : text, " ", &rest);
+
+		call->words[i] = word ? word : none;
+	}
+	call->slot = slot_of(call->words[1]);
+	call->fd = fd_of(call, call->words[1]);
+}
+
+static void make(struct world *world, struct player *player)
+{
+	struct call call = { .world = world, .player = player };
+	char text[CALL_MAX];
+	const struct verb *verb;
+
+	memcpy(text, player->call, sizeof(text));
+	read_call(&call, text);
+	verb = verb_of(call.words[0]);
+	n_broken_pipes = 0;
+	if (verb)
+		verb->make(&call);
+	else
+		answer(&call, " no such call");
+	if (n_broken_pipes)
+		answer(&call, ", SIGPIPE");
+}
+
+/* ---- what was sent is on its way ---------------------------------------------------------------------- */
+
+static bool is_sent(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+	int unsent = 0;
+
+	if (raw_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0 ||
+	    info.tcpi_state == STATE_CLOSE)
+		return true;
+	raw_ioctl(fd, SIOCOUTQNSD, &unsent);
+	return unsent == 0 && info.tcpi_unacked <= N_UNACKED_MAX;
+}
+
+static void await_sent(const struct player *player)
+{
+	for (int i = 0; i < N_SLOTS; i++) {
+		if (player->kinds[i] != KIND_STREAM)
+			continue;
+		raw_syscall(SYS_setsockopt, player->fds[i], IPPROTO_TCP, TCP_QUICKACK, &(int){ 1 },
+			    sizeof(int));
+		for (unsigned n = 0; n < N_LOOKS && !is_sent(player->fds[i]); n++)
+			raw_syscall(SYS_nanosleep, &(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+}
+
+/* ---- one after the other ------------------------------------------------------------------------------- */
+
+static void give_back(struct player *player)
+{
+	await_sent(player);
+	atomic_store(&player->turn, TURN_DRIVER);
+	raw_futex(&player->turn, FUTEX_WAKE, 1, NULL);
+}
+
+/* The driver's own children die with it; theirs notice. */
+static void await_turn(const struct world *world, struct player *player)
+{
+	while (atomic_load(&player->turn) != TURN_PLAYER) {
+		raw_futex(&player->turn, FUTEX_WAIT, TURN_DRIVER,
+			  &(struct timespec){ .tv_sec = 5 });
+		if (kill(world->driver, 0) < 0)
+			exit(2);
+	}
+}
+
+_Noreturn void player_run(struct world *world, struct player *player)
+{
+	install(SIGPIPE);
+	install(SIGUSR1);
+	signal(SIGCHLD, SIG_IGN);
+	for (;;) {
+		await_turn(world, player);
+		make(world, player);
+		player->may_sleep = false;
+		give_back(player);
+	}
+}
+
+_Noreturn void player_begin(unsigned index)
+{
+	struct world *world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED,
+				   FD_WORLD, 0);
+	struct player *player;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (world == MAP_FAILED || index >= N_PLAYERS)
+		exit(2);
+	player = &world->players[index];
+	player->pid = getpid();
+	if (player->is_executing) {
+		player->is_executing = false;
+		(void)strcpy(player->answer, " 0");
+		give_back(player);
+	}
+	player_run(world, player);
+}

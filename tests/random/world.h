@@ -1,0 +1,57 @@
+/*
+ * What the driver of a random sequence and its players share: one piece of memory, mapped by all of them.
+ *
+ * A player is a process that makes one call after the other, as the driver says. It knows its descriptors by letters, so that a
+ * descriptor number, which may differ between two plays, stands nowhere in a trace. Addresses have letters as well, for all
+ * players together.
+ */
+#ifndef PULC_TESTS_WORLD_H
+#define PULC_TESTS_WORLD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#define N_PLAYERS 4
+#define N_SLOTS 26     /* descriptors of a player: a to z */
+#define N_ADDRESSES 10 /* A to J */
+#define CALL_MAX 128
+#define ANSWER_MAX 2048
+
+/* Descriptors of every player, at numbers that no sequence comes near: the world, and both ends of the Unix socket through which
+ * descriptors are passed. */
+enum { FD_WORLD = 200, FD_HAT_IN, FD_HAT_OUT };
+
+enum kind { KIND_NONE, KIND_STREAM, KIND_LISTENER, KIND_DATAGRAM, KIND_EPOLL };
+
+/* Whose move it is. The word is a futex. */
+enum turn { TURN_DRIVER, TURN_PLAYER };
+
+struct player {
+	_Atomic uint32_t turn;
+	_Atomic pid_t pid; /* 0: there is none yet */
+	_Atomic bool
+		may_sleep; /* the call that is being made may wait for others, without a time limit */
+	bool is_executing; /* the call is an exec */
+	bool on_rings;	   /* as the last byte of a warm-up has shown */
+	int fds[N_SLOTS];
+	char kinds[N_SLOTS]; /* enum kind */
+	unsigned step;	     /* of the call, which its bytes show */
+	char call[CALL_MAX];
+	char answer[ANSWER_MAX];
+};
+
+struct address {
+	struct sockaddr_storage storage;
+	socklen_t size; /* 0: none has this letter */
+};
+
+struct world {
+	pid_t driver;
+	struct player players[N_PLAYERS];
+	struct address addresses[N_ADDRESSES];
+};
+
+#endif
