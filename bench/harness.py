@@ -121,11 +121,19 @@ class Machine:
                 f"kernel    {platform.system()} {platform.release()}\n")
 
 
+def built(program):
+    """The path of something in the build folder, which must be there."""
+    path = BUILD / program
+    if not path.exists():
+        raise Failed(f"{path} is not built: make all bench-programs")
+    return path
+
+
 class Psid:
     """A psid for this run alone, in a run directory of its own. all_users: not for ours alone; needs root."""
 
     def __init__(self, all_users=False):
-        self.command = [BUILD / "bin" / "psid", *(["--system"] if all_users else [])]
+        self.command = [built("bin/psid"), *(["--system"] if all_users else [])]
         self.mode = 0o755 if all_users else 0o700
         self.process = None
         self.directory = None
@@ -253,7 +261,7 @@ class Bench:
         look(group) is called, when all lines are there, while the program keeps its connections
         (which it does with --stay, until its standard input ends).
         """
-        command = [BUILD / "bench" / name]
+        command = [built(f"bench/{name}")]
         if cpus:
             command += ["--server-cpu", str(self.machine.server),
                         "--client-cpu", str(self.machine.client)]

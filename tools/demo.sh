@@ -10,6 +10,10 @@ export LC_ALL=C
 cd "$(dirname "$0")/.." || exit 2
 
 bin=$PWD/build/bin
+if [ ! -x "$bin/psid" ] || [ ! -x build/bench/pingpong ]; then
+	echo "demo: nothing is built: make demo builds what is missing, and runs this" >&2
+	exit 1
+fi
 for variable in "${!PULC_@}"; do unset "$variable"; done
 unset LD_PRELOAD
 work=$(mktemp -d "${TMPDIR:-/tmp}/pulc-demo.XXXXXX") || exit 2

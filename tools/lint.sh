@@ -131,7 +131,7 @@ lint_sizes() {
 # What the library exports is what its headers declare, and nothing else.
 lint_exports() {
 	local exported declared
-	[ -e build/lib/libpulc.so.0 ] || { echo "build/lib/libpulc.so.0 is not built"; return 1; }
+	[ -e build/lib/libpulc.so.0 ] || { echo "build/lib/libpulc.so.0 is not built (make)"; return 1; }
 	exported=$(nm -D --defined-only build/lib/libpulc.so.0 | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)
 	declared=$(grep -ohE '^[a-z].*[ *](pulc_[a-z0-9_]+)\(' include/pulc/*.h | grep -v typedef |
 		grep -oE 'pulc_[a-z0-9_]+\($' | tr -d '(' | sort -u)
