@@ -5,6 +5,7 @@
  *	./pingpong server &
  *	./pingpong client [ROUNDS [NODE]]	(NODE: where the server is, if not here)
  */
+#define _POSIX_C_SOURCE 200809L /* clocks and naps, for compilers that are told -std=c11 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

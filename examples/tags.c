@@ -6,6 +6,7 @@
  *	./tags find 2 & ./tags find 0 & ./tags find 1 &
  *	./tags collect 3
  */
+#define _POSIX_C_SOURCE 200809L /* clocks and naps, for compilers that are told -std=c11 */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
  *	./workqueue worker & ./workqueue worker &
  *	./workqueue master [NUMBERS [WORKERS]]
  */
+#define _POSIX_C_SOURCE 200809L /* clocks and naps, for compilers that are told -std=c11 */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
