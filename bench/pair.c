@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #define N_BACKLOG 1024
+#define SIZE_PAGE 4096u
 #define N_OPTIONS_CPU 2
 
 void bench_pair_default_cpus(unsigned *ret_server, unsigned *ret_client)
@@ -42,9 +43,11 @@ void bench_pair_default_cpus(unsigned *ret_server, unsigned *ret_client)
 
 void *bench_buffer(size_t size)
 {
-	void *buf = malloc(size);
+	volatile char *buf = calloc(1, size);
 
-	return buf ? memset(buf, 1, size) : NULL;
+	for (size_t i = 0; buf && i < size; i += SIZE_PAGE)
+		buf[i] = 0;
+	return (void *)buf;
 }
 
 int bench_pin(unsigned cpu)

@@ -39,7 +39,7 @@ int bench_pair_main(int argc, char **argv, const char *purpose, struct bench_pai
 void bench_pair_default_cpus(unsigned *ret_server, unsigned *ret_client);
 
 /*
- * Memory for messages, or NULL; free() takes it back. Every page of it is written: one that nobody has written is the
+ * Memory of zeroes for messages, or NULL; free() takes it back. Every page of it is written: one that nobody has written is the
  * machine's one page of zeroes when it is read, which stays in the nearest cache, and copies of it are too fast.
  */
 void *bench_buffer(size_t size);
