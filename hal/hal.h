@@ -103,6 +103,15 @@ typedef uint64_t hal_watch;
 #define HAL_DID_SEND_IDLY                                                                          \
 	4u /* frames were sent that need nobody's work: watches with HAL_WATCH_LAZY are not told */
 
+/* A frame to be taken as a whole, and where to. */
+struct hal_wanted {
+	uint64_t word, mask; /* its word is this one, where the mask has ones */
+	uint32_t len_max;
+	uint16_t protocol, kind;
+	void *buf;   /* for the beginning of the payload, */
+	size_t size; /* as far as that goes */
+};
+
 struct hal_ops {
 	const char *name;
 	uint32_t version; /* HAL_VERSION that it was written for */
@@ -135,6 +144,16 @@ struct hal_ops {
 	size_t (*copy)(struct hal_link *link, const struct iovec *iov, unsigned n);
 	/* That frame is done with. */
 	void (*drop)(struct hal_link *link);
+
+	/* ---- at once: the same for short messages, in one step each ---- */
+
+	/* send() of one piece, f.len bytes, not 0. */
+	int (*put)(struct hal_link *link, struct hal_frame f, const void *buf);
+	/*
+	 * next(), and if it shows what is wanted, copy() and drop(). False: nothing is done, whatever next() says; so it may be, once behind a put(), because
+	 * it is too early to look.
+	 */
+	bool (*take)(struct hal_link *link, const struct hal_wanted *w, struct hal_frame *ret_f);
 
 	/* ---- moving on ---- */
 
@@ -253,6 +272,30 @@ static inline size_t hal_copy(struct hal_link *link, const struct hal_frame *f, 
 	else
 		memcpy(buf, link->shown, size);
 	return size;
+}
+
+static inline bool hal_is_wanted(const struct hal_wanted *w, const struct hal_frame *f)
+{
+	return ((f->word ^ w->word) & w->mask) == 0 && f->protocol == w->protocol &&
+	       f->kind == w->kind && f->len <= w->len_max;
+}
+
+/* put() and take() of a HAL that has no shorter way: by its other slots. */
+static inline int hal_any_put(struct hal_link *link, struct hal_frame f, const void *buf)
+{
+	const struct iovec iov = { .iov_base = (void *)buf, .iov_len = f.len };
+
+	return link->ops->send(link, &f, &iov, 1);
+}
+
+static inline bool hal_any_take(struct hal_link *link, const struct hal_wanted *w,
+				struct hal_frame *ret_f)
+{
+	if (link->ops->next(link, ret_f) <= 0 || !hal_is_wanted(w, ret_f))
+		return false;
+	(void)hal_copy(link, ret_f, w->buf, w->size);
+	link->ops->drop(link);
+	return true;
 }
 
 /* Bytes in n pieces. */

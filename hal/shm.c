@@ -29,6 +29,7 @@
 #include "clock.h"
 #include "macros.h"
 #include "queue.h"
+#include "word.h"
 
 #define SIZE_GOOD 16384u
 #define SIZE_MOST (2 * SIZE_GOOD)
@@ -239,6 +240,52 @@ static void shm_drop(struct hal_link *link)
 	(void)shm_queue_drop(&h->ring, &h->at);
 }
 
+/* ---- at once ------------------------------------------------------------------------------------ */
+
+static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
+{
+	struct hal_shm *h = of(link);
+	struct shm_word w = {
+		.stamp = f.word,
+		.len = f.len,
+		.flags = (uint32_t)f.protocol << 16 | f.kind,
+	};
+
+	if (LIKELY(f.len == sizeof(w.payload) &&
+		   !(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD)))) {
+		memcpy(&w.payload, buf, sizeof(w.payload));
+		if (LIKELY(shm_word_put(&h->ring, &w)))
+			return 0;
+	}
+	return hal_any_put(link, f, buf);
+}
+
+static bool shm_take(struct hal_link *link, const struct hal_wanted *wanted,
+		     struct hal_frame *ret_f)
+{
+	struct hal_shm *h = of(link);
+	struct shm_word w;
+
+	if (shm_word_is_early(&h->ring))
+		return false;
+	if (UNLIKELY(!shm_word_look(&h->ring, &w)))
+		return hal_any_take(link, wanted, ret_f);
+	*ret_f = (struct hal_frame){
+		.word = w.stamp,
+		.len = w.len,
+		.protocol = (uint16_t)(w.flags >> 16),
+		.kind = (uint16_t)w.flags,
+	};
+	if (UNLIKELY(!hal_is_wanted(wanted, ret_f)))
+		return false;
+	if (LIKELY(w.len == sizeof(w.payload) && wanted->size >= sizeof(w.payload)))
+		memcpy(wanted->buf, &w.payload, sizeof(w.payload));
+	else
+		memcpy(wanted->buf, &w.payload, MIN((size_t)w.len, wanted->size));
+	shm_word_took(&h->ring);
+	return true;
+}
+
 static bool shm_pending(const struct hal_link *link)
 {
 	const struct hal_shm *h = of(link);
@@ -318,17 +365,30 @@ static bool anybody_waits(const struct shm_stream *ring)
 	return false;
 }
 
+static void __attribute__((noinline)) tell_of_data(struct shm_stream *ring)
+{
+	uint64_t watches[SHM_N_WATCHES];
+
+	wake_all(watches, shm_collect_rx(ring, watches));
+}
+
+static void __attribute__((noinline)) tell_of_space(struct shm_stream *ring)
+{
+	uint64_t watches[SHM_N_WATCHES];
+
+	wake_all(watches, shm_collect_tx(ring, watches));
+}
+
 static void shm_tell(struct hal_link *link, unsigned did)
 {
 	struct shm_stream *ring = &of(link)->ring;
 	uint64_t notice = notice_after_publishing(of(link));
-	uint64_t watches[SHM_N_WATCHES];
-	bool sent = (did & HAL_DID_SEND) || ((did & HAL_DID_SEND_IDLY) && anybody_waits(ring));
 
-	if (sent && UNLIKELY(shm_due_rx(ring, notice)))
-		wake_all(watches, shm_collect_rx(ring, watches));
+	if (UNLIKELY(shm_due_rx(ring, notice)) &&
+	    ((did & HAL_DID_SEND) || ((did & HAL_DID_SEND_IDLY) && anybody_waits(ring))))
+		tell_of_data(ring);
 	if ((did & HAL_DID_TAKE) && UNLIKELY(shm_due_tx(ring)))
-		wake_all(watches, shm_collect_tx(ring, watches));
+		tell_of_space(ring);
 }
 
 static bool shm_peer_here(struct hal_link *link, uint32_t cpu)
@@ -370,6 +430,8 @@ static const struct hal_ops ops = {
 	.next = shm_next,
 	.copy = shm_copy,
 	.drop = shm_drop,
+	.put = shm_put,
+	.take = shm_take,
 	.progress = hal_no_progress,
 	.pending = shm_pending,
 	.room = shm_room,

@@ -10,6 +10,7 @@
 #include <pulc/pulc.h>
 
 #include "area.h"
+#include "at_once.h"
 #include "channel.h"
 #include "client.h"
 #include "port.h"

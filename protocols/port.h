@@ -8,6 +8,7 @@
 #define PULC_PROTOCOLS_PORT_H
 
 #include "layout.h"
+#include "pairs.h"
 #include "protocol.h"
 
 /* Frame kinds; data has one of the first four. */
@@ -201,11 +202,18 @@ void port_out_free(struct port_out *out);
  * such port there; -ECONNRESET: its process is gone; -EBADMSG: it made no sense.
  */
 int port_push(struct port_out *out, struct port_sending *s);
-/*
- * The same for what most messages are: some bytes in one piece and one frame, to whom the last one went. True: all is sent. False: nothing is done;
- * port_push may do it, or says why not.
- */
-bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void *buf, size_t len);
+/* Sent, or about to be; a negative cost takes back. */
+static inline void port_count_sent(struct port_out *out, uint64_t cost)
+{
+	out->sent += cost;
+	shm_pair_set(out->shown, 0, out->sent - out->freed);
+}
+/* No credit is wanting and nothing is wrong. */
+static inline bool port_may_begin(const struct port_out *out)
+{
+	return !out->error && !out->busy && !out->held && !out->n_waiting &&
+	       out->sent - out->freed < PORT_WINDOW;
+}
 /* The rest of a message that has begun is copied and will be sent as there is room. 0; -ENOMEM. */
 int port_push_later(struct port_out *out, struct port_sending *s);
 /* Nothing can be sent to this destination any more. */
@@ -235,11 +243,6 @@ static inline bool port_any_to_move(void)
 
 /* Takes what is there. Returns 0: the request is complete; -EAGAIN; or why nothing will come from r->from. */
 int port_take(struct port *port, struct port_request *r);
-/*
- * Takes the next frame of the source that was heard last right from its link, if it is a whole message or bytes of a stream, nobody stands before and
- * nothing else is the matter: the bytes taken, and whose they are. -EAGAIN: all other cases. For a process with one peer: others are not looked at.
- */
-ssize_t port_take_at_once(struct port *port, void *buf, size_t size, const struct port_in **ret_in);
 /* It gets what comes next, after those that were posted before; r->complete tells when, r->error how. */
 void port_post(struct port *port, struct port_request *r);
 /* Takes it back; what has arrived in part is kept. -ENOMEM: a message is lost, the peer's link ends. */

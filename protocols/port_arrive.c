@@ -108,66 +108,6 @@ static int give(struct port_in *in, struct port_request *r, uint32_t len)
 	return 0;
 }
 
-/* ---- straight from the link ----------------------------------------------------------------------- */
-
-/* Frames of a stream in one call. */
-#define N_AT_ONCE 64u
-
-/* Nothing stands between the frames of this source's link and who asks at the port. */
-static inline bool is_clear(const struct port *port, const struct port_in *in)
-{
-	const struct peer *peer = in->peer;
-
-	return TAILQ_EMPTY(&port->messages) && TAILQ_EMPTY(&port->posted) && !in->ended &&
-	       !in->partial && !in->direct && peer->link && !peer->held && !peer->no_room &&
-	       STAILQ_EMPTY(&peer->pending);
-}
-
-static inline bool is_next(struct port_in *in, size_t size, struct hal_frame *ret_f)
-{
-	struct hal_link *link = in->peer->link;
-
-	return link->ops->next(link, ret_f) > 0 && ret_f->word == in->word &&
-	       ret_f->protocol == PROTOCOL_PORT && ret_f->kind == (PORT_FIRST | PORT_LAST) &&
-	       (ret_f->len <= size || in->port->kind == PORT_D) &&
-	       in->got + ret_f->len + PORT_OVERHEAD - in->taken <= COST_MAX;
-}
-
-static inline size_t take_shown(struct port_in *in, const struct hal_frame *f, void *buf,
-				size_t size)
-{
-	uint64_t cost = (uint64_t)f->len + PORT_OVERHEAD;
-	size_t done = hal_copy(in->peer->link, f, buf, size);
-
-	in->peer->link->ops->drop(in->peer->link);
-	in->peer->did |= HAL_DID_TAKE;
-	protocol_events++;
-	in->got += cost;
-	port_taken(in, cost);
-	return done;
-}
-
-ssize_t port_take_at_once(struct port *port, void *buf, size_t size, const struct port_in **ret_in)
-{
-	struct port_in *in = port->in_last;
-	struct hal_frame f;
-	size_t done;
-
-	if (UNLIKELY(!in || !is_clear(port, in)))
-		return -EAGAIN;
-	if (!is_next(in, size, &f))
-		return -EAGAIN;
-	*ret_in = in;
-	done = take_shown(in, &f, buf, size);
-	/* A reader of a stream who has room for more. */
-	for (unsigned i = 1; port->kind != PORT_D && done < size && i < N_AT_ONCE; i++) {
-		if (!is_clear(port, in) || !is_next(in, size - done, &f))
-			break;
-		done += take_shown(in, &f, (char *)buf + done, size - done);
-	}
-	return (ssize_t)done;
-}
-
 /* ---- to the waiter, or kept ------------------------------------------------------------------------ */
 
 static int whole(struct port_in *in, uint32_t len)

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "macros.h"
-#include "pairs.h"
 #include "port.h"
 
 #define N_GATHER 16u
@@ -99,31 +98,17 @@ static void cut_next(const struct port_out *out, const struct port_sending *s, s
 	c->f.len += (uint32_t)c->len;
 }
 
-/* A negative cost takes back. */
-static inline void count(struct port_out *out, uint64_t cost)
-{
-	out->sent += cost;
-	shm_pair_set(out->shown, 0, out->sent - out->freed);
-}
-
 /* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
 static int send_counted(struct port_out *out, const struct hal_frame *f, const struct iovec *iov,
 			unsigned n, uint64_t cost)
 {
 	int e;
 
-	count(out, cost);
+	port_count_sent(out, cost);
 	e = peer_send(out->peer, f, iov, n);
 	if (UNLIKELY(e < 0))
-		count(out, -cost);
+		port_count_sent(out, -cost);
 	return e;
-}
-
-/* No credit is wanting and nothing is wrong. */
-static inline bool may_begin(const struct port_out *out)
-{
-	return !out->error && !out->busy && !out->held && !out->n_waiting &&
-	       out->sent - out->freed < PORT_WINDOW;
 }
 
 static uint64_t cost_of(const struct cut *c)
@@ -135,25 +120,6 @@ static void advance(struct port_sending *s, const struct cut *c)
 {
 	s->at += c->len;
 	s->begun = true;
-}
-
-bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void *buf, size_t len)
-{
-	struct port_out *out = port->out_last;
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct hal_frame f = {
-		.word = (uint64_t)to << 32 | port->number,
-		.len = (uint32_t)len,
-		.protocol = PROTOCOL_PORT,
-		.kind = PORT_FIRST | PORT_LAST,
-	};
-
-	if (UNLIKELY(!out || out->to != to || out->peer->node != node || !may_begin(out)))
-		return false;
-	if (UNLIKELY(!TAILQ_EMPTY(&out->queue) || !out->peer->link || len == 0 ||
-		     len > out->peer->link->caps.frame_good))
-		return false;
-	return send_counted(out, &f, &iov, 1, len + PORT_OVERHEAD) == 0;
 }
 
 /* What most messages are: one piece, one frame. */
@@ -218,7 +184,7 @@ int port_push(struct port_out *out, struct port_sending *s)
 	if (UNLIKELY(s->size > PORT_MESSAGE_MAX && out->kind == PORT_D))
 		return -EMSGSIZE;
 	if (LIKELY(!s->begun)) {
-		if (UNLIKELY(!may_begin(out) || !is_its_turn(out, s)))
+		if (UNLIKELY(!port_may_begin(out) || !is_its_turn(out, s)))
 			return hold_back(out);
 		if (LIKELY(s->n == 1 && s->size && s->size <= out->peer->link->caps.frame_good))
 			e = push_short(out, s);
@@ -243,7 +209,7 @@ int port_push_later(struct port_out *out, struct port_sending *s)
 		cut_next(out, s, &c);
 		e = peer_send_later(out->peer, &c.f, c.iov, c.n, &out->n_waiting);
 		if (e == 0) {
-			count(out, cost_of(&c));
+			port_count_sent(out, cost_of(&c));
 			advance(s, &c);
 		}
 	}

@@ -7,6 +7,7 @@
 #define PULC_PROTOCOLS_TAG_H
 
 #include "layout.h"
+#include "pairs.h"
 #include "protocol.h"
 
 /* Frame kinds, and what the word is. */
@@ -174,8 +175,6 @@ void tag_forget_peer(struct peer *peer);
 
 /* Begins it. 0: complete, or under way: s->complete tells; or why it is none: -ENOMEM, the peer's error. */
 int tag_send_begin(struct tag_send *s);
-/* Sends a short message for which there is credit and room. False: nothing is done. */
-bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t len);
 /* 0: it is complete; 1: it will be, when the peer has answered; -EAGAIN, -ENOMEM: not now. */
 int tag_send_cancel(struct tag_send *s);
 
@@ -183,13 +182,10 @@ int tag_send_cancel(struct tag_send *s);
 
 /* 0: complete, or on its way: r->complete tells. -EAGAIN: nothing is there. */
 int tag_take(struct tag_receive *r);
-/*
- * Takes the next frame right from this peer's link, if it is a short message that fits and nothing stands before. False: nothing is done. For a
- * process with one peer: others are not looked at.
- */
-bool tag_take_at_once(struct tag_receive *r, struct peer *peer);
 /* Nobody wants what is here. */
 bool tag_any_early(void);
+/* The same, or somebody waits for what is not here. */
+bool tag_any_set(void);
 /* It gets what comes next, after those that were posted before. */
 void tag_post(struct tag_receive *r);
 /* Takes it back; a message that was on its way is somebody else's, or kept. */
@@ -246,6 +242,12 @@ struct tag_peer {
 	struct tag_rate rates[2]; /* by tag_way */
 };
 
+/* Sent, or about to be; a negative cost takes back. */
+static inline void tag_count_sent(struct tag_peer *tp, uint64_t cost)
+{
+	tp->sent += cost;
+	shm_pair_set(tp->shown, 0, tp->sent - tp->freed);
+}
 /* NULL: no memory. */
 struct tag_peer *tag_peer_of(struct peer *peer);
 int tag_control(struct peer *peer, unsigned kind, uint64_t word, const void *payload, uint32_t len);

@@ -343,28 +343,9 @@ bool tag_any_early(void)
 	return !TAILQ_EMPTY(&early);
 }
 
-bool tag_take_at_once(struct tag_receive *r, struct peer *peer)
+bool tag_any_set(void)
 {
-	struct hal_link *link = peer->link;
-	struct tag_peer *tp = peer->tags;
-	struct hal_frame f;
-
-	if (UNLIKELY(!tp || !link || r->lends || n_posted || !TAILQ_EMPTY(&early) || peer->held ||
-		     peer->no_room || !STAILQ_EMPTY(&peer->pending)))
-		return false;
-	if (link->ops->next(link, &f) <= 0 || f.protocol != PROTOCOL_TAG || f.kind != TAG_EAGER ||
-	    f.len > TAG_EAGER_MAX || !fits(r, peer->client, f.word))
-		return false;
-	if (UNLIKELY(pay(tp, (uint64_t)f.len + TAG_OVERHEAD) < 0))
-		return false;
-	r->done = hal_copy(link, &f, r->buf, r->size);
-	r->complete = true;
-	tag_describe(r, peer->client, f.word, f.len);
-	link->ops->drop(link);
-	peer->did |= HAL_DID_TAKE;
-	protocol_events++;
-	tag_taken(peer, (uint64_t)f.len + TAG_OVERHEAD);
-	return true;
+	return n_posted || !TAILQ_EMPTY(&early);
 }
 
 int tag_arrived_offer(struct tag_peer *tp, const struct hal_frame *f)

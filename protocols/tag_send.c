@@ -11,7 +11,6 @@
  * Source: bip-1997, 3.3.2 (pipelined pieces).
  */
 #include "macros.h"
-#include "pairs.h"
 #include "step.h"
 #include "tag.h"
 
@@ -87,13 +86,6 @@ const struct tag_send *tag_find_offered(const struct tag_peer *tp, uint64_t id)
 
 /* ---- out ---------------------------------------------------------------------------------------- */
 
-/* A negative cost takes back. */
-static inline void count(struct tag_peer *tp, uint64_t cost)
-{
-	tp->sent += cost;
-	shm_pair_set(tp->shown, 0, tp->sent - tp->freed);
-}
-
 /* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
 static int send_counted(struct tag_send *s, const struct hal_frame *f, const struct iovec *iov)
 {
@@ -101,10 +93,10 @@ static int send_counted(struct tag_send *s, const struct hal_frame *f, const str
 	uint64_t cost = TAG_OVERHEAD + (f->kind == TAG_EAGER ? f->len : 0);
 	int e;
 
-	count(tp, cost);
+	tag_count_sent(tp, cost);
 	e = peer_send(s->peer, f, iov, f->len > 0);
 	if (UNLIKELY(e < 0))
-		count(tp, -cost);
+		tag_count_sent(tp, -cost);
 	return e == -EPIPE ? -ECONNRESET : e;
 }
 
@@ -184,28 +176,6 @@ int tag_send_begin(struct tag_send *s)
 		return e;
 	move(s, &tp->queue);
 	return 0;
-}
-
-bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t len)
-{
-	const struct hal_frame f = {
-		.word = tag,
-		.len = (uint32_t)len,
-		.protocol = PROTOCOL_TAG,
-		.kind = TAG_EAGER,
-	};
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct tag_peer *tp = peer->tags;
-
-	if (UNLIKELY(!tp || !peer->link || !TAILQ_EMPTY(&tp->queue) || len > TAG_EAGER_MAX ||
-		     len > peer->link->caps.frame_max || tp->sent - tp->freed >= TAG_WINDOW))
-		return false;
-	/* Counted before it is sent, as in send_counted. */
-	count(tp, len + TAG_OVERHEAD);
-	if (LIKELY(peer_send(peer, &f, &iov, len > 0) == 0))
-		return true;
-	count(tp, -(uint64_t)(len + TAG_OVERHEAD));
-	return false;
 }
 
 int tag_send_cancel(struct tag_send *s)

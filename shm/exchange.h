@@ -35,6 +35,27 @@ static inline void exchange_tell(struct shm_half *half, uint64_t head, const uin
 	STEP(LINE_TOLD);
 }
 
+/* So many records come with the news of them when nothing is received in between. */
+#define EXCHANGE_N_RECORDS 4u
+
+/* Who hears nothing in between sends a stream: its reader takes many records at a time, and finds them in the ring. */
+static inline bool exchange_is_stream(struct shm_stream *s)
+{
+	uint64_t taken = atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed);
+
+	if (s->taken_when_told == taken)
+		return ++s->n_told > EXCHANGE_N_RECORDS;
+	s->taken_when_told = taken;
+	s->n_told = 1;
+	return false;
+}
+
+/* The same with a record of SHM_TOLD bytes, or NULL. */
+static inline void exchange_tell_record(struct shm_stream *s, uint64_t head, const uint64_t *record)
+{
+	exchange_tell(s->telling, head, record, record && !exchange_is_stream(s) ? SHM_TOLD : 0);
+}
+
 /* The n bytes up to `head`, if they are what was told last. */
 static inline bool exchange_take(const struct shm_half *half, uint64_t head, uint64_t *words,
 				 unsigned n)

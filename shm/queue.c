@@ -23,8 +23,6 @@
 
 #define SIZE_HEADER sizeof(struct shm_record)
 #define SIZE_SHORT (SHM_INLINE - SIZE_HEADER)
-/* So many records come with the news of them when nothing is received in between. */
-#define N_TOLD_MAX 4u
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words of a short record");
 
 /* ---- sending ------------------------------------------------------------------------------------ */
@@ -57,24 +55,12 @@ static inline void publish(struct shm_stream *s, uint64_t head)
 	s->tx_head = head;
 }
 
-/* Who hears nothing in between sends a stream: its reader takes many records at a time, and finds them in the ring. */
-static inline bool is_a_stream(struct shm_stream *s)
-{
-	uint64_t taken = ring_load(&s->own->rx_taken);
-
-	if (s->taken_when_told == taken)
-		return ++s->n_told > N_TOLD_MAX;
-	s->taken_when_told = taken;
-	s->n_told = 1;
-	return false;
-}
-
 /* Publishes, and tells of it, with the record if it is given. */
 static inline void publish_told(struct shm_stream *s, uint64_t head, const uint64_t *record)
 {
 	publish(s, head);
 	if (s->telling)
-		exchange_tell(s->telling, head, record, record && !is_a_stream(s) ? SHM_TOLD : 0);
+		exchange_tell_record(s, head, record);
 }
 
 static inline uint64_t header_word(uint32_t len, uint32_t flags)

@@ -35,6 +35,7 @@ struct shm_stream {
 	uint64_t
 		taken_when_told; /* bytes taken when it was last told of a record, and of how many since then */
 	uint32_t n_told;
+	bool has_just_told; /* a word (word.h), and not looked since */
 
 	/* under tx_lock */
 	uint32_t tx_cur;

@@ -1,0 +1,172 @@
+/*
+ * The short way of short messages: from the sender's buffer straight to the link, from the link straight to the receiver's buffer.
+ *
+ * Most messages are one frame, for a destination that was written to just before, with credit and room; and most receives find one that is
+ * theirs, from the source that was heard last. Nothing of what the other files are about is wanted then: no list of pieces, no request that
+ * others could serve, no queue. So each of the four functions here asks once whether anything at all stands in the way, counts, and lets the HAL
+ * move the frame. If something does stand in the way nothing is done: the general way does it, or says why not.
+ *
+ * What must hold: nothing is passed. A message that waits (a frame without room, a queued send, one that has begun) is before a new one, what was
+ * received and not taken is before what is on the link, and a receive that was posted is before one that is made now.
+ */
+#include "at_once.h"
+
+#include "macros.h"
+
+/* Frames of a stream in one call. */
+#define N_FRAMES 64u
+
+/* Nothing waits for room, and the link is there. */
+static inline bool is_open(const struct peer *peer)
+{
+	return peer->link && STAILQ_EMPTY(&peer->pending) && !peer->no_room;
+}
+
+static inline bool put(struct peer *peer, struct hal_frame f, const void *buf)
+{
+	if (UNLIKELY(peer->link->ops->put(peer->link, f, buf) < 0))
+		return false;
+	peer->did |= HAL_DID_SEND;
+	return true;
+}
+
+/* What lies on the link is next, whoever it is for. */
+static inline bool is_next(const struct peer *peer)
+{
+	return is_open(peer) && !peer->held;
+}
+
+static inline bool take(struct peer *peer, const struct hal_wanted *w, struct hal_frame *ret_f)
+{
+	if (!peer->link->ops->take(peer->link, w, ret_f))
+		return false;
+	peer->did |= HAL_DID_TAKE;
+	protocol_events++;
+	return true;
+}
+
+/* ---- ports -------------------------------------------------------------------------------------- */
+
+bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void *buf, size_t len)
+{
+	struct port_out *out = port->out_last;
+	struct hal_frame f = {
+		.word = (uint64_t)to << 32 | port->number,
+		.len = (uint32_t)len,
+		.protocol = PROTOCOL_PORT,
+		.kind = PORT_FIRST | PORT_LAST,
+	};
+
+	if (UNLIKELY(!out || out->to != to || out->peer->node != node || !port_may_begin(out) ||
+		     !TAILQ_EMPTY(&out->queue) || !is_open(out->peer) || len == 0 ||
+		     len > out->peer->link->caps.frame_good))
+		return false;
+	/* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
+	port_count_sent(out, len + PORT_OVERHEAD);
+	if (LIKELY(put(out->peer, f, buf)))
+		return true;
+	port_count_sent(out, -(uint64_t)(len + PORT_OVERHEAD));
+	return false;
+}
+
+/* Nothing stands between the frames of this source's link and who asks at the port, and the source is not beyond its credit. */
+static inline bool is_clear(const struct port *port, const struct port_in *in)
+{
+	return TAILQ_EMPTY(&port->messages) && TAILQ_EMPTY(&port->posted) && !in->ended &&
+	       !in->partial && !in->direct && in->got - in->taken <= PORT_WINDOW &&
+	       is_next(in->peer);
+}
+
+static inline ssize_t take_frame(struct port_in *in, void *buf, size_t size)
+{
+	const struct hal_wanted wanted = {
+		.word = in->word,
+		.mask = UINT64_MAX,
+		.len_max = in->port->kind == PORT_D ? UINT32_MAX
+						    : (uint32_t)MIN(size, (size_t)UINT32_MAX),
+		.protocol = PROTOCOL_PORT,
+		.kind = PORT_FIRST | PORT_LAST,
+		.buf = buf,
+		.size = size,
+	};
+	struct hal_frame f;
+
+	if (!take(in->peer, &wanted, &f))
+		return -EAGAIN;
+	in->got += (uint64_t)f.len + PORT_OVERHEAD;
+	port_taken(in, (uint64_t)f.len + PORT_OVERHEAD);
+	return (ssize_t)MIN((size_t)f.len, size);
+}
+
+ssize_t port_take_at_once(struct port *port, void *buf, size_t size, const struct port_in **ret_in)
+{
+	struct port_in *in = port->in_last;
+	ssize_t done, n;
+
+	if (UNLIKELY(!in || !is_clear(port, in)))
+		return -EAGAIN;
+	done = take_frame(in, buf, size);
+	if (done < 0)
+		return done;
+	*ret_in = in;
+	/* A reader of a stream who has room for more. */
+	for (unsigned i = 1; port->kind != PORT_D && (size_t)done < size && i < N_FRAMES; i++) {
+		n = is_clear(port, in) ? take_frame(in, (char *)buf + done, size - (size_t)done)
+				       : -EAGAIN;
+		if (n < 0)
+			break;
+		done += n;
+	}
+	return done;
+}
+
+/* ---- tagged messages ---------------------------------------------------------------------------- */
+
+bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t len)
+{
+	struct tag_peer *tp = peer->tags;
+	struct hal_frame f = {
+		.word = tag,
+		.len = (uint32_t)len,
+		.protocol = PROTOCOL_TAG,
+		.kind = TAG_EAGER,
+	};
+
+	if (UNLIKELY(!tp || !is_open(peer) || !TAILQ_EMPTY(&tp->queue) || len == 0 ||
+		     len > TAG_EAGER_MAX || len > peer->link->caps.frame_max ||
+		     tp->sent - tp->freed >= TAG_WINDOW))
+		return false;
+	tag_count_sent(tp, len + TAG_OVERHEAD);
+	if (LIKELY(put(peer, f, buf)))
+		return true;
+	tag_count_sent(tp, -(uint64_t)(len + TAG_OVERHEAD));
+	return false;
+}
+
+bool tag_take_at_once(struct tag_receive *r, struct peer *peer)
+{
+	struct tag_peer *tp = peer->tags;
+	const struct hal_wanted wanted = {
+		.word = r->tag,
+		.mask = r->mask,
+		.len_max = TAG_EAGER_MAX,
+		.protocol = PROTOCOL_TAG,
+		.kind = TAG_EAGER,
+		.buf = r->buf,
+		.size = r->size,
+	};
+	struct hal_frame f;
+
+	if (UNLIKELY(!tp || r->lends || tag_any_set() || !is_next(peer) ||
+		     tp->got - tp->taken > TAG_WINDOW ||
+		     (r->peer != peer->client && r->peer != TAG_ANY_PEER)))
+		return false;
+	if (!take(peer, &wanted, &f))
+		return false;
+	tp->got += (uint64_t)f.len + TAG_OVERHEAD;
+	tag_taken(peer, (uint64_t)f.len + TAG_OVERHEAD);
+	r->done = MIN((size_t)f.len, r->size);
+	r->complete = true;
+	tag_describe(r, peer->client, f.word, f.len);
+	return true;
+}

@@ -1,0 +1,86 @@
+/*
+ * A record of one word, on the shortest way from one process to another: out of registers into the line that both sides of a link write, and out of
+ * it into registers (exchange.h).
+ *
+ * For links, whose sides are held by one process each, under its lock. What goes this way is a record of queue.h like any other, at its turn, and
+ * whoever does not find it here finds it in the ring; nothing but time is lost by going that way.
+ */
+#ifndef PULC_SHM_WORD_H
+#define PULC_SHM_WORD_H
+
+#include "exchange.h"
+#include "ring.h"
+
+/* struct shm_record, and up to 8 bytes of payload: what it takes in a ring. */
+#define SHM_WORD_SIZE 32u
+
+struct shm_word {
+	uint64_t stamp;
+	uint32_t len; /* bytes, 1 to 8 */
+	uint32_t flags;
+	uint64_t payload; /* the first byte is the lowest one */
+};
+
+/* Sends it, if the peer looks in the line and there is room by what was seen last. False: nothing is done. */
+static inline bool shm_word_put(struct shm_stream *s, const struct shm_word *w)
+{
+	const uint64_t record[] = { w->stamp, (uint64_t)w->flags << 32 | w->len, w->payload };
+	uint32_t r = ring_tx_now(s), mask = s->tx_size[r] - 1;
+	uint64_t head = ring_tx_position(s);
+
+	if (UNLIKELY(!s->told || !s->telling ||
+		     ring_room_for(s, r, head, s->tail_seen) < SHM_WORD_SIZE))
+		return false;
+	memcpy(s->tx_ring[r] + (head & mask), record, 16);
+	memcpy(s->tx_ring[r] + ((head + 16) & mask), &record[2], 8);
+	STEP(QUEUE_COPIED);
+	head += SHM_WORD_SIZE;
+	/* pairs with the acquire in ring_peer_head */
+	atomic_store_explicit(&s->own->head, head, memory_order_release);
+	STEP(QUEUE_PUBLISHED);
+	s->tx_head = head;
+	exchange_tell_record(s, head, record);
+	s->has_just_told = true;
+	return true;
+}
+
+/*
+ * True once behind a put, if nothing is known to be there: what was told is still on its way, so there is no answer to it, and to look now would call the
+ * line back.
+ */
+static inline bool shm_word_is_early(struct shm_stream *s)
+{
+	bool is_early = s->has_just_told &&
+			atomic_load_explicit(&s->head_seen, memory_order_relaxed) == shm_taken(s);
+
+	s->has_just_told = false;
+	return is_early;
+}
+
+/* The next record, if it is the only one there and came with the news of it. It is a copy, and its length is checked. */
+static inline bool shm_word_look(const struct shm_stream *s, struct shm_word *ret_w)
+{
+	uint64_t record[SHM_TOLD / 8], taken = shm_taken(s);
+
+	/* Where more is known of, nobody looks: it would take the line from its writer. */
+	if (UNLIKELY(!s->told ||
+		     atomic_load_explicit(&s->head_seen, memory_order_relaxed) != taken) ||
+	    !exchange_take(s->told, taken + SHM_WORD_SIZE, record, SHM_TOLD))
+		return false;
+	ret_w->stamp = record[0];
+	ret_w->len = (uint32_t)record[1];
+	ret_w->flags = (uint32_t)(record[1] >> 32);
+	ret_w->payload = record[2];
+	return LIKELY(ret_w->len - 1 < sizeof(ret_w->payload));
+}
+
+/* It is taken, and nothing that is known of is left. */
+static inline void shm_word_took(struct shm_stream *s)
+{
+	uint64_t taken = shm_taken(s) + SHM_WORD_SIZE;
+
+	atomic_store_explicit(&s->head_seen, taken, memory_order_relaxed);
+	(void)ring_rx_take(s, taken, 0);
+}
+
+#endif

@@ -1,0 +1,307 @@
+/*
+ * put() and take() of hal/shm.c: they move what send(), next(), copy() and drop() move, in the same order, whichever of them the other side uses and
+ * whether or not both tell in one line; and they leave alone what is not wanted or makes no sense.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "macros.h"
+#include "shm_links.h"
+#include "tcp_pair.h"
+
+#define N_UNTIL_FOUND 200
+#define SIZE_MAX_HERE 100u
+
+static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+static struct shm_links p;
+
+static void fill(unsigned char *buf, uint64_t n, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		buf[i] = (unsigned char)(n * 31 + i * 7);
+}
+
+static struct hal_frame frame(uint64_t n, size_t len)
+{
+	return (struct hal_frame){ .word = n, .len = (uint32_t)len, .protocol = 7, .kind = 9 };
+}
+
+static int put(int side, uint64_t n, size_t len)
+{
+	unsigned char buf[SIZE_MAX_HERE];
+
+	fill(buf, n, len);
+	return p.link[side]->ops->put(p.link[side], frame(n, len), buf);
+}
+
+static int send_frame(int side, uint64_t n, size_t len)
+{
+	unsigned char buf[SIZE_MAX_HERE];
+	struct iovec iov = { buf, len };
+	struct hal_frame f = frame(n, len);
+
+	fill(buf, n, len);
+	return p.link[side]->ops->send(p.link[side], &f, &iov, 1);
+}
+
+static struct hal_wanted wanted(uint64_t n, void *buf, size_t size)
+{
+	return (struct hal_wanted){
+		.word = n,
+		.mask = UINT64_MAX,
+		.len_max = UINT32_MAX,
+		.protocol = 7,
+		.kind = 9,
+		.buf = buf,
+		.size = size,
+	};
+}
+
+/* As a caller would: that it is too early is said once. */
+static bool take(int side, const struct hal_wanted *w, struct hal_frame *f)
+{
+	struct hal_link *link = p.link[side];
+
+	return link->ops->take(link, w, f) || link->ops->take(link, w, f);
+}
+
+static void expect_taken(int side, uint64_t n, size_t len)
+{
+	unsigned char buf[SIZE_MAX_HERE], sent[SIZE_MAX_HERE];
+	struct hal_wanted w = wanted(n, buf, sizeof(buf));
+	struct hal_frame f;
+
+	REQUIRE(take(side, &w, &f));
+	CHECK_INT(f.word, ==, n);
+	CHECK_INT(f.protocol, ==, 7);
+	CHECK_INT(f.kind, ==, 9);
+	REQUIRE_INT(f.len, ==, len);
+	fill(sent, n, len);
+	CHECK_MEM(buf, sent, len);
+}
+
+static void expect_next(int side, uint64_t n, size_t len)
+{
+	struct hal_link *link = p.link[side];
+	unsigned char buf[SIZE_MAX_HERE], sent[SIZE_MAX_HERE];
+	struct iovec iov = { buf, sizeof(buf) };
+	struct hal_frame f;
+
+	REQUIRE_INT(link->ops->next(link, &f), ==, 1);
+	CHECK_INT(f.word, ==, n);
+	REQUIRE_INT(f.len, ==, len);
+	fill(sent, n, len);
+	CHECK_INT(link->ops->copy(link, &iov, 1), ==, len);
+	CHECK_MEM(buf, sent, len);
+	link->ops->drop(link);
+}
+
+static void expect_none(int side)
+{
+	unsigned char buf[8];
+	struct hal_wanted w = wanted(0, buf, sizeof(buf));
+	struct hal_frame f;
+
+	w.mask = 0;
+	CHECK(!take(side, &w, &f));
+	CHECK(!p.link[side]->ops->pending(p.link[side]));
+}
+
+static void begin(bool in_one_line)
+{
+	shm_links_init(&p, rings);
+	if (!in_one_line)
+		return;
+	shm_links_share(&p);
+	for (uint64_t n = 0; n < N_UNTIL_FOUND; n++) {
+		REQUIRE_INT(put(n & 1, n, 8), ==, 0);
+		expect_taken(~n & 1, n, 8);
+	}
+	for (int i = 0; i < 2; i++)
+		REQUIRE(atomic_load(&p.line.halves[i].mark) != 0);
+}
+
+/* Up to a dozen under way in each direction, put or sent, taken in either way. */
+static void both_ways_mix(void)
+{
+	uint64_t sent[2] = { 0 }, taken[2] = { 0 };
+
+	srand(7);
+	for (int in_one_line = 0; in_one_line < 2; in_one_line++) {
+		begin(in_one_line);
+		for (unsigned i = 0; i < 30000; i++) {
+			int side = rand() & 1;
+			uint64_t n = sent[side];
+
+			if (n - taken[side] < 12 && rand() % 2) {
+				size_t len = n % 3 ? 8 : n % 11 + 1;
+
+				REQUIRE_INT(n % 5 ? put(side, n, len) : send_frame(side, n, len),
+					    ==, 0);
+				sent[side]++;
+			} else if (taken[side] < n) {
+				n = taken[side]++;
+				(rand() % 4 ? expect_taken : expect_next)(1 - side, n,
+									  n % 3 ? 8 : n % 11 + 1);
+			} else {
+				expect_none(1 - side);
+			}
+		}
+		memset(sent, 0, sizeof(sent));
+		memset(taken, 0, sizeof(taken));
+		shm_links_deinit(&p);
+	}
+}
+
+static void what_is_not_wanted_stays(void)
+{
+	unsigned char buf[8];
+	struct hal_frame f;
+
+	for (int in_one_line = 0; in_one_line < 2; in_one_line++) {
+		struct hal_wanted w[5];
+
+		begin(in_one_line);
+		REQUIRE_INT(put(0, 0x12, 8), ==, 0);
+		for (unsigned i = 0; i < ARRAY_SIZE(w); i++)
+			w[i] = wanted(0x12, buf, sizeof(buf));
+		w[0].word = 0x13;
+		w[1].len_max = 7;
+		w[2].protocol = 8;
+		w[3].kind = 8;
+		w[4].word = 0x22;
+		w[4].mask = 0xff0;
+		for (unsigned i = 0; i < ARRAY_SIZE(w); i++)
+			CHECK(!take(1, &w[i], &f));
+		w[4].word = 0x1f;
+		CHECK(take(1, &w[4], &f));
+		CHECK_INT(f.word, ==, 0x12);
+		expect_none(1);
+		shm_links_deinit(&p);
+	}
+}
+
+static void a_small_buffer_gets_the_beginning(void)
+{
+	unsigned char buf[9], sent[8];
+	struct hal_frame f;
+
+	for (int in_one_line = 0; in_one_line < 2; in_one_line++) {
+		begin(in_one_line);
+		fill(sent, 5, sizeof(sent));
+		for (size_t size = 0; size <= 8; size++) {
+			struct hal_wanted w = wanted(5, buf, size);
+
+			memset(buf, 0xee, sizeof(buf));
+			REQUIRE_INT(put(0, 5, 8), ==, 0);
+			REQUIRE(take(1, &w, &f));
+			CHECK_INT(f.len, ==, 8);
+			CHECK_MEM(buf, sent, size);
+			CHECK_INT(buf[size], ==, 0xee);
+		}
+		shm_links_deinit(&p);
+	}
+}
+
+/* A full ring, and one that is closed. */
+static void what_cannot_be_put_says_why(void)
+{
+	uint64_t n = 0;
+	int e;
+
+	shm_links_init(&p, tcp_pair_small_rings);
+	shm_links_share(&p);
+	while ((e = put(0, n, 8)) == 0)
+		n++;
+	CHECK_INT(e, ==, -EAGAIN);
+	for (uint64_t i = 0; i < n; i++)
+		expect_taken(1, i, 8);
+	REQUIRE_INT(put(0, n, 8), ==, 0);
+	p.link[0]->ops->close(p.link[0]);
+	p.link[0] = NULL;
+	CHECK_INT(put(1, 0, 8), ==, -EPIPE);
+	expect_taken(1, n, 8);
+	shm_links_deinit(&p);
+}
+
+/* It is left to next(), which judges it. */
+static void a_length_that_is_no_word_is_not_taken(void)
+{
+	static const uint64_t lens[] = { 0, 9, 16, 17, 65535, UINT32_MAX };
+	unsigned char buf[SIZE_MAX_HERE];
+	struct hal_wanted w = wanted(1, buf, sizeof(buf));
+	struct shm_half *half = &p.line.halves[0];
+	struct hal_frame f;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		begin(true);
+		REQUIRE_INT(put(0, 1, 8), ==, 0);
+		atomic_store(&half->words[1], 7ull << 48 | 9ull << 32 | lens[i]);
+		if (lens[i] > 16) {
+			CHECK(!take(1, &w, &f));
+			CHECK_INT(p.link[1]->ops->next(p.link[1], &f), ==, -EBADMSG);
+		} else if (take(1, &w, &f)) {
+			CHECK_INT(f.len, ==, lens[i]);
+		}
+		shm_links_deinit(&p);
+	}
+}
+
+/* Stopped in the middle of telling, or behind with it: the ring has it. */
+static void half_told_is_not_lost(void)
+{
+	uint64_t mark, before;
+
+	begin(true);
+	before = atomic_load(&p.line.halves[0].mark);
+	REQUIRE_INT(put(0, 1, 8), ==, 0);
+	mark = atomic_exchange(&p.line.halves[0].mark, before);
+	expect_none(1);
+	atomic_store(&p.line.halves[0].mark, SHM_MARK_NONE);
+	expect_taken(1, 1, 8);
+	atomic_store(&p.line.halves[0].mark, mark);
+	expect_none(1);
+	REQUIRE_INT(put(0, 2, 8), ==, 0);
+	expect_taken(1, 2, 8);
+	shm_links_deinit(&p);
+}
+
+/* Who has just put looks at the line at the second attempt only, unless it knows already what is there. */
+static void a_look_is_not_too_early(void)
+{
+	unsigned char buf[8];
+	struct hal_wanted w = wanted(2, buf, sizeof(buf));
+	struct hal_ops const *ops;
+	struct hal_frame f;
+
+	begin(true);
+	ops = p.link[0]->ops;
+	REQUIRE_INT(put(0, 1, 8), ==, 0);
+	REQUIRE_INT(put(1, 2, 8), ==, 0);
+	CHECK(!ops->take(p.link[0], &w, &f));
+	CHECK(ops->pending(p.link[0]));
+	CHECK(ops->take(p.link[0], &w, &f));
+	for (unsigned i = 0; i < 3; i++)
+		REQUIRE_INT(put(1, 2, 8), ==, 0);
+	CHECK(ops->take(p.link[0], &w, &f));
+	REQUIRE_INT(put(0, 1, 8), ==, 0);
+	CHECK(ops->take(p.link[0], &w, &f));
+	shm_links_deinit(&p);
+}
+
+static const struct test tests[] = {
+	TEST(both_ways_mix),
+	TEST(what_is_not_wanted_stays),
+	TEST(a_small_buffer_gets_the_beginning),
+	TEST(what_cannot_be_put_says_why),
+	TEST(a_length_that_is_no_word_is_not_taken),
+	TEST(half_told_is_not_lost),
+	TEST(a_look_is_not_too_early),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
