@@ -8,7 +8,7 @@
  * may go on with it at any time. Links that one side alone gives up are few, and theirs stay taken. Psid calls dead also who does not read what it sends, or has not come
  * back to a new psid; so the line that was given longest ago comes last, and a stopped one would have to sleep while all others are given.
  *
- * Left out: processes of different users. Neither maps the other one's boards.
+ * Left out: processes of different users (native_news.c). Neither maps the other one's boards.
  */
 #include "lines.h"
 

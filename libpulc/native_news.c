@@ -246,6 +246,12 @@ static void take_ports(const struct news *n)
 		peer_revoke(peer, n->ports[n->n_opened + i]);
 }
 
+/* Its process number is said to those of the same user: others map no boards of ours, nor we theirs, and so have no use for a line. */
+static bool is_of_our_user(const struct news *n)
+{
+	return n->peer_pid != 0;
+}
+
 static int open_link(const struct news *n, struct hal_link **ret_link)
 {
 	struct hal_shm_line line;
@@ -253,8 +259,10 @@ static int open_link(const struct news *n, struct hal_link **ret_link)
 
 	if (e < 0)
 		return e;
-	line = lines_for(n->client);
-	hal_shm_share(*ret_link, &line);
+	if (is_of_our_user(n)) {
+		line = lines_for(n->client);
+		hal_shm_share(*ret_link, &line);
+	}
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -23,6 +24,7 @@
 
 static _Atomic uint32_t *points;
 static struct daemon *daemon_of_roles;
+static bool many_users; /* psid serves the whole node */
 
 static void nap(void)
 {
@@ -56,7 +58,7 @@ static void run_roles(native_role *const roles[], size_t n, void (*during)(const
 
 	points = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	REQUIRE(points != MAP_FAILED && n <= N_ROLES_MAX);
-	daemon_start(psid, false, NULL);
+	daemon_start(psid, many_users, NULL);
 	daemon_of_roles = psid;
 	atomic_store(&points[N_POINTS + N_ROLES_MAX], (uint32_t)psid->pid);
 	for (size_t i = 0; i < n; i++)
@@ -89,6 +91,20 @@ void native_run_lost(native_role *const roles[], size_t n)
 	daemon_kill(&psid);
 	daemon_run(&psid, false, NULL);
 	CHECK_INT(daemon_stop(&psid), ==, 0);
+}
+
+void native_run_for_users(native_role *const roles[], size_t n)
+{
+	many_users = true;
+	native_run_with(roles, n, NULL);
+	many_users = false;
+}
+
+void native_become(uid_t uid)
+{
+	/* Its folder is for root's eyes, as those of all daemons of tests. */
+	MUST_IS(chmod(daemon_of_roles->dir, 0755), 0);
+	MUST_IS(setresuid(uid, uid, uid), 0);
 }
 
 void native_run(native_role *const roles[], size_t n)

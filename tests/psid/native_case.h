@@ -44,6 +44,9 @@ void native_run_with(native_role *const roles[], size_t n, void (*during)(const 
 /* Theirs, for `during`. */
 struct daemon;
 struct daemon *native_daemon(void);
+/* Under a psid for all users; needs root. A role that is to be another user's says so before anything else. */
+void native_run_for_users(native_role *const roles[], size_t n);
+void native_become(uid_t uid);
 /* The same, and one of the roles kills psid. */
 void native_run_lost(native_role *const roles[], size_t n);
 

@@ -40,6 +40,55 @@ static void the_other_one_makes_it(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
+/* ---- two users ---- */
+
+#define STRANGER 65534u
+
+/* Of lines that were given since there is a first one, nobody has had it before. */
+static void has_made_no_line(void)
+{
+	struct hal_shm_line line = lines_for(CLIENT);
+
+	MUST(line.at && SHM_LINE_INDEX(line.name) == 0);
+}
+
+static void send_to_a_stranger(void)
+{
+	pulc_port *p = native_open(PULC_D, "sender");
+	struct pulc_address to = native_find("stranger");
+	char answer;
+
+	MUST_IS(pulc_send(p, &to, "x", 1, 0), 1);
+	MUST_IS(pulc_receive(p, &answer, 1, NULL, 0), 1);
+	has_made_no_line();
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void answer_as_a_stranger(void)
+{
+	struct pulc_address from;
+	pulc_port *p;
+	char byte;
+
+	native_become(STRANGER);
+	p = native_open(PULC_D, "stranger");
+	MUST_IS(pulc_receive(p, &byte, 1, &from, 0), 1);
+	MUST_IS(pulc_send(p, &from, &byte, 1, 0), 1);
+	has_made_no_line();
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* Neither could use it: the other one's area is not mapped. */
+static void between_users_there_is_none(void)
+{
+	native_role *const roles[] = { send_to_a_stranger, answer_as_a_stranger };
+
+	if (geteuid() == 0)
+		native_run_for_users(roles, 2);
+	else
+		test_skip("needs root to have processes of two users");
+}
+
 static void in_turn(void)
 {
 	NATIVE_RUN(lines_are_given_in_turn);
@@ -53,6 +102,7 @@ static void by_the_lower_number(void)
 static const struct test tests[] = {
 	TEST(in_turn),
 	TEST(by_the_lower_number),
+	TEST(between_users_there_is_none),
 };
 
 int main(int argc, char **argv)
