@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "cookies.h"
 #include "epoll_ctl.h"
 #include "epoll_set.h"
 #include "macros.h"
@@ -128,7 +129,7 @@ static int add(struct pre_set *set, struct pre_file *f, int epfd, int fd, struct
 		return 0;
 	}
 	if (!m) {
-		f->shared = true;
+		pre_cookie_shares(f);
 		pre_keep_on_kernel(fd, PULC_REASON_UNSUPPORTED);
 		return 0;
 	}

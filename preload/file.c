@@ -18,6 +18,7 @@
 #include <pulc/fds.h>
 #include <pulc/process.h>
 
+#include "cookies.h"
 #include "epoll.h"
 #include "file.h"
 #include "inherit.h"
@@ -257,7 +258,8 @@ struct pre_file *pre_file_own(int fd)
 	own = pre_file_new();
 	if (!own)
 		return NULL;
-	atomic_store(&own->shared, atomic_load(&f->shared));
+	if (atomic_load(&f->shared))
+		pre_cookie_shares(own);
 	atomic_store(&own->n_fds, 1);
 	if (atomic_compare_exchange_strong(entry, &f, own))
 		return own;
@@ -344,7 +346,7 @@ USUAL bool pre_use_shared(struct pre_use *use, int fd, const struct pre_file *f)
 	if (!f || pre_file_is_standin(f) || !pre_use_file(use, fd))
 		return false;
 	if (!pre_file_is_standin(use->file)) {
-		atomic_store(&use->file->shared, true);
+		pre_cookie_shares(use->file);
 		return true;
 	}
 	/* The number has become another socket's, which is not connected yet. */

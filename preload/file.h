@@ -33,7 +33,7 @@ struct pre_file {
 	_Atomic bool lingers; /* closed, but for calls that are inside (linger.c) */
 	int home;	      /* the descriptor that these go on with */
 	_Atomic uint64_t
-		cookie;	      /* the socket's, once somebody has asked (passing.c); 0: nobody has */
+		cookie;	      /* the socket's, once somebody has asked (cookies.c); 0: nobody has */
 	bool kept;	      /* has options that only the kernel can serve */
 	bool stays;	      /* of exec: some descriptor of it stays open */
 	_Atomic int spawned;  /* PRE_SPAWNED ...: named in a posix_spawn action */

@@ -16,6 +16,7 @@
 #include <pulc/fds.h>
 #include <pulc/process.h>
 
+#include "cookies.h"
 #include "inherit.h"
 #include "macros.h"
 #include "process.h"
@@ -120,7 +121,7 @@ static struct pre_file *file_for(int fd)
 		return NULL;
 	}
 	pulc_stream_set_user(s, f);
-	f->shared = true;
+	pre_cookie_shares(f);
 	atomic_store(&f->stream, s);
 	return f;
 }

@@ -13,6 +13,7 @@
 
 #include <pulc/process.h>
 
+#include "cookies.h"
 #include "data.h"
 #include "inherit.h"
 #include "passing.h"
@@ -40,6 +41,11 @@ static void send_right(int fd)
 {
 	struct pre_use use;
 
+	if (pre_use_file(&use, fd)) {
+		if (!pre_file_is_standin(use.file))
+			pre_cookie_lists(use.file, fd);
+		pre_use_end(&use);
+	}
 	if (pre_use_shared(&use, fd, pre_file_at(fd)))
 		pre_use_end(&use);
 	if (!pre_use_stream(&use, fd))
@@ -60,47 +66,13 @@ void pre_passing_sends(const struct msghdr *msg)
 	each_right(msg, send_right);
 }
 
-struct received {
-	int fd;
-	uint64_t cookie;
-	bool known; /* it has joined its file */
-};
-
-/* As long as the number stands for f, the kernel's answer is about f. */
-static uint64_t cookie_of_file(struct pre_file *f, int fd)
-{
-	uint64_t cookie = atomic_load(&f->cookie);
-
-	if (cookie)
-		return cookie;
-	cookie = pre_cookie_of(fd);
-	if (pre_file_at(fd) != f)
-		return 0;
-	atomic_store(&f->cookie, cookie);
-	return cookie;
-}
-
-static void compare(int fd, struct pre_file *f, void *arg)
-{
-	struct received *received = arg;
-	struct pre_use use;
-
-	if (received->known || pre_file_is_standin(f) || !f->shared || !pre_use_file(&use, fd))
-		return;
-	if (use.file == f && cookie_of_file(f, fd) == received->cookie)
-		received->known = pre_file_join(f, received->fd);
-	pre_use_end(&use);
-}
-
 static void receive_right(int fd)
 {
-	struct received received = { .fd = fd, .cookie = pre_cookie_of(fd) };
+	uint64_t cookie = pre_cookie_of(fd);
 
 	if (pre_file_at(fd)) /* closed behind our back */
 		(void)pre_file_install(fd, &pre_file_other);
-	if (received.cookie)
-		pre_file_each(0, UINT32_MAX, compare, &received);
-	if (!received.known && pulc_socket_is_upgraded(fd))
+	if ((!cookie || !pre_cookie_join(cookie, fd)) && pulc_socket_is_upgraded(fd))
 		(void)pre_file_install(fd, &pre_file_inherited);
 }
 

@@ -11,6 +11,7 @@
  */
 #include <netinet/in.h>
 
+#include "cookies.h"
 #include "file.h"
 #include "process.h"
 #include "rawsys.h"
@@ -91,7 +92,7 @@ static void disconnected(int fd)
 	if (!pre_use_stream(&use, fd))
 		return;
 	if (atomic_compare_exchange_strong(&use.file->stream, &use.stream, NULL)) {
-		use.file->shared = true;
+		pre_cookie_shares(use.file);
 		if (!pulc_stream_attached(use.stream))
 			pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_UNSUPPORTED);
 		pulc_stream_closing(use.stream, fd);

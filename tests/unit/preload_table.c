@@ -299,7 +299,6 @@ struct racer {
 	_Atomic bool inside;
 };
 
-/* A call in flight keeps its stream although the descriptor is closed meanwhile. */
 /* Who goes over the table for a fork, or passes a number, is overtaken by a thread that closes it: the record may be another socket's by then. */
 static void what_has_a_closed_one_s_record_is_not_shared(void)
 {
@@ -327,6 +326,7 @@ static void what_has_a_closed_one_s_record_is_not_shared(void)
 	CHECK_INT(fake.n_streams, ==, 0);
 }
 
+/* A call in flight keeps its stream although the descriptor is closed meanwhile. */
 static void *receive(void *arg)
 {
 	struct racer *r = arg;

@@ -1,0 +1,144 @@
+/* The shim, on a fake libpulc: of which file of this process a descriptor that comes by SCM_RIGHTS is one more. */
+#include <string.h>
+
+#include "harness.h"
+#include "preload_fake.h"
+#include "rawsys.h"
+
+#define COPY 60
+#define N_MANY 300
+
+union control {
+	char buf[CMSG_SPACE(sizeof(int))];
+	struct cmsghdr align;
+};
+
+static struct msghdr message(union control *control, struct iovec *iov)
+{
+	return (struct msghdr){ .msg_iov = iov,
+				.msg_iovlen = 1,
+				.msg_control = control->buf,
+				.msg_controllen = sizeof(control->buf) };
+}
+
+/* What of fd comes back to this process; seen: the shim is told of its going as well. */
+static int passed(int fd, bool seen)
+{
+	char byte = 'x';
+	struct iovec iov = { &byte, 1 };
+	union control control = { 0 };
+	struct msghdr msg = message(&control, &iov);
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	int via[2], got = -1;
+
+	REQUIRE_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, via), ==, 0);
+	*cmsg = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+				  .cmsg_type = SCM_RIGHTS,
+				  .cmsg_len = CMSG_LEN(sizeof(int)) };
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+	REQUIRE_INT(seen ? sendmsg(via[0], &msg, 0) : raw_sendmsg(via[0], &msg, 0), ==, 1);
+	msg = message(&control, &iov);
+	REQUIRE_INT(recvmsg(via[1], &msg, 0), ==, 1);
+	memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(got));
+	close(via[0]);
+	close(via[1]);
+	return got;
+}
+
+static void close_both(int fds[2])
+{
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void what_comes_back_is_a_duplicate(void)
+{
+	int fds[2], got;
+
+	fake_pair(fds);
+	for (unsigned i = 0; i < 3; i++) {
+		got = passed(fds[0], true);
+		CHECK(pre_file_at(got) == pre_file_at(fds[0]));
+		close(got);
+	}
+	close_both(fds);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
+/* The descriptor by which the file is known has been closed: another one of the same file is found, and known from then on. */
+static void by_another_number(void)
+{
+	int fds[2], got;
+	struct pre_file *f;
+
+	fake_pair(fds);
+	f = pre_file_at(fds[0]);
+	close(passed(fds[0], true));
+	REQUIRE(dup2(fds[0], COPY) == COPY);
+	close(fds[0]);
+	fds[0] = COPY;
+	for (unsigned i = 0; i < 2; i++) {
+		got = passed(COPY, true);
+		CHECK(pre_file_at(got) == f);
+		close(got);
+	}
+	close_both(fds);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
+/* A fork shares all that there is, and another process passes one of these on. */
+static void what_a_fork_has_shared(void)
+{
+	int fds[N_MANY][2], got;
+	struct pre_use use;
+
+	for (unsigned i = 0; i < N_MANY; i++) {
+		fake_pair(fds[i]);
+		REQUIRE(pre_use_shared(&use, fds[i][0], pre_file_at(fds[i][0])));
+		pre_use_end(&use);
+	}
+	for (unsigned i = 0; i < N_MANY; i++) {
+		got = passed(fds[i][0], false);
+		CHECK(pre_file_at(got) == pre_file_at(fds[i][0]));
+		close(got);
+	}
+	for (unsigned i = 0; i < N_MANY; i++)
+		close_both(fds[i]);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
+/* One that was here, and one that never was; the number of neither says anything. */
+static void what_is_not_here(void)
+{
+	int fds[2], kept, got;
+
+	fake_pair(fds);
+	close(passed(fds[0], true));
+	kept = (int)raw_syscall(SYS_fcntl, fds[0], F_DUPFD, COPY, 0, 0, 0); /* nobody hears of it */
+	close(fds[0]);
+	for (unsigned i = 0; i < 2; i++) {
+		got = passed(kept, false);
+		CHECK(pre_file_at(got) == NULL);
+		close(got);
+	}
+	(void)raw_close(kept);
+	kept = (int)raw_syscall(SYS_socket, AF_INET, SOCK_STREAM, 0, 0, 0, 0);
+	got = passed(kept, false);
+	CHECK(pre_file_at(got) == NULL);
+	close(got);
+	(void)raw_close(kept);
+	close(fds[1]);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
+static const struct test tests[] = {
+	TEST(what_comes_back_is_a_duplicate),
+	TEST(by_another_number),
+	TEST(what_a_fork_has_shared),
+	TEST(what_is_not_here),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
