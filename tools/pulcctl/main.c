@@ -41,16 +41,26 @@ static const struct {
 	[CTL_AREAS] = { PULC__WIRE__FROM_CLIENT__BODY_AREAS, &ctl_list_areas },
 };
 
-/* Has the user named a node or a partition that is none? It is said, unless it may come yet, or a script counts. */
+/* tasks JOB, of all nodes, and no more than that: then there must be some, if it runs. */
+static bool is_of_job(const struct ctl_options *o)
+{
+	return o->command == CTL_TASKS && !o->pid && !o->n_uids && !o->here;
+}
+
+/* Has the user named a node, a partition or a running job that is none? It is said, unless it may come yet, or a script counts. */
 static bool is_absent(const struct ctl_options *options, const struct ctl_list *list,
 		      const struct ctl_replies *replies)
 {
-	const char *name = options->command == CTL_NODES ? options->node : options->name;
+	const char *name = options->command == CTL_NODES ? options->node
+			   : is_of_job(options)		 ? options->job
+							 : options->name;
+	const char *what = options->command == CTL_NODES   ? "node"
+			   : options->command == CTL_TASKS ? "tasks of a job"
+							   : "partition";
 
 	if (!name || options->json || options->usec_watch || ctl_list_has(list, replies, options))
 		return false;
-	fprintf(stderr, "pulcctl: no %s named %s\n",
-		options->command == CTL_NODES ? "node" : "partition", name);
+	fprintf(stderr, "pulcctl: no %s named %s\n", what, name);
 	return true;
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "macros.h"
+#include "user.h"
 
 #define SEC_WATCH_DEFAULT "1"
 #define SEC_WATCH_MIN 0.05
@@ -57,7 +58,9 @@ static const char help[] =
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
 	"  --here              jobs, tasks, queue: only what is on this node\n"
 	"  --signal NAME       kill: send this signal to the tasks instead\n"
-	"  --user USER         partition create, set: only those so named, its owner and root may\n"
+	"  --user USER         sockets, clients, ports, areas, jobs, tasks, queue: only of this "
+	"user\n"
+	"                      partition create, set: only those so named, its owner and root may\n"
 	"                      use it; --all-users: everybody may\n"
 	"  --owner USER        partition create, set: whose it is\n"
 	"  --exclusive         partition create, set: its nodes run no other jobs, and one at a\n"
@@ -312,10 +315,38 @@ static int take_option(int c, struct ctl_options *o)
 	}
 }
 
+/* Lists of what users have. */
+static bool has_users(const struct ctl_options *o)
+{
+	switch (o->command) {
+	case CTL_SOCKETS:
+	case CTL_CLIENTS:
+	case CTL_PORTS:
+	case CTL_AREAS:
+	case CTL_JOBS:
+	case CTL_TASKS:
+	case CTL_QUEUE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Who is meant by --user of a list. Returns 0; -EINVAL: somebody is nobody. */
+static int find_users(struct ctl_options *o)
+{
+	int r = 0;
+
+	for (unsigned i = 0; has_users(o) && r == 0 && i < o->n_users; i++)
+		r = ctl_user_number(o->users[i], &o->uids[i]);
+	o->n_uids = has_users(o) ? o->n_users : 0;
+	return r;
+}
+
 /* The first option that says what a partition is to be like; NULL: none. */
 static const char *kind_option(const struct ctl_options *o)
 {
-	if (o->n_users || o->all_users)
+	if ((o->n_users && !has_users(o)) || o->all_users)
 		return o->n_users ? "user" : "all-users";
 	if (o->exclusive != CTL_UNSAID)
 		return o->exclusive == CTL_YES ? "exclusive" : "shared";
@@ -477,6 +508,8 @@ int ctl_options_parse(int argc, char **argv, struct ctl_options *ret_options)
 									argv + optind + 1, &o);
 	if (r == 0)
 		r = check_fit(&o);
+	if (r == 0)
+		r = find_users(&o);
 	if (r == 0)
 		*ret_options = o;
 	return r;

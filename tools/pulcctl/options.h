@@ -65,6 +65,8 @@ struct ctl_options {
 	const char *owner; /* NULL: who asks */
 	const char *users[CTL_N_USERS_MAX];
 	unsigned n_users;
+	uint32_t uids[CTL_N_USERS_MAX]; /* lists: whose entries; n_uids 0: everybody's */
+	unsigned n_uids;
 	bool all_users;
 	const char *limits[CTL_N_LIMITS_MAX];
 	unsigned n_limits;

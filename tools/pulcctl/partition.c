@@ -6,7 +6,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,29 +20,9 @@
 #include "query.h"
 #include "say.h"
 #include "text.h"
+#include "user.h"
 
 #define PART(name) (uint32_t) PULC__WIRE__PARTITION_PART__PART_##name
-
-static int find_user(const char *name, uint32_t *ret_uid)
-{
-	const struct passwd *entry;
-	char *end;
-	unsigned long n;
-
-	errno = 0;
-	n = strtoul(name, &end, 10);
-	if (isdigit((unsigned char)name[0]) && !*end && !errno && n < UINT32_MAX) {
-		*ret_uid = (uint32_t)n;
-		return 0;
-	}
-	entry = getpwnam(name);
-	if (!entry) {
-		fprintf(stderr, "pulcctl: no user '%s'\n", name);
-		return -EINVAL;
-	}
-	*ret_uid = entry->pw_uid;
-	return 0;
-}
 
 /* The number that a name ends with: where it begins. */
 static const char *number_of(const char *name, size_t len)
@@ -139,9 +118,9 @@ static int fill(const struct ctl_options *o, uint32_t *users, Pulc__Wire__Partit
 	partition->owner = (uint32_t)geteuid();
 	partition->users = users;
 	if (o->owner)
-		r = find_user(o->owner, &partition->owner);
+		r = ctl_user_number(o->owner, &partition->owner);
 	for (unsigned i = 0; r == 0 && i < o->n_users && !o->all_users; i++)
-		r = find_user(o->users[i], &users[partition->n_users++]);
+		r = ctl_user_number(o->users[i], &users[partition->n_users++]);
 	*change |= o->nodes ? PART(NODES) : 0;
 	*change |= o->exclusive != CTL_UNSAID ? PART(EXCLUSIVE) : 0;
 	*change |= o->is_default != CTL_UNSAID ? PART(DEFAULT) : 0;

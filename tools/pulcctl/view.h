@@ -7,6 +7,7 @@
 #include "options.h"
 #include "query.h"
 #include "table.h"
+#include "user.h"
 
 /* A kind of reply that is a list: how to choose among its entries and show one. */
 struct ctl_list {
@@ -43,9 +44,5 @@ bool ctl_node_is_up(const Pulc__Wire__NodeEntry *node);
 
 /* "S", "M" or "D". */
 const char *ctl_port_kind(Pulc__Wire__PortKind kind);
-
-#define CTL_SIZE_USER 40
-/* The name of a user, or his number if he has none. */
-char *ctl_user_name(unsigned uid, char buf[CTL_SIZE_USER]);
 
 #endif

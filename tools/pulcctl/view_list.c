@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cleanup.h"
 #include "json.h"
@@ -28,6 +29,30 @@ static int order(const void *a, const void *b, void *list)
 		->compare(*(const ProtobufCMessage *const *)a, *(const ProtobufCMessage *const *)b);
 }
 
+/* Whoever is shown has a field of that name in the schema. */
+static bool is_of_users(const ProtobufCMessage *entry, const struct ctl_options *o)
+{
+	const ProtobufCFieldDescriptor *f =
+		o->n_uids
+			? protobuf_c_message_descriptor_get_field_by_name(entry->descriptor, "uid")
+			: NULL;
+	uint32_t uid;
+
+	if (!f)
+		return true;
+	memcpy(&uid, (const char *)entry + f->offset, sizeof(uid));
+	for (unsigned i = 0; i < o->n_uids; i++)
+		if (o->uids[i] == uid)
+			return true;
+	return false;
+}
+
+static bool is_chosen(const struct ctl_list *list, const ProtobufCMessage *entry,
+		      const struct ctl_options *o)
+{
+	return list->is_chosen(entry, o) && is_of_users(entry, o);
+}
+
 static int collect(const struct ctl_list *list, const struct ctl_replies *replies,
 		   const struct ctl_options *options, struct entries *entries)
 {
@@ -44,7 +69,7 @@ static int collect(const struct ctl_list *list, const struct ctl_replies *replie
 		ProtobufCMessage *const *some = ctl_reply_entries(replies->items[i], &n);
 
 		for (size_t k = 0; k < n; k++)
-			if (list->is_chosen(some[k], options))
+			if (is_chosen(list, some[k], options))
 				entries->items[entries->n++] = some[k];
 	}
 	if (list->compare)
@@ -95,7 +120,7 @@ bool ctl_list_has(const struct ctl_list *list, const struct ctl_replies *replies
 		ProtobufCMessage *const *some = ctl_reply_entries(replies->items[i], &n);
 
 		for (size_t k = 0; k < n; k++)
-			if (list->is_chosen(some[k], options))
+			if (is_chosen(list, some[k], options))
 				return true;
 	}
 	return false;

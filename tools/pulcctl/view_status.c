@@ -3,23 +3,12 @@
  */
 #include "view.h"
 
-#include <pwd.h>
 #include <stdarg.h>
 
 #include "cleanup.h"
 #include "json.h"
 #include "macros.h"
 #include "text.h"
-
-char *ctl_user_name(unsigned uid, char buf[CTL_SIZE_USER])
-{
-	const struct passwd *user = getpwuid(uid);
-
-	if (user)
-		return ctl_text_plain(user->pw_name, buf, CTL_SIZE_USER);
-	(void)snprintf(buf, CTL_SIZE_USER, "%u", uid);
-	return buf;
-}
 
 /* One line of the list. */
 static void print_item(FILE *out, const char *name, const char *format, ...)
