@@ -30,6 +30,7 @@
 
 #define NSEC_PATIENCE_FIRST (1000 * NSEC_PER_USEC)
 #define NSEC_PATIENCE_MAX NSEC_PER_SEC
+#define NSEC_WELCOME (100 * 1000 * NSEC_PER_USEC)
 
 static struct pool sets = POOL_INIT(sizeof(struct pulc_waitset));
 static OFTEN struct pulc_waitset *first, *idle;
@@ -37,6 +38,8 @@ static OFTEN uint32_t fork_generation;
 /* psid had no room for the word of one of them. Read without the lock. */
 static OFTEN _Atomic bool announcement_is_due;
 static OFTEN int spare_bell = -1;
+/* This is a child, and has not waited for psid yet. */
+static bool welcome_is_due;
 
 /* Which boards of the present area are taken. */
 static OFTEN struct {
@@ -192,6 +195,25 @@ static void unmake(struct pulc_waitset *set)
 	pool_put(&sets, set);
 }
 
+PULC_EXPORT void pulc_waitset_expect(void)
+{
+	struct timespec moment = { .tv_nsec = NSEC_PER_USEC * 1000 };
+	uint64_t end = nsec_now() + NSEC_WELCOME;
+
+	if (LIKELY(!welcome_is_due) || !client_lock())
+		return;
+	if (!client_boards() && client_attach() == 0) {
+		welcome_is_due = false;
+		while (!client_boards() && client_channel() >= 0 && nsec_now() < end) {
+			struct pollfd p = { .fd = client_channel(), .events = POLLIN };
+
+			(void)raw_ppoll(&p, 1, &moment);
+			client_look();
+		}
+	}
+	client_unlock();
+}
+
 PULC_EXPORT int pulc_waitset_new(pulc_waitset **ret_set)
 {
 	struct pulc_waitset *set;
@@ -303,6 +325,7 @@ USUAL void waitset_forked(void)
 		pulc_fd_release(&set->bell);
 	first = idle = NULL;
 	announcement_is_due = false;
+	welcome_is_due = true;
 	mine = NULL;
 	memset(&area, 0, sizeof(area));
 }

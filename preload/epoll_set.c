@@ -172,6 +172,11 @@ static void expose(struct pre_set *set)
 	if (!set->exposed)
 		(void)atomic_fetch_add(&pre_n_exposed, 1);
 	set->exposed = true;
+	/* Without a bell its word would not be heard. */
+	if ((!set->waitset || pre_set_is_ancestors(set)) && atomic_load(&set->has_rings)) {
+		pulc_waitset_expect();
+		pre_set_prepare(set);
+	}
 	make_true(set);
 }
 

@@ -146,6 +146,9 @@ void *pulc_stream_user(const pulc_stream *s);
  * in a forked child (pulc_waitset_alive).
  */
 int pulc_waitset_new(pulc_waitset **ret_set);
+/* A forked child is no client of psid's before it needs to be, and has no boards: it becomes one, and psid's answer is waited for, for
+ * milliseconds at most and once. Elsewhere nothing is done. */
+void pulc_waitset_expect(void);
 pulc_waitset *pulc_waitset_free(pulc_waitset *set);
 bool pulc_waitset_alive(const pulc_waitset *set);
 int pulc_waitset_fd(const pulc_waitset *set);

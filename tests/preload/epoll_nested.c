@@ -88,3 +88,39 @@ CASE(epoll_nested_asked_wakes_sleeper, DUO)
 	}
 	sleep_until_sent(p, inner, outer);
 }
+
+/* A child's first set, and poll is the first thing that asks for psid's help. */
+CASE(epoll_nested_first_of_a_child, DUO)
+{
+	A {
+		pid_t child;
+
+		SEND("x");
+		child = fork_logged(p);
+		if (child == 0) {
+			int ep = epoll_create1(0);
+			struct pollfd pfd = { .fd = ep, .events = POLLIN };
+
+			ADD(ep, FD, EPOLLIN, 1);
+			_exit(poll(&pfd, 1, 0) == 0 ? 1 : 2);
+		}
+		reap(p, "before", child);
+	}
+	B { SEND("abc"); }
+	A {
+		pid_t child;
+
+		settle(p, FD, 3);
+		child = fork_logged(p);
+		if (child == 0) {
+			int ep = epoll_create1(0);
+			struct pollfd pfd = { .fd = ep, .events = POLLIN };
+
+			ADD(ep, FD, EPOLLIN, 1);
+			_exit(poll(&pfd, 1, 3000) == 1 ? 1 : 2);
+		}
+		reap(p, "after", child);
+	}
+	B { RECV(1); }
+	A { RECV(3); }
+}

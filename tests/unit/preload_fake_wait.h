@@ -4,6 +4,10 @@
 
 /* ---- waiting ---- */
 
+void pulc_waitset_expect(void)
+{
+}
+
 int pulc_waitset_new(pulc_waitset **ret_set)
 {
 	pulc_waitset *set;
