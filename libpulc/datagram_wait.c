@@ -177,15 +177,6 @@ struct wait datagram_wait_begin(uint64_t usec_timeout)
 	return wait_begin(&way, POLLIN, usec_timeout);
 }
 
-/* The answer to what came will go where the last one went, and that one's receiver has the line. */
-static inline void expect_to_answer(const struct datagram *d)
-{
-	const struct flow *f = atomic_load_explicit(&d->last_sent, memory_order_relaxed);
-
-	if (f)
-		shm_expect_to_send(&f->queue.ring);
-}
-
 /* The first turns, without a look at the clock: the partner of a ping-pong answers within them. */
 bool datagram_wait_briefly(pulc_stream *s)
 {
@@ -200,10 +191,8 @@ bool datagram_wait_briefly(pulc_stream *s)
 		if (!has)
 			cpu_relax();
 	}
-	if (has) {
-		expect_to_answer(d);
+	if (has)
 		wait_paid();
-	}
 	datagram_leave(d);
 	return has;
 }

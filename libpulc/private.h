@@ -106,9 +106,23 @@ bool stream_native_begin(struct pulc_stream *s, int fd, _Atomic uint32_t *count)
 /* The same for a call that is the kernel's even on an attached stream; PULC_USE_KERNEL. */
 ssize_t stream_on_kernel(_Atomic uint32_t *count);
 
-/* ---- transfer.c: data calls of the TCP handler ---- */
+/* As pulc_stream_attached, in line. */
+static inline bool stream_is_attached(const struct pulc_stream *s)
+{
+	return atomic_load_explicit(&s->state, memory_order_acquire) == STREAM_ATTACHED;
+}
+
+/* ---- transfer.c, stream_short.c: data calls of the TCP handler ---- */
 ssize_t stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags);
 ssize_t stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags);
+/* Of n pieces, `total` bytes. */
+ssize_t stream_send_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+			   size_t total, int flags);
+ssize_t stream_receive_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+			      size_t total, int flags);
+/* The usual case of one piece. False, 0: it is not, and nothing was done. */
+bool stream_send_short(struct pulc_stream *s, int fd, const void *buf, size_t len, int flags);
+size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, int flags);
 ssize_t stream_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags);
 ssize_t stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
 unsigned stream_poll(pulc_stream *s, int fd, unsigned events);
@@ -161,6 +175,8 @@ uint64_t spin_limit(void);
 bool stream_peer_here(pulc_stream *s);
 struct wait stream_wait_begin(unsigned events, uint64_t usec_timeout);
 int stream_wait(struct pulc_stream *s, int fd, struct wait *w);
+/* Looks at the ring for a moment, unless there is something else to look at. True: bytes have come. */
+bool stream_wait_briefly(struct pulc_stream *s);
 void stream_tell(struct pulc_stream *s, unsigned did);
 /* Tells everybody who waits, whether or not they were told before. */
 void stream_tell_all(struct pulc_stream *s);

@@ -9,7 +9,7 @@
 #include "private.h"
 #include "rawsys.h"
 
-#define N_TURNS_BRIEF 16
+#define N_TURNS_BRIEF 48
 /* What a peer says of its end. */
 #define ENDS (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD)
 
@@ -94,8 +94,24 @@ struct wait stream_wait_begin(unsigned events, uint64_t usec_timeout)
 static inline bool spin_briefly(struct pulc_stream *s, const struct wait *w)
 {
 	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
-		if (seems_ready(s, w)) {
-			shm_expect_to_send(&s->tcp.ring);
+		if (seems_ready(s, w))
+			return true;
+		cpu_relax();
+	}
+	return false;
+}
+
+bool stream_wait_briefly(struct pulc_stream *s)
+{
+	struct shm_stream *ring = &s->tcp.ring;
+	uint64_t taken = shm_taken(ring);
+
+	if (UNLIKELY(shm_peer_notice(ring) & (ENDS | SHM_LEFT)) || wait_budget(s) == 0)
+		return false;
+	notice_in_passing();
+	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
+		if (shm_mark(ring) != taken) {
+			wait_paid();
 			return true;
 		}
 		cpu_relax();

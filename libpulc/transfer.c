@@ -4,7 +4,7 @@
  * A call asks where the stream stands. Not attached: the caller makes the very call it was asked for on the
  * kernel. Attached: the tcp protocol moves what can be moved, then this file adds what blocking,
  * time-outs, MSG_WAITALL, SO_RCVLOWAT and signals ask for, in the kernel's order: bytes already moved
- * win over any error, which is then told by the next call.
+ * win over any error, which is then told by the next call. Short messages have a shorter way before this one (stream_short.c).
  */
 #include <errno.h>
 #include <linux/tcp.h>
@@ -136,7 +136,7 @@ static ssize_t send_on_kernel(struct pulc_stream *s)
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_sends);
 }
 
-USUAL static ssize_t send_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
+USUAL ssize_t stream_send_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
 				 size_t total, int flags)
 {
 	ssize_t sent;
@@ -155,13 +155,6 @@ USUAL static ssize_t send_pieces(struct pulc_stream *s, int fd, const struct iov
 	if ((sent < 0 && sent != -EAGAIN) || must_not_block(s, flags))
 		return sent;
 	return send_rest(s, fd, iov, n, flags, sent > 0 ? (size_t)sent : 0);
-}
-
-USUAL ssize_t stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
-{
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-
-	return send_pieces(s, fd, &iov, 1, len, flags);
 }
 
 /* Control messages that are wrong are refused by the kernel, those that are right mean nothing to a ring. */
@@ -184,8 +177,11 @@ ssize_t stream_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int fla
 		if (e < 0)
 			return e;
 	}
-	return send_pieces(s, fd, msg->msg_iov, msg->msg_iovlen,
-			   iov_total(msg->msg_iov, msg->msg_iovlen), flags);
+	if (msg->msg_iovlen == 1 &&
+	    stream_send_short(s, fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags))
+		return (ssize_t)msg->msg_iov->iov_len;
+	return stream_send_pieces(s, fd, msg->msg_iov, msg->msg_iovlen,
+				  iov_total(msg->msg_iov, msg->msg_iovlen), flags);
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------- */
@@ -357,7 +353,7 @@ static int go_back(struct pulc_stream *s, int flags)
 	return e;
 }
 
-USUAL static ssize_t receive_pieces(struct pulc_stream *s, int fd, const struct iovec *iov,
+USUAL ssize_t stream_receive_pieces(struct pulc_stream *s, int fd, const struct iovec *iov,
 				    size_t n, size_t total, int flags)
 {
 	bool dont_wait;
@@ -393,13 +389,6 @@ USUAL static ssize_t receive_pieces(struct pulc_stream *s, int fd, const struct 
 	return receive_rest(s, fd, iov, n, flags, target, got > 0 ? (size_t)got : 0);
 }
 
-USUAL ssize_t stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags)
-{
-	struct iovec iov = { .iov_base = buf, .iov_len = len };
-
-	return receive_pieces(s, fd, &iov, 1, len, flags);
-}
-
 /* The peer may have shut down before it was upgraded: then the kernel alone knows of the end. */
 static bool end_is_known(struct pulc_stream *s, int fd)
 {
@@ -428,11 +417,21 @@ static void tell_left(struct pulc_stream *s, int fd, struct msghdr *msg, size_t 
 	msg->msg_controllen = len;
 }
 
+static ssize_t receive_message(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+{
+	size_t got = msg->msg_iovlen != 1 ? 0
+					  : stream_receive_short(s, msg->msg_iov->iov_base,
+								 msg->msg_iov->iov_len, flags);
+
+	return got ? (ssize_t)got
+		   : stream_receive_pieces(s, fd, msg->msg_iov, msg->msg_iovlen,
+					   iov_total(msg->msg_iov, msg->msg_iovlen), flags);
+}
+
 ssize_t stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
 	size_t room = msg->msg_controllen;
-	ssize_t got = receive_pieces(s, fd, msg->msg_iov, msg->msg_iovlen,
-				     iov_total(msg->msg_iov, msg->msg_iovlen), flags);
+	ssize_t got = receive_message(s, fd, msg, flags);
 
 	if (got == PULC_USE_KERNEL)
 		return got;

@@ -24,6 +24,7 @@
 #include "tcp.h"
 #include "tcp_count.h"
 #include "tcp_local.h"
+#include "tcp_short.h"
 
 enum tcp_credit (*tcp_take_credit)(uint64_t size);
 
@@ -167,8 +168,7 @@ static int settle_mode(struct tcp *t, int fd, const struct iovec *iov, size_t n,
 {
 	uint64_t notice = shm_peer_notice(&t->ring);
 	uint32_t mode = shm_tx_mode(&t->ring);
-	bool leave = (notice & (SHM_CLOSED | SHM_DEAD | SHM_WANT_KERNEL | SHM_LEFT)) ||
-		     t->peer_gone || t->no_switch || (flags & MSG_OOB);
+	bool leave = (notice & TCP_HEEDED) || t->peer_gone || t->no_switch || (flags & MSG_OOB);
 
 	if (flags & MSG_OOB)
 		t->no_switch = true;
@@ -188,15 +188,6 @@ static int settle_mode(struct tcp *t, int fd, const struct iovec *iov, size_t n,
 		return 1;
 	*ret_n = kernel_send(fd, iov, n, flags);
 	return 0;
-}
-
-/* Nothing unusual: ring mode, no flag that needs thought, nothing to heed from the peer. */
-static inline bool plain(const struct tcp *t, int flags)
-{
-	return shm_tx_mode(&t->ring) == SHM_TX_RING && !(flags & MSG_OOB) &&
-	       !(shm_peer_notice(&t->ring) &
-		 (SHM_CLOSED | SHM_DEAD | SHM_WANT_KERNEL | SHM_LEFT)) &&
-	       !t->peer_gone && !t->no_switch;
 }
 
 /* A peer that left with bytes of ours unread: the error if nobody was told of it yet, then EPIPE. */
@@ -222,7 +213,7 @@ static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 	 * only once it takes no bytes any more, which would come before those in the ring. */
 	if (UNLIKELY(shm_own_notice(&t->ring) & SHM_TX_FIN))
 		return tcp_count_is_shut(fd) ? kernel_send(fd, iov, n, flags) : -EPIPE;
-	if (UNLIKELY(!plain(t, flags))) {
+	if (UNLIKELY(!tcp_is_plain(t) || (flags & MSG_OOB))) {
 		sent = reset_error(t);
 		if (sent < 0 || !settle_mode(t, fd, iov, n, flags, &sent))
 			return sent;

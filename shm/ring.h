@@ -119,7 +119,7 @@ static inline void ring_inline_put(struct shm_side *own, uint64_t at, const void
 {
 	uint64_t words[SHM_INLINE / 8];
 
-	memcpy(words, buf, len);
+	ring_copy(words, buf, len);
 	atomic_store_explicit(&own->inline_at, SHM_NO_INLINE, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	for (size_t i = 0; i < (len + 7) / 8; i++)
@@ -208,7 +208,7 @@ static inline bool ring_inline_get(const struct shm_stream *s, uint64_t at, void
 	atomic_thread_fence(memory_order_acquire);
 	if (ring_load(&s->peer->inline_at) != at)
 		return false;
-	memcpy(buf, words, n);
+	ring_copy(buf, words, n);
 	return true;
 }
 

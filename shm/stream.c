@@ -146,11 +146,6 @@ void shm_tx_end(struct shm_stream *s)
 	atomic_store_explicit(&s->own->tx_mode, SHM_TX_ENDED, memory_order_release);
 }
 
-uint32_t shm_tx_mode(const struct shm_stream *s)
-{
-	return atomic_load_explicit(&s->own->tx_mode, memory_order_acquire);
-}
-
 /* ---- receiving ---------------------------------------------------------------------------------- */
 
 /* A head that is at least `wanted` bytes beyond `at`, or as far as the peer is: its line is fetched only when need be. */
@@ -210,7 +205,6 @@ ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_publi
 	size_t done = 0;
 	ssize_t small;
 
-	shm_expect_to_send(s);
 	n = head - at;
 	/* All that was taken was told, then; unless who took the last of it was killed in between. */
 	if (n == 0 && shm_rx_tell(s))
@@ -340,12 +334,6 @@ uint64_t shm_peer_kernel_at(const struct shm_stream *s)
 uint32_t shm_peer_receives(const struct shm_stream *s)
 {
 	return atomic_load(&s->peer->rx_lock);
-}
-
-uint32_t shm_peer_tx_mode(const struct shm_stream *s)
-{
-	/* pairs with the release in shm_tx_begin and shm_tx_end */
-	return atomic_load_explicit(&s->peer->tx_mode, memory_order_acquire);
 }
 
 void shm_ran_on(struct shm_stream *s, uint32_t cpu)

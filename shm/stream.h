@@ -91,7 +91,10 @@ int shm_tx_grow(struct shm_stream *s, uint32_t r);
 void shm_tx_begin(struct shm_stream *s, uint64_t kernel_at);
 /* The ring's last byte is written; what follows goes through the kernel. */
 void shm_tx_end(struct shm_stream *s);
-uint32_t shm_tx_mode(const struct shm_stream *s);
+static inline uint32_t shm_tx_mode(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->own->tx_mode, memory_order_acquire);
+}
 
 /*
  * The ring is given up: bytes from the peer's tail on are to reach the peer in another way. -EBADMSG: its tail
@@ -177,13 +180,6 @@ static inline bool shm_rx_maybe(const struct shm_stream *s)
 	       atomic_load_explicit(&s->peer->head, memory_order_acquire) != taken;
 }
 
-/* Fetches the own head's line for writing: the answer to what was just received will go there, and the peer has it. */
-static inline void shm_expect_to_send(const struct shm_stream *s)
-{
-	if (!s->told)
-		__builtin_prefetch(&s->own->head, 1, 3);
-}
-
 static inline uint64_t shm_peer_notice(const struct shm_stream *s)
 {
 	return atomic_load_explicit(&s->peer->notice, memory_order_acquire);
@@ -210,7 +206,11 @@ static inline bool shm_peer_is_shared(const struct shm_stream *s)
 }
 /* Is somebody of the peer inside a send? */
 bool shm_peer_is_sending(const struct shm_stream *s);
-uint32_t shm_peer_tx_mode(const struct shm_stream *s);
+static inline uint32_t shm_peer_tx_mode(const struct shm_stream *s)
+{
+	/* pairs with the release in shm_tx_begin and shm_tx_end */
+	return atomic_load_explicit(&s->peer->tx_mode, memory_order_acquire);
+}
 
 /* Publishes the processor that the caller runs on; tells whether the peer last waited on the same. */
 void shm_ran_on(struct shm_stream *s, uint32_t cpu);

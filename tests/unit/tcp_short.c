@@ -1,0 +1,197 @@
+/*
+ * protocols/tcp_short.h: what goes the short way is what the long way would have moved, and what is not the usual case does not go there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tcp_pair.h"
+#include "tcp_short.h"
+
+static struct tcp_pair p;
+
+static bool send_short(int end, uint64_t at, size_t len)
+{
+	unsigned char buf[SHM_INLINE];
+
+	bytes_fill(buf, at, len);
+	return tcp_push_short(&p.tcp[end], buf, len);
+}
+
+static size_t receive_short(int end, uint64_t at, size_t len)
+{
+	unsigned char buf[256];
+	unsigned did = 0;
+	size_t got = tcp_pull_short(&p.tcp[end], buf, len, &did);
+
+	CHECK_INT(got, <=, len);
+	CHECK(bytes_match(buf, at, got));
+	return got;
+}
+
+/* Both directions on their rings, with nothing in them; both positions are 10 then. */
+static void begin(const uint32_t rings[SHM_N_RINGS])
+{
+	tcp_pair_init(&p, rings);
+	tcp_pair_watch(&p);
+	for (int end = 0; end < 2; end++) {
+		pair_send(&p, end, 0, 10);
+		pair_expect(&p, !end, 0, 10);
+	}
+}
+
+static void moves_bytes(void)
+{
+	begin(tcp_pair_usual_rings);
+	for (size_t len = 1; len <= SHM_INLINE; len++) {
+		CHECK(send_short(0, len, len));
+		CHECK_INT(receive_short(1, len, sizeof(uint64_t) * 8), ==, len);
+	}
+	CHECK_INT(receive_short(1, 0, 64), ==, 0);
+	tcp_pair_deinit(&p);
+}
+
+/* A row of bytes by both ways in any order, through all sizes of ring and around their ends. */
+static void mixes_with_the_long_way(void)
+{
+	uint64_t sent = 10, received = 10;
+	unsigned char buf[256];
+	ssize_t got;
+
+	begin(tcp_pair_small_rings);
+	srandom(1);
+	for (unsigned i = 0; i < 40000; i++) {
+		size_t len = 1 + (size_t)random() % SHM_INLINE, room = 1 + (size_t)random() % 64;
+
+		switch (random() % 5) {
+		case 0:
+		case 1:
+			sent += send_short(0, sent, len) ? len : 0;
+			break;
+		case 2:
+			bytes_fill(buf, sent, len);
+			got = pair_push(&p, 0, buf, len);
+			sent += got > 0 ? (size_t)got : 0;
+			break;
+		case 3:
+			received += receive_short(1, received, room);
+			break;
+		default:
+			got = pair_pull(&p, 1, buf, room, 0);
+			CHECK(got < 0 || bytes_match(buf, received, (size_t)got));
+			received += got > 0 ? (size_t)got : 0;
+		}
+	}
+	while (received < sent) {
+		got = pair_pull(&p, 1, buf, sizeof(buf), 0);
+		REQUIRE_INT(got, >, 0);
+		CHECK(bytes_match(buf, received, (size_t)got));
+		received += (size_t)got;
+	}
+	CHECK_INT(received, ==, sent);
+	tcp_pair_deinit(&p);
+}
+
+/* Two messages, or a part of one, are not the one that came with the news. */
+static void leaves_a_backlog_alone(void)
+{
+	begin(tcp_pair_small_rings);
+	CHECK(send_short(0, 10, 8));
+	CHECK(send_short(0, 18, 8));
+	CHECK_INT(receive_short(1, 10, 64), ==, 0);
+	pair_expect(&p, 1, 10, 16);
+	CHECK(send_short(0, 26, 8));
+	CHECK_INT(receive_short(1, 26, 7), ==, 0);
+	pair_expect(&p, 1, 26, 3);
+	CHECK_INT(receive_short(1, 29, 64), ==, 0);
+	pair_expect(&p, 1, 29, 5);
+	tcp_pair_deinit(&p);
+}
+
+static void is_not_for_the_kernels_part(void)
+{
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	CHECK(!send_short(0, 0, 8));
+	pair_send_kernel(&p, 0, 0, 8);
+	tcp_pair_watch(&p);
+	CHECK(!send_short(0, 8, 8));
+	pair_send(&p, 0, 8, 8);
+	CHECK_INT(receive_short(1, 0, 64), ==, 0);
+	pair_expect(&p, 1, 0, 16);
+	CHECK(send_short(0, 16, 8));
+	pair_expect(&p, 1, 16, 8);
+	CHECK(send_short(0, 24, 8));
+	CHECK_INT(receive_short(1, 24, 64), ==, 8);
+	tcp_pair_deinit(&p);
+}
+
+static void heeds_the_end(void)
+{
+	begin(tcp_pair_small_rings);
+	CHECK_INT(tcp_shutdown(&p.tcp[0], p.fd[0], SHUT_WR), ==, 0);
+	CHECK(!send_short(0, 10, 8));
+	CHECK(send_short(1, 10, 8));
+	CHECK_INT(receive_short(0, 10, 64), ==, 8);
+	tcp_close(&p.tcp[0], p.fd[0]);
+	CHECK(!send_short(1, 18, 8));
+	tcp_pair_deinit(&p);
+}
+
+static void heeds_who_leaves(void)
+{
+	begin(tcp_pair_small_rings);
+	CHECK(send_short(1, 10, 8));
+	CHECK_INT(tcp_leave(&p.tcp[0], p.fd[0]), ==, 0);
+	CHECK_INT(receive_short(0, 10, 64), ==, 0);
+	CHECK(!send_short(0, 10, 8));
+	CHECK(!send_short(1, 18, 8));
+	tcp_pair_deinit(&p);
+}
+
+static void full_is_not_sent(void)
+{
+	uint64_t sent = 10;
+
+	begin(tcp_pair_small_rings);
+	while (send_short(0, sent, SHM_INLINE))
+		sent += SHM_INLINE;
+	CHECK_INT(sent, <=, 10 + tcp_pair_small_rings[0]);
+	pair_expect(&p, 1, 10, sent - 10);
+	tcp_pair_deinit(&p);
+}
+
+/* A peer's words that make no sense are left to who knows what to do with them. */
+static void believes_no_nonsense(void)
+{
+	static const uint64_t heads[] = { 9, 10 + SHM_INLINE + 1, 1ull << 63, UINT64_MAX };
+	struct shm_side *peer;
+
+	begin(tcp_pair_small_rings);
+	peer = p.tcp[1].ring.own;
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		atomic_store(&peer->inline_at, 10);
+		atomic_store(&peer->head, heads[i]);
+		CHECK_INT(receive_short(0, 10, 64), ==, 0);
+	}
+	atomic_store(&peer->head, 18);
+	atomic_store(&peer->inline_at, SHM_NO_INLINE);
+	CHECK_INT(receive_short(0, 10, 64), ==, 0);
+	tcp_pair_deinit(&p);
+}
+
+static const struct test tests[] = {
+	TEST(moves_bytes),
+	TEST(mixes_with_the_long_way),
+	TEST(leaves_a_backlog_alone),
+	TEST(is_not_for_the_kernels_part),
+	TEST(heeds_the_end),
+	TEST(heeds_who_leaves),
+	TEST(full_is_not_sent),
+	TEST(believes_no_nonsense),
+};
+
+int main(int argc, char **argv)
+{
+	tcp_take_credit = tcp_pair_grant_everything;
+	return TESTS_RUN(tests, argc, argv);
+}
