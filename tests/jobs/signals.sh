@@ -147,6 +147,25 @@ wait $runner
 is pulcctl_kill 137 $?
 gone pulcctl_kill_leaves_nothing control
 is jobs_end_in_the_table 0 "$(await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 0 ]'; "$bin/pulcctl" jobs --json | json 'len(j)')"
+
+# Several at once, one of which is none.
+start kill_first -n 1 ./tree
+first=$runner
+ready kill_first 1
+start kill_second -n 1 ./tree
+second=$runner
+ready kill_second 1
+# shellcheck disable=SC2046 # a list of names
+"$bin/pulcctl" kill --json $("$bin/pulcctl" jobs --json | json '" 99999 ".join(e["job"] for e in j)') >"$TMPDIR/killed" 2>"$TMPDIR/not_killed"
+is kill_several.says_that_one_is_none 1 $?
+is kill_several.json "['', 'no such job on this node', '']" "$(json "[e['error'] for e in j]" <"$TMPDIR/killed")"
+is kill_several.which "pulcctl: 99999: no such job on this node" "$(cat "$TMPDIR/not_killed")"
+wait "$first"
+is kill_several.first 137 $?
+wait "$second"
+is kill_several.second 137 $?
+gone kill_several_first_leaves_nothing kill_first
+gone kill_several_second_leaves_nothing kill_second
 is unknown_job "pulcctl: 99999: no such job on this node" "$("$bin/pulcctl" kill 99999 2>&1)"
 
 # 600 processes, a third of them in sessions of their own.

@@ -140,7 +140,8 @@ static int show(const struct ctl_options *options, const Pulc__Wire__ToClient *r
 
 	if (options->json) {
 		ctl_json_message(stdout, body);
-		putchar('\n');
+		if (options->n_jobs <= 1)
+			putchar('\n');
 	} else if (!error[0]) {
 		print_result(reply);
 	}
@@ -151,16 +152,46 @@ static int show(const struct ctl_options *options, const Pulc__Wire__ToClient *r
 	return EXIT_REFUSED;
 }
 
-int ctl_act(const struct ctl_options *options)
+/* ret_answered: psid has said something, which was shown. */
+static int act(const struct ctl_options *options, bool *ret_answered)
 {
 	CLEANUP(ctl_psid_close) struct ctl_psid psid = CTL_PSID_NONE;
 	CLEANUP(ctl_replies_deinit) struct ctl_replies replies = { 0 };
 	int r;
 
-	if (options->command == CTL_STOP)
-		return stop(options);
 	r = ctl_psid_open(&psid);
 	if (r == 0)
 		r = ask(&psid, options, &replies);
+	*ret_answered = r == 0;
 	return r != 0 ? ctl_say_error(&psid, r) : show(options, replies.items[0]);
+}
+
+/* Each of them, unless psid does not answer at all; as JSON an array with the answer of each. */
+static int kill_all(const struct ctl_options *options)
+{
+	struct ctl_options one = *options;
+	int status = EXIT_SUCCESS, s = EXIT_SUCCESS;
+	bool answered = true;
+
+	for (unsigned i = 0; i < options->n_jobs && answered; i++) {
+		one.job = options->jobs[i];
+		if (options->json)
+			fputs(i == 0 ? "[\n" : ",\n", stdout);
+		s = act(&one, &answered);
+		if (options->json && !answered)
+			fputs("{\"error\":\"no answer\"}", stdout);
+		status = s != EXIT_SUCCESS ? s : status;
+	}
+	if (options->json)
+		puts("\n]");
+	return status;
+}
+
+int ctl_act(const struct ctl_options *options)
+{
+	bool answered;
+
+	if (options->command == CTL_STOP)
+		return stop(options);
+	return options->n_jobs > 1 ? kill_all(options) : act(options, &answered);
 }

@@ -33,7 +33,7 @@ static const char help[] =
 	"  jobs                every job of the cluster\n"
 	"  tasks [JOB]         every task of the cluster, or those of one job\n"
 	"  queue               every job that waits to begin, and why\n"
-	"  kill JOB            end a job and everything it has started, on every node\n"
+	"  kill JOB...         end jobs and everything they have started, on every node\n"
 	"  nodes [NODE]        every node of the cluster: state, load, memory, tasks\n"
 	"  areas               every area of memory that connections share\n"
 	"  top                 load, traffic and jobs of the cluster, on the whole terminal\n"
@@ -447,6 +447,11 @@ static int take_object(int n, char **words, struct ctl_options *o)
 	if (n == 0 && o->command == CTL_KILL) {
 		fputs("pulcctl: kill which job? (pulcctl jobs lists them)\n", stderr);
 		return -EINVAL;
+	}
+	if (o->command == CTL_KILL) {
+		o->jobs = words;
+		o->n_jobs = (unsigned)n;
+		n = 1;
 	}
 	if (n > (object ? 1 : 0)) {
 		fprintf(stderr, "pulcctl: what is '%s' for? (pulcctl --help)\n",

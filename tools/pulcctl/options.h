@@ -52,10 +52,12 @@ struct ctl_options {
 	unsigned pid;	     /* 0: all */
 	unsigned port;	     /* 0: all */
 	const char *path;    /* NULL: all */
-	const char *job;     /* tasks: NULL: of all; kill: which */
-	const char *node;    /* nodes: NULL: all; drain, undrain: NULL: this one */
-	const char *level;   /* loglevel: NULL: only asks */
-	const char *file;    /* keygen: NULL: the usual one */
+	const char *job;     /* tasks: NULL: of all; kill: which, the first of: */
+	char *const *jobs;
+	unsigned n_jobs;
+	const char *node;  /* nodes: NULL: all; drain, undrain: NULL: this one */
+	const char *level; /* loglevel: NULL: only asks */
+	const char *file;  /* keygen: NULL: the usual one */
 	enum ctl_keygen keygen;
 	const char *key; /* CTL_KEY_USE: which */
 	enum ctl_partition partition;
