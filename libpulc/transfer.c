@@ -302,26 +302,24 @@ static ssize_t end_of_nothing(struct pulc_stream *s, int fd)
 	return e == -EAGAIN ? 0 : e;
 }
 
-/* A receive of no bytes waits for some to be there and takes none (recv(2); read(2) of none does not come here). */
+/* A receive of no bytes waits for some to be there and takes none (recv(2); read(2) of none does not come here). One that has slept
+ * has what it wanted, which was nothing: whatever wakes it in the kernel, it answers 0. */
 static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 {
 	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
-	int e;
+	bool has_slept = false;
 
-	for (;;) {
+	for (;; has_slept = true) {
 		if (stream_poll(s, fd, POLLIN) & (POLLIN | POLLHUP | POLLERR))
-			return has_bytes(s, fd) ? 0 : end_of_nothing(s, fd);
+			return has_slept || has_bytes(s, fd) ? 0 : end_of_nothing(s, fd);
 		/* An urgent byte is something to wait for that poll does not tell. */
 		if ((tcp_on_kernel(&s->tcp) & POLLIN) && raw_recv(fd, NULL, 0, MSG_DONTWAIT) == 0)
 			return 0;
 		if (dont_wait)
 			return -EAGAIN;
-		e = stream_wait(s, fd, &w);
+		if (stream_wait(s, fd, &w) < 0)
+			return 0;
 		fd = stream_fd(s, fd);
-		if (e == -ERESTART)
-			continue;
-		if (e < 0)
-			return e;
 	}
 }
 

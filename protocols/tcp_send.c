@@ -209,8 +209,10 @@ static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 	enum obstacle why = NONE;
 	ssize_t sent;
 
-	/* A broken pipe, unless the kernel has an error to tell first: reset before the upgrade counts as shut. Asked
+	/* A broken pipe, unless there is an error to tell first, the kernel's or ours: reset before the upgrade counts as shut. Asked
 	 * only once it takes no bytes any more, which would come before those in the ring. */
+	if (UNLIKELY(shm_own_notice(&t->ring) & SHM_TX_FIN) && tcp_has_reset(t))
+		return reset_error(t);
 	if (UNLIKELY(shm_own_notice(&t->ring) & SHM_TX_FIN))
 		return tcp_count_is_shut(fd) ? kernel_send(fd, iov, n, flags) : -EPIPE;
 	if (UNLIKELY(!tcp_is_plain(t) || (flags & MSG_OOB))) {

@@ -100,3 +100,34 @@ CASE(close_error_is_told_by_recvmmsg_before_the_end, ANY)
 		R(recvmmsg(FD, msgs, 2, 0, NULL));
 	}
 }
+
+/* Who sleeps for nothing is told nothing, whatever wakes him. */
+CASE(close_error_is_not_told_to_a_sleeper_for_nothing, DUO)
+{
+	A { SEND("unread"); }
+	B { settle(p, FD, 6); }
+	A {
+		RECV(0);
+		RECV(1);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(close(FD));
+	}
+}
+
+/* A shut-down in vain, for the connection was reset, does not take the reset away. */
+CASE(close_error_outlasts_a_shutdown, ANY)
+{
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		settle_poll(p, FD, POLLHUP);
+		R(shutdown(FD, SHUT_RDWR));
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+}

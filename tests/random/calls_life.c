@@ -250,6 +250,7 @@ static void call_exec(struct call *call)
 	for (unsigned i = 0; i < N_SLOTS; i++)
 		if (player->kinds[i] == KIND_DATAGRAM)
 			empty(player->fds[i]);
+	close_sets(call->player);
 	call->player->is_executing = true;
 	execv("/proc/self/exe", argv);
 	call->player->is_executing = false;
