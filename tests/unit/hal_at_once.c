@@ -64,7 +64,9 @@ static bool take(int side, const struct hal_wanted *w, struct hal_frame *f)
 {
 	struct hal_link *link = p.link[side];
 
-	return link->ops->take(link, w, f) || link->ops->take(link, w, f);
+	if (link->ops->take(link, w, f))
+		return true;
+	return link->ops->take(link, w, f);
 }
 
 static void expect_taken(int side, uint64_t n, size_t len)
@@ -273,7 +275,7 @@ static void a_look_is_not_too_early(void)
 {
 	unsigned char buf[8];
 	struct hal_wanted w = wanted(2, buf, sizeof(buf));
-	struct hal_ops const *ops;
+	const struct hal_ops *ops;
 	struct hal_frame f;
 
 	begin(true);
