@@ -268,6 +268,14 @@ static uint64_t capacity(struct psid *psid, const struct psid_placement *wanted)
 	return n;
 }
 
+/* What would make more room, and was not asked for yet. */
+static const char *advice(const Pulc__Wire__Submit *submit)
+{
+	if (!submit->oversubscribe)
+		return "; --oversubscribe lets tasks share cores";
+	return submit->per_node ? "; --per-node allows no more on one" : "";
+}
+
 static int refuse_number(struct psid *psid, const Pulc__Wire__Submit *submit,
 			 const struct psid_placement *wanted, struct job_why *why)
 {
@@ -279,8 +287,8 @@ static int refuse_number(struct psid *psid, const Pulc__Wire__Submit *submit,
 	if (n == 0 && wanted->n_per_node > 1)
 		return job_why(why, -ENOSPC,
 			       "no node has room for %u tasks (--per-node) now (pulcctl nodes "
-			       "shows the nodes; --oversubscribe lets tasks share cores)",
-			       MIN(wanted->n_per_node, wanted->n_tasks));
+			       "shows the nodes%s)",
+			       MIN(wanted->n_per_node, wanted->n_tasks), advice(submit));
 	if (n == 0)
 		return job_why(why, -ENOSPC,
 			       "no node that takes tasks now has %u cores for one (pulcctl nodes "
@@ -288,8 +296,8 @@ static int refuse_number(struct psid *psid, const Pulc__Wire__Submit *submit,
 			       MAX(submit->cpus_per_task, 1u));
 	return job_why(why, -ENOSPC,
 		       "there is room for %" PRIu64 " of %u tasks now (pulcctl nodes shows the "
-		       "nodes; --oversubscribe lets tasks share cores)",
-		       n, submit->n_tasks);
+		       "nodes%s)",
+		       n, submit->n_tasks, advice(submit));
 }
 
 int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,

@@ -41,6 +41,8 @@ n=$(nproc)
 is cores_are_the_limit 125 "$(status_of -n $((n + 1)) true)"
 is oversubscribing_lifts_it 0 "$(status_of -n $((n + 1)) --oversubscribe true)"
 is per_node_is_a_limit 125 "$(status_of -n 2 --oversubscribe --per-node 1 true)"
+is per_node_is_named 'pulcrun: there is room for 1 of 2 tasks now (pulcctl nodes shows the nodes; --per-node allows no more on one)' \
+	"$(run -n 2 --oversubscribe --per-node 1 true 2>&1)"
 is slots_are_a_limit 125 "$(status_of -n 2 --oversubscribe --nodes localhost:1 true)"
 is unknown_node 'pulcrun: no node named nowhere
 status 125' "$(said --nodes nowhere true)"
