@@ -167,6 +167,8 @@ struct hal_ops {
 
 	/* Has room been made since a send() answered -EAGAIN? As pending(). */
 	bool (*room)(const struct hal_link *link);
+	/* Bytes that were sent and the peer has not taken yet, about; 0 also from a HAL that cannot say. Cheap: asked for each piece of a long message. */
+	uint64_t (*backlog)(struct hal_link *link);
 
 	/* ---- waiting: docs/waiting.md has the recipe ---- */
 
@@ -225,6 +227,12 @@ static inline void hal_no_cancel(struct hal_link *link)
 }
 
 static inline int hal_no_progress(struct hal_link *link)
+{
+	(void)link;
+	return 0;
+}
+
+static inline uint64_t hal_no_backlog(struct hal_link *link)
 {
 	(void)link;
 	return 0;
@@ -296,6 +304,15 @@ static inline bool hal_any_take(struct hal_link *link, const struct hal_wanted *
 	(void)hal_copy(link, ret_f, w->buf, w->size);
 	link->ops->drop(link);
 	return true;
+}
+
+/* The best size of the pieces that a message of `size` bytes is cut into. Behind what the peer has still to take nobody waits for the first one: then they are as large as can be. */
+static inline uint32_t hal_link_piece(struct hal_link *link, uint64_t size)
+{
+	uint32_t most = link->caps.frame_max;
+
+	return link->ops->backlog(link) >= 2 * (uint64_t)most ? most
+							      : hal_piece(&link->costs, size, most);
 }
 
 /* Bytes in n pieces. */

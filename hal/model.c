@@ -10,7 +10,9 @@
  * for those of which the first piece is a small part. The minimum is flat; powers of two are near enough.
  *
  * What a byte costs each end measures by itself, now and then, at messages that are sent anyway: processors that are far apart, or share their
- * caches, make a factor of three, and virtual machines change it while they run. A measurement in which the process lost its
+ * caches, make a factor of three, and virtual machines change it while they run. What a frame costs beside its bytes is measured likewise, at short
+ * frames: their time less that of their bytes. Each of the two is taken off the other's measurement, and since the frames of the one are at least
+ * twice as long as those of the other, both come to rest. A measurement in which the process lost its
  * processor is cut to the most that is believed, and forgotten with the next ones.
  *
  * Source: bip-1997, 2 (messages cut and pipelined, pieces by the message's length, from a model of the steps).
@@ -19,12 +21,28 @@
 
 #include "macros.h"
 
-void hal_costs_learn(uint32_t *psec, uint64_t size, uint64_t nsec)
+/* An eighth of the way. */
+static void move(uint32_t *cost, uint64_t now, uint32_t least, uint32_t most)
 {
-	uint64_t now = size ? MIN(nsec, UINT64_MAX / 1000) * 1000 / size : 0;
+	now = MIN(MAX(now, (uint64_t)least), (uint64_t)most);
+	*cost = (uint32_t)((7 * (uint64_t)*cost + now + 4) / 8);
+}
 
-	now = MIN(MAX(now, (uint64_t)HAL_PSEC_LEAST), (uint64_t)HAL_PSEC_MOST);
-	*psec = (uint32_t)((7 * (uint64_t)*psec + now + 4) / 8);
+static uint64_t less(uint64_t nsec, uint64_t part)
+{
+	return nsec > part ? nsec - part : 0;
+}
+
+void hal_costs_learn(struct hal_costs *costs, uint32_t *psec, uint64_t size, uint64_t nsec)
+{
+	uint64_t bytes = MIN(less(nsec, costs->nsec_frame), UINT64_MAX / 1000);
+
+	move(psec, size ? bytes * 1000 / size : 0, HAL_PSEC_LEAST, HAL_PSEC_MOST);
+}
+
+void hal_costs_learn_frame(struct hal_costs *costs, uint32_t psec, uint64_t size, uint64_t nsec)
+{
+	move(&costs->nsec_frame, less(nsec, psec * size / 1000), HAL_NSEC_LEAST, HAL_NSEC_MOST);
 }
 
 uint32_t hal_piece(const struct hal_costs *costs, uint64_t size, uint32_t most)

@@ -232,6 +232,7 @@ static const struct hal_ops ops = {
 	.progress = repair_progress,
 	.pending = repair_pending,
 	.room = repair_room,
+	.backlog = hal_no_backlog,
 	.watch = repair_watch,
 	.unwatch = repair_unwatch,
 	.is_trusted = repair_is_trusted,

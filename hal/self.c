@@ -152,6 +152,7 @@ static const struct hal_ops ops = {
 	.progress = hal_no_progress,
 	.pending = self_pending,
 	.room = self_pending,
+	.backlog = hal_no_backlog,
 	.watch = self_watch,
 	.unwatch = self_unwatch,
 	.is_trusted = self_is_trusted,

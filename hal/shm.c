@@ -14,7 +14,7 @@
  * them. The peer's end is seen in its notice word: closed by itself, or dead,
  * which psid writes for it. What it sent before is shown first.
  *
- * What a byte costs is measured at long frames, one in N_MEASURE.
+ * What a byte costs, and a frame, is measured at one in N_MEASURE.
  *
  * Left out: remote memory. Between two processes that don't trust each other nobody's memory is another one's to write.
  *
@@ -33,8 +33,11 @@
 
 #define SIZE_GOOD 16384u
 #define SIZE_MOST (2 * SIZE_GOOD)
-/* One in so many long frames is measured. */
-#define N_MEASURE 64u
+/*
+ * One in so many frames of SIZE_WIDE and more is measured: a long one for what its bytes cost, one of half that length at most for what it costs itself. No power
+ * of two, for pieces of a message come in such numbers.
+ */
+#define N_MEASURE 61u
 #define SIZE_LONG 8192u
 /* The size of its pieces is shown by pulcctl. */
 #define SIZE_SHOWN (1u << 20)
@@ -58,8 +61,8 @@ struct hal_shm {
 	struct hal_shm_line line;
 	uint32_t n_sent; /* until the peer's line is known */
 	uint64_t size_credit;
-	uint64_t size_wide;		/* bytes in such frames since the ring was last looked at */
-	uint32_t n_long_in, n_long_out; /* frames, to measure one now and then */
+	uint64_t size_wide;   /* bytes in such frames since the ring was last looked at */
+	uint32_t n_in, n_out; /* such frames, to measure one now and then */
 	bool no_growth;
 };
 
@@ -135,18 +138,28 @@ static int put_growing(struct hal_shm *h, const struct shm_datagram *d, const st
 	return e == -EMSGSIZE ? -EAGAIN : e;
 }
 
+/* One of SIZE_WIDE bytes or more went in or out in so many ns. */
+static void learn(struct hal_costs *costs, uint32_t *psec, size_t len, uint64_t nsec)
+{
+	if (len >= SIZE_LONG)
+		hal_costs_learn(costs, psec, len, nsec);
+	else if (len <= SIZE_LONG / 2)
+		hal_costs_learn_frame(costs, *psec, len, nsec);
+}
+
 static int put_measured(struct hal_shm *h, const struct shm_datagram *d, const struct iovec *iov,
 			unsigned n, size_t len)
 {
 	uint64_t before = nsec_now();
 	int e = shm_queue_put(&h->ring, d, iov, n, len);
-
 	struct hal_costs *costs = &h->link.costs;
 
 	if (e < 0)
 		return e;
-	hal_costs_learn(&costs->psec_in, len, nsec_now() - before);
-	shm_tell_in(&h->ring, costs->psec_in, hal_piece(costs, SIZE_SHOWN, h->link.caps.frame_max));
+	learn(costs, &costs->psec_in, len, nsec_now() - before);
+	if (len >= SIZE_LONG)
+		shm_tell_in(&h->ring, costs->psec_in,
+			    hal_piece(costs, SIZE_SHOWN, h->link.caps.frame_max));
 	return 0;
 }
 
@@ -160,9 +173,11 @@ static void __attribute__((noinline)) make_roomy(struct hal_shm *h)
 static inline int put(struct hal_shm *h, const struct shm_datagram *d, const struct iovec *iov,
 		      unsigned n, size_t len)
 {
-	if (len >= SIZE_WIDE && UNLIKELY((h->size_wide += len) >= SIZE_ROOMY))
+	if (LIKELY(len < SIZE_WIDE))
+		return shm_queue_put(&h->ring, d, iov, n, len);
+	if (UNLIKELY((h->size_wide += len) >= SIZE_ROOMY))
 		make_roomy(h);
-	if (UNLIKELY(len >= SIZE_LONG) && ++h->n_long_in % N_MEASURE == 0)
+	if (UNLIKELY(++h->n_in % N_MEASURE == 0))
 		return put_measured(h, d, iov, n, len);
 	return shm_queue_put(&h->ring, d, iov, n, len);
 }
@@ -222,14 +237,15 @@ static size_t shm_copy(struct hal_link *link, const struct iovec *iov, unsigned 
 	uint64_t before;
 	size_t len;
 
-	if (LIKELY(h->at.len < SIZE_LONG) || ++h->n_long_out % N_MEASURE)
+	if (LIKELY(h->at.len < SIZE_WIDE) || ++h->n_out % N_MEASURE)
 		return shm_queue_copy(&h->ring, &h->at, iov, n);
 	before = nsec_now();
 	len = shm_queue_copy(&h->ring, &h->at, iov, n);
-	if (len < SIZE_LONG)
+	if (len < SIZE_WIDE)
 		return len;
-	hal_costs_learn(&link->costs.psec_out, len, nsec_now() - before);
-	shm_tell_out(&h->ring, link->costs.psec_out);
+	learn(&link->costs, &link->costs.psec_out, len, nsec_now() - before);
+	if (len >= SIZE_LONG)
+		shm_tell_out(&h->ring, link->costs.psec_out);
 	return len;
 }
 
@@ -299,6 +315,11 @@ static bool shm_room(const struct hal_link *link)
 	const struct hal_shm *h = of(link);
 
 	return atomic_load_explicit(&h->ring.peer->tail, memory_order_acquire) != h->ring.tail_seen;
+}
+
+static uint64_t shm_backlog(struct hal_link *link)
+{
+	return shm_tx_filled(&of(link)->ring, 0);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------ */
@@ -435,6 +456,7 @@ static const struct hal_ops ops = {
 	.progress = hal_no_progress,
 	.pending = shm_pending,
 	.room = shm_room,
+	.backlog = shm_backlog,
 	.watch = shm_watch,
 	.unwatch = shm_stop_watch,
 	.is_trusted = shm_is_trusted,

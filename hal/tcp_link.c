@@ -438,6 +438,7 @@ static const struct hal_ops ops = {
 	.progress = tcp_progress,
 	.pending = tcp_pending,
 	.room = tcp_room,
+	.backlog = hal_no_backlog,
 	.watch = tcp_watch,
 	.unwatch = tcp_unwatch,
 	.is_trusted = tcp_is_trusted,

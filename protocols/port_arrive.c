@@ -19,7 +19,7 @@
 void port_taken(struct port_in *in, uint64_t cost)
 {
 	in->taken += cost;
-	if (LIKELY(in->taken - in->told < PORT_WINDOW / 4) || in->ended)
+	if (LIKELY(in->taken - in->told < PORT_WINDOW / 8) || in->ended)
 		return;
 	if (port_control(in->peer, (uint64_t)in->from << 32 | in->port->number, PORT_CREDIT,
 			 in->taken) == 0)
@@ -149,12 +149,13 @@ static int direct_more(struct port_in *in, uint32_t len, uint32_t skip, bool las
 		return -EBADMSG;
 	(void)link->ops->copy(link, iov, n);
 	r->done += got;
+	/* Given back as it comes: a sender with a row of long messages begins the next one without a stop. */
+	port_taken(in, got + (last ? PORT_OVERHEAD : 0));
 	if (!last)
 		return 0;
 	in->direct = NULL;
 	r->bound = NULL;
 	r->size_whole = r->done;
-	port_taken(in, in->size_long + PORT_OVERHEAD);
 	complete(in, r);
 	protocol_enough = true;
 	return 0;

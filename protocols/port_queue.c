@@ -364,6 +364,7 @@ static int unbind(struct port_in *in, struct port_request *r)
 	}
 	memcpy(in->partial->data, r->iov[0].iov_base, r->done);
 	in->partial->len = r->done;
+	in->partial->cost -= r->done; /* which was given back as it came */
 	r->done = 0;
 	return 0;
 }

@@ -4,7 +4,7 @@
  * Credit. The receiver bounds what a source may have unread at one port: a message may begin while less than
  * PORT_WINDOW is used. Datagrams that have begun are sent to their end, so a source may be over by one message;
  * streams stop at any byte. Each message costs a little more than its length. The receiver says how much it has taken, in all,
- * whenever a quarter of the window has gathered; a lost or doubled report would do no harm.
+ * whenever an eighth of the window has gathered; a lost or doubled report would do no harm.
  *
  * Messages that nobody waits for inside of a call are queued, and sent by whoever makes progress. A destination with
  * such a queue lets nobody else begin; who has begun before goes on.
@@ -53,24 +53,27 @@ struct cut {
 	size_t len; /* of the message */
 };
 
-/* Equal ones, of about the size that the model finds best: a small rest costs as much as a frame. */
-static uint32_t piece_of(const struct hal_link *link, size_t size)
+/*
+ * Equal ones, of about the size that the model finds best: a small rest costs as much as a frame. Whole lines, so that all but the last lie in the receiver's
+ * buffer as the message does; a frame has room for such a piece and the message's size.
+ */
+static uint32_t piece_of(struct hal_link *link, size_t size)
 {
-	uint64_t all = (uint64_t)size + sizeof(uint64_t), piece, n;
+	uint64_t most = link->caps.frame_max - sizeof(uint64_t), piece, n;
 
-	if (size <= link->caps.frame_good)
-		return link->caps.frame_good;
-	piece = hal_piece(&link->costs, size, link->caps.frame_max);
-	n = MAX((all + piece / 2) / piece, (uint64_t)1);
-	return (uint32_t)MIN(ALIGN_UP((all + n - 1) / n, SIZE_LINE),
-			     (uint64_t)link->caps.frame_max);
+	if (most > SIZE_LINE)
+		most -= most % SIZE_LINE;
+	piece = hal_link_piece(link, size);
+	n = MAX((size + piece / 2) / piece, (uint64_t)1);
+	return (uint32_t)MIN(ALIGN_UP((size + n - 1) / n, SIZE_LINE), most);
 }
 
 static void cut_next(const struct port_out *out, const struct port_sending *s, struct cut *c)
 {
 	const struct hal_caps *caps = &out->peer->link->caps;
 	bool stream = out->kind != PORT_D;
-	size_t most = piece_of(out->peer->link, s->size);
+	size_t most = s->size <= caps->frame_good ? caps->frame_good
+						  : piece_of(out->peer->link, s->size);
 	unsigned n_max = MIN(caps->n_gather, N_GATHER), kind = 0;
 
 	c->n = 0;
@@ -79,7 +82,6 @@ static void cut_next(const struct port_out *out, const struct port_sending *s, s
 		c->size = s->size;
 		c->iov[c->n++] = (struct iovec){ .iov_base = &c->size, .iov_len = sizeof(c->size) };
 		c->f.len = sizeof(c->size);
-		most -= sizeof(c->size);
 	}
 	c->n += port_slice(s->iov, s->n, s->at, most, c->iov + c->n, n_max - c->n, &c->len);
 	kind |= stream || !s->begun ? PORT_FIRST : 0;

@@ -204,8 +204,7 @@ int tag_send_cancel(struct tag_send *s)
 
 static int push_piece(struct tag_send *s)
 {
-	const struct hal_link *link = s->peer->link;
-	size_t piece = hal_piece(&link->costs, s->size_wanted, link->caps.frame_max);
+	size_t piece = hal_link_piece(s->peer->link, s->size_wanted);
 	size_t len = MIN(s->size_wanted - s->at, piece);
 	const struct hal_frame f = {
 		.word = s->number,

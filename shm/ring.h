@@ -183,12 +183,13 @@ static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at,
 		ring_copy_in((char *)buf + first, s->rx_ring[r], len - first, backlog);
 }
 
-/* Takes n bytes; publishes when an eighth of the ring has gathered or nothing is left. */
-static inline bool ring_rx_take(struct shm_stream *s, uint64_t taken, uint64_t n_left)
+/* Takes n bytes; publishes when an eighth of the ring has gathered, or `most`, or nothing is left. */
+static inline bool ring_rx_take(struct shm_stream *s, uint64_t taken, uint64_t n_left,
+				uint64_t most)
 {
 	atomic_store_explicit(&s->own->rx_taken, taken, memory_order_relaxed);
 	STEP(RING_TAKEN);
-	if (n_left != 0 && taken - ring_load(&s->own->tail) < s->rx_size[s->rx_cur] / 8)
+	if (n_left != 0 && taken - ring_load(&s->own->tail) < MIN(s->rx_size[s->rx_cur] / 8, most))
 		return false;
 	/* pairs with the acquire in ring_tx_look */
 	atomic_store_explicit(&s->own->tail, taken, memory_order_release);

@@ -228,7 +228,7 @@ ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_publi
 		STEP(RING_READ);
 		done += piece;
 		at += piece;
-		*ret_published |= ring_rx_take(s, at, n - piece);
+		*ret_published |= ring_rx_take(s, at, n - piece, UINT64_MAX);
 	}
 	return (ssize_t)done;
 }
@@ -246,7 +246,7 @@ ssize_t shm_rx_skip(struct shm_stream *s, size_t len, bool *ret_published)
 		n = MIN(n, (uint64_t)(len - done));
 		done += n;
 		at += n;
-		*ret_published |= ring_rx_take(s, at, 0);
+		*ret_published |= ring_rx_take(s, at, 0, UINT64_MAX);
 	}
 	return (ssize_t)done;
 }

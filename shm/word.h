@@ -80,7 +80,7 @@ static inline void shm_word_took(struct shm_stream *s)
 	uint64_t taken = shm_taken(s) + SHM_WORD_SIZE;
 
 	atomic_store_explicit(&s->head_seen, taken, memory_order_relaxed);
-	(void)ring_rx_take(s, taken, 0);
+	(void)ring_rx_take(s, taken, 0, UINT64_MAX);
 }
 
 #endif

@@ -416,6 +416,7 @@ static const struct hal_ops ops = {
 	.progress = fake_progress,
 	.pending = fake_pending,
 	.room = fake_room,
+	.backlog = hal_no_backlog,
 	.watch = fake_watch,
 	.unwatch = fake_unwatch,
 	.is_trusted = fake_is_trusted,

@@ -75,6 +75,7 @@ static const struct hal_ops below_ops = {
 	.progress = hal_no_progress,
 	.pending = below_pending,
 	.room = below_pending,
+	.backlog = hal_no_backlog,
 	.close = below_close,
 };
 

@@ -146,6 +146,57 @@ static void what_a_byte_costs_is_measured_and_told(void)
 	shm_links_deinit(&p);
 }
 
+/* Short and long ones: after some, what is believed of a frame is not what was believed before. */
+static void what_a_frame_costs_is_measured(void)
+{
+	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	uint32_t usual[2];
+	struct shm_links p;
+
+	shm_links_init(&p, rings);
+	for (unsigned i = 0; i < 2; i++) {
+		usual[i] = p.link[i]->costs.nsec_frame;
+		p.link[i]->costs.nsec_frame = HAL_NSEC_MOST + 1;
+	}
+	for (uint64_t n = 0; n < 1000; n++) {
+		REQUIRE_INT(send_frame(p.link[0], n, n % 2 ? 2048 : 16000), ==, 0);
+		expect_frame(p.link[1], n, n % 2 ? 2048 : 16000);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_INT(usual[i], >=, HAL_NSEC_LEAST);
+		CHECK_INT(p.link[i]->costs.nsec_frame, >=, HAL_NSEC_LEAST);
+		CHECK_INT(p.link[i]->costs.nsec_frame, <=, HAL_NSEC_MOST);
+	}
+	shm_links_deinit(&p);
+}
+
+/* Room is given back in parts of the largest ring, so that a sender who waits for it need not sleep; and behind a backlog pieces are as large as can be. */
+static void room_comes_back_in_time(void)
+{
+	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	static const size_t len = 32000;
+	const struct hal_costs usual = { 150, 70, 60 };
+	struct shm_links p;
+	struct hal_link *link;
+
+	shm_links_init(&p, rings);
+	link = p.link[0];
+	link->costs = usual;
+	CHECK_INT(link->ops->backlog(link), ==, 0);
+	CHECK_INT(hal_link_piece(link, 65536), ==, hal_piece(&usual, 65536, link->caps.frame_max));
+	for (uint64_t n = 0; n < 100; n++)
+		REQUIRE_INT(send_frame(link, n, len), ==, 0);
+	link->costs = usual;
+	CHECK_INT(link->ops->backlog(link), >=, 100 * len);
+	CHECK_INT(hal_link_piece(link, 65536), ==, link->caps.frame_max);
+	for (uint64_t n = 0; n < 100; n++) {
+		expect_frame(p.link[1], n, len);
+		CHECK_INT(shm_slab_side(&p.own[1], 0)->tail + 3 * len, >=, (n + 1) * len);
+	}
+	CHECK_INT(link->ops->backlog(link), ==, 0);
+	shm_links_deinit(&p);
+}
+
 /* Without memory to grow the first ring has to do. */
 static void no_credit_is_no_failure(void)
 {
@@ -388,6 +439,8 @@ static const struct test tests[] = {
 	TEST(full_is_full_until_something_is_taken),
 	TEST(a_reader_far_behind_finds_all),
 	TEST(what_a_byte_costs_is_measured_and_told),
+	TEST(what_a_frame_costs_is_measured),
+	TEST(room_comes_back_in_time),
 	TEST(no_credit_is_no_failure),
 	TEST(the_end_comes_behind_the_last_frame),
 	TEST(a_lazy_watch_sleeps_on),

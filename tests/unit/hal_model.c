@@ -58,19 +58,54 @@ static void longer_messages_have_larger_pieces(void)
 
 static void what_is_measured_moves_the_costs(void)
 {
-	uint32_t psec = 70;
+	struct hal_costs c = { 0, 70, 60 };
 
 	for (unsigned i = 0; i < 100; i++)
-		hal_costs_learn(&psec, 10000, 3000);
-	CHECK_INT(psec, >=, 290);
-	CHECK_INT(psec, <=, 300);
+		hal_costs_learn(&c, &c.psec_in, 10000, 3000);
+	CHECK_INT(c.psec_in, >=, 290);
+	CHECK_INT(c.psec_in, <=, 300);
+	CHECK_INT(c.psec_out, ==, 60);
 	for (unsigned i = 0; i < 100; i++)
-		hal_costs_learn(&psec, 10000, UINT64_MAX);
-	CHECK_INT(psec, <=, HAL_PSEC_MOST);
+		hal_costs_learn(&c, &c.psec_in, 10000, UINT64_MAX);
+	CHECK_INT(c.psec_in, <=, HAL_PSEC_MOST);
 	for (unsigned i = 0; i < 100; i++)
-		hal_costs_learn(&psec, 0, 0);
-	CHECK_INT(psec, >=, HAL_PSEC_LEAST);
-	CHECK_INT(psec, <=, HAL_PSEC_LEAST + 8);
+		hal_costs_learn(&c, &c.psec_in, 0, 0);
+	CHECK_INT(c.psec_in, >=, HAL_PSEC_LEAST);
+	CHECK_INT(c.psec_in, <=, HAL_PSEC_LEAST + 8);
+	for (unsigned i = 0; i < 100; i++)
+		hal_costs_learn_frame(&c, c.psec_out, 4000, UINT64_MAX);
+	CHECK_INT(c.nsec_frame, <=, HAL_NSEC_MOST);
+	for (unsigned i = 0; i < 100; i++)
+		hal_costs_learn_frame(&c, c.psec_out, 4000, 0);
+	CHECK_INT(c.nsec_frame, >=, HAL_NSEC_LEAST);
+	CHECK_INT(c.nsec_frame, <=, HAL_NSEC_LEAST + 8);
+}
+
+/* Frames of two lengths, whose time is a line: what each costs and what its bytes cost are found, whatever was believed before. */
+static void a_frame_and_its_bytes_are_told_apart(void)
+{
+	static const struct hal_costs before[] = { { 150, 70, 60 },
+						   { 20, 10, 10 },
+						   { 2000, 2000, 2000 } };
+	static const struct {
+		unsigned nsec, psec;
+	} lines[] = { { 300, 40 }, { 80, 120 }, { 900, 20 } };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(before); i++)
+		for (unsigned k = 0; k < ARRAY_SIZE(lines); k++) {
+			struct hal_costs c = before[i];
+			unsigned nsec = lines[k].nsec, psec = lines[k].psec;
+
+			for (unsigned n = 0; n < 400; n++) {
+				hal_costs_learn(&c, &c.psec_in, 16384, nsec + psec * 16384 / 1000);
+				hal_costs_learn_frame(&c, c.psec_in, 4096,
+						      nsec + psec * 4096 / 1000);
+			}
+			CHECK_INT(c.psec_in, >=, psec - 5);
+			CHECK_INT(c.psec_in, <=, psec + 5);
+			CHECK_INT(c.nsec_frame, >=, nsec - 30);
+			CHECK_INT(c.nsec_frame, <=, nsec + 30);
+		}
 }
 
 static const struct test tests[] = {
@@ -78,6 +113,7 @@ static const struct test tests[] = {
 	TEST(pieces_fit_the_frame),
 	TEST(longer_messages_have_larger_pieces),
 	TEST(what_is_measured_moves_the_costs),
+	TEST(a_frame_and_its_bytes_are_told_apart),
 };
 
 int main(int argc, char **argv)

@@ -10,7 +10,6 @@
 #include "psid/native_case.h"
 
 #define LEN_LONG (3u << 20)
-
 #define LEN_HUGE (12u << 20)
 
 static unsigned char buf[LEN_LONG], other_buf[LEN_LONG], huge[LEN_HUGE];
@@ -487,6 +486,43 @@ static void room_is_news_once(void)
 	NATIVE_RUN(fill_the_ring, drain_the_ring);
 }
 
+/* ---- credit ------------------------------------------------------------------------------------- */
+
+/* A message that no ring holds: its receiver must have taken most of it before its last piece can be sent, and has said so by then. */
+static void send_the_huge(void)
+{
+	struct pulc_address to = native_find("sink");
+	pulc_port *p = native_open(PULC_D, NULL);
+	uint64_t freed;
+
+	native_await(1);
+	native_fill(huge, LEN_HUGE, 5);
+	MUST_IS(pulc_op_end(native_send_begin(p, &to, huge, LEN_HUGE), NULL), LEN_HUGE);
+	MUST(native_lock());
+	freed = port_out_find(p->port, 0, to.port)->freed;
+	native_unlock();
+	MUST(freed > 0);
+	native_await(2);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void receive_the_huge(void)
+{
+	pulc_port *p = native_open(PULC_D, "sink");
+	pulc_op *op = native_receive_begin(p, huge, LEN_HUGE, NULL);
+
+	native_reach(1);
+	MUST_IS(pulc_op_end(op, NULL), LEN_HUGE);
+	MUST(native_holds(huge, LEN_HUGE, 5));
+	native_reach(2);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void credit_comes_with_the_pieces(void)
+{
+	NATIVE_RUN(send_the_huge, receive_the_huge);
+}
+
 /* ---- threads ----------------------------------------------------------------------------------- */
 
 #define N_ROUNDS 400u
@@ -548,8 +584,13 @@ static void threads(void)
 }
 
 static const struct test tests[] = {
-	TEST(within_a_process), TEST(cancelling),	 TEST(ends_of_peers),
-	TEST(garbage),		TEST(room_is_news_once), TEST(threads),
+	TEST(within_a_process),
+	TEST(cancelling),
+	TEST(ends_of_peers),
+	TEST(garbage),
+	TEST(room_is_news_once),
+	TEST(threads),
+	TEST(credit_comes_with_the_pieces),
 };
 
 int main(int argc, char **argv)
