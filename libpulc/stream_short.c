@@ -67,7 +67,7 @@ USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, 
 	if (UNLIKELY(!is_plain(s, flags)))
 		return 0;
 	got = tcp_pull_short(&s->tcp, buf, len, &did);
-	if (!got && may_wait(s, flags) && stream_wait_briefly(s))
+	if (!got && may_wait(s, flags) && tcp_reads_only_ring(&s->tcp) && stream_wait_briefly(s))
 		got = tcp_pull_short(&s->tcp, buf, len, &did);
 	if (UNLIKELY(did))
 		stream_tell(s, did);

@@ -123,12 +123,22 @@ static int arrived(struct peer *peer, const struct hal_frame *f)
 	}
 }
 
+/* What is still counted of it is shown to nobody. */
+static void show_no_more(struct peer *peer)
+{
+	if (!peer->tags)
+		return;
+	shm_pair_remove(peer->tags->shown);
+	peer->tags->shown = 0;
+}
+
 static void gone(struct peer *peer, unsigned number)
 {
 	(void)number;
 	if (peer->tags)
 		tag_sends_gone(peer->tags);
 	tag_receives_gone(peer);
+	show_no_more(peer);
 }
 
 /* Processes, not ports. */
@@ -159,8 +169,7 @@ void tag_forget(void)
 
 void tag_forget_peer(struct peer *peer)
 {
-	if (peer->tags)
-		shm_pair_remove(peer->tags->shown);
+	show_no_more(peer);
 	free(peer->tags);
 	peer->tags = NULL;
 }

@@ -48,10 +48,10 @@ static uint64_t ring_size(const struct psid_slab *slab, const struct shm_side *s
 	return slab->size_ring[ring];
 }
 
-/* Bytes between a head and a tail, read at different moments from memory that lies. */
-static uint64_t fill(uint64_t head, uint64_t tail, uint64_t max)
+/* Bytes between a head and what was taken, read at different moments from memory that lies. */
+static uint64_t fill(uint64_t head, uint64_t taken, uint64_t max)
 {
-	uint64_t n = head - tail;
+	uint64_t n = head - taken;
 
 	return n > INT64_MAX ? 0 : MIN(n, max);
 }
@@ -86,11 +86,11 @@ static void fill_rings(struct psid_side *side, Pulc__Wire__SocketEntry *entry)
 		size_all += side->slab->size_ring[i];
 	entry->path = (char *)path_of(own.tx_mode, peer.tx_mode);
 	entry->size_sent = own.head;
-	entry->size_received = own.tail;
+	entry->size_received = own.rx_taken;
 	entry->size_ring_send = ring_size(side->slab, &own);
 	if (other->slab) { /* else its holder has not come back to this psid */
-		entry->fill_send = fill(own.head, peer.tail, size_all);
-		entry->fill_receive = fill(peer.head, own.tail, size_all);
+		entry->fill_send = fill(own.head, peer.rx_taken, size_all);
+		entry->fill_receive = fill(peer.head, own.rx_taken, size_all);
 		entry->size_ring_receive = ring_size(other->slab, &peer);
 	}
 	entry->size_sent_kernel = own.tx_mode == SHM_TX_KERNEL ? 0 : own.kernel_at;

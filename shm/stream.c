@@ -16,8 +16,8 @@
  *    read; the same for space with tail.
  *  - A killed holder leaves either the old count or the new one.
  *
- * The tail is published in batches (an eighth of the ring), and whenever the ring is drained, so that a
- * stream of small messages does not bounce its line; head is published each time.
+ * The tail is published in batches (an eighth of the ring), and whenever a read drains the ring, unless that was one short message (short.h): so
+ * a stream of small messages does not bounce its line; head is published each time. What was taken in all stands in rx_taken.
  *
  * Source: the ring of Hamlyn's one-sided channels (hamlyn-1996, 3) with PULC's message area made
  * mutually distrustful (pulc-1998, 5: "all communicating processes trust each other").
@@ -206,7 +206,7 @@ ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_publi
 	ssize_t small;
 
 	n = head - at;
-	/* All that was taken was told, then; unless who took the last of it was killed in between. */
+	/* Short messages have left some of it untold, or who was killed before he told. */
 	if (n == 0 && shm_rx_tell(s))
 		*ret_published = true;
 	if (n && n <= MIN(len, (size_t)SHM_INLINE)) {

@@ -58,6 +58,8 @@ await on_rings || { echo "not ok pulcctl.connection_is_on_rings: $(ctl sockets)"
 echo "ok pulcctl.connection_is_on_rings"
 
 is sockets.bytes_are_seen True "$(ctl sockets --json | json "min(s['size_sent'] for s in j) > 0")"
+await test -s "$TMPDIR/pingpong"
+is sockets.all_is_received "(0, True)" "$(ctl sockets --json | json "sum(s['fill_receive'] + s['fill_send'] for s in j), j[0]['size_received'] == j[1]['size_sent'] > 0")"
 is sockets.ends_mirror True "$(ctl sockets --json | json "(j[0]['local_addr'], j[0]['local_port']) == (j[1]['remote_addr'], j[1]['remote_port']) and j[0]['local_port'] > 0")"
 is sockets.program "['pingpong', 'pingpong']" "$(ctl sockets --json | json "[s['program'] for s in j]")"
 is sockets.no_reason "['none', 'none']" "$(ctl sockets --json | json "[s['reason'] for s in j]")"

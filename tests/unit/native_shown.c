@@ -7,6 +7,7 @@
 #include "native.h"
 #include "psid/fake_client.h"
 #include "psid/native_case.h"
+#include "self.h"
 
 #define BUDGET "65536"
 #define N_SENDS 60u
@@ -388,10 +389,36 @@ static void credit_of_each_peer(void)
 	native_run_with(roles, 3, see_peers);
 }
 
+/* ---- peers that come and go ------------------------------------------------------------------------ */
+
+/* Each that has exchanged tagged messages has an entry, which is free again when it is gone. */
+static void meet_many(void)
+{
+	pulc_port *p = native_open(PULC_D, "many");
+	struct hal_link *link;
+	struct peer *peer;
+
+	for (uint32_t i = 1; i <= 2 * SHM_N_PAIRS; i++) {
+		MUST_IS(hal_self_open(&link), 0);
+		peer = peer_new(link, i);
+		MUST(peer && tag_peer_of(peer));
+		MUST(peer->tags->shown % SHM_N_PAIRS != 0);
+		peer_break(peer, -ECONNRESET);
+		peer_unref(peer);
+	}
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void an_entry_is_free_when_its_peer_is_gone(void)
+{
+	NATIVE_RUN(meet_many);
+}
+
 static const struct test tests[] = {
 	TEST(unread_messages_and_who_waits),
 	TEST(as_many_as_there_is_room_for),
 	TEST(credit_of_each_peer),
+	TEST(an_entry_is_free_when_its_peer_is_gone),
 };
 
 int main(int argc, char **argv)
