@@ -88,6 +88,11 @@ struct hal_link {
 	void *arg;
 	/* The payload of the frame that next() has shown, if it lies in this process's own memory already; NULL: copy() has it. */
 	const void *shown;
+	/*
+	 * That frame was the last of several, as at the looks before, and none was sent since: whoever has nothing else to do lets some gather before next()
+	 * looks again, for a look costs the sender time. The owner takes it back.
+	 */
+	bool gathers;
 };
 
 /* Whom a watcher is told by: shm/layout.h's SHM_WATCH. */

@@ -196,6 +196,7 @@ static int shm_send(struct hal_link *link, const struct hal_frame *f, const stru
 		return -EPIPE;
 	if (UNLIKELY(f->len > link->caps.frame_max))
 		return -EMSGSIZE;
+	link->gathers = false;
 	if (UNLIKELY(!h->ring.told) && ++h->n_sent % N_LOOK == 0)
 		look_for_line(h);
 	e = put(h, &d, iov, n, f->len);
@@ -222,6 +223,7 @@ static int shm_next(struct hal_link *link, struct hal_frame *ret_f)
 	if (UNLIKELY(h->at.len > link->caps.frame_max))
 		return -EBADMSG;
 	link->shown = h->at.inlined ? h->at.payload : NULL;
+	link->gathers = shm_rx_gathers(&h->ring, h->at.at + shm_queue_size(h->at.len));
 	*ret_f = (struct hal_frame){
 		.word = h->at.stamp,
 		.len = h->at.len,
@@ -267,6 +269,7 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 		.flags = (uint32_t)f.protocol << 16 | f.kind,
 	};
 
+	link->gathers = false;
 	if (LIKELY(f.len == sizeof(w.payload) &&
 		   !(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD)))) {
 		memcpy(&w.payload, buf, sizeof(w.payload));
@@ -299,6 +302,7 @@ static bool shm_take(struct hal_link *link, const struct hal_wanted *wanted,
 	else
 		memcpy(wanted->buf, &w.payload, MIN((size_t)w.len, wanted->size));
 	shm_word_took(&h->ring);
+	link->gathers = false;
 	return true;
 }
 

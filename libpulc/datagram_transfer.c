@@ -67,6 +67,7 @@ static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const stru
 	if (UNLIKELY(len < 0) || UNLIKELY(datagram_is_shared(s)))
 		return -EAGAIN;
 	sent = udp_push(&f->queue, iov, n, (size_t)len);
+	udp_answered(&s->datagram->rx);
 	if (UNLIKELY(atomic_load_explicit(&s->datagram->last_sent, memory_order_relaxed) != f))
 		note_sent(s->datagram, f);
 	if (LIKELY(sent >= 0) ? UNLIKELY(udp_is_awaited(&f->queue)) : sent == -ESHUTDOWN) {
@@ -233,6 +234,16 @@ static inline ssize_t pull_plain(pulc_stream *s, struct msghdr *msg)
 	return n;
 }
 
+static inline bool gathers(pulc_stream *s)
+{
+	bool does;
+
+	datagram_enter(s->datagram);
+	does = udp_gathers(&s->datagram->rx);
+	datagram_leave(s->datagram);
+	return does;
+}
+
 static ssize_t wait_and_pull(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
 	struct wait w = datagram_wait_begin(atomic_load(&s->datagram->usec_rcvtimeo));
@@ -300,6 +311,8 @@ static inline ssize_t receive(pulc_stream *s, int fd, struct msghdr *msg, int fl
 	ssize_t n;
 
 	if (LIKELY(pulc_stream_attached(s)) && LIKELY(is_plain(flags))) {
+		if (gathers(s) && !must_not_block(s, fd, flags))
+			wait_gather(wait_budget(s));
 		n = pull_plain(s, msg);
 		if (LIKELY(n >= 0))
 			return n;

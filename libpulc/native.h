@@ -194,6 +194,8 @@ struct native_wait {
 int native_wait(const struct native_wait *w);
 /* Spins for a moment until something has happened since then, if spinning is worth it now. 1; 0: not so; -EINTR. Without the lock. */
 int native_spin(uint64_t seen);
+/* Waits for a moment, in which messages gather at this link, if it is a spin's turn. Under the lock, which it gives up. */
+void native_let_gather(struct hal_link *link);
 /* Makes progress, under the lock, which it gives up meanwhile, until look() says something else than -EAGAIN. Returns that; -EINTR;
  * -ETIMEDOUT. */
 int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline);

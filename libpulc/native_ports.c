@@ -499,11 +499,17 @@ PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
 static inline ssize_t receive_at_once(struct port *port, void *buf, size_t len,
 				      const struct port_in **ret_in)
 {
-	uint64_t seen = protocol_events;
+	struct peer *peer = native_only_peer();
+	uint64_t seen;
 	ssize_t n;
 	int e;
 
-	if (UNLIKELY(!port->in_last || port_has(port) || !native_only_peer()))
+	if (UNLIKELY(peer && peer->link && peer->link->gathers && !port_has(port))) {
+		native_let_gather(peer->link);
+		peer = native_only_peer();
+	}
+	seen = protocol_events;
+	if (UNLIKELY(!port->in_last || port_has(port) || !peer))
 		return -EAGAIN;
 	n = port_take_at_once(port, buf, len, ret_in);
 	if (n != -EAGAIN)

@@ -266,9 +266,14 @@ PULC_EXPORT ssize_t pulc_tag_send(uint32_t peer, uint64_t tag, const void *buf, 
 static inline int receive_at_once(struct tag_receive *r)
 {
 	struct peer *peer = native_only_peer();
-	uint64_t seen = protocol_events;
+	uint64_t seen;
 	int e;
 
+	if (UNLIKELY(peer && peer->link && peer->link->gathers && !tag_any_early())) {
+		native_let_gather(peer->link);
+		peer = native_only_peer();
+	}
+	seen = protocol_events;
 	if (UNLIKELY(!peer || tag_any_early()))
 		return 0;
 	if (tag_take_at_once(r, peer))

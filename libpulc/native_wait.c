@@ -293,6 +293,15 @@ int native_spin(uint64_t seen)
 	return signals_since(signals) == -EINTR ? -EINTR : 0;
 }
 
+void native_let_gather(struct hal_link *link)
+{
+	link->gathers = false;
+	native_unlock();
+	wait_gather(wait_budget(&all_links));
+	while (!native_lock())
+		;
+}
+
 int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline)
 {
 	struct native_wait w = { .nsec_deadline = nsec_deadline };

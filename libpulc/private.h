@@ -162,6 +162,8 @@ struct wait wait_begin(const struct wait_way *way, unsigned events, uint64_t use
 uint64_t wait_budget(struct pulc_stream *s);
 /* What was waited for came before wait_for was called. */
 void wait_paid(void);
+/* Waits for a moment, if this is worth a spin: what is sent meanwhile comes with one look (shm_rx_found). */
+void wait_gather(uint64_t budget);
 /* Waits until one of the events may have come true. Returns 0; -EAGAIN: the deadline has passed; -EINTR; -ERESTART: interrupted
  * by handlers that let a call without a time-out go on, unless it has moved bytes already. */
 int wait_for(struct pulc_stream *s, int fd, struct wait *w, uint64_t budget);

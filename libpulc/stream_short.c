@@ -61,11 +61,14 @@ static inline bool may_wait(const struct pulc_stream *s, int flags)
 
 USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, int flags)
 {
+	struct shm_stream *ring = &s->tcp.ring;
 	unsigned did = 0;
 	size_t got;
 
-	if (UNLIKELY(!is_plain(s, flags)))
+	if (UNLIKELY(!is_plain(s, flags)) || UNLIKELY(shm_rx_has_more(ring, shm_taken(ring))))
 		return 0;
+	if (shm_rx_gathers(ring, shm_taken(ring)) && may_wait(s, flags))
+		wait_gather(wait_budget(s));
 	got = tcp_pull_short(&s->tcp, buf, len, &did);
 	if (!got && may_wait(s, flags) && tcp_reads_only_ring(&s->tcp) && stream_wait_briefly(s))
 		got = tcp_pull_short(&s->tcp, buf, len, &did);

@@ -35,6 +35,8 @@
 #define NSEC_SPIN_MAX (40 * NSEC_PER_USEC)
 /* Signals stay open for the first part of a spin: nearly every answer that comes soon comes within it. */
 #define NSEC_SPIN_OPEN (3 * NSEC_PER_USEC)
+/* Some ten short messages are sent in this time, and one that comes alone is late by no more. */
+#define NSEC_GATHER 400u
 #define NSEC_LOOK (20 * NSEC_PER_USEC)
 /* Turns between two readings of the clock. */
 #define N_TURNS 32
@@ -247,6 +249,14 @@ static int wait_long(struct pulc_stream *s, int fd, const struct wait *w, uint64
 uint64_t wait_budget(struct pulc_stream *s)
 {
 	return pulc_spin_start(&spin, pulc_stream_peer_here(s));
+}
+
+void wait_gather(uint64_t budget)
+{
+	uint64_t end = nsec_now() + MIN(budget, (uint64_t)NSEC_GATHER);
+
+	while (budget && nsec_now() < end)
+		cpu_relax();
 }
 
 void wait_paid(void)

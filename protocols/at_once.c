@@ -111,6 +111,8 @@ ssize_t port_take_at_once(struct port *port, void *buf, size_t size, const struc
 	*ret_in = in;
 	/* A reader of a stream who has room for more. */
 	for (unsigned i = 1; port->kind != PORT_D && (size_t)done < size && i < N_FRAMES; i++) {
+		if (in->peer->link->gathers)
+			break;
 		n = is_clear(port, in) ? take_frame(in, (char *)buf + done, size - (size_t)done)
 				       : -EAGAIN;
 		if (n < 0)

@@ -109,6 +109,10 @@ struct udp_got {
 ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got);
 /* The same at less cost, without flags, where one queue is all that has to be looked at. Negative: do it by udp_pull. */
 ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg);
+/* The only queue is one whose datagrams come better several at a time (shm_rx_gathers), and is empty as far as is known. */
+bool udp_gathers(struct udp *u);
+/* Something is sent, perhaps to who has sent it. */
+void udp_answered(struct udp *u);
 /* Size of the next datagram, 0: none. Returns 0 or a negative errno. */
 int udp_inq(struct udp *u, int fd, uint32_t *ret_size);
 

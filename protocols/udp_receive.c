@@ -337,6 +337,21 @@ static int find_next(struct udp *u, int fd, uint64_t nsec_trust, struct udp_flow
 	return *ret_flow && d->stamp < LOAD(u->first_in_kernel);
 }
 
+bool udp_gathers(struct udp *u)
+{
+	struct udp_flow *f = flow_at(u, 0);
+
+	return LOAD(u->n_flows) == 1 && f && shm_rx_gathers(&f->ring, shm_taken(&f->ring));
+}
+
+void udp_answered(struct udp *u)
+{
+	struct udp_flow *f = flow_at(u, 0);
+
+	if (LOAD(u->n_flows) == 1 && f)
+		shm_rx_answered(&f->ring);
+}
+
 ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg)
 {
 	struct udp_flow *f = flow_at(u, 0);

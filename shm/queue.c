@@ -58,6 +58,7 @@ static inline void publish(struct shm_stream *s, uint64_t head)
 	atomic_store_explicit(&s->own->head, head, memory_order_release);
 	STEP(QUEUE_PUBLISHED);
 	s->tx_head = head;
+	shm_rx_answered(s);
 }
 
 /* Publishes, and tells of it, with the record if it is given. */
@@ -147,10 +148,12 @@ static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, 
 	const uint64_t size = SIZE_HEADER + SIZE_HEADER;
 	uint32_t r = ring_tx_now(s), mask = s->tx_size[r] - 1;
 	uint64_t head = ring_tx_position(s), second = header_word(sizeof(word), d->flags);
+	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
 	struct shm_side *own = s->own;
 
-	if (UNLIKELY(ring_room_for(s, r, head, s->tail_seen) < size))
+	if (UNLIKELY(room < size))
 		return false;
+	ring_tx_ahead(s, r, head, size, room);
 	memcpy(s->tx_ring[r] + (head & mask), &d->stamp, 8);
 	memcpy(s->tx_ring[r] + (head & mask) + 8, &second, 8);
 	memcpy(s->tx_ring[r] + ((head + SIZE_HEADER) & mask), &word, 8);
@@ -222,15 +225,18 @@ static __attribute__((noinline)) int put_any(struct shm_stream *s, const struct 
 {
 	uint32_t r = ring_tx_now(s);
 	uint64_t head = ring_tx_position(s), size = shm_queue_size(len);
+	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
 
 	if (size > s->tx_size[r])
 		return -EMSGSIZE;
-	if (ring_room_for(s, r, head, s->tail_seen) < size) {
+	if (room < size) {
 		if (ring_tx_look(s, head) < 0)
 			return -EBADMSG;
-		if (ring_room_for(s, r, head, s->tail_seen) < size)
+		room = ring_room_for(s, r, head, s->tail_seen);
+		if (room < size)
 			return -EAGAIN;
 	}
+	ring_tx_ahead(s, r, head, size, room);
 	if (LIKELY(len <= SIZE_SHORT))
 		put_any_short(s, r, d, iov, n, len);
 	else
@@ -253,16 +259,26 @@ int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const stru
 
 /* ---- receiving ---------------------------------------------------------------------------------- */
 
-/* The head, or an older one that is far enough: its line is fetched only when need be. */
-static uint64_t head_beyond(struct shm_stream *s, uint64_t at)
+static inline bool is_known(const struct shm_stream *s, uint64_t at)
 {
 	uint64_t head = atomic_load_explicit(&s->head_seen, memory_order_acquire);
 
-	if ((int64_t)(head - at) <= 0) {
-		head = s->told ? shm_told_head(s) : ring_peer_head(s);
-		atomic_store_explicit(&s->head_seen, head, memory_order_release);
-	}
+	return (int64_t)(head - at) > 0;
+}
+
+static inline uint64_t look(struct shm_stream *s)
+{
+	uint64_t head = s->told ? shm_told_head(s) : ring_peer_head(s);
+
+	atomic_store_explicit(&s->head_seen, head, memory_order_release);
 	return head;
+}
+
+/* The head, or an older one that is far enough: its line is fetched only when need be. */
+static uint64_t head_beyond(struct shm_stream *s, uint64_t at)
+{
+	return is_known(s, at) ? atomic_load_explicit(&s->head_seen, memory_order_acquire)
+			       : look(s);
 }
 
 /* The record at d->at, if it is the one in the head's line. */
@@ -329,11 +345,23 @@ int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
 	int e;
 
 	d->at = ring_load(&s->own->rx_taken);
-	head = head_beyond(s, d->at);
+	/* Of several in a stream the last one too is taken from the ring: its sender is writing the line that it came in again. */
+	if (is_known(s, d->at)) {
+		head = ring_load(&s->head_seen);
+		ring_rx_ahead(s, s->rx_cur, d->at, head);
+		e = shm_rx_is_run(s) ? 0 : next_short(s, d, head);
+		return e != 0 ? e : next_any(s, d);
+	}
+	head = look(s);
 	if (head == d->at)
 		return 0;
+	ring_rx_ask(s, s->rx_cur, d->at, head);
 	e = next_short(s, d, head);
-	return LIKELY(e != 0) ? e : next_any(s, d);
+	if (UNLIKELY(e == 0))
+		e = next_any(s, d);
+	if (e > 0)
+		shm_rx_found(s, head - d->at, head - d->at > shm_queue_size(d->len));
+	return e;
 }
 
 static size_t copy(const struct shm_stream *s, const struct shm_datagram *d,

@@ -170,6 +170,49 @@ static inline uint64_t ring_peer_head(struct shm_stream *s)
 	return atomic_load_explicit(&s->peer->head, memory_order_acquire);
 }
 
+/*
+ * Short messages that are known to be there come a line at a time, and each of their copies, or where the next one begins, waits for its line. So
+ * lines are asked for this far ahead, none that is still to be begun.
+ */
+#define RING_AHEAD 384u
+#define RING_SIZE_LINE 64u
+/* What is longer is copied as fast as its lines come. */
+#define RING_SHORT 256u
+
+static inline void ring_ask(const struct shm_stream *s, uint32_t r, uint64_t at)
+{
+	__builtin_prefetch(s->rx_ring[r] + (at & (s->rx_size[r] - 1)), 0, 3);
+}
+
+/*
+ * The same for lines to be written: the reader has them, and the stores into them would wait for one at a time. size bytes are written at `at`, from where on
+ * so much is free.
+ */
+static inline void ring_tx_ahead(const struct shm_stream *s, uint32_t r, uint64_t at, uint64_t size,
+				 uint64_t room)
+{
+	if (UNLIKELY(room < RING_AHEAD + size || size > RING_SHORT))
+		return;
+	for (uint64_t i = 0; i < size; i += RING_SIZE_LINE)
+		prefetch_to_write(s->tx_ring[r] + ((at + RING_AHEAD + i) & (s->tx_size[r] - 1)));
+}
+
+/* What lies at `at` is read next, all up to `head` is there. */
+static inline void ring_rx_ahead(const struct shm_stream *s, uint32_t r, uint64_t at, uint64_t head)
+{
+	if ((int64_t)(head - at) > (int64_t)RING_AHEAD)
+		ring_ask(s, r, at + RING_AHEAD);
+}
+
+/* All up to `head` has just been found. */
+static inline void ring_rx_ask(const struct shm_stream *s, uint32_t r, uint64_t at, uint64_t head)
+{
+	uint64_t n = MIN(head - at, (uint64_t)RING_AHEAD);
+
+	for (uint64_t i = RING_SIZE_LINE; i < n; i += RING_SIZE_LINE)
+		ring_ask(s, r, at + i);
+}
+
 static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at, void *buf,
 			    size_t len)
 {

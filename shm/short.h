@@ -17,10 +17,11 @@ static inline __attribute__((always_inline)) bool shm_tx_write_short(struct shm_
 								     const void *buf, size_t len)
 {
 	uint32_t r = ring_tx_now(s);
-	uint64_t head = ring_tx_position(s);
+	uint64_t head = ring_tx_position(s), room = ring_room_for(s, r, head, s->tail_seen);
 
-	if (UNLIKELY(ring_room_for(s, r, head, s->tail_seen) < len))
+	if (UNLIKELY(room < len))
 		return false;
+	ring_tx_ahead(s, r, head, len, room);
 	ring_put(s, r, head, buf, len);
 	STEP(RING_COPIED);
 	ring_inline_put(s->own, head, buf, len);
@@ -29,6 +30,7 @@ static inline __attribute__((always_inline)) bool shm_tx_write_short(struct shm_
 	atomic_store_explicit(&s->own->head, head + len, memory_order_release);
 	STEP(RING_PUBLISHED);
 	s->tx_head = head + len;
+	shm_rx_answered(s);
 	return true;
 }
 
@@ -62,6 +64,7 @@ static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm
 	n = head - at;
 	if (n - 1 >= MIN(len, (size_t)SHM_INLINE) || !ring_inline_get(s, at, buf, n))
 		return 0;
+	shm_rx_found(s, n, false);
 	*ret_published = short_take(s, head);
 	return n;
 }

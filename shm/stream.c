@@ -89,6 +89,7 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 			return -EBADMSG;
 		room = ring_room_for(s, r, head, s->tail_seen);
 	}
+	ring_tx_ahead(s, r, head, len, room);
 	len = MIN(len, (size_t)room);
 	if (len <= SHM_INLINE && len)
 		ring_inline_put(s->own, head, buf, len);
@@ -103,6 +104,7 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 		STEP(RING_PUBLISHED);
 	}
 	s->tx_head = head + done;
+	shm_rx_answered(s);
 	return (ssize_t)done;
 }
 
@@ -153,10 +155,17 @@ static inline uint64_t head_for(struct shm_stream *s, uint64_t at, uint64_t want
 {
 	uint64_t head = atomic_load_explicit(&s->head_seen, memory_order_acquire);
 
-	if ((int64_t)(head - at) < (int64_t)wanted) {
-		head = ring_peer_head(s);
-		atomic_store_explicit(&s->head_seen, head, memory_order_release);
+	if ((int64_t)(head - at) >= (int64_t)wanted) {
+		ring_rx_ahead(s, s->rx_cur, at, head);
+		return head;
 	}
+	head = ring_peer_head(s);
+	atomic_store_explicit(&s->head_seen, head, memory_order_release);
+	if (head == at)
+		return head;
+	/* One message that is short would be in the line as well. */
+	shm_rx_found(s, head - at, head - at > SHM_INLINE || ring_load(&s->peer->inline_at) != at);
+	ring_rx_ask(s, s->rx_cur, at, head);
 	return head;
 }
 

@@ -49,6 +49,8 @@ struct shm_stream {
 	_Atomic uint64_t
 		head_seen; /* bytes up to here are known to be there: no need to fetch the head's line */
 	struct shm_pace_reader pace_reader;
+	_Atomic uint32_t
+		n_run; /* looks in a row that found several short messages, nothing being sent in between (no lock) */
 	/* arms of the peer that this process has served (no lock: serving twice is harmless) */
 	_Atomic uint32_t rx_arms_served;
 	_Atomic uint32_t tx_arms_served;
@@ -178,6 +180,52 @@ static inline bool shm_rx_maybe(const struct shm_stream *s)
 		return (int64_t)(seen - taken) > 0 || shm_told_head(s) != taken;
 	return (int64_t)(seen - taken) > 0 ||
 	       atomic_load_explicit(&s->peer->head, memory_order_acquire) != taken;
+}
+
+/*
+ * A look takes the line that the sender is writing away from it, and its next message waits until that has come back. A reader who is faster than the
+ * sender looks after every message, and both go at the pace of the line. So who finds several at each look, and answers none of them, reads
+ * a stream: if he has nothing else to do he lets some gather before he looks again.
+ */
+#define SHM_RUN_LEAST 2u
+/* With more than that the messages are long, or the reader is behind and looks seldom anyway. */
+#define SHM_RUN_MOST 1023u
+
+/* n bytes were found at a look; several: more than one message. */
+static inline void shm_rx_found(struct shm_stream *s, uint64_t n, bool several)
+{
+	uint32_t run = atomic_load_explicit(&s->n_run, memory_order_relaxed);
+	bool gathers = several && n <= MIN(SHM_RUN_MOST, s->rx_size[s->rx_cur] / 2);
+	uint32_t now = gathers ? MIN(run + 1, SHM_RUN_LEAST) : 0;
+
+	if (now != run)
+		atomic_store_explicit(&s->n_run, now, memory_order_relaxed);
+}
+
+/* What is sent may be an answer. */
+static inline void shm_rx_answered(struct shm_stream *s)
+{
+	if (atomic_load_explicit(&s->n_run, memory_order_relaxed))
+		atomic_store_explicit(&s->n_run, 0, memory_order_relaxed);
+}
+
+/* The last look found several. */
+static inline bool shm_rx_is_run(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->n_run, memory_order_relaxed) > 0;
+}
+
+/* Is more known to be there than what is taken? Then no look is needed. */
+static inline bool shm_rx_has_more(const struct shm_stream *s, uint64_t taken)
+{
+	return (int64_t)(atomic_load_explicit(&s->head_seen, memory_order_relaxed) - taken) > 0;
+}
+
+/* Would it be well not to look yet, once all up to `taken` is taken? */
+static inline bool shm_rx_gathers(const struct shm_stream *s, uint64_t taken)
+{
+	return UNLIKELY(atomic_load_explicit(&s->n_run, memory_order_relaxed) >= SHM_RUN_LEAST) &&
+	       atomic_load_explicit(&s->head_seen, memory_order_relaxed) == taken;
 }
 
 static inline uint64_t shm_peer_notice(const struct shm_stream *s)

@@ -26,11 +26,11 @@ static inline bool shm_word_put(struct shm_stream *s, const struct shm_word *w)
 {
 	const uint64_t record[] = { w->stamp, (uint64_t)w->flags << 32 | w->len, w->payload };
 	uint32_t r = ring_tx_now(s), mask = s->tx_size[r] - 1;
-	uint64_t head = ring_tx_position(s);
+	uint64_t head = ring_tx_position(s), room = ring_room_for(s, r, head, s->tail_seen);
 
-	if (UNLIKELY(!s->told || !s->telling ||
-		     ring_room_for(s, r, head, s->tail_seen) < SHM_WORD_SIZE))
+	if (UNLIKELY(!s->told || !s->telling || room < SHM_WORD_SIZE))
 		return false;
+	ring_tx_ahead(s, r, head, SHM_WORD_SIZE, room);
 	memcpy(s->tx_ring[r] + (head & mask), record, 16);
 	memcpy(s->tx_ring[r] + ((head + 16) & mask), &record[2], 8);
 	STEP(QUEUE_COPIED);
@@ -41,6 +41,7 @@ static inline bool shm_word_put(struct shm_stream *s, const struct shm_word *w)
 	s->tx_head = head;
 	exchange_tell_record(s, head, record);
 	s->has_just_told = true;
+	shm_rx_answered(s);
 	return true;
 }
 
@@ -80,6 +81,7 @@ static inline void shm_word_took(struct shm_stream *s)
 	uint64_t taken = shm_taken(s) + SHM_WORD_SIZE;
 
 	atomic_store_explicit(&s->head_seen, taken, memory_order_relaxed);
+	shm_rx_found(s, SHM_WORD_SIZE, false);
 	(void)ring_rx_take(s, taken, 0, UINT64_MAX);
 }
 

@@ -204,9 +204,75 @@ static void long_and_short(void)
 	NATIVE_RUN(send_long, send_short, receive_both);
 }
 
+/* ---- bursts --------------------------------------------------------------------------------------- */
+
+#define N_BURSTS 20000u
+#define N_BURST_MAX 12u
+#define N_UNANSWERED 100u
+
+static enum pulc_kind burst_kind;
+
+/* Streams, and at the end of each an answer is waited for: the last message too must come without any that follows. */
+static void send_bursts(void)
+{
+	struct pulc_address to = native_find("sink");
+	pulc_port *p = native_open(PULC_D, "bursts");
+	uint64_t n_sent = 0, answer;
+	uint32_t state = 3;
+
+	for (unsigned i = 1; i <= N_BURSTS; i++) {
+		for (unsigned n = 1 + chance(&state, N_BURST_MAX); n; n--, n_sent++)
+			MUST_IS(pulc_send(p, &to, &n_sent, sizeof(n_sent), 0), sizeof(n_sent));
+		if (i % N_UNANSWERED)
+			continue;
+		answer = UINT64_MAX;
+		MUST_IS(pulc_send(p, &to, &answer, sizeof(answer), 0), sizeof(answer));
+		MUST_IS(pulc_receive(p, &answer, sizeof(answer), NULL, 0), sizeof(answer));
+		MUST_IS(answer, n_sent);
+	}
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void receive_bursts(void)
+{
+	pulc_port *p = native_open(burst_kind, "sink");
+	uint64_t n_got = 0, got[512];
+	struct pulc_address from;
+	unsigned n_answers = 0;
+	ssize_t n;
+
+	while (n_answers < N_BURSTS / N_UNANSWERED) {
+		n = pulc_receive(p, got, sizeof(got), &from, 0);
+		MUST(n > 0 && n % (ssize_t)sizeof(*got) == 0);
+		for (size_t i = 0; i < (size_t)n / sizeof(*got); i++) {
+			if (got[i] != UINT64_MAX) {
+				MUST_IS(got[i], n_got++);
+				continue;
+			}
+			n_answers++;
+			MUST_IS(pulc_send(p, &from, &n_got, sizeof(n_got), 0), sizeof(n_got));
+		}
+	}
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void bursts_of_messages(void)
+{
+	burst_kind = PULC_D;
+	NATIVE_RUN(send_bursts, receive_bursts);
+}
+
+static void bursts_of_a_stream(void)
+{
+	burst_kind = PULC_S;
+	NATIVE_RUN(send_bursts, receive_bursts);
+}
+
 static const struct test tests[] = {
 	TEST(a_mixture),
 	TEST(long_and_short),
+	TEST(bursts_of_messages),
+	TEST(bursts_of_a_stream),
 };
 
 int main(int argc, char **argv)
