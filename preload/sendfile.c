@@ -206,44 +206,48 @@ static ssize_t send_all(int fd, const char *buf, size_t len)
 	return (ssize_t)done;
 }
 
-/*
- * Waits for bytes in the pipe, or its end, if the socket has an error: that is told when there is something to send, which then stays in the pipe.
- * 1: go on; 0: the end; or the error.
- */
-static ssize_t look_at_both(pulc_stream *s, int fd_pipe, int fd, unsigned flags)
+/* Waits, unless told not to, for bytes in the pipe. 1: they are there; 0: its end. */
+static ssize_t await_bytes(int fd_pipe, unsigned flags)
 {
 	short there = look_at(fd_pipe, POLLIN);
-	ssize_t n;
+	int ret;
 
 	if (!there && ((flags & SPLICE_F_NONBLOCK) ||
 		       (raw_syscall(SYS_fcntl, fd_pipe, F_GETFL) & O_NONBLOCK)))
 		return -EAGAIN;
-	if (!there && (pulc_stream_poll(s, fd, 0) & POLLERR)) {
-		n = wait_for(fd_pipe, POLLIN);
-		if (n < 0)
-			return n;
+	if (!there) {
+		ret = wait_for(fd_pipe, POLLIN);
+		if (ret < 0)
+			return ret;
 		there = look_at(fd_pipe, POLLIN);
 	}
-	if (!(there & POLLIN))
-		return !there;
-	n = pre_send(fd, "", 0, 0);
-	return n < 0 && n != -EAGAIN ? n : 1;
+	return !there || (there & POLLIN);
 }
 
+/* An error of the socket ends the wait too. */
+static int await_room(pulc_stream *s, int fd)
+{
+	if (pulc_stream_poll(s, fd, POLLOUT))
+		return 0;
+	if (raw_syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK)
+		return -EAGAIN;
+	return wait_for(fd, POLLOUT);
+}
+
+/* An error of the socket is told when there is something to send, which then stays in the pipe. */
 static ssize_t piece_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, unsigned flags)
 {
 	char buf[SIZE_BOUNCE];
-	ssize_t n = look_at_both(s, fd_pipe, fd, flags);
+	ssize_t n = await_bytes(fd_pipe, flags);
 
 	if (n <= 0)
 		return n;
-	if (!pulc_stream_poll(s, fd, POLLOUT)) {
-		if (raw_syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK)
-			return -EAGAIN;
-		n = wait_for(fd, POLLOUT);
-		if (n < 0)
-			return n;
-	}
+	n = await_room(s, fd);
+	if (n < 0)
+		return n;
+	n = pre_send(fd, "", 0, 0);
+	if (n < 0 && n != -EAGAIN)
+		return n;
 	n = pre_sys(pre_real.read(fd_pipe, buf, len));
 	return n > 0 ? send_all(fd, buf, (size_t)n) : n;
 }

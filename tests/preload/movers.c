@@ -200,6 +200,55 @@ CASE(movers_wait_for_the_pipe_before_they_tell_of_a_reset, ANY)
 	}
 }
 
+/* The reset comes while nothing is in the pipe, and after it something to send. */
+CASE(movers_leave_in_the_pipe_what_comes_after_a_reset, THREAD)
+{
+	static int pipes[2], end;
+	char buf[10];
+
+	A {
+		SEND("unread");
+		end = FD;
+		signal(SIGPIPE, SIG_IGN);
+		T(pipe(pipes) == 0);
+	}
+	B { settle(p, FD, 6); }
+	A { R(splice(pipes[0], NULL, FD, NULL, 5, 0)); }
+	WITH_B {
+		until_other_sleeps(p);
+		R(close(FD));
+		settle_poll(p, end, POLLHUP);
+		T(write(pipes[1], "stays", 5) == 5);
+	}
+	A {
+		R(read(pipes[0], buf, sizeof(buf)));
+		say_error(p);
+	}
+}
+
+/* The same while there is no room. */
+CASE_TRAITS(movers_leave_in_the_pipe_what_found_no_room, DUO, SETTLED)
+{
+	int pipes[2];
+	char buf[10];
+
+	A {
+		signal(SIGPIPE, SIG_IGN);
+		T(pipe(pipes) == 0);
+		T(write(pipes[1], "stays", 5) == 5);
+		T(stuff(FD) > 0);
+	}
+	A { R(splice(pipes[0], NULL, FD, NULL, 5, 0)); }
+	WITH_B {
+		until_other_sleeps(p);
+		R(close(FD));
+	}
+	A {
+		R(read(pipes[0], buf, sizeof(buf)));
+		say_error(p);
+	}
+}
+
 CASE(movers_leave_in_the_pipe_what_cannot_be_sent, ANY)
 {
 	int pipes[2];
