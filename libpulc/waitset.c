@@ -195,23 +195,37 @@ static void unmake(struct pulc_waitset *set)
 	pool_put(&sets, set);
 }
 
+/* True once: psid has been asked, and has not answered yet. */
+static bool ask_for_welcome(void)
+{
+	bool asked;
+
+	if (!client_lock())
+		return false;
+	asked = welcome_is_due && !client_boards() && client_attach() == 0;
+	if (asked || client_boards())
+		welcome_is_due = false;
+	client_unlock();
+	return asked;
+}
+
 PULC_EXPORT void pulc_waitset_expect(void)
 {
-	struct timespec moment = { .tv_nsec = NSEC_PER_USEC * 1000 };
-	uint64_t end = nsec_now() + NSEC_WELCOME;
+	const struct timespec moment = { .tv_nsec = NSEC_PER_USEC * 1000 };
+	uint64_t end;
 
-	if (LIKELY(!welcome_is_due) || !client_lock())
+	if (LIKELY(!welcome_is_due) || !ask_for_welcome())
 		return;
-	if (!client_boards() && client_attach() == 0) {
-		welcome_is_due = false;
-		while (!client_boards() && client_channel() >= 0 && nsec_now() < end) {
-			struct pollfd p = { .fd = client_channel(), .events = POLLIN };
+	end = nsec_now() + NSEC_WELCOME;
+	while (!client_boards() && client_channel() >= 0 && nsec_now() < end) {
+		struct pollfd p = { .fd = client_channel(), .events = POLLIN };
 
-			(void)raw_ppoll(&p, 1, &moment);
-			client_look();
-		}
+		(void)raw_ppoll(&p, 1, &moment);
+		if (!client_lock())
+			return;
+		client_look();
+		client_unlock();
 	}
-	client_unlock();
 }
 
 PULC_EXPORT int pulc_waitset_new(pulc_waitset **ret_set)
