@@ -9,7 +9,8 @@
  * were looked through last.
  *
  * A place is emptied only if it is as it was before, and its upper half counts how often it was written: who lists a file stores the cookie first, so that
- * either it is seen with its cookie, or the place changes afterwards.
+ * either it is seen with its cookie, or the place changes afterwards. A look during which a file was given one more number may have missed
+ * it: that one leaves all as it was.
  */
 #include "cookies.h"
 
@@ -92,10 +93,12 @@ static void compare(int fd, struct pre_file *f, void *arg)
 static bool look_through(uint64_t cookie, int to)
 {
 	struct search search = { .cookie = cookie, .to = to };
-	uint32_t n = atomic_load(&n_shared);
+	uint32_t n = atomic_load(&n_shared), n_joins = pre_file_n_joins();
 	uint64_t hint = atomic_load(place_of(cookie));
 
 	pre_file_each(0, UINT32_MAX, compare, &search);
+	if (pre_file_n_joins() != n_joins + search.found)
+		return search.found;
 	atomic_store(&n_listed, n);
 	if (!search.is_used)
 		(void)atomic_compare_exchange_strong(place_of(cookie), &hint, hint >> 32 << 32);

@@ -40,6 +40,7 @@ static OFTEN struct pre_file *_Atomic retired;
 
 /* Entries from this one on were never set: a fork goes over the table and must not look at all of it. */
 static _Atomic unsigned n_entries;
+static _Atomic uint32_t n_joins;
 
 /* To be called before the entry is set, so that nobody overlooks it. */
 USUAL static void count_entry(unsigned fd)
@@ -362,9 +363,15 @@ bool pre_file_join(struct pre_file *f, int to)
 	if (!entry || !gain(f))
 		return false;
 	place(entry, to, f);
+	(void)atomic_fetch_add(&n_joins, 1);
 	if (to <= 2)
 		keep_on_kernel(f, to, PULC_REASON_STDIO);
 	return true;
+}
+
+uint32_t pre_file_n_joins(void)
+{
+	return atomic_load(&n_joins);
 }
 
 void pre_file_share(int from, int to)

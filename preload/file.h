@@ -100,6 +100,8 @@ void pre_file_share(int from, int to);
 /* `to`, just given by the kernel, is one more descriptor of f, which the caller uses. False: f has lost its last one, and is
  * being closed; or no memory. */
 bool pre_file_join(struct pre_file *f, int to);
+/* How often that was done: whoever goes over the table meanwhile may miss a file that gains a number before it loses another. */
+uint32_t pre_file_n_joins(void);
 /* In a forked child: whoever held a file's lock is not here. */
 void pre_files_forked(void);
 /* Another descriptor of f than fd, or -1. Looks through the whole table. */

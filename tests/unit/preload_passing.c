@@ -7,6 +7,11 @@
 
 #define COPY 60
 #define N_MANY 300
+/* Beyond all that are given out: nobody else takes them while they are free. */
+#define NUMBER 700
+#define OTHER_NUMBER 1000
+#define N_ROUNDS 20
+#define N_TRIES 200
 
 union control {
 	char buf[CMSG_SPACE(sizeof(int))];
@@ -107,6 +112,62 @@ static void what_a_fork_has_shared(void)
 	CHECK_INT(fake.n_streams, ==, 0);
 }
 
+struct mover {
+	int from, to;
+	_Atomic bool ends;
+};
+
+/* Its file has one number or the other, and for a moment both. */
+static void *move(void *arg)
+{
+	struct mover *mover = arg;
+
+	while (!atomic_load(&mover->ends)) {
+		(void)dup2(mover->from, mover->to);
+		close(mover->from);
+		(void)dup2(mover->to, mover->from);
+		close(mover->to);
+	}
+	return NULL;
+}
+
+/* Who looks for it may miss it: that is not for ever. */
+static void what_moves_meanwhile_is_not_forgotten(void)
+{
+	int fds[N_MANY][2], kept, got;
+	struct mover mover = { .from = NUMBER, .to = OTHER_NUMBER };
+	struct pre_use use;
+	pthread_t thread;
+
+	for (unsigned i = 0; i < N_MANY; i++) {
+		fake_pair(fds[i]);
+		REQUIRE(pre_use_shared(&use, fds[i][0], pre_file_at(fds[i][0])));
+		pre_use_end(&use);
+	}
+	REQUIRE(dup2(fds[0][0], NUMBER) == NUMBER);
+	close(fds[0][0]);
+	fds[0][0] = NUMBER;
+	kept = (int)raw_syscall(SYS_fcntl, NUMBER, F_DUPFD, OTHER_NUMBER + 1);
+	for (unsigned round = 0; round < N_ROUNDS; round++) {
+		atomic_store(&mover.ends, false);
+		REQUIRE_INT(pthread_create(&thread, NULL, move, &mover), ==, 0);
+		for (unsigned i = 0, missed = 0; i < N_TRIES && !missed; i++) {
+			got = passed(kept, false);
+			missed = pre_file_at(got) == NULL;
+			close(got);
+		}
+		atomic_store(&mover.ends, true);
+		pthread_join(thread, NULL);
+		got = passed(kept, false);
+		CHECK(pre_file_at(got) == pre_file_at(NUMBER));
+		close(got);
+	}
+	(void)raw_close(kept);
+	for (unsigned i = 0; i < N_MANY; i++)
+		close_both(fds[i]);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
 /* One that was here, and one that never was; the number of neither says anything. */
 static void what_is_not_here(void)
 {
@@ -135,6 +196,7 @@ static const struct test tests[] = {
 	TEST(what_comes_back_is_a_duplicate),
 	TEST(by_another_number),
 	TEST(what_a_fork_has_shared),
+	TEST(what_moves_meanwhile_is_not_forgotten),
 	TEST(what_is_not_here),
 };
 
