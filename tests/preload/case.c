@@ -142,6 +142,15 @@ void say_bytes(struct play *p, const char *text, const void *buf, size_t len)
 	say(p, "%s %zu bytes, sum %016llx", text, len, (unsigned long long)sum);
 }
 
+void say_error(struct play *p, int fd)
+{
+	int error = -1;
+	socklen_t size = sizeof(error);
+
+	R(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size));
+	say(p, "SO_ERROR %s", error ? errno_name(error) : "none");
+}
+
 void say_poll(struct play *p, const char *text, int events)
 {
 	static const struct {

@@ -103,6 +103,8 @@ void say(struct play *p, const char *format, ...) __attribute__((format(printf, 
 long say_result(struct play *p, const char *text, long value);
 void say_bytes(struct play *p, const char *text, const void *buf, size_t len);
 void say_poll(struct play *p, const char *text, int events);
+/* SO_ERROR, which asking takes away. */
+void say_error(struct play *p, int fd);
 const char *errno_name(int error);
 
 #define ERRNO_UNTOUCHED 4242
@@ -174,6 +176,8 @@ bool drain_exactly(int fd, size_t len);
 
 /* ---- small helpers ------------------------------------------------------------------------- */
 
+/* A file in memory that has these bytes, read from its beginning. */
+int file_of(const char *text);
 /* A descriptor by SCM_RIGHTS over a Unix socket; -1: none has come. */
 void pass_fd(int via, int fd);
 int take_fd(int via);

@@ -11,15 +11,6 @@ static void reset_by_close(int fd)
 	close(fd);
 }
 
-static void say_error(struct play *p, int fd)
-{
-	int error = -1;
-	socklen_t size = sizeof(error);
-
-	R(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size));
-	say(p, "SO_ERROR %s", error ? errno_name(error) : "none");
-}
-
 static void say_ready(struct play *p, int fd, short events)
 {
 	struct pollfd pfd = { .fd = fd, .events = events };

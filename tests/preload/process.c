@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -153,6 +154,15 @@ CASE(process_cloexec_socket_ends_at_exec, PROCESS)
 		kill((pid_t)*stage_word(p, 1), SIGKILL);
 		reap(p, "sleep", (pid_t)*stage_word(p, 1));
 	}
+}
+
+int file_of(const char *text)
+{
+	int fd = memfd_create("text", 0);
+
+	(void)!write(fd, text, strlen(text));
+	lseek(fd, 0, SEEK_SET);
+	return fd;
 }
 
 void pass_fd(int via, int fd)

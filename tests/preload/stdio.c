@@ -7,15 +7,6 @@
 #include <sys/sendfile.h>
 #include <sys/wait.h>
 
-static int temp_file(const char *text)
-{
-	int fd = memfd_create("text", 0);
-
-	(void)!write(fd, text, strlen(text));
-	lseek(fd, 0, SEEK_SET);
-	return fd;
-}
-
 CASE(stdio_dprintf, ANY)
 {
 	A {
@@ -88,7 +79,7 @@ CASE(stdio_sendfile_from_file, ANY)
 {
 	A {
 		off_t offset = 5;
-		int file = temp_file("0123456789abcdef");
+		int file = file_of("0123456789abcdef");
 
 		R(sendfile(FD, file, NULL, 4));
 		R(sendfile(FD, file, &offset, 100));
@@ -156,7 +147,7 @@ CASE(stdio_splice_empty_nonblocking, ANY)
 CASE(stdio_copy_file_range, ANY)
 {
 	A {
-		int file = temp_file("text");
+		int file = file_of("text");
 		R(copy_file_range(file, NULL, FD, NULL, 4, 0));
 		R(copy_file_range(FD, NULL, file, NULL, 4, 0));
 		SEND("x");
@@ -169,7 +160,7 @@ CASE(stdio_files_are_left_alone, ANY)
 	char buf[10] = "";
 
 	A {
-		int file = temp_file("file text");
+		int file = file_of("file text");
 
 		SEND("x");
 		R(read(file, buf, 4));
