@@ -1,7 +1,8 @@
 #!/bin/bash
-# What needs the build says so, names what is missing and what to do, when there is none.
+# What needs the build says so, names what is missing and what to do, when there is none; and what could not be played has not passed.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+built=${PULC_BUILD:-$PWD/build}
 export PULC_BUILD=$PWD/none-at-all
 
 is() { # NAME EXPECTED ACTUAL
@@ -28,6 +29,7 @@ touch "$tree/tests/native/native.sh"
 
 is bench "1: bench/run: $PULC_BUILD/bin/psid is not built: make all bench-programs" "$(last_of bench/run)"
 is catalogue "1: run-catalogue: $PULC_BUILD/tests/preload/catalogue is not built: make all tests" "$(last_of tests/preload/run-catalogue)"
+is random "1: run-random: $PULC_BUILD/tests/random/sequence is not built: make all tests" "$(last_of tests/random/run-random)"
 is demo "1: demo: nothing is built: make demo builds what is missing, and runs this" "$(last_of "$tree/tools/demo.sh")"
 is program "    not ok gone: build/tests/unit/gone is not built: make all tests" "$("$tree/tests/run" unit: build/tests/unit/gone | grep 'not ok')"
 is script "    not ok native.sh: nothing is built in $PULC_BUILD: make all tests" "$("$tree/tests/run" native: tests/native/native.sh | grep 'not ok')"
@@ -37,3 +39,10 @@ is usage_is_wrong 2 "$("$tree/tests/run" build/tests/unit/gone >"$TMPDIR/none" 2
 for apps in tests/apps/run-apps tests/stress/run-stress tests/apps/load/run-load; do
 	is "$(basename "$apps")" "0: skip $(basename "${apps%/*}" | sed 's/load/apps/'): the shim is not built (make)" "$(last_of "$apps")"
 done
+
+# Everything is there, but the program that plays is no program.
+broken=$TMPDIR/broken
+mkdir -p "$broken/tests/random" || exit 2
+ln -s "$(realpath "$built/bin")" "$(realpath "$built/lib")" "$broken/"
+touch "$broken/tests/random/sequence"
+is unplayed 1 "$(PULC_BUILD=$broken tests/random/run-random --seeds 1 --variants never >"$TMPDIR/none" 2>&1; echo $?)"

@@ -4,6 +4,7 @@ Used by the scripts of tests/preload, tests/stress and tests/apps. Nothing here 
 psid is ended by its process, the folder removed.
 """
 
+import concurrent.futures
 import json
 import os
 import shutil
@@ -36,6 +37,13 @@ def await_true(condition, seconds=5.0, pause=0.01):
         if value or time.monotonic() > deadline:
             return value
         time.sleep(pause)
+
+
+def play_all(play, items, jobs):
+    """play(item) for each, so many at once. Raises what one of them raises: an item that was not played is no item that passed."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for _ in pool.map(play, items):
+            pass
 
 
 class Bed:
