@@ -184,7 +184,7 @@ struct hal_ops {
 	bool (*is_trusted)(const struct hal_link *link, hal_watch watch);
 	/* Tells the peer's sleepers of what was done (HAL_DID_), after whatever fence that takes. */
 	void (*tell)(struct hal_link *link, unsigned did);
-	/* A descriptor that becomes readable when pending() may have come true, for HALs whose news come from the kernel; -1: none. */
+	/* A descriptor that becomes readable, while somebody watches, when pending() may have come true, for HALs whose news come from the kernel; -1: none. */
 	int (*fd)(const struct hal_link *link);
 	/* Says on which processor the caller waits; true if the peer last waited on the same one: spinning would only delay it. */
 	bool (*peer_here)(struct hal_link *link, uint32_t cpu);

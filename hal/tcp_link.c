@@ -335,16 +335,20 @@ static bool tcp_room(const struct hal_link *link)
 	return atomic_load_explicit(&h->refused, memory_order_relaxed) == 0 || h->way->pending(h);
 }
 
-/* The kernel tells, through the descriptor. */
+/* The kernel tells, through the descriptor, of whatever there is. */
 static int tcp_watch(struct hal_link *link, hal_watch watch, unsigned events)
 {
-	(void)link, (void)watch, (void)events;
-	return 0;
+	struct hal_tcp *h = of(link);
+
+	(void)events;
+	return h->way->watch(h, watch);
 }
 
 static void tcp_unwatch(struct hal_link *link, hal_watch watch)
 {
-	(void)link, (void)watch;
+	struct hal_tcp *h = of(link);
+
+	h->way->unwatch(h, watch);
 }
 
 /* The kernel does not say that nobody answers: who sleeps looks now and then. */

@@ -11,6 +11,9 @@
 /* Three of the largest frames: one is shown while the next arrives. */
 #define TCP_SIZE_BUFFER (3 * (TCP_FRAME_MAX + TCP_HEAD))
 
+/* As many sleepers as a link over memory has room for. */
+#define TCP_N_WATCHES 8u
+
 /* Bytes in a row; [at, end) are there. */
 struct tcp_buffer {
 	char *bytes;
@@ -33,8 +36,10 @@ struct tcp_way {
 	size_t (*direct)(struct hal_tcp *h, struct iovec *iov, unsigned n);
 	/* Empties `out` as far as the kernel takes it; the end becomes tx_error. */
 	void (*push)(struct hal_tcp *h);
-	/* hal_ops.pending and hal_ops.fd */
+	/* hal_ops.pending, watch, unwatch and fd */
 	bool (*pending)(const struct hal_tcp *h);
+	int (*watch)(struct hal_tcp *h, hal_watch watch);
+	void (*unwatch)(struct hal_tcp *h, hal_watch watch);
 	int (*fd)(const struct hal_tcp *h);
 	/* The kernel does nothing any more with this memory. Unsent bytes stay in `out`. */
 	void (*stop)(struct hal_tcp *h);
@@ -58,7 +63,10 @@ struct hal_tcp {
 	uint64_t n_sent, n_received; /* bytes */
 	/* plain */
 	int epoll;
-	uint32_t interest;
+	uint32_t interest;		  /* for what the set holds the socket; 0: it does not */
+	_Atomic uint32_t wanted;	  /* for what it would, if somebody slept */
+	unsigned n_unwatched;		  /* pieces in a row that were taken while nobody watched */
+	hal_watch watches[TCP_N_WATCHES]; /* 0: free */
 	struct tcp_uring *uring;
 };
 

@@ -198,6 +198,18 @@ static bool uring_pending(const struct hal_tcp *h)
 	return io_uring_cq_ready(&h->uring->ring) > 0;
 }
 
+/* The ring's descriptor tells in any case. */
+static int uring_watch(struct hal_tcp *h, hal_watch watch)
+{
+	(void)h, (void)watch;
+	return 0;
+}
+
+static void uring_unwatch(struct hal_tcp *h, hal_watch watch)
+{
+	(void)h, (void)watch;
+}
+
 static int uring_fd(const struct hal_tcp *h)
 {
 	return h->uring->ring.ring_fd;
@@ -230,6 +242,8 @@ static const struct tcp_way uring = {
 	.pull = uring_pull,
 	.push = uring_push,
 	.pending = uring_pending,
+	.watch = uring_watch,
+	.unwatch = uring_unwatch,
 	.fd = uring_fd,
 	.stop = uring_stop,
 	.free = uring_free,

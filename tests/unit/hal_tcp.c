@@ -1,6 +1,6 @@
 /*
- * hal/tcp_*.c over the loopback: both ways of moving bytes give the same frames; nothing blocks; the end and nonsense are told apart;
- * and a connection is only made with the key.
+ * hal/tcp_*.c over the loopback: both ways of moving bytes give the same frames; nothing blocks; who sleeps is told; the end and
+ * nonsense are told apart.
  */
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -17,13 +17,15 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "handshake.h"
 #include "harness.h"
 #include "macros.h"
 #include "tcp_connect.h"
 #include "tcp_link.h"
 
 #define NSEC_PATIENCE (60 * NSEC_PER_SEC)
+#define WATCH 0x100000001ull
+/* More than a link takes before it believes that nobody sleeps. */
+#define N_MANY 200u
 
 static void connect_pair(int fd[2])
 {
@@ -81,19 +83,33 @@ static int send_bytes(struct hal_link *link, uint64_t word, uint32_t len)
 	return link->ops->send(link, &f, iov, 2);
 }
 
+static bool is_readable(struct hal_link *link, int msec)
+{
+	struct pollfd p = { .fd = link->ops->fd(link), .events = POLLIN };
+
+	return poll(&p, 1, msec) > 0;
+}
+
+/* Asleep on the descriptor as whoever waits is: watched before the last look. */
+static void sleep_on_link(struct hal_link *link, int msec)
+{
+	REQUIRE_INT(link->ops->watch(link, WATCH, HAL_WATCH_DATA | HAL_WATCH_SPACE), ==, 0);
+	if (!link->ops->pending(link))
+		(void)is_readable(link, msec);
+	link->ops->unwatch(link, WATCH);
+}
+
 /* Waits for next() to answer, asleep on the descriptor. The sender, if there is one, goes on meanwhile. */
 static int await_next(struct hal_link *link, struct hal_link *sender, struct hal_frame *ret_f)
 {
 	uint64_t nsec_end = nsec_now() + NSEC_PATIENCE;
-	struct pollfd p = { .fd = link->ops->fd(link), .events = POLLIN };
 	int e;
 
 	while ((e = link->ops->next(link, ret_f)) == 0 && nsec_now() < nsec_end) {
 		CHECK_INT(link->ops->progress(link), ==, 0);
 		if (sender)
 			CHECK_INT(sender->ops->progress(sender), ==, 0);
-		if (!link->ops->pending(link))
-			(void)poll(&p, 1, 100);
+		sleep_on_link(link, 100);
 	}
 	return e;
 }
@@ -196,18 +212,140 @@ static void who_waits_for_room_is_told(void)
 			;
 		REQUIRE_INT(e, ==, -EAGAIN);
 		for (; e == -EAGAIN && nsec_now() < nsec_end; e = send_bytes(link[0], 1, 60000)) {
-			struct pollfd p = { .fd = link[0]->ops->fd(link[0]), .events = POLLIN };
-
 			if (link[1]->ops->next(link[1], &f) == 1)
 				link[1]->ops->drop(link[1]);
 			CHECK_INT(link[1]->ops->progress(link[1]), ==, 0);
-			(void)poll(&p, 1, 10);
+			sleep_on_link(link[0], 10);
 			CHECK_INT(link[0]->ops->progress(link[0]), ==, 0);
 		}
 		CHECK_INT(e, ==, 0);
 		CHECK(link[0]->ops->room(link[0]));
 		close_pair(link);
 	}
+}
+
+/* ---- who sleeps, and who does not ---------------------------------------------------------------- */
+
+/* Frames that the receiver finds by looking. */
+static void take_many_awake(struct hal_link *link[2])
+{
+	struct hal_frame f;
+
+	for (uint64_t n = 0; n < N_MANY; n++) {
+		REQUIRE_INT(send_bytes(link[0], n, 8), ==, 0);
+		while (link[1]->ops->next(link[1], &f) == 0)
+			;
+		REQUIRE_INT(f.word, ==, n);
+		take_bytes(link[1], n, 8);
+	}
+}
+
+/* Nobody watches: the kernel need not tell, pending() still knows. */
+static void who_only_looks_pays_for_no_sleeper(void)
+{
+	struct hal_link *link[2];
+
+	link_pair(link, HAL_TCP_PLAIN, HAL_TCP_PLAIN);
+	take_many_awake(link);
+	REQUIRE_INT(send_bytes(link[0], 1, 8), ==, 0);
+	while (!link[1]->ops->pending(link[1]))
+		;
+	CHECK(!is_readable(link[1], 0));
+	expect_bytes(link, 1, 1, 8);
+	close_pair(link);
+}
+
+/* Who falls asleep behind that is told: of what had come before, of what comes after, of the end. */
+static void who_sleeps_after_looking_is_told(void)
+{
+	enum { BEFORE, AFTER, END };
+	struct hal_link *link[2];
+	enum hal_tcp_way way[2];
+	struct hal_frame f;
+
+	for (unsigned n = ways(way); n > 0; n--) {
+		link_pair(link, way[n - 1], way[n - 1]);
+		for (int what = BEFORE; what <= END; what++) {
+			take_many_awake(link);
+			if (what == BEFORE)
+				REQUIRE_INT(send_bytes(link[0], 1, 8), ==, 0);
+			REQUIRE_INT(link[1]->ops->watch(link[1], WATCH, HAL_WATCH_DATA), ==, 0);
+			if (what != BEFORE)
+				CHECK(!is_readable(link[1], 0));
+			if (what == AFTER)
+				REQUIRE_INT(send_bytes(link[0], 1, 8), ==, 0);
+			if (what == END)
+				link[0]->ops->close(link[0]);
+			CHECK(is_readable(link[1], 60000));
+			link[1]->ops->unwatch(link[1], WATCH);
+			if (what != END)
+				expect_bytes(link, 1, 1, 8);
+		}
+		CHECK_INT(await_next(link[1], NULL, &f), ==, -EPIPE);
+		link[1]->ops->close(link[1]);
+	}
+}
+
+/* One thread sleeps, another takes what comes: the sleeper's watch stands. */
+static void a_sleeper_is_not_forgotten_for_others_who_look(void)
+{
+	struct hal_link *link[2];
+	enum hal_tcp_way way[2];
+
+	for (unsigned n = ways(way); n > 0; n--) {
+		link_pair(link, way[n - 1], way[n - 1]);
+		REQUIRE_INT(link[1]->ops->watch(link[1], WATCH, HAL_WATCH_DATA), ==, 0);
+		/* The same again is one; to end what was never begun is nothing. */
+		REQUIRE_INT(link[1]->ops->watch(link[1], WATCH, HAL_WATCH_DATA), ==, 0);
+		link[1]->ops->unwatch(link[1], WATCH + 1);
+		take_many_awake(link);
+		REQUIRE_INT(send_bytes(link[0], 1, 8), ==, 0);
+		CHECK(is_readable(link[1], 60000));
+		link[1]->ops->unwatch(link[1], WATCH);
+		expect_bytes(link, 1, 1, 8);
+		close_pair(link);
+	}
+}
+
+/* A link that only sends, and was not in the set, tells its sleeper of room. */
+static void room_is_told_after_looking(void)
+{
+	struct hal_link *link[2];
+	enum hal_tcp_way way[2];
+	struct hal_frame f;
+	int e;
+
+	for (unsigned n = ways(way); n > 0; n--) {
+		link_pair(link, way[n - 1], way[n - 1]);
+		take_many_awake((struct hal_link *[]){ link[1], link[0] });
+		while ((e = send_bytes(link[0], 1, 60000)) == 0)
+			;
+		REQUIRE_INT(e, ==, -EAGAIN);
+		REQUIRE_INT(link[0]->ops->watch(link[0], WATCH, HAL_WATCH_SPACE), ==, 0);
+		while (!is_readable(link[0], 1))
+			if (link[1]->ops->next(link[1], &f) == 1)
+				link[1]->ops->drop(link[1]);
+		link[0]->ops->unwatch(link[0], WATCH);
+		CHECK_INT(link[0]->ops->progress(link[0]), ==, 0);
+		close_pair(link);
+	}
+}
+
+/* As many watches as there is room for; the next is refused, until one ends. */
+static void watches_are_counted(void)
+{
+	struct hal_link *link[2];
+	uint64_t n = 0;
+
+	link_pair(link, HAL_TCP_PLAIN, HAL_TCP_PLAIN);
+	while (n < 100 && link[1]->ops->watch(link[1], WATCH + n, HAL_WATCH_DATA) == 0)
+		n++;
+	CHECK_INT(n, >=, 8);
+	CHECK_INT(n, <, 100);
+	CHECK_INT(link[1]->ops->watch(link[1], WATCH + n, HAL_WATCH_DATA), ==, -ENOSPC);
+	link[1]->ops->unwatch(link[1], WATCH + 3);
+	CHECK_INT(link[1]->ops->watch(link[1], WATCH + n, HAL_WATCH_DATA), ==, 0);
+	close_pair(link);
 }
 
 static void the_end_comes_behind_the_last_frame(void)
@@ -437,120 +575,15 @@ static void forbidden_uring_is_done_without(void)
 		CHECK_INT(status, ==, 0);
 }
 
-/* ---- greetings ---------------------------------------------------------------------------------- */
-
-static int greet_both(struct handshake g[2], const int fd[2], int ret[2])
-{
-	uint64_t nsec_end = nsec_now() + NSEC_PATIENCE;
-
-	ret[0] = ret[1] = -EAGAIN;
-	while ((ret[0] == -EAGAIN || ret[1] == -EAGAIN) && nsec_now() < nsec_end)
-		for (int i = 0; i < 2; i++)
-			if (ret[i] == -EAGAIN)
-				ret[i] = handshake_step(&g[i], fd[i]);
-	return ret[0] ? ret[0] : ret[1];
-}
-
-static void holders_of_the_key_meet(void)
-{
-	static const uint8_t key[HANDSHAKE_KEY] = { 1, 2, 3 }, zero[HANDSHAKE_KEY];
-	struct handshake g[2];
-	struct hal_link *link[2];
-	int fd[2], e[2];
-
-	connect_pair(fd);
-	for (int i = 0; i < 2; i++)
-		REQUIRE_INT(handshake_init(&g[i], key, i == 0), ==, 0);
-	CHECK(memcmp(g[0].ours, g[1].ours, HANDSHAKE_HELLO) != 0);
-	CHECK_INT(greet_both(g, fd, e), ==, 0);
-	CHECK_MEM(g[0].key, zero, HANDSHAKE_KEY);
-	/* Nothing of what follows was read. */
-	for (int i = 0; i < 2; i++)
-		REQUIRE_INT(hal_tcp_open(fd[i], HAL_TCP_BEST, &link[i]), ==, 0);
-	REQUIRE_INT(send_bytes(link[0], 1, 100), ==, 0);
-	expect_bytes(link, 1, 1, 100);
-	close_pair(link);
-}
-
-static void strangers_do_not(void)
-{
-	static const uint8_t key[2][HANDSHAKE_KEY] = { { 1, 2, 3 }, { 1, 2, 4 } };
-	struct handshake g[2];
-	int fd[2], e[2];
-
-	/* Another key; the same role. */
-	for (int what = 0; what < 2; what++) {
-		connect_pair(fd);
-		for (int i = 0; i < 2; i++)
-			REQUIRE_INT(
-				handshake_init(&g[i], key[what == 0 ? i : 0], what == 1 || i == 0),
-				==, 0);
-		(void)greet_both(g, fd, e);
-		CHECK_INT(e[0], ==, -EACCES);
-		CHECK_INT(e[1], ==, -EACCES);
-		(void)close(fd[0]);
-		(void)close(fd[1]);
-	}
-}
-
-static int greet_until(struct handshake *g, int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int e;
-
-	while ((e = handshake_step(g, fd)) == -EAGAIN && poll(&p, 1, 60000) > 0)
-		;
-	return e;
-}
-
-/* Whatever is said is sent back. */
-static void an_echo_is_no_friend(void)
-{
-	static const uint8_t key[HANDSHAKE_KEY] = { 9 };
-	struct handshake g;
-	char buf[64];
-	int fd[2];
-
-	connect_pair(fd);
-	REQUIRE_INT(handshake_init(&g, key, true), ==, 0);
-	CHECK_INT(handshake_step(&g, fd[0]), ==, -EAGAIN);
-	for (unsigned part = 0; part < 2; part++) {
-		size_t len = part == 0 ? HANDSHAKE_HELLO : 8;
-
-		REQUIRE_INT(fcntl(fd[1], F_SETFL, 0), ==, 0);
-		REQUIRE_INT(recv(fd[1], buf, len, MSG_WAITALL), ==, len);
-		REQUIRE_INT(send(fd[1], buf, len, 0), ==, len);
-		if (part == 1)
-			CHECK_INT(greet_until(&g, fd[0]), ==, -EACCES);
-		else
-			while (g.size_sent < HANDSHAKE_HELLO + 8)
-				REQUIRE_INT(handshake_step(&g, fd[0]), ==, -EAGAIN);
-	}
-	(void)close(fd[0]);
-	(void)close(fd[1]);
-}
-
-static void other_tongues_are_refused(void)
-{
-	static const uint8_t key[HANDSHAKE_KEY] = { 9 };
-	char text[HANDSHAKE_HELLO] = "GET / HTTP/1.0\r\n\r\n";
-	struct handshake g;
-	int fd[2];
-
-	connect_pair(fd);
-	REQUIRE_INT(handshake_init(&g, key, false), ==, 0);
-	REQUIRE_INT(send(fd[0], text, sizeof(text), 0), ==, sizeof(text));
-	CHECK_INT(greet_until(&g, fd[1]), ==, -EBADMSG);
-	(void)close(fd[0]);
-	REQUIRE_INT(handshake_init(&g, key, false), ==, 0);
-	CHECK_INT(greet_until(&g, fd[1]), ==, -EPIPE);
-	(void)close(fd[1]);
-}
-
 static const struct test tests[] = {
 	TEST(frames_arrive_whole_and_in_order),
 	TEST(full_is_full_until_something_is_taken),
 	TEST(who_waits_for_room_is_told),
+	TEST(who_only_looks_pays_for_no_sleeper),
+	TEST(who_sleeps_after_looking_is_told),
+	TEST(a_sleeper_is_not_forgotten_for_others_who_look),
+	TEST(room_is_told_after_looking),
+	TEST(watches_are_counted),
 	TEST(the_end_comes_behind_the_last_frame),
 	TEST(links_outlive_threads),
 	TEST(a_child_forgets),
@@ -559,10 +592,6 @@ static const struct test tests[] = {
 	TEST(a_reset_is_the_end),
 	TEST(only_stream_sockets),
 	TEST(forbidden_uring_is_done_without),
-	TEST(holders_of_the_key_meet),
-	TEST(strangers_do_not),
-	TEST(an_echo_is_no_friend),
-	TEST(other_tongues_are_refused),
 };
 
 int main(int argc, char **argv)
