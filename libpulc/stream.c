@@ -418,7 +418,7 @@ static void stream_option_changed(pulc_stream *s, int fd, int level, int option)
 
 static int stream_take_error(pulc_stream *s)
 {
-	return pulc_stream_attached(s) ? tcp_take_error(&s->tcp) : 0;
+	return pulc_stream_attached(s) ? tcp_take_error(&s->tcp, s->fd) : 0;
 }
 
 static bool stream_is_reset(pulc_stream *s)

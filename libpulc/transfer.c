@@ -129,9 +129,9 @@ static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 }
 
 /* A send of a side that has left: the kernel's, unless there is a reset to tell that the kernel does not know of. */
-static ssize_t send_on_kernel(struct pulc_stream *s)
+static ssize_t send_on_kernel(struct pulc_stream *s, int fd)
 {
-	int e = tcp_has_reset(&s->tcp) ? tcp_take_error(&s->tcp) : 0;
+	int e = tcp_has_reset(&s->tcp) ? tcp_take_error(&s->tcp, fd) : 0;
 
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_sends);
 }
@@ -148,7 +148,7 @@ USUAL ssize_t stream_send_pieces(struct pulc_stream *s, int fd, const struct iov
 	    stream_native_begin(s, fd, &s->tcp.n_native_sends))
 		return PULC_USE_KERNEL;
 	if (UNLIKELY(flags & MSG_FASTOPEN) || UNLIKELY(tcp_has_left(&s->tcp) && !tcp_owes(&s->tcp)))
-		return send_on_kernel(s);
+		return send_on_kernel(s, fd);
 	sent = push(s, fd, iov, n, flags);
 	if (LIKELY(sent == (ssize_t)total))
 		return sent;
@@ -295,7 +295,7 @@ static bool has_bytes(struct pulc_stream *s, int fd)
 /* Who asks for no bytes at the end is told the error, of which the kernel alone may know. */
 static ssize_t end_of_nothing(struct pulc_stream *s, int fd)
 {
-	int e = -tcp_take_receive_error(&s->tcp);
+	int e = -tcp_take_receive_error(&s->tcp, fd);
 
 	if (!e)
 		e = (int)raw_recv(fd, NULL, 0, MSG_DONTWAIT);
@@ -335,7 +335,8 @@ static bool surely_empty(struct pulc_stream *s)
 /* As send_on_kernel; bytes come before an error. */
 static ssize_t receive_on_kernel(struct pulc_stream *s, int fd)
 {
-	int e = tcp_has_reset(&s->tcp) && !has_bytes(s, fd) ? tcp_take_receive_error(&s->tcp) : 0;
+	int e = tcp_has_reset(&s->tcp) && !has_bytes(s, fd) ? tcp_take_receive_error(&s->tcp, fd)
+							    : 0;
 
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_receives);
 }

@@ -137,10 +137,12 @@ bool tcp_is_reset(struct tcp *t);
 /* Is one pending? */
 bool tcp_has_reset(const struct tcp *t);
 /* Takes the pending error (ECONNRESET, EPIPE or 0); puts it back for the next call, when this one told of bytes instead. */
-int tcp_take_error(struct tcp *t);
+int tcp_take_error(struct tcp *t, int fd);
 /* The same for a receive, which is not told of a broken pipe. */
-int tcp_take_receive_error(struct tcp *t);
+int tcp_take_receive_error(struct tcp *t, int fd);
 void tcp_keep_error(struct tcp *t, int error);
+/* A call answers ECONNRESET, whoever knew of it: the other one of kernel and ring does not tell it again. */
+void tcp_note_told(struct tcp *t);
 
 /* Which of POLLIN, POLLOUT go through the kernel at present: where the next byte is. No system call. */
 unsigned tcp_on_kernel(struct tcp *t);

@@ -241,12 +241,12 @@ static bool wants_bytes(const struct iovec *iov, size_t n)
 }
 
 /* The kernel's answer: an end that it thinks orderly may be a reset to those whose bytes lie unread in a ring. */
-static ssize_t end_or_reset(struct tcp *t, const struct iovec *iov, size_t n, ssize_t got)
+static ssize_t end_or_reset(struct tcp *t, int fd, const struct iovec *iov, size_t n, ssize_t got)
 {
 	if (LIKELY(got != 0) || !wants_bytes(iov, n))
 		return got;
 	tcp_note_end(t);
-	return -tcp_take_receive_error(t);
+	return -tcp_take_receive_error(t, fd);
 }
 
 static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
@@ -261,10 +261,10 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 		return got;
 	if (shm_rx_ended(&t->ring)) {
 		set_rx_mode(t, TCP_RX_KERNEL_AGAIN);
-		return end_or_reset(t, iov, n, kernel_receive(fd, iov, n, flags, UINT64_MAX));
+		return end_or_reset(t, fd, iov, n, kernel_receive(fd, iov, n, flags, UINT64_MAX));
 	}
 	if (UNLIKELY(local(t, TCP_LOCAL_RESET)))
-		return -tcp_take_receive_error(t);
+		return -tcp_take_receive_error(t, fd);
 	if (UNLIKELY(local(t, TCP_LOCAL_SHUT_RD | TCP_LOCAL_RESET_SEEN)))
 		return 0;
 	ended = kernel_ended(t, fd, look);
@@ -279,7 +279,7 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 	if (ended < 0)
 		return ended;
 	tcp_note_end(t);
-	return -tcp_take_receive_error(t);
+	return -tcp_take_receive_error(t, fd);
 }
 
 /*
@@ -337,7 +337,7 @@ static ssize_t pull_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 	ssize_t got;
 
 	if (UNLIKELY(rx_mode(t) != TCP_RX_RING) && !kernel_parts(t, fd, iov, n, flags, did, &got))
-		return end_or_reset(t, iov, n, got);
+		return end_or_reset(t, fd, iov, n, got);
 	return ring_or_end(t, fd, iov, n, flags, look, did);
 }
 
@@ -351,6 +351,8 @@ ssize_t tcp_pull(struct tcp *t, int fd, const struct iovec *iov, size_t n, int f
 	if (UNLIKELY(way == SHM_BUSY))
 		return -EDEADLK;
 	got = pull_locked(t, fd, iov, n, flags, look, did);
+	if (UNLIKELY(got == -ECONNRESET))
+		tcp_note_told(t);
 	shm_leave(lock, way);
 	if (UNLIKELY(got == -EBADMSG)) {
 		/* A peer whose counters make no sense: the connection ends, nothing else. */

@@ -191,16 +191,28 @@ static int settle_mode(struct tcp *t, int fd, const struct iovec *iov, size_t n,
 }
 
 /* A peer that left with bytes of ours unread: the error if nobody was told of it yet, then EPIPE. */
-static ssize_t reset_error(struct tcp *t)
+static ssize_t reset_error(struct tcp *t, int fd)
 {
 	int e;
 
 	if (tcp_peer_left(t))
 		tcp_note_end(t);
-	if (!(atomic_load(&t->ring.own->local) & TCP_LOCAL_RESET_SEEN))
+	if (!(atomic_load(&t->ring.own->local) & (TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN)))
 		return 0;
-	e = tcp_take_error(t);
+	e = tcp_take_error(t, fd);
 	return e ? -e : -EPIPE;
+}
+
+/* After our own end: EPIPE, unless there is an error to tell first, ours or the kernel's: reset before the upgrade counts as shut. The
+ * kernel knows of our reset too, and is not asked for it again; nor before it takes no bytes any more, which would come before those in
+ * the ring. */
+static ssize_t broken_pipe(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags)
+{
+	ssize_t e = reset_error(t, fd);
+
+	if (e < 0)
+		return e;
+	return tcp_count_is_shut(fd) ? kernel_send(fd, iov, n, flags) : -EPIPE;
 }
 
 static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
@@ -209,14 +221,10 @@ static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 	enum obstacle why = NONE;
 	ssize_t sent;
 
-	/* A broken pipe, unless there is an error to tell first, the kernel's or ours: reset before the upgrade counts as shut. Asked
-	 * only once it takes no bytes any more, which would come before those in the ring. */
-	if (UNLIKELY(shm_own_notice(&t->ring) & SHM_TX_FIN) && tcp_has_reset(t))
-		return reset_error(t);
 	if (UNLIKELY(shm_own_notice(&t->ring) & SHM_TX_FIN))
-		return tcp_count_is_shut(fd) ? kernel_send(fd, iov, n, flags) : -EPIPE;
+		return broken_pipe(t, fd, iov, n, flags);
 	if (UNLIKELY(!tcp_is_plain(t) || (flags & MSG_OOB))) {
-		sent = reset_error(t);
+		sent = reset_error(t, fd);
 		if (sent < 0 || !settle_mode(t, fd, iov, n, flags, &sent))
 			return sent;
 	}
@@ -242,6 +250,8 @@ ssize_t tcp_push(struct tcp *t, int fd, const struct iovec *iov, size_t n, int f
 	if (UNLIKELY(way == SHM_BUSY))
 		return -EDEADLK;
 	sent = push_locked(t, fd, iov, n, flags, did);
+	if (UNLIKELY(sent == -ECONNRESET))
+		tcp_note_told(t);
 	shm_leave(lock, way);
 	return sent == -EBADMSG ? -ECONNRESET : sent;
 }

@@ -311,21 +311,31 @@ bool tcp_has_reset(const struct tcp *t)
 	return own_local(t) & TCP_LOCAL_RESET;
 }
 
-int tcp_take_error(struct tcp *t)
+int tcp_take_error(struct tcp *t, int fd)
 {
+	socklen_t len = sizeof(int);
 	uint32_t before;
+	int kernel;
 
 	if (UNLIKELY(tcp_peer_left(t)))
 		tcp_note_end(t);
 	before = atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_RESET);
 	if (!(before & TCP_LOCAL_RESET))
 		return 0;
+	/* The kernel may know of the same one, which is told once. */
+	(void)raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &kernel, &len);
 	return is_broken_pipe(t) ? EPIPE : ECONNRESET;
 }
 
-int tcp_take_receive_error(struct tcp *t)
+int tcp_take_receive_error(struct tcp *t, int fd)
 {
-	return is_broken_pipe(t) ? 0 : tcp_take_error(t);
+	return is_broken_pipe(t) ? 0 : tcp_take_error(t, fd);
+}
+
+void tcp_note_told(struct tcp *t)
+{
+	tcp_set_local(t, TCP_LOCAL_RESET_SEEN);
+	(void)atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_RESET);
 }
 
 void tcp_keep_error(struct tcp *t, int error)

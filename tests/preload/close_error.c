@@ -1,6 +1,8 @@
 /* SO_ERROR and receives of no bytes, where a connection was reset: who is told of what, and how often. */
 #include "case.h"
 
+#include "rawsys.h"
+
 #include <sys/uio.h>
 
 /* Asked again and again, for nothing else tells when it is there; 30 s at most. */
@@ -14,6 +16,32 @@ static void say_error_when_it_comes(struct play *p, int fd)
 	       usec_clock() < end)
 		usleep(1000);
 	say(p, "SO_ERROR %s", error ? errno_name(error) : "none");
+}
+
+static void say_error_now(struct play *p, int fd)
+{
+	socklen_t size = sizeof(int);
+	int error = -1;
+
+	R(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size));
+	say(p, "SO_ERROR %s", error ? errno_name(error) : "none");
+}
+
+/* The kernel knows of the end, and PULC has not been asked anything. */
+static void settle_unseen(struct play *p, int fd)
+{
+	struct pollfd pfd = { .fd = fd };
+	struct timespec most = { .tv_sec = 5 };
+
+	if (raw_ppoll(&pfd, 1, &most) <= 0)
+		say(p, "the end has not come");
+}
+
+static void disconnect(struct play *p, int fd)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	R(connect(fd, &none, sizeof(none)));
 }
 
 /* Nobody has polled, received or sent since. */
@@ -129,5 +157,58 @@ CASE(close_error_outlasts_a_shutdown, ANY)
 		R(shutdown(FD, SHUT_RDWR));
 		SEND_FLAGS("x", MSG_NOSIGNAL);
 		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+}
+
+/* The error comes before the broken pipe, whoever is the first to ask. */
+CASE(close_error_after_own_shutdown, ANY)
+{
+	A {
+		SEND("unread");
+		R(shutdown(FD, SHUT_WR));
+	}
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		settle_unseen(p, FD);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		RECV(1);
+	}
+}
+
+/* Of a reset that the kernel makes as well the program hears once. */
+CASE(close_error_told_by_send, ANY)
+{
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		disconnect(p, FD);
+	}
+	A {
+		settle_unseen(p, FD);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		say_error_now(p, FD);
+		R(shutdown(FD, SHUT_WR));
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		RECV(1);
+	}
+}
+
+CASE(close_error_told_by_receive, ANY)
+{
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		disconnect(p, FD);
+	}
+	A {
+		settle_unseen(p, FD);
+		RECV(1);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		say_error_now(p, FD);
+		RECV(1);
 	}
 }
