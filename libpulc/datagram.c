@@ -372,8 +372,8 @@ static unsigned poll_socket(pulc_stream *s, int fd, unsigned events)
 	answer = udp_poll(&d->rx, fd, events);
 	(void)datagram_check_peer(s);
 	datagram_leave(d);
-	if (atomic_load(&d->lost))
-		answer |= POLLERR | (events & POLLIN);
+	if (datagram_has_loss(d))
+		answer |= POLLERR;
 	if ((answer & POLLOUT) && !datagram_is_shared(s))
 		atomic_store_explicit(&d->writable, true, memory_order_relaxed);
 	return answer;
@@ -385,8 +385,7 @@ static unsigned ready(pulc_stream *s, int fd, unsigned events)
 	unsigned answer = 0;
 
 	/* Then the kernel has more to say than memory knows. */
-	if (UNLIKELY(atomic_load_explicit(&d->shut, memory_order_relaxed)) ||
-	    UNLIKELY(atomic_load_explicit(&d->lost, memory_order_relaxed)))
+	if (UNLIKELY(atomic_load_explicit(&d->shut, memory_order_relaxed)) || datagram_has_loss(d))
 		return poll_socket(s, fd, events);
 	datagram_enter(d);
 	if ((events & (POLLIN | POLLRDNORM)) && udp_has_datagram(&d->rx))
@@ -416,6 +415,10 @@ static int inq(pulc_stream *s, int fd, int *ret_size)
 		return raw_ioctl(fd, FIONREAD, ret_size);
 	datagram_enter(s->datagram);
 	e = udp_inq(&s->datagram->rx, fd, &size);
+	if (UNLIKELY(e == -ECONNREFUSED)) {
+		datagram_keep_refusal(s->datagram);
+		e = udp_inq(&s->datagram->rx, fd, &size);
+	}
 	datagram_leave(s->datagram);
 	if (e == 0)
 		*ret_size = (int)size;

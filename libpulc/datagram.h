@@ -63,6 +63,13 @@ struct acquaintance {
 	uint64_t nsec_next; /* psid is not to be told before */
 };
 
+/* An ECONNREFUSED that the program is to be told. */
+enum datagram_loss {
+	LOSS_NONE,
+	LOSS_SEEN, /* what was sent to the peer will be taken by nobody */
+	LOSS_REFUSED, /* the kernel's own, which a call of ours has taken: of this any call hears, and before all else */
+};
+
 #define N_MET 16u
 #define N_DESTINATIONS 64u
 
@@ -80,7 +87,7 @@ struct datagram {
 	struct flow *_Atomic to[N_DESTINATIONS]; /* by hash, the next free one */
 	struct flow *_Atomic last_sent;		 /* where an answer is likely to go */
 	_Atomic bool has_destinations;
-	_Atomic bool lost; /* what was sent to the peer will be taken by nobody */
+	_Atomic uint8_t loss;
 	_Atomic bool shut; /* by shutdown(2) */
 	_Atomic bool shut_rd;
 	_Atomic bool has_over; /* a flow may have ended */
@@ -185,8 +192,20 @@ void datagram_send_unread(struct flow *f, int fd);
 /* And ends f. Between enter and leave. */
 bool datagram_send_again(pulc_stream *s, struct flow *f, int fd);
 /* Is a connected socket's peer still there, with datagrams of ours unread? Asks the kernel only if they are so for long.
- * Sets d->lost. Returns how long the answer may be trusted, ns. */
+ * Sets d->loss. Returns how long the answer may be trusted, ns. */
 uint64_t datagram_check_peer(pulc_stream *s);
+static inline bool datagram_has_loss(const struct datagram *d)
+{
+	return __builtin_expect(atomic_load_explicit(&d->loss, memory_order_relaxed) != LOSS_NONE,
+				0);
+}
+static inline bool datagram_is_refused(const struct datagram *d)
+{
+	return __builtin_expect(
+		atomic_load_explicit(&d->loss, memory_order_relaxed) == LOSS_REFUSED, 0);
+}
+/* A call that does not tell of the socket's error has taken it from the kernel: the next one that does will. */
+void datagram_keep_refusal(struct datagram *d);
 /* Then, once, -ECONNREFUSED: what the kernel would say after a datagram to a closed port. Else 0. */
 int datagram_take_loss(pulc_stream *s);
 

@@ -7,6 +7,9 @@
  *
  * A peer whose socket goes to another program gives them back: they are sent once more, through the kernel. Whoever waits
  * for an answer does that before it sleeps; therefore it watches the flow as well (datagram_wait.c).
+ *
+ * What the kernel knows of by itself it tells the first call that asks. That may be one of ours which has nobody to tell: the error is kept
+ * then, for the next call of the program, whatever it does.
  */
 #include <errno.h>
 
@@ -47,7 +50,14 @@ void datagram_send_unread(struct flow *f, int fd)
 {
 	if (udp_is_left(&f->queue) && is_own_socket(f->stream, fd) &&
 	    udp_send_again(&f->queue, fd) < 0)
-		atomic_store(&f->stream->datagram->lost, true);
+		datagram_keep_refusal(f->stream->datagram);
+}
+
+void datagram_keep_refusal(struct datagram *d)
+{
+	atomic_store(&d->loss, LOSS_REFUSED);
+	/* It comes before what waits in queues. */
+	atomic_store(&d->rx.first_in_kernel, UDP_UNKNOWN);
 }
 
 bool datagram_send_again(pulc_stream *s, struct flow *f, int fd)
@@ -64,13 +74,13 @@ uint64_t datagram_check_peer(pulc_stream *s)
 	struct datagram *d = s->datagram;
 	struct flow *f = datagram_awaited(d);
 
-	if (!f || shm_tx_unread(&f->queue.ring) == 0 || atomic_load(&d->lost) ||
+	if (!f || shm_tx_unread(&f->queue.ring) == 0 || datagram_has_loss(d) ||
 	    datagram_send_again(s, f, s->fd))
 		return UINT64_MAX;
 	if (f != atomic_load_explicit(&d->to_peer, memory_order_acquire))
 		return UINT64_MAX;
 	if (is_deserted(s, f))
-		atomic_store(&d->lost, true);
+		atomic_store(&d->loss, LOSS_SEEN);
 	return NSEC_CHECK;
 }
 
@@ -79,12 +89,12 @@ int datagram_take_loss(pulc_stream *s)
 	struct datagram *d = s->datagram;
 	struct flow *f;
 
-	if (LIKELY(!atomic_load_explicit(&d->lost, memory_order_relaxed)))
+	if (LIKELY(!datagram_has_loss(d)))
 		return 0;
 	datagram_enter(d);
 	f = atomic_load(&d->to_peer);
-	if (f)
+	if (f && !datagram_is_refused(d))
 		datagram_flow_over(s, f);
 	datagram_leave(d);
-	return atomic_exchange(&d->lost, false) ? -ECONNREFUSED : 0;
+	return atomic_exchange(&d->loss, LOSS_NONE) ? -ECONNREFUSED : 0;
 }

@@ -137,10 +137,17 @@ static inline ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *
 
 static inline ssize_t transmit(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
 {
-	ssize_t n = send_message(s, fd, msg, flags);
+	ssize_t n;
 
-	if (UNLIKELY(n == PULC_USE_KERNEL))
-		datagram_kernel_enters();
+	if (datagram_is_refused(s->datagram))
+		return datagram_take_loss(s);
+	n = send_message(s, fd, msg, flags);
+	if (LIKELY(n != PULC_USE_KERNEL))
+		return n;
+	/* The kernel's, had it not been taken meanwhile. */
+	if (datagram_is_refused(s->datagram))
+		return datagram_take_loss(s);
+	datagram_kernel_enters();
 	return n;
 }
 
@@ -295,6 +302,8 @@ static ssize_t receive_any(pulc_stream *s, int fd, struct msghdr *msg, int flags
 {
 	ssize_t n;
 
+	if (datagram_is_refused(s->datagram) && !(flags & KERNEL_ONLY))
+		return datagram_take_loss(s);
 	if (UNLIKELY(!pulc_stream_attached(s)) && native_begin(s, !msg->msg_name))
 		return PULC_USE_KERNEL;
 	if (UNLIKELY(flags & KERNEL_ONLY)) {

@@ -144,14 +144,13 @@ static inline bool has_datagram(pulc_stream *s)
 static bool memory(pulc_stream *s, const struct wait *w)
 {
 	(void)w;
-	return has_datagram(s) ||
-	       UNLIKELY(atomic_load_explicit(&s->datagram->lost, memory_order_relaxed));
+	return has_datagram(s) || datagram_has_loss(s->datagram);
 }
 
 static short kernel_events(pulc_stream *s, const struct wait *w)
 {
 	(void)s;
-	return (short)(w->events | POLLERR | POLLHUP);
+	return (short)(w->events | POLLRDHUP | POLLERR | POLLHUP);
 }
 
 static bool kernel(pulc_stream *s, int fd, const struct wait *w)
@@ -159,15 +158,19 @@ static bool kernel(pulc_stream *s, int fd, const struct wait *w)
 	struct pollfd p = { .fd = fd, .events = kernel_events(s, w) };
 	struct timespec now = { 0, 0 };
 
-	return raw_ppoll(&p, 1, &now) > 0;
+	if (raw_ppoll(&p, 1, &now) <= 0)
+		return false;
+	/* By another process, perhaps; and no receive that does not wait hears of it. */
+	if (UNLIKELY(p.revents & POLLRDHUP))
+		atomic_store(&s->datagram->shut_rd, true);
+	return true;
 }
 
 /* Trying again will tell. */
 static void kernel_said(pulc_stream *s, int fd, const struct wait *w)
 {
-	(void)fd;
-	(void)w;
 	atomic_store(&s->datagram->rx.first_in_kernel, UDP_UNKNOWN);
+	(void)kernel(s, fd, w);
 }
 
 struct wait datagram_wait_begin(uint64_t usec_timeout)

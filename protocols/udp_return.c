@@ -26,7 +26,8 @@ void udp_leave(struct udp_flow *f)
 	shm_leave(lock, way);
 }
 
-/* What the kernel can't take now it would have dropped. Returns 0, or the error of an earlier datagram. */
+/* What the kernel can't take now it would have dropped. Returns 0, or the error that was pending. One that answers these has nobody to
+ * hear of it: to the kernel they went to a socket that was there. */
 static int send_pieces(struct udp_flow *f, int fd)
 {
 	struct iovec payload[2];
@@ -34,17 +35,22 @@ static int send_pieces(struct udp_flow *f, int fd)
 			      .msg_namelen = f->len_name,
 			      .msg_iov = payload,
 			      .msg_iovlen = 2 };
-	int error = 0;
+	int error = 0, answer;
+	socklen_t len = sizeof(answer);
+	bool is_first = true;
 	size_t size;
 
-	while ((size = shm_queue_returning(&f->ring, payload)) > 0) {
+	for (; (size = shm_queue_returning(&f->ring, payload)) > 0; is_first = false) {
 		if (raw_sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == -ECONNREFUSED) {
-			error = -ECONNREFUSED;
+			if (is_first)
+				error = -ECONNREFUSED;
 			(void)raw_sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 		}
 		shm_tx_returned(&f->ring, size);
 		udp_note_kernel_send(f->port);
 	}
+	if (!is_first)
+		(void)raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &answer, &len);
 	return error;
 }
 

@@ -332,3 +332,143 @@ CASE_TRAITS(datagram_shutdown_unconnected, SELF, OWN_PAIR)
 		close(fds[1]);
 	}
 }
+
+/* By another process, which the sleeper does not hear of. */
+CASE_TRAITS(datagram_shutdown_by_child, SELF, OWN_PAIR)
+{
+	A {
+		struct address addresses[2], other_address;
+		int fds[2], other;
+		pid_t pid;
+
+		fds[0] = bound_on("127.0.0.1", &addresses[0]);
+		fds[1] = bound_on("127.0.0.1", &addresses[1]);
+		other = bound_on("127.0.0.1", &other_address);
+		warm_datagrams(p, fds, addresses);
+		pid = fork_logged(p);
+		if (pid == 0) {
+			shutdown(other, SHUT_RD);
+			until_process_sleeps(getppid());
+			shutdown(fds[1], SHUT_RD);
+			_exit(0);
+		}
+		say_recv(p, fds[1], 8, 0);
+		reap(p, "child", pid);
+		say_recv(p, other, 8, 0);
+		close(fds[0]);
+		close(fds[1]);
+		close(other);
+	}
+}
+
+/* ---- errors that wait ----------------------------------------------------------------------- */
+
+static void say_pending(struct play *p, int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN | POLLOUT };
+	int size = -1;
+
+	R(poll(&pfd, 1, 0));
+	say_poll(p, "events", pfd.revents);
+	R(ioctl(fd, FIONREAD, &size));
+	say(p, "size %d", size);
+}
+
+static void give_away(int fd)
+{
+	int over[2];
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, over);
+	pass_fd(over[0], fd);
+	close(take_fd(over[1]));
+	close(over[0]);
+	close(over[1]);
+}
+
+/* fds[0] has sent to a port that is closed, and nobody has been told. */
+static void begin_refused(struct play *p, int fds[2], struct address addresses[2])
+{
+	struct address closed;
+	int other;
+
+	fds[0] = bound_on("127.0.0.1", &addresses[0]);
+	fds[1] = bound_on("127.0.0.1", &addresses[1]);
+	other = bound_on("127.0.0.1", &closed);
+	warm_datagrams(p, fds, addresses);
+	send_text(p, fds[0], "unread", &addresses[1]);
+	close(other);
+	connect_fd(p, fds[0], &closed);
+	R(send(fds[0], "nobody", 6, 0));
+}
+
+CASE_TRAITS(datagram_refusal_is_not_for_inq, SELF, OWN_PAIR)
+{
+	A {
+		struct address addresses[2];
+		int fds[2];
+
+		begin_refused(p, fds, addresses);
+		say_pending(p, fds[0]);
+		say_pending(p, fds[0]);
+		R(recv(fds[0], NULL, 0, MSG_DONTWAIT));
+		say_pending(p, fds[0]);
+		receive_all(p, fds[1]);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+/* What the sender sends again, because the receiver's socket goes away, takes no error from it and makes none. */
+CASE_TRAITS(datagram_refusal_waits_for_a_send, SELF, OWN_PAIR)
+{
+	A {
+		struct address addresses[2];
+		int fds[2], size;
+
+		begin_refused(p, fds, addresses);
+		(void)ioctl(fds[0], FIONREAD, &size);
+		give_away(fds[1]);
+		send_text(p, fds[0], "refused", &addresses[1]);
+		send_text(p, fds[0], "sent", &addresses[1]);
+		receive_all(p, fds[1]);
+		say_pending(p, fds[0]);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+CASE_TRAITS(datagram_refusal_waits_for_a_receive, SELF, OWN_PAIR)
+{
+	A {
+		struct address addresses[2];
+		int fds[2];
+
+		begin_refused(p, fds, addresses);
+		send_text(p, fds[1], "behind the error", &addresses[0]);
+		give_away(fds[1]);
+		say_pending(p, fds[0]);
+		receive_all(p, fds[0]);
+		receive_all(p, fds[0]);
+		receive_all(p, fds[1]);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+CASE_TRAITS(datagram_given_back_to_nobody, SELF, OWN_PAIR)
+{
+	A {
+		struct address addresses[2];
+		int fds[2];
+
+		pair_datagrams("127.0.0.1", fds, addresses);
+		warm_datagrams(p, fds, addresses);
+		R(send(fds[0], "one", 3, 0));
+		R(send(fds[0], "two", 3, 0));
+		give_away(fds[1]);
+		close(fds[1]);
+		say_pending(p, fds[0]);
+		say(p, "error %s", errno_name(pending_error(fds[0])));
+		close(fds[0]);
+	}
+}
