@@ -140,6 +140,16 @@ int psid_bell_announce(struct psid_client *client, uint32_t board)
 	return 0;
 }
 
+void psid_bell_acquaint(struct psid_client *a, struct psid_client *b)
+{
+	struct psid_pair *pairs[] = { psid_pair_find(a, b), psid_pair_find(b, a) };
+
+	for (uint32_t board = 0; board < SHM_N_BOARDS; board++)
+		for (unsigned i = 0; i < 2; i++)
+			if (pairs[i])
+				introduce(pairs[i], board);
+}
+
 static void forget_introductions(struct psid_client *client, uint32_t board)
 {
 	struct psid_map_node *node = NULL;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 
+#include "bells.h"
 #include "conn.h"
 #include "macros.h"
 #include "pair.h"
@@ -102,6 +103,7 @@ int psid_links_join(struct psid_client *a, struct psid_client *b)
 		{ .client = a, .token = PSID_TOKEN_LINK | b->id },
 		{ .client = b, .token = PSID_TOKEN_LINK | a->id },
 	};
+	int r;
 
 	for (unsigned i = 0; i < 2; i++) {
 		ends[i].transport = PULC__WIRE__TRANSPORT__TRANSPORT_LINK;
@@ -109,7 +111,10 @@ int psid_links_join(struct psid_client *a, struct psid_client *b)
 	}
 	tell_ports(a, b);
 	tell_ports(b, a);
-	return psid_conn_new(&ends[0], &ends[1]);
+	r = psid_conn_new(&ends[0], &ends[1]);
+	if (r == 0)
+		psid_bell_acquaint(a, b);
+	return r;
 }
 
 Pulc__Wire__PortError psid_links_error(int r)

@@ -89,6 +89,66 @@ static void between_users_there_is_none(void)
 		test_skip("needs root to have processes of two users");
 }
 
+/* ---- two that never sleep ---- */
+
+static const char *const names[] = { "first", "second" };
+static _Atomic uint32_t *clients; /* theirs, shared */
+
+/* What the one that makes no line has to know to find the other one's. */
+static bool knows_area_of(uint32_t client)
+{
+	return client_id() < client || lines_find(client, SHM_LINE_NAME(client, 0));
+}
+
+static char receive_awake(pulc_port *p)
+{
+	char byte;
+	ssize_t n;
+
+	do
+		n = pulc_receive(p, &byte, 1, NULL, PULC_DONTWAIT);
+	while (n == -EAGAIN);
+	MUST_IS(n, 1);
+	return byte;
+}
+
+/* Nobody has to be rung, so nobody is introduced for that. */
+static void talk_awake(unsigned i)
+{
+	pulc_port *p = native_open(PULC_D, names[i]);
+	struct pulc_address to;
+	char mine = 0, others = 0;
+
+	clients[i] = client_id();
+	to = native_find(names[!i]);
+	while (!clients[!i])
+		usleep(100);
+	for (unsigned n = 0; n < 1000000 && !(mine && others); n++) {
+		mine = (char)knows_area_of(clients[!i]);
+		MUST_IS(pulc_send(p, &to, &mine, 1, 0), 1);
+		others = receive_awake(p);
+	}
+	MUST(mine && others);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void be_the_first(void)
+{
+	talk_awake(0);
+}
+
+static void be_the_second(void)
+{
+	talk_awake(1);
+}
+
+static void is_known_to_who_never_sleeps(void)
+{
+	clients = native_share(2 * sizeof(*clients));
+	NATIVE_RUN(be_the_first, be_the_second);
+	native_unshare((void *)clients, 2 * sizeof(*clients));
+}
+
 static void in_turn(void)
 {
 	NATIVE_RUN(lines_are_given_in_turn);
@@ -103,6 +163,7 @@ static const struct test tests[] = {
 	TEST(in_turn),
 	TEST(by_the_lower_number),
 	TEST(between_users_there_is_none),
+	TEST(is_known_to_who_never_sleeps),
 };
 
 int main(int argc, char **argv)
