@@ -2,7 +2,8 @@
  * The calls that set something of a socket, or ask for it.
  *
  * SIOCOUTQ counts what is not acknowledged, and acknowledgements come when they like: it is asked until it says 0, or for so long
- * that it never will.
+ * that it never will. Of a connection that is no more it counts what had not been acknowledged by its end, which is chance: then only its
+ * result is told.
  */
 #include "call.h"
 
@@ -75,6 +76,15 @@ static void call_unread(struct call *call)
 	answer(call, ", %d", n);
 }
 
+static bool is_closed(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+	       info.tcpi_state == TCP_CLOSE;
+}
+
 static void call_unsent(struct call *call)
 {
 	long result = 0;
@@ -83,12 +93,12 @@ static void call_unsent(struct call *call)
 	for (unsigned i = 0; i < N_LOOKS; i++) {
 		errno = ERRNO_UNTOUCHED;
 		result = ioctl(call->fd, SIOCOUTQ, &n);
-		if (result < 0 || n == 0)
+		if (result < 0 || n == 0 || is_closed(call->fd))
 			break;
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}
 	answer_result(call, result);
-	answer(call, ", %d", n);
+	answer(call, is_closed(call->fd) ? ", closed" : ", %d", n);
 }
 
 static void call_peer(struct call *call)
