@@ -49,6 +49,7 @@ void pre_sent(pulc_stream *s, int fd, ssize_t n, const void *addr, socklen_t len
 	({                                                                                         \
 		struct pre_use use_;                                                               \
 		ssize_t n_;                                                                        \
+		pre_cancellation_point();                                                          \
 		if (!pre_use_stream(&use_, (fd))) {                                                \
 			n_ = pre_sys(on_kernel);                                                   \
 		} else {                                                                           \

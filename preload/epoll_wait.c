@@ -375,6 +375,7 @@ static int after_kernel(struct wait *w, int n)
 /* Begins a wait on fd. False: not one of our sets, or a call that the kernel will refuse. */
 static bool begin(struct wait *w, struct pre_use *use, int fd, struct epoll_event *events, int max)
 {
+	pre_cancellation_point();
 	if (max <= 0 || max > N_MAX || pre_self()->n_locked || !pre_use_file(use, fd))
 		return false;
 	if (!use->file->set) {

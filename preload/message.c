@@ -145,6 +145,7 @@ int pre_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	struct pre_use use;
 	int sent;
 
+	pre_cancellation_point();
 	for (unsigned i = 0; i < n && !pre_is_bad(msgs, 1); i++)
 		pre_passing_sends(&msgs[i].msg_hdr);
 	pre_send_begins(fd, flags);
@@ -262,6 +263,7 @@ int pre_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct tim
 	struct pre_use use;
 	int got;
 
+	pre_cancellation_point();
 	if (n == 0 || pre_is_bad(msgs, n) || is_bad_timeout(timeout) || !pre_use_stream(&use, fd))
 		return receive_native(fd, msgs, n, flags, timeout);
 	got = receive_several(use.stream, fd, msgs, n, flags, timeout);

@@ -417,6 +417,7 @@ int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_
 	struct pollfd kernel[N_SMALL + N_OWN];
 	struct wait w = { .fds = fds, .n = n, .deadline = deadline, .mask = mask };
 
+	pre_cancellation_point();
 	if (n > N_SMALL)
 		return run_large(&w);
 	w.entries = entries;

@@ -303,6 +303,7 @@ ssize_t pre_splice(int fd_in, off64_t *offset_in, int fd_out, off64_t *offset_ou
 	struct pre_use use;
 	ssize_t n;
 
+	pre_cancellation_point();
 	if (offset_in || offset_out || len == 0)
 		return pre_sys(pre_real.splice(fd_in, offset_in, fd_out, offset_out, len, flags));
 	if (pre_use_stream(&use, fd_in))

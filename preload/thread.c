@@ -6,16 +6,16 @@
  * recycled only when nobody names it. A call that a signal handler has left by longjmp leaves its
  * slot taken; when the slots run out the thread begins again at the first.
  */
-#include <pthread.h>
-
 #include "file.h"
 #include "macros.h"
+#include "symbols.h"
 #include "thread.h"
 
 static LARGE void *_Atomic thread_chunks[PRE_POOL_CHUNKS];
 static OFTEN struct pre_thread near_threads[2];
 OFTEN struct pre_pool pre_threads = PRE_POOL_NEAR(struct pre_thread, thread_chunks, near_threads);
 __thread struct pre_thread *pre_thread_self;
+OFTEN _Atomic bool pre_any_cancelled;
 
 /* Shared by threads for which there was no memory: they only lose protection against a racing close. */
 static struct pre_thread spare;
@@ -63,6 +63,12 @@ static void end(void *arg)
 	}
 	pre_thread_self = NULL;
 	pre_pool_put(&pre_threads, t);
+}
+
+int pre_pthread_cancel(pthread_t thread)
+{
+	atomic_store(&pre_any_cancelled, true);
+	return pre_real.pthread_cancel(thread);
 }
 
 int pre_thread_start(void)

@@ -2,6 +2,7 @@
 #ifndef PULC_PRELOAD_THREAD_H
 #define PULC_PRELOAD_THREAD_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,6 +33,7 @@ struct pre_thread {
 
 extern struct pre_pool pre_threads;
 extern __thread struct pre_thread *pre_thread_self __attribute__((tls_model("initial-exec")));
+extern _Atomic bool pre_any_cancelled;
 struct pre_thread *pre_thread_new(void);
 /* In a forked child: the other threads do not exist here. */
 void pre_thread_forked(void);
@@ -57,6 +59,15 @@ static inline void pre_thread_publish(struct pre_file *_Atomic *slot, struct pre
 	} else {
 		atomic_store_explicit(slot, f, memory_order_seq_cst);
 	}
+}
+
+/* Where a thread that was cancelled ends, as in libc's function of the same name: at the beginning of a call that may never come there. Not in
+ * a handler that has interrupted the holder of a lock. */
+static inline void pre_cancellation_point(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&pre_any_cancelled, memory_order_relaxed), 0) &&
+	    !pre_self()->n_locked)
+		pthread_testcancel();
 }
 
 #endif

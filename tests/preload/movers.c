@@ -369,3 +369,30 @@ CASE(movers_cancelled_in_send, PROCESS)
 		SEND("ok");
 	}
 }
+
+static void *call_cancelled(void *arg)
+{
+	pthread_cancel(pthread_self());
+	return call(arg);
+}
+
+/* Who has been cancelled before a call does not make it, though it would not wait. */
+CASE(movers_cancelled_before, ANY)
+{
+	A { SEND("abc"); }
+	B {
+		settle(p, FD, 3);
+		for (int kind = IN_RECV; kind < N_KINDS; kind++) {
+			struct caller caller = { .fd = FD, .kind = kind };
+			pthread_t thread;
+			void *result;
+
+			pthread_create(&thread, NULL, call_cancelled, &caller);
+			pthread_join(thread, &result);
+			T(result == PTHREAD_CANCELED);
+		}
+		RECV(4);
+		R(shutdown(FD, SHUT_WR));
+	}
+	A { RECV(3); }
+}
