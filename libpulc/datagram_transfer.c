@@ -135,20 +135,27 @@ static inline ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *
 	return PULC_USE_KERNEL;
 }
 
+/* Of several threads one is told, the others go on. */
+static inline int take_refusal(pulc_stream *s)
+{
+	return datagram_is_refused(s->datagram) ? datagram_take_loss(s) : 0;
+}
+
 static inline ssize_t transmit(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
 {
-	ssize_t n;
+	ssize_t n = take_refusal(s);
 
-	if (datagram_is_refused(s->datagram))
-		return datagram_take_loss(s);
+	if (UNLIKELY(n < 0))
+		return n;
 	n = send_message(s, fd, msg, flags);
 	if (LIKELY(n != PULC_USE_KERNEL))
 		return n;
 	/* The kernel's, had it not been taken meanwhile. */
-	if (datagram_is_refused(s->datagram))
-		return datagram_take_loss(s);
+	n = take_refusal(s);
+	if (UNLIKELY(n < 0))
+		return n;
 	datagram_kernel_enters();
-	return n;
+	return PULC_USE_KERNEL;
 }
 
 ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
@@ -300,10 +307,10 @@ static ssize_t pull_or_refuse(pulc_stream *s, int fd, struct msghdr *msg, int fl
 
 static ssize_t receive_any(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
-	ssize_t n;
+	ssize_t n = flags & KERNEL_ONLY ? 0 : take_refusal(s);
 
-	if (datagram_is_refused(s->datagram) && !(flags & KERNEL_ONLY))
-		return datagram_take_loss(s);
+	if (UNLIKELY(n < 0))
+		return n;
 	if (UNLIKELY(!pulc_stream_attached(s)) && native_begin(s, !msg->msg_name))
 		return PULC_USE_KERNEL;
 	if (UNLIKELY(flags & KERNEL_ONLY)) {
