@@ -44,7 +44,9 @@ static int passed(int fd, bool seen)
 	REQUIRE_INT(seen ? sendmsg(via[0], &msg, 0) : raw_sendmsg(via[0], &msg, 0), ==, 1);
 	msg = message(&control, &iov);
 	REQUIRE_INT(recvmsg(via[1], &msg, 0), ==, 1);
-	memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(got));
+	cmsg = CMSG_FIRSTHDR(&msg);
+	REQUIRE(cmsg != NULL);
+	memcpy(&got, CMSG_DATA(cmsg), sizeof(got));
 	close(via[0]);
 	close(via[1]);
 	return got;

@@ -319,7 +319,8 @@ static void what_has_a_closed_one_s_record_is_not_shared(void)
 	CHECK(!pre_file_at(60)->shared);
 	CHECK(!pre_file_at(61)->shared);
 	REQUIRE(pre_use_shared(&use, 60, pre_file_at(60)));
-	CHECK(use.file == pre_file_at(60) && use.file->shared);
+	REQUIRE(use.file && use.file == pre_file_at(60));
+	CHECK(use.file->shared);
 	pre_use_end(&use);
 	close(60);
 	close(61);
