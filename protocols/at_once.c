@@ -79,11 +79,11 @@ static inline bool is_clear(const struct port *port, const struct port_in *in)
 
 static inline ssize_t take_frame(struct port_in *in, void *buf, size_t size)
 {
+	const size_t size_stream = MIN(size, (size_t)UINT32_MAX);
 	const struct hal_wanted wanted = {
 		.word = in->word,
 		.mask = UINT64_MAX,
-		.len_max = in->port->kind == PORT_D ? UINT32_MAX
-						    : (uint32_t)MIN(size, (size_t)UINT32_MAX),
+		.len_max = in->port->kind == PORT_D ? UINT32_MAX : (uint32_t)size_stream,
 		.protocol = PROTOCOL_PORT,
 		.kind = PORT_FIRST | PORT_LAST,
 		.buf = buf,

@@ -29,7 +29,7 @@ static void call_poll(struct call *call)
 	struct pollfd pfds[N_WORDS];
 	nfds_t n = 0;
 
-	for (; letters[n] && n < N_WORDS; n++)
+	for (; n < N_WORDS && letters[n]; n++)
 		pfds[n] = (struct pollfd){ .fd = fd_of(call, (char[]){ letters[n], '\0' }),
 					   .events = (short)bits_of(WORDS_POLL, call->words[3]) };
 	if (RESULT(call, poll(pfds, n, msec)) <= 0)

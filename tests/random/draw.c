@@ -156,7 +156,7 @@ static unsigned size_of(struct drawer *d, bool is_send)
 /* A slot of one of these kinds; any letter where there is none, and now and then anyway. */
 static char slot_with(struct drawer *d, const struct player *player, enum kind one, enum kind other)
 {
-	char found[N_SLOTS];
+	char found[N_SLOTS] = "";
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < N_SLOTS; i++)

@@ -193,17 +193,16 @@ static bool exchange(struct stage *stage, const struct end *from, const struct e
 /* warm p0 a A p1 b B times: so often, and until rings if they are wanted */
 static bool warm(struct stage *stage, const char *line)
 {
-	struct end ends[2];
+	struct end one, other;
 	int times, n_seen = 0;
 
-	if (sscanf(line, "warm p%u %7s %7s p%u %7s %7s %d", &ends[0].player, ends[0].slot,
-		   ends[0].address, &ends[1].player, ends[1].slot, ends[1].address, &times) != 7)
+	if (sscanf(line, "warm p%u %7s %7s p%u %7s %7s %d", &one.player, one.slot, one.address,
+		   &other.player, other.slot, other.address, &times) != 7)
 		return false;
-	if (!has(stage, &ends[0]) || !has(stage, &ends[1]))
+	if (!has(stage, &one) || !has(stage, &other))
 		return true;
 	for (int n = 0; n < N_WARM_MAX && (n < times || (stage->until_rings && n_seen < 2)); n++) {
-		bool there = exchange(stage, &ends[0], &ends[1]),
-		     back = exchange(stage, &ends[1], &ends[0]);
+		bool there = exchange(stage, &one, &other), back = exchange(stage, &other, &one);
 
 		n_seen = there && back ? n_seen + 1 : 0;
 	}
