@@ -122,7 +122,7 @@ check-san: ## the unit and hostile tests under SAN=address,undefined (or the SAN
 	@$(BUILD) WERROR=1 SAN=$(or $(SAN),address$(comma)undefined) tests-san
 	@tests/run $(CHECK_SAN_SUITES)
 
-check-suites: ## other people's test suites under the shim (SUITES="libuv ..." chooses; SURROUNDINGS="usual no-spin one-cpu tiny-rings"; ROUNDS=3)
+check-suites: ## other people's test suites under the shim (SUITES="libuv ..." chooses; SURROUNDINGS="usual no-spin one-cpu tiny-rings at-once"; ROUNDS=3)
 	@tools/deps.sh build
 	@$(BUILD) all
 	@tools/check-suites.sh

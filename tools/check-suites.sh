@@ -11,8 +11,9 @@
 # not counted. (ONLY, DIRS and UNITS choose a part of a suite; its share is told only.) Tests that fail because PULC is faster
 # than they can bear stand in tests/suites/explained, with what they say then.
 #
-# SURROUNDINGS="usual no-spin one-cpu tiny-rings" plays the suites in each of these in turn: as they are; nobody spins
-# before he sleeps; one processor for all; rings of 4 KiB at most. Shares are told only in all but the first. Results:
+# SURROUNDINGS="usual no-spin one-cpu tiny-rings at-once" plays the suites in each of these in turn: as they are; nobody spins
+# before he sleeps; one processor for all; rings of 4 KiB at most; connections are upgraded at their first call, where the short ones
+# of most tests would stay on the kernel. Shares are told only in all but the first. Results:
 # build/suites/NAME.SURROUNDINGS. ROUNDS=3 plays all of it three times; results of round 2: build/suites/NAME.2 and so on.
 # A table of what was played stands at the end.
 #
@@ -56,8 +57,9 @@ surround() {
 	no-spin) settings=(PULC_SPIN_USEC=0) ;;
 	one-cpu) prefix=(taskset -c 0) ;;
 	tiny-rings) settings=("PULC_RING_SIZES=64,256,1024,4096") ;;
+	at-once) settings=(PULC_HINT_AFTER=0) ;;
 	*)
-		echo "check-suites: no such surroundings: $1 (there are: usual no-spin one-cpu tiny-rings)" >&2
+		echo "check-suites: no such surroundings: $1 (there are: usual no-spin one-cpu tiny-rings at-once)" >&2
 		exit 2
 		;;
 	esac
