@@ -30,16 +30,6 @@
 /* Marks what a shared library exports; everything else is hidden. */
 #define PULC_EXPORT __attribute__((visibility("default")))
 
-/* Asks for the line of `at` to be written. The builtin asks for one to be read where it has to do for the oldest processors, and so for its way twice. */
-static inline void prefetch_to_write(const void *at)
-{
-#if defined(__x86_64__)
-	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
-#else
-	__builtin_prefetch(at, 1, 3);
-#endif
-}
-
 #define MIN(a, b)                                                                                  \
 	({                                                                                         \
 		__typeof__(a) min_a_ = (a);                                                        \

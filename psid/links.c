@@ -3,7 +3,7 @@
  * holder dies, woken through and freed as any other. One of two clients asks for it, by a port of the other's;
  * the other gets its side unasked. Two clients need one link, whoever asks and how often.
  *
- * The order on either side's channel: news of the other's ports, the memory, the answer to who asked.
+ * The order on either side's channel: news of the other's ports, the memory, the other's wait sets as far as there are any, the answer to who asked.
  */
 #include "links.h"
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "line.h"
 #include "step.h"
 #include "stream.h"
 
@@ -194,7 +195,7 @@ static inline void ring_tx_ahead(const struct shm_stream *s, uint32_t r, uint64_
 	if (UNLIKELY(room < RING_AHEAD + size || size > RING_SHORT))
 		return;
 	for (uint64_t i = 0; i < size; i += RING_SIZE_LINE)
-		prefetch_to_write(s->tx_ring[r] + ((at + RING_AHEAD + i) & (s->tx_size[r] - 1)));
+		line_ask_to_write(s->tx_ring[r] + ((at + RING_AHEAD + i) & (s->tx_size[r] - 1)));
 }
 
 /* What lies at `at` is read next, all up to `head` is there. */
