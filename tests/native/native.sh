@@ -67,12 +67,17 @@ peers() { # PID COLUMN...: of pulcctl ports --peers
 sender_waits() {
 	[ "$(peers "$sender" CREDIT WAITS)" = "0 credit" ]
 }
+# Its progress thread has taken what came.
+receiver_shows() {
+	[ "$(peers "$receiver" NAME)" = slow ]
+}
 "$slow" receive slow >"$TMPDIR/slow" &
 receiver=$!
 await has_port slow || echo "not ok native.slow_receiver_starts"
 "$slow" send slow 1000 &
 sender=$!
 await sender_waits
+await receiver_shows
 is peers.sender "- $receiver slow shm 0 credit - -" "$(peers "$sender" NAME PEER-PID PEER-PROGRAM PATH CREDIT WAITS UNREAD HOLDS)"
 is peers.receiver "slow $sender slow shm - - -" "$(peers "$receiver" NAME PEER-PID PEER-PROGRAM PATH CREDIT WAITS HOLDS)"
 is peers.ports_are_each_others "$(peers "$sender" PORT PEER)" "$(peers "$receiver" PEER PORT)"
