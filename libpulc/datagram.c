@@ -223,6 +223,14 @@ static void send_end(pulc_stream *s, int fd, ssize_t n)
 	datagram_met(s, fd, true, &d->peer);
 }
 
+/* Its order with what waits in queues is settled at its end, as a datagram's that was sent there at once. */
+static int send_begin(pulc_stream *s, int fd)
+{
+	(void)s;
+	(void)fd;
+	return 0;
+}
+
 static void count_down(_Atomic uint32_t *count)
 {
 	uint32_t n = atomic_load_explicit(count, memory_order_relaxed);
@@ -476,6 +484,7 @@ const struct handler datagram_handler = {
 	.recvmsg = datagram_recvmsg,
 	.send_end = send_end,
 	.recv_end = recv_end,
+	.send_begin = send_begin,
 	.kernel_enter = kernel_enter,
 	.kernel_leave = kernel_leave,
 	.met = met,

@@ -23,6 +23,7 @@ struct handler {
 	/* Pairs with a data call that answered PULC_USE_KERNEL. */
 	void (*send_end)(pulc_stream *s, int fd, ssize_t n);
 	void (*recv_end)(pulc_stream *s, int fd, ssize_t n);
+	int (*send_begin)(pulc_stream *s, int fd);
 	void (*met)(pulc_stream *s, int fd, unsigned event, const struct sockaddr *addr,
 		    socklen_t len);
 	void (*connected)(pulc_stream *s, int fd);

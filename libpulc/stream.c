@@ -308,6 +308,18 @@ USUAL static void stream_recv_end(pulc_stream *s, int fd, ssize_t n)
 	native_end(s, &s->tcp.n_native_receives);
 }
 
+/* An upgrade may come just now. A reset that only we know of is for the ring's calls to tell. */
+static int stream_send_begin(pulc_stream *s, int fd)
+{
+	if (!pulc_stream_attached(s) && stream_native_begin(s, fd, &s->tcp.n_native_sends))
+		return 0;
+	if (!tcp_has_left(&s->tcp) || tcp_owes(&s->tcp) ||
+	    (tcp_is_reset(&s->tcp) && tcp_has_reset(&s->tcp)))
+		return -EALREADY;
+	(void)stream_on_kernel(&s->tcp.n_native_sends);
+	return 0;
+}
+
 static void stream_kernel_leave(pulc_stream *s, unsigned events)
 {
 	if (events & POLLIN)
@@ -503,6 +515,7 @@ const struct handler stream_handler = {
 	.recvmsg = stream_recvmsg,
 	.send_end = stream_send_end,
 	.recv_end = stream_recv_end,
+	.send_begin = stream_send_begin,
 	.met = met,
 	.connected = connected,
 	.kernel_enter = stream_kernel_enter,

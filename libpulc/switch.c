@@ -36,6 +36,11 @@ USUAL PULC_EXPORT void pulc_stream_recv_end(pulc_stream *s, int fd, ssize_t n)
 	s->handler->recv_end(s, fd, n);
 }
 
+PULC_EXPORT int pulc_stream_send_begin(pulc_stream *s, int fd)
+{
+	return s->handler->send_begin(s, fd);
+}
+
 USUAL PULC_EXPORT bool pulc_stream_is_datagram(const pulc_stream *s)
 {
 	return s->handler->is_datagram;

@@ -18,23 +18,17 @@
 #define SIZE_BOUNCE (16u << 10)
 
 /*
- * True if fd's bytes go through a ring, or might from now on. A zero-length send that libpulc leaves to the
- * kernel begins a kernel send, which the caller ends. It would take an error, which is to be told only if there is something to send: so it is
- * not asked for where there may be one, and a stream with an error that is back on the kernel is sent to like any other.
+ * True if fd's bytes go through a ring, or might from now on; else a kernel send has begun, which the caller ends. An error is to be told only
+ * if there is something to send, so it is not asked for here.
  */
 static bool sends_by_ring(struct pre_use *use, int fd)
 {
 	pulc_stream *s = use->stream;
 
 	/* The kernel makes datagrams of a file's pages in a way of its own. */
-	if (pulc_stream_is_datagram(s)) {
+	if (pulc_stream_is_datagram(s))
 		pulc_stream_keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
-		return false;
-	}
-	if (pulc_stream_attached(s) &&
-	    (!pulc_stream_is_kernels(s) || (pulc_stream_poll(s, fd, 0) & POLLERR)))
-		return true;
-	return pulc_stream_send(s, fd, NULL, 0, MSG_NOSIGNAL) != PULC_USE_KERNEL;
+	return pulc_stream_send_begin(s, fd) != 0;
 }
 
 static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len)

@@ -78,6 +78,10 @@ ssize_t pulc_stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flag
 ssize_t pulc_stream_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags);
 ssize_t pulc_stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
 void pulc_stream_send_end(pulc_stream *s, int fd, ssize_t n);
+/* A call of another kind is about to send by the kernel socket itself (sendfile, splice). 0: make it, then say so with
+ * pulc_stream_send_end; -EALREADY: the bytes go, or an error is to be told, by the calls above. An error that waits for one of
+ * them goes on waiting. Blocking: never. Costs a system call now and then, as a send does. */
+int pulc_stream_send_begin(pulc_stream *s, int fd);
 void pulc_stream_recv_end(pulc_stream *s, int fd, ssize_t n);
 
 /* For datagrams: a call that was made on the kernel and has succeeded named this address; event: POLLOUT: a datagram

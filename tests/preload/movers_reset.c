@@ -104,6 +104,62 @@ CASE(movers_leave_in_the_pipe_what_a_reset_refuses, ANY)
 	}
 }
 
+/* Of each connection it takes one byte when there is one and one when there are more, and closes it with the rest unread. */
+static void take_little(const struct address *to, unsigned n_connections)
+{
+	for (unsigned i = 0; i < n_connections; i++) {
+		struct pollfd pfd = { .fd = connect_to(to, 0), .events = POLLIN };
+		char byte;
+
+		for (int takes = 0; takes < 2; takes++) {
+			if (poll(&pfd, 1, -1) != 1 || recv(pfd.fd, &byte, 1, 0) != 1)
+				_exit(1);
+			usleep(1000u << i);
+		}
+		close(pfd.fd);
+	}
+	_exit(0);
+}
+
+/*
+ * A call that sends takes the connection off the kernel, where the reset is known: psid's answer waits for it. It comes some time after both
+ * have called twice, so that one of a few connections is at that point.
+ */
+CASE_TRAITS(movers_tell_of_a_reset_though_upgraded_by_their_call, SELF, NO_PAIR)
+{
+	int pipes[2], text = file_of("[sendfile]"), listener;
+	const unsigned n_connections = 6;
+	struct address address;
+	char buf[10];
+	pid_t other;
+
+	signal(SIGPIPE, SIG_IGN);
+	T(pipe(pipes) == 0);
+	listener = listen_on("127.0.0.1", &address);
+	other = fork();
+	if (other == 0)
+		take_little(&address, n_connections);
+	for (unsigned i = 0; i < n_connections; i++) {
+		int fd = accept(listener, NULL, NULL);
+
+		nodelay(fd);
+		say_send(p, fd, "x", 0);
+		usleep(1000u << i);
+		say_send(p, fd, "xunread", 0);
+		settle_poll(p, fd, POLLHUP);
+		if (i % 2 == 0) {
+			T(write(pipes[1], "stays", 5) == 5);
+			R(splice(pipes[0], NULL, fd, NULL, 5, 0));
+			R(read(pipes[0], buf, sizeof(buf)));
+		} else {
+			R(sendfile(fd, text, NULL, 100));
+		}
+		say_error(p, fd);
+		R(close(fd));
+	}
+	reap(p, "other", other);
+}
+
 /* The pipe is empty, and what comes at last cannot be sent; or nothing comes. */
 CASE(movers_wait_for_the_pipe_before_they_tell_of_a_reset, ANY)
 {

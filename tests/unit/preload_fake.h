@@ -301,6 +301,15 @@ void pulc_stream_send_end(pulc_stream *s, int fd, ssize_t n)
 	(void)atomic_fetch_sub(&s->n_begun, 1);
 }
 
+int pulc_stream_send_begin(pulc_stream *s, int fd)
+{
+	(void)fd;
+	if (atomic_load(&s->attached))
+		return -EALREADY;
+	(void)fake_use_kernel(s);
+	return 0;
+}
+
 void pulc_stream_recv_end(pulc_stream *s, int fd, ssize_t n)
 {
 	pulc_stream_send_end(s, fd, n);
