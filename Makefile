@@ -27,7 +27,8 @@ SANFLAGS += $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 LTO_FOLDERS := base shm wire hal protocols libpulc preload
 LTO := $(if $(SAN)$(FUZZ)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
 LINK := -Wl,-z,now -Wl,-z,relro -Wl,-z,noseparate-code -Wl,--sort-section=name -Wl,--as-needed $(if $(LTO),-fno-lto)
-LINK_LTO := $(LINK) $(if $(LTO),$(LTO) $(CFLAGS))
+# A -fno-lto anywhere would win over -flto=auto.
+LINK_LTO := $(filter-out -fno-lto,$(LINK)) $(if $(LTO),$(LTO) $(CFLAGS))
 
 # The include paths that a folder may use: a layer violation does not compile. For "quotes" only, so
 # that no header of ours hides one of the system's.

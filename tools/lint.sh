@@ -9,7 +9,7 @@ set -u
 export LC_ALL=C
 cd "$(dirname "$0")/.." || exit 2
 
-checks=(format tidy cppcheck shell man links public essays layers sizes exports)
+checks=(format tidy cppcheck shell man links public essays layers sizes exports across)
 lines_max=600
 libraries=(base shm hal protocols libpulc preload psid/wire include)
 folders=("${libraries[@]}" keeper psid tools tests bench)
@@ -139,6 +139,15 @@ lint_exports() {
 	[ "$exported" = "$declared" ]
 }
 
+# The libraries are optimised across files, if the Makefile asks for it: gcc leaves its mark on names that several files have.
+lint_across() {
+	local library
+	make -pn all 2>/dev/null | grep -q '^LTO := .*-flto' || return 0
+	for library in build/lib/libpulc.so.0 build/lib/libpulc-preload.so; do
+		nm "$library" | grep '\.lto_priv' >/dev/null || { echo "$library: linked file by file"; return 1; }
+	done
+}
+
 run_check() {
 	case $1 in
 	format) lint_format ;;
@@ -152,6 +161,7 @@ run_check() {
 	layers) lint_layers ;;
 	sizes) lint_sizes ;;
 	exports) lint_exports ;;
+	across) lint_across ;;
 	*) echo "no such check; there are: ${checks[*]}" && false ;;
 	esac
 }
