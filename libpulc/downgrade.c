@@ -6,7 +6,7 @@
  * program that has just been told of bytes expects to find them, so we wake the peer and wait a moment.
  *
  * What it leaves behind can still be read by a process under PULC, if the ring's bytes are what a program wants: the
- * label stays until they have gone the other way.
+ * label stays until they have gone the other way. So it does if there is a reset to be told of which the kernel does not know.
  *
  * With both ends in one thread nobody else could look: then we act for the other end.
  */
@@ -71,6 +71,16 @@ void stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
 	act_for_peer(s);
 	while (!tcp_is_returned(&s->tcp) && nsec_now() < deadline)
 		pause_briefly();
-	if (tcp_is_returned(&s->tcp))
+	if (tcp_is_returned(&s->tcp) && !tcp_has_reset(&s->tcp))
 		label_clear(fd);
+}
+
+int stream_told(struct pulc_stream *s, int fd, int error)
+{
+	if (error && tcp_has_left(&s->tcp)) {
+		tcp_end_left(&s->tcp, fd);
+		if (tcp_is_returned(&s->tcp))
+			label_clear(fd);
+	}
+	return error;
 }

@@ -6,7 +6,7 @@
  * socket, for whoever holds it. The mark is an option that means nothing to a TCP socket and that no program sets
  * on one: IP_RECVORIGDSTADDR, which asks for an address with each datagram.
  *
- * It is set before either side may use its ring, and cleared when a side has left.
+ * It is set before either side may use its ring, and cleared when a side has left and knows nothing that the kernel does not.
  */
 #include "label.h"
 

@@ -10,7 +10,7 @@
  * until that one has ended.
  *
  * A process that ends also pays what its peers are owed: bytes in its rings that they left behind. And a program outside PULC
- * that has the socket from us is not left alone with a part of the bytes.
+ * that has the socket from us is not left alone with a part of the bytes, nor one at the other end with an end that is a reset.
  */
 #include <pulc/process.h>
 
@@ -126,16 +126,20 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 
 USUAL static void pay(struct pulc_stream *s)
 {
-	bool last;
+	bool holds, last, refuses;
 
 	if (!is_shared_tcp(s))
 		return;
-	last = !s->left && !s->ended && tcp_is_last_inside(&s->tcp);
-	if (!(last || tcp_owes(&s->tcp)) || !stream_owns(s, s->fd))
+	holds = !s->left && !s->ended;
+	last = holds && tcp_is_last_inside(&s->tcp);
+	refuses = holds && shm_has_one_holder(&s->tcp.ring) && tcp_refuses(&s->tcp);
+	if (!(last || refuses || tcp_owes(&s->tcp)) || !stream_owns(s, s->fd))
 		return;
 	if (last)
 		tcp_close_for_outside(&s->tcp, s->fd);
 	tcp_return_all(&s->tcp, s->fd);
+	if (refuses)
+		tcp_reset(s->fd);
 }
 
 USUAL PULC_EXPORT void pulc_process_ends(void)

@@ -130,6 +130,8 @@ unsigned stream_poll(pulc_stream *s, int fd, unsigned events);
 /* An attached stream goes on with the kernel, whatever the program does next. May wait some ms for the peer. for_good:
  * what is in the ring is of no use as it is. */
 void stream_downgrade(struct pulc_stream *s, int fd, bool for_good);
+/* A pending error, or 0, was taken: if the stream has left the kernel alone serves what follows. Returns it. */
+int stream_told(struct pulc_stream *s, int fd, int error);
 
 /* ---- wait.c ---- */
 struct wait;

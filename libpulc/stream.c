@@ -281,10 +281,13 @@ static void count_down(_Atomic uint32_t *count)
 		;
 }
 
-USUAL static void native_end(struct pulc_stream *s, _Atomic uint32_t *count)
+/* A side that has left hears of a reset from the kernel; what the rings say of it is then told. */
+USUAL static void native_end(struct pulc_stream *s, _Atomic uint32_t *count, ssize_t n)
 {
 	if (atomic_load_explicit(&s->state, memory_order_relaxed) != STREAM_NEVER)
 		count_down(count);
+	if (UNLIKELY(n == -ECONNRESET) && pulc_stream_attached(s))
+		tcp_note_told(&s->tcp);
 }
 
 /* This very call is the kernel's, whatever else is not. */
@@ -297,15 +300,13 @@ ssize_t stream_on_kernel(_Atomic uint32_t *count)
 USUAL static void stream_send_end(pulc_stream *s, int fd, ssize_t n)
 {
 	(void)fd;
-	(void)n;
-	native_end(s, &s->tcp.n_native_sends);
+	native_end(s, &s->tcp.n_native_sends, n);
 }
 
 USUAL static void stream_recv_end(pulc_stream *s, int fd, ssize_t n)
 {
 	(void)fd;
-	(void)n;
-	native_end(s, &s->tcp.n_native_receives);
+	native_end(s, &s->tcp.n_native_receives, n);
 }
 
 /* An upgrade may come just now. A reset that only we know of is for the ring's calls to tell. */
@@ -430,7 +431,7 @@ static void stream_option_changed(pulc_stream *s, int fd, int level, int option)
 
 static int stream_take_error(pulc_stream *s)
 {
-	return pulc_stream_attached(s) ? tcp_take_error(&s->tcp, s->fd) : 0;
+	return pulc_stream_attached(s) ? stream_told(s, s->fd, tcp_take_error(&s->tcp, s->fd)) : 0;
 }
 
 static bool stream_is_reset(pulc_stream *s)

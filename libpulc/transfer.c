@@ -131,7 +131,7 @@ static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 /* A send of a side that has left: the kernel's, unless there is a reset to tell that the kernel does not know of. */
 static ssize_t send_on_kernel(struct pulc_stream *s, int fd)
 {
-	int e = tcp_has_reset(&s->tcp) ? tcp_take_error(&s->tcp, fd) : 0;
+	int e = tcp_has_reset(&s->tcp) ? stream_told(s, fd, tcp_take_error(&s->tcp, fd)) : 0;
 
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_sends);
 }
@@ -335,9 +335,10 @@ static bool surely_empty(struct pulc_stream *s)
 /* As send_on_kernel; bytes come before an error. */
 static ssize_t receive_on_kernel(struct pulc_stream *s, int fd)
 {
-	int e = tcp_has_reset(&s->tcp) && !has_bytes(s, fd) ? tcp_take_receive_error(&s->tcp, fd)
-							    : 0;
+	int e = 0;
 
+	if (tcp_has_reset(&s->tcp) && !has_bytes(s, fd))
+		e = stream_told(s, fd, tcp_take_receive_error(&s->tcp, fd));
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_receives);
 }
 

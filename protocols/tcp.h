@@ -90,12 +90,20 @@ void tcp_keep_on_kernel(struct tcp *t);
  */
 int tcp_leave(struct tcp *t, int fd);
 /*
+ * If it was reset, and that was told, it ends for the kernel too, which has not seen that bytes in a ring were not read, and would take more. Not
+ * before: who gets the socket and is to tell the error finds the connection by it.
+ */
+void tcp_end_left(const struct tcp *t, int fd);
+/*
  * For a side that tcp_leave has answered -EBUSY: somebody who can't read the ring gets the socket. True if it is so; when
  * the last who can closes and there is still something in the ring, the connection is reset.
  */
 bool tcp_goes_outside(struct tcp *t);
 /* The last who can read the ring closes or ends, and others may go on with the kernel's part: left, or reset. */
 void tcp_close_for_outside(struct tcp *t, int fd);
+/* Bytes of a peer that has left lie unread in the ring. The kernel has not seen them, and would end in order what is a reset to that peer
+ * if it ends now. */
+bool tcp_refuses(const struct tcp *t);
 /* Is there such a one, and is this process the last who can? */
 bool tcp_is_last_inside(const struct tcp *t);
 /* Nobody who holds the socket is to take what is in the kernel for all of it: ECONNRESET, then end of file. */

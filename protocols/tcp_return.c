@@ -228,6 +228,14 @@ static int end_receiving(struct tcp *t, int fd)
 	return e;
 }
 
+void tcp_end_left(const struct tcp *t, int fd)
+{
+	const uint32_t told = TCP_LOCAL_RESET_SEEN, all = TCP_LOCAL_RESET_SEEN | TCP_LOCAL_RESET;
+
+	if ((atomic_load(&t->ring.own->local) & all) == told)
+		(void)raw_shutdown(fd, SHUT_RDWR);
+}
+
 int tcp_leave(struct tcp *t, int fd)
 {
 	int e;
@@ -244,9 +252,7 @@ int tcp_leave(struct tcp *t, int fd)
 	if (!shm_lock(&t->ring.own->rx_lock))
 		return -EDEADLK;
 	e = end_receiving(t, fd);
-	/* The kernel has not seen that bytes in a ring were not read, and would take more. */
-	if (atomic_load(&t->ring.own->local) & TCP_LOCAL_RESET_SEEN)
-		(void)raw_shutdown(fd, SHUT_RDWR);
+	tcp_end_left(t, fd);
 	shm_unlock(&t->ring.own->rx_lock);
 	return e;
 }
@@ -279,6 +285,12 @@ bool tcp_is_last_inside(const struct tcp *t)
 {
 	return (atomic_load(&t->ring.own->local) & TCP_LOCAL_OUTSIDE) &&
 	       shm_has_one_holder(&t->ring);
+}
+
+bool tcp_refuses(const struct tcp *t)
+{
+	return (shm_peer_notice(&t->ring) & SHM_LEFT) && tcp_reads_ring(t) &&
+	       shm_rx_maybe(&t->ring);
 }
 
 /* ---- changing one's mind ------------------------------------------------------------------------ */

@@ -61,6 +61,14 @@ static bool is_over(const struct tcp *t)
 	return (shm_own_notice(&t->ring) & SHM_TX_FIN) && has_ended_in_order(t);
 }
 
+/* What we have sent is still to be had from the ring, be it that more has followed through the kernel. */
+static bool is_read_in_ring(const struct tcp *t)
+{
+	uint32_t mode = shm_tx_mode(&t->ring);
+
+	return mode == SHM_TX_RING || mode == SHM_TX_ENDED;
+}
+
 void tcp_note_end(struct tcp *t)
 {
 	uint64_t notice = shm_peer_notice(&t->ring);
@@ -73,7 +81,7 @@ void tcp_note_end(struct tcp *t)
 	    !(own_local(t) & TCP_LOCAL_SHUT_RD))
 		t->peer_gone = true;
 	if (!tcp_peer_left(t) || (own_local(t) & TCP_LOCAL_RESET_SEEN) || is_over(t) ||
-	    shm_tx_mode(&t->ring) != SHM_TX_RING || shm_tx_unread(&t->ring) == 0)
+	    !is_read_in_ring(t) || shm_tx_unread(&t->ring) == 0)
 		return;
 	tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
 }
@@ -298,6 +306,8 @@ void tcp_close(struct tcp *t, int fd)
 		tcp_return_last(t, fd);
 	if (locked)
 		shm_unlock(&t->ring.own->tx_lock);
+	if (tcp_refuses(t))
+		tcp_reset(fd);
 }
 
 /* A reset by one who had shut down before: to the kernel a broken pipe, of which a receiver, at the end of the stream, does not hear. */

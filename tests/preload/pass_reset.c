@@ -1,0 +1,126 @@
+/* A connection that was passed, or lies in a message: a reset reaches whoever has it then, whichever way its bytes went. */
+#include "case.h"
+
+#include <stdio.h>
+
+/* FD lies in a message from now on, and comes to nobody. */
+static void give_away(struct play *p)
+{
+	int via[2];
+
+	T(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+	pass_fd(via[0], FD);
+}
+
+static void say_name(struct play *p)
+{
+	struct sockaddr_storage ss;
+	socklen_t size = sizeof(ss);
+
+	R(getpeername(FD, (struct sockaddr *)&ss, &size));
+}
+
+/* Told once, then it is over. */
+static void say_reset(struct play *p)
+{
+	settle_poll(p, FD, POLLHUP);
+	say_name(p);
+	RECV(1);
+	RECV(1);
+	SEND_FLAGS("x", MSG_NOSIGNAL);
+}
+
+/* A's bytes lie in the ring, which the kernel alone follows now. */
+#define UNREAD_OF_ONE_THAT_HAS_LEFT                                                                \
+	A { SEND("unread"); }                                                                      \
+	B { settle(p, FD, 6); }                                                                    \
+	A { give_away(p); }
+
+CASE(pass_reset_by_close, ANY)
+{
+	UNREAD_OF_ONE_THAT_HAS_LEFT
+	B { R(close(FD)); }
+	A { say_reset(p); }
+}
+
+CASE(pass_reset_by_close_wakes_reader, DUO)
+{
+	UNREAD_OF_ONE_THAT_HAS_LEFT
+	A {
+		RECV(1);
+		say_name(p);
+		RECV(1);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(close(FD));
+	}
+}
+
+/* What was on its way to A comes before the reset. */
+CASE(pass_reset_behind_bytes, ANY)
+{
+	UNREAD_OF_ONE_THAT_HAS_LEFT
+	B {
+		SEND("an answer");
+		R(close(FD));
+	}
+	A {
+		settle_poll(p, FD, POLLHUP);
+		RECV(20);
+		RECV(1);
+		RECV(1);
+	}
+}
+
+static void ends_with_a_child(struct play *p, bool killed)
+{
+	pid_t pid = fork_logged(p);
+
+	if (pid == 0 && killed)
+		pause();
+	if (pid == 0)
+		exit(0);
+	R(close(FD));
+	if (killed)
+		kill(pid, SIGKILL);
+	reap(p, "child", pid);
+}
+
+CASE(pass_reset_by_exit, ANY)
+{
+	UNREAD_OF_ONE_THAT_HAS_LEFT
+	B { ends_with_a_child(p, false); }
+	A { say_reset(p); }
+}
+
+CASE(pass_reset_by_kill, PROCESS)
+{
+	UNREAD_OF_ONE_THAT_HAS_LEFT
+	B { ends_with_a_child(p, true); }
+	A { say_reset(p); }
+}
+
+/* It was reset before it was passed, and nobody has been told: the next program that has it is. */
+CASE(pass_reset_found_by_another_program, PROCESS)
+{
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		char number[16];
+		pid_t pid;
+
+		give_away(p);
+		(void)snprintf(number, sizeof(number), "%d", FD);
+		pid = fork_logged(p);
+		if (pid == 0) {
+			execl("/proc/self/exe", "catalogue", "--count", number, NULL);
+			_exit(99);
+		}
+		R(close(FD));
+		reap(p, "count", pid);
+	}
+}
