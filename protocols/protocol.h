@@ -106,6 +106,8 @@ int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *
  */
 int peer_send_later(struct peer *peer, const struct hal_frame *f, const struct iovec *iov,
 		    unsigned n, uint32_t *left);
+/* The peer has so many bytes still to take: then whoever waits is told of room as if a frame had been refused. */
+bool peer_is_behind(struct peer *peer, uint64_t size);
 /* A control frame without payload that the peer sees when it looks: who makes progress on a program's behalf is not woken for it. */
 int peer_send_idly(struct peer *peer, const struct hal_frame *f);
 /* The counter will not be there any more. */

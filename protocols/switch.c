@@ -173,6 +173,24 @@ void peer_break(struct peer *peer, int error)
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
+/* There is no room. What nobody may have been told of takes it. */
+static void want_room(struct peer *peer)
+{
+	peer->no_room = true;
+	if (peer->untold)
+		peer->did |= HAL_DID_SEND;
+	peer->untold = false;
+}
+
+bool peer_is_behind(struct peer *peer, uint64_t size)
+{
+	bool is = peer->link && peer->link->ops->backlog(peer->link) >= size;
+
+	if (is)
+		want_room(peer);
+	return is;
+}
+
 int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *iov, unsigned n)
 {
 	int e;
@@ -182,14 +200,11 @@ int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *
 	if (UNLIKELY(!STAILQ_EMPTY(&peer->pending)))
 		return -EAGAIN;
 	e = peer->link->ops->send(peer->link, f, iov, n);
-	peer->no_room = e == -EAGAIN;
-	if (LIKELY(e == 0)) {
+	peer->no_room = false;
+	if (LIKELY(e == 0))
 		peer->did |= HAL_DID_SEND;
-	} else if (e == -EAGAIN && peer->untold) {
-		/* What nobody may have been told of takes the room. */
-		peer->did |= HAL_DID_SEND;
-		peer->untold = false;
-	}
+	else if (e == -EAGAIN)
+		want_room(peer);
 	return e;
 }
 

@@ -7,6 +7,7 @@
 #define PULC_PROTOCOLS_TAG_H
 
 #include "layout.h"
+#include "macros.h"
 #include "pairs.h"
 #include "protocol.h"
 
@@ -315,6 +316,11 @@ void tag_room_drop(struct tag_receive *r);
 void tag_room_lend(struct tag_receive *r);
 
 /* ---- tag_fetch.c ---- */
+/* Bytes of an offer that its receive has room for. */
+static inline size_t tag_wanted_size(const struct tag_message *m)
+{
+	return MIN((uint64_t)m->receive->size, m->size);
+}
 /* Tells the sender that an offer was received, now or as soon as that is possible, and frees it. */
 void tag_say_done(struct tag_message *m);
 /* Binds an offer, which stands nowhere, to the receive that gets it. 0; -ENOMEM: the receive has ended, and the offer stands nowhere. */
@@ -325,8 +331,12 @@ int tag_fetch_begin(struct tag_message *m, struct tag_receive *r);
 /* Where the bytes of a send are, if its peer may have them. */
 struct tag_place tag_place_of(const struct tag_send *s);
 enum tag_way tag_choose(struct tag_message *m);
-/* Gets len bytes from an offset on. 0; negative errno: not from there. */
-int tag_pull(struct tag_peer *tp, const struct tag_place *place, size_t at, void *to, size_t len);
+/* Messages that are fetched in one call. */
+#define TAG_PULL_MOST 8u
+/* The first one, which is to be fetched, and those behind it that can be fetched along with it. Returns how many. */
+unsigned tag_pull_batch(struct tag_message *first, struct tag_message *batch[TAG_PULL_MOST]);
+/* Fetches them, of a long one the next part; their receives' `done` says how far they are. 0; negative errno: not from there. */
+int tag_pull(struct tag_message *const *batch, unsigned n);
 /* All of it is here; it was begun at nsec_begun. */
 void tag_rate(const struct tag_message *m, enum tag_way way);
 void tag_pull_forget(void);

@@ -14,18 +14,10 @@
 #include "step.h"
 #include "tag.h"
 
-/* Copied out of another process in one turn. */
-#define SIZE_PULL (1u << 20)
-
 struct tag_messages tag_under_way = TAILQ_HEAD_INITIALIZER(tag_under_way);
 static uint64_t last_number;
 
 /* ---- the two ends of it -------------------------------------------------------------------------- */
-
-static size_t wanted_size(const struct tag_message *m)
-{
-	return MIN((uint64_t)m->receive->size, m->size);
-}
 
 int tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 {
@@ -42,7 +34,7 @@ int tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 	m->receive = r;
 	if (self)
 		m->stage = TAG_STAGE_COPY;
-	else if (wanted_size(m) && tag_choose(m) == TAG_WAY_PULL)
+	else if (tag_wanted_size(m) && tag_choose(m) == TAG_WAY_PULL)
 		m->stage = TAG_STAGE_PULL;
 	else
 		m->stage = TAG_STAGE_ASK;
@@ -105,31 +97,27 @@ static void copy_own(struct tag_message *m)
 	struct tag_receive *r = m->receive;
 	const struct tag_send *s = tag_find_offered(m->peer->tags, m->id);
 
-	r->done = wanted_size(m);
+	r->done = tag_wanted_size(m);
 	if (r->done)
 		memmove(r->buf, s->buf, r->done);
 	all_is_here(m);
 }
 
-/* A part in each turn, so that nobody who shares the process waits for all of it. If the kernel refuses, the sender is asked. */
-static void pull(struct tag_message *m)
+/* All of them can be asked for as well. */
+static void pull_no_more(struct tag_message *const *batch, unsigned n)
 {
-	struct tag_receive *r = m->receive;
-	size_t len = MIN(wanted_size(m) - r->done, (size_t)SIZE_PULL);
-
-	if (m->nsec_begun == 0)
-		m->nsec_begun = nsec_now();
-	if (tag_pull(m->peer->tags, &m->place, r->done, r->buf + r->done, len) < 0) {
-		r->done = 0;
-		m->nsec_begun = 0;
-		m->stage = TAG_STAGE_ASK;
-		protocol_unfinished = true;
-		return;
+	for (unsigned i = 0; i < n; i++) {
+		batch[i]->receive->done = 0;
+		batch[i]->nsec_begun = 0;
+		batch[i]->stage = TAG_STAGE_ASK;
 	}
-	STEP(TAG_PULLED);
-	r->done += len;
+	protocol_unfinished = true;
+}
+
+static void pulled(struct tag_message *m)
+{
 	protocol_events++;
-	if (r->done < wanted_size(m)) {
+	if (m->receive->done < tag_wanted_size(m)) {
 		protocol_unfinished = true;
 		return;
 	}
@@ -137,9 +125,30 @@ static void pull(struct tag_message *m)
 	all_is_here(m);
 }
 
+/* The first one, and what can be fetched along with it. Returns the one behind them. */
+static struct tag_message *pull(struct tag_message *first)
+{
+	struct tag_message *batch[TAG_PULL_MOST], *next;
+	unsigned n = tag_pull_batch(first, batch);
+	uint64_t now = nsec_now();
+
+	next = TAILQ_NEXT(batch[n - 1], by_order);
+	for (unsigned i = 0; i < n; i++)
+		if (batch[i]->nsec_begun == 0)
+			batch[i]->nsec_begun = now;
+	if (tag_pull(batch, n) < 0) {
+		pull_no_more(batch, n);
+		return next;
+	}
+	STEP(TAG_PULLED);
+	for (unsigned i = 0; i < n; i++)
+		pulled(batch[i]);
+	return next;
+}
+
 static void ask(struct tag_message *m)
 {
-	struct tag_push push = { .number = last_number + 1, .size = wanted_size(m) };
+	struct tag_push push = { .number = last_number + 1, .size = tag_wanted_size(m) };
 
 	if (push.size == 0) {
 		all_is_here(m);
@@ -162,7 +171,7 @@ void tag_receives_move_on(void)
 		if (m->stage == TAG_STAGE_COPY)
 			copy_own(m);
 		else if (m->stage == TAG_STAGE_PULL)
-			pull(m);
+			next = pull(m);
 		else if (m->stage == TAG_STAGE_ASK)
 			ask(m);
 		else if (m->stage == TAG_STAGE_DONE)
@@ -189,12 +198,12 @@ int tag_arrived_data(struct tag_peer *tp, const struct hal_frame *f)
 	if (!m)
 		return f->word == 0 || f->word > last_number ? -EBADMSG : 0;
 	r = m->receive;
-	if (f->len == 0 || f->len > wanted_size(m) - r->done)
+	if (f->len == 0 || f->len > tag_wanted_size(m) - r->done)
 		return -EBADMSG;
 	(void)tag_copy_payload(tp, r->buf + r->done, f->len);
 	STEP(TAG_CAME);
 	r->done += f->len;
-	if (r->done < wanted_size(m))
+	if (r->done < tag_wanted_size(m))
 		return 0;
 	tag_rate(m, TAG_WAY_PUSH);
 	all_is_here(m);

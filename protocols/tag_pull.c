@@ -36,6 +36,13 @@
 #define SIZE_KEPT_MAX (4ull << 30)
 /* Short messages are timed together until they are so long. */
 #define SIZE_TIMED (1ull << 20)
+/* Copied in one turn, so that nobody who shares the process waits for all of a long message. */
+#define SIZE_PULL (1u << 20)
+/*
+ * Shorter messages of one peer are fetched by one call as far as they are no longer together: the call itself, and the proof, cost as much as 16 KiB do. Not all that
+ * there are: their sender shall begin the next ones meanwhile.
+ */
+#define SIZE_BATCH (128u << 10)
 
 static uint64_t proof[2]; /* 0: none was made */
 static const char *allowed;
@@ -130,20 +137,55 @@ enum tag_way tag_choose(struct tag_message *m)
 	return tp->choice.way;
 }
 
-int tag_pull(struct tag_peer *tp, const struct tag_place *place, size_t at, void *to, size_t len)
+static bool has_same_proof(const struct tag_place *a, const struct tag_place *b)
 {
-	uint64_t word[2] = { 0 };
-	const struct iovec here[2] = { { to, len }, { word, sizeof(word) } };
-	const struct iovec there[2] = {
-		{ (void *)(uintptr_t)(place->address + at), len },
-		{ (void *)(uintptr_t)place->proof_address, sizeof(word) },
-	};
-	long n = raw_syscall(SYS_process_vm_readv, (pid_t)tp->peer->pid, here, 2, there, 2, 0);
+	return a->proof_address == b->proof_address &&
+	       memcmp(a->proof, b->proof, sizeof(a->proof)) == 0;
+}
 
-	if (n == (long)(len + sizeof(word)) && memcmp(word, place->proof, sizeof(word)) == 0)
-		return 0;
-	tp->no_pull = true;
-	return n < 0 ? (int)n : -EFAULT;
+unsigned tag_pull_batch(struct tag_message *first, struct tag_message *batch[TAG_PULL_MOST])
+{
+	uint64_t size = tag_wanted_size(first) - first->receive->done;
+	struct tag_message *m = first;
+	unsigned n = 0;
+
+	do {
+		batch[n++] = m;
+		m = TAILQ_NEXT(m, by_order);
+		size += m && m->receive ? tag_wanted_size(m) : 0;
+	} while (m && n < TAG_PULL_MOST && size <= SIZE_BATCH && m->stage == TAG_STAGE_PULL &&
+		 m->peer == first->peer && has_same_proof(&m->place, &first->place));
+	return n;
+}
+
+int tag_pull(struct tag_message *const *batch, unsigned n)
+{
+	struct tag_peer *tp = batch[0]->peer->tags;
+	const struct tag_place *place = &batch[0]->place;
+	struct iovec here[TAG_PULL_MOST + 1], there[TAG_PULL_MOST + 1];
+	uint64_t word[2] = { 0 };
+	size_t size = sizeof(word);
+	long got;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct tag_receive *r = batch[i]->receive;
+		size_t len = MIN(tag_wanted_size(batch[i]) - r->done, (size_t)SIZE_PULL);
+
+		here[i] = (struct iovec){ r->buf + r->done, len };
+		there[i] = (struct iovec){ (void *)(uintptr_t)(batch[i]->place.address + r->done),
+					   len };
+		size += len;
+	}
+	here[n] = (struct iovec){ word, sizeof(word) };
+	there[n] = (struct iovec){ (void *)(uintptr_t)place->proof_address, sizeof(word) };
+	got = raw_syscall(SYS_process_vm_readv, (pid_t)tp->peer->pid, here, n + 1, there, n + 1, 0);
+	if (got != (long)size || memcmp(word, place->proof, sizeof(word)) != 0) {
+		tp->no_pull = true;
+		return got < 0 ? (int)got : -EFAULT;
+	}
+	for (unsigned i = 0; i < n; i++)
+		batch[i]->receive->done += here[i].iov_len;
+	return 0;
 }
 
 /* A quarter of the way; but whoever lost his processor meanwhile has learnt little. */

@@ -16,6 +16,11 @@
 
 /* Frames that one peer gets in a turn. */
 #define N_TURN 64u
+/*
+ * So much at most is in the ring before the receiver takes it, half of the largest: the lines that are written next are the ones that were taken longest ago, and have left the
+ * receiver's caches, where the writer would have to fetch them from.
+ */
+#define SIZE_AHEAD (2u << 20)
 
 struct tag_peers tag_busy = TAILQ_HEAD_INITIALIZER(tag_busy);
 static uint64_t last_id;
@@ -234,7 +239,8 @@ static void push(struct tag_peer *tp)
 			protocol_unfinished = true;
 			break;
 		}
-		e = push_piece(TAILQ_FIRST(&tp->pushing));
+		e = peer_is_behind(tp->peer, SIZE_AHEAD) ? -EAGAIN
+							 : push_piece(TAILQ_FIRST(&tp->pushing));
 	}
 }
 

@@ -1,6 +1,6 @@
 /*
- * Long messages by either way, out of the sender's memory or through the ring: the same bytes; which way is taken, and that a process which is
- * not who it should be is not read.
+ * Long messages by either way, out of the sender's memory or through the ring, one after the other and many under way, of which short ones are fetched together:
+ * the same bytes; which way is taken, and that a process which is not who it should be is not read.
  */
 #include <errno.h>
 #include <string.h>
@@ -124,6 +124,95 @@ static void both_ways(void)
 	NATIVE_RUN(send_while_computing, fetch_from_who_computes);
 }
 
+/* ---- several under way --------------------------------------------------------------------------- */
+
+#define N_SEVERAL 24u
+#define LEN_PLACE (LEN_LONG / N_SEVERAL)
+
+/* From just too long to be sent at once to more than is fetched together. */
+static size_t len_of_several(unsigned i)
+{
+	return 16385 + (size_t)(i * 7 % 12) * 9319;
+}
+
+static void end_all(pulc_op **ops)
+{
+	for (unsigned i = 0; i < N_SEVERAL; i++)
+		MUST_IS(pulc_op_end(ops[i], NULL), (ssize_t)len_of_several(i));
+}
+
+static void send_several(void)
+{
+	uint32_t peer = native_peer_named("sink");
+	pulc_op *ops[N_SEVERAL];
+
+	for (unsigned i = 0; i < N_SEVERAL; i++) {
+		unsigned char *at = buf + i * LEN_PLACE;
+
+		native_fill(at, len_of_several(i), i);
+		MUST_IS(pulc_tag_isend(peer, i, at, len_of_several(i), &ops[i]), 0);
+	}
+	end_all(ops);
+	native_await(1);
+}
+
+static size_t room_of(unsigned i)
+{
+	return i % 5 == 3 ? len_of_several(i) / 2 : LEN_PLACE;
+}
+
+static void post_several(pulc_op **ops)
+{
+	struct pulc_tag want = { .mask = PULC_TAG_EXACT, .peer = PULC_ANY_PEER };
+
+	memset(other_buf, 0xee, LEN_LONG);
+	for (unsigned i = 0; i < N_SEVERAL; i++) {
+		want.tag = i;
+		MUST_IS(pulc_tag_ireceive(&want, other_buf + i * LEN_PLACE, room_of(i), &ops[i]),
+			0);
+	}
+}
+
+/* Returns who has sent them. */
+static uint32_t have_several(pulc_op **ops)
+{
+	struct pulc_tagged m = { 0 };
+
+	for (unsigned i = 0; i < N_SEVERAL; i++) {
+		const unsigned char *at = other_buf + i * LEN_PLACE;
+		size_t len = MIN(len_of_several(i), room_of(i));
+
+		MUST_IS(pulc_tag_end(ops[i], &m), (ssize_t)len);
+		MUST(m.tag == i && m.size == len_of_several(i));
+		MUST(native_holds(at, len, i));
+		MUST(at[len] == 0xee && at[LEN_PLACE - 1] == 0xee);
+	}
+	return m.peer;
+}
+
+static void receive_several(void)
+{
+	pulc_port *p;
+	pulc_op *ops[N_SEVERAL];
+	struct pulc_tag_path path;
+
+	(void)setenv("PULC_PULL", setting, 1);
+	p = native_open(PULC_D, "sink");
+	post_several(ops);
+	MUST_IS(pulc_tag_path(have_several(ops), &path), 0);
+	MUST_IS(path.may_pull ? path.n_pulled : path.n_pushed, N_SEVERAL);
+	native_reach(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void several_under_way(void)
+{
+	setting = "0";
+	NATIVE_RUN(send_several, receive_several);
+	setting = "1";
+	NATIVE_RUN(send_several, receive_several);
+}
+
 /* ---- somebody else ------------------------------------------------------------------------------ */
 
 static void send_two(void)
@@ -137,6 +226,16 @@ static void send_two(void)
 }
 
 /* The number of the process is another one's by now, with memory at the same place: ours. */
+static void take_for_us(struct pulc_tagged *ret_message)
+{
+	memset(buf, 'n', LEN_LONG);
+	MUST_IS(pulc_tag_probe(&anything, -1, ret_message), 1);
+	MUST(native_lock());
+	MUST(native_peer(ret_message->peer)->pid > 1);
+	native_peer(ret_message->peer)->pid = (uint32_t)getpid();
+	native_unlock();
+}
+
 static void meet_another(void)
 {
 	struct pulc_tag_path path;
@@ -145,12 +244,7 @@ static void meet_another(void)
 
 	(void)setenv("PULC_PULL", "1", 1);
 	p = native_open(PULC_D, "sink");
-	memset(buf, 'n', LEN_LONG);
-	MUST_IS(pulc_tag_probe(&anything, -1, &m), 1);
-	MUST(native_lock());
-	MUST(native_peer(m.peer)->pid > 1);
-	native_peer(m.peer)->pid = (uint32_t)getpid();
-	native_unlock();
+	take_for_us(&m);
 	for (unsigned i = 0; i < 2; i++) {
 		memset(other_buf, 0, LEN_LONG);
 		MUST_IS(pulc_tag_receive(&anything, other_buf, LEN_LONG, &m), LEN_LONG);
@@ -158,6 +252,24 @@ static void meet_another(void)
 	}
 	MUST_IS(pulc_tag_path(m.peer, &path), 0);
 	MUST(!path.may_pull && path.n_pulled == 0 && path.n_pushed == 2);
+	native_reach(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* All that were to be fetched with the first one are asked for. */
+static void meet_several(void)
+{
+	struct pulc_tag_path path;
+	struct pulc_tagged m;
+	pulc_op *ops[N_SEVERAL];
+	pulc_port *p;
+
+	(void)setenv("PULC_PULL", "1", 1);
+	p = native_open(PULC_D, "sink");
+	take_for_us(&m);
+	post_several(ops);
+	MUST_IS(pulc_tag_path(have_several(ops), &path), 0);
+	MUST(!path.may_pull && path.n_pulled == 0 && path.n_pushed == N_SEVERAL);
 	native_reach(1);
 	MUST_IS(pulc_port_close(p), 0);
 }
@@ -189,10 +301,12 @@ static void somebody_else_is_not_read(void)
 {
 	NATIVE_RUN(know_each_other, know_its_number);
 	NATIVE_RUN(send_two, meet_another);
+	NATIVE_RUN(send_several, meet_several);
 }
 
 static const struct test tests[] = {
 	TEST(both_ways),
+	TEST(several_under_way),
 	TEST(somebody_else_is_not_read),
 };
 
