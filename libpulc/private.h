@@ -57,6 +57,7 @@ struct pulc_stream {
 	uint64_t nsec_renew;   /* a hint is repeated not before */
 	uint32_t nursery;      /* index of its entry there, 0: none */
 	bool told;	       /* psid has an entry under this token */
+	_Atomic bool far;      /* its other end is on another node */
 	bool inherited;	       /* by exec or the like: upgraded before this process knew of it */
 	int denied;	       /* why it was not given its memory yet: a Reason */
 	bool left;	       /* no holder any more, though not closed (client lock) */

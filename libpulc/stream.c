@@ -173,6 +173,11 @@ PULC_EXPORT bool pulc_stream_is_kernels(const pulc_stream *s)
 	return s->handler->is_datagram || !pulc_stream_attached(s) || tcp_has_left(&s->tcp);
 }
 
+PULC_EXPORT bool pulc_stream_is_far(const pulc_stream *s)
+{
+	return atomic_load_explicit(&s->far, memory_order_relaxed);
+}
+
 /* Of closing here and leaving with the process one alone gives up the hold. */
 static bool may_give_up(pulc_stream *s)
 {

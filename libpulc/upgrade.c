@@ -77,6 +77,8 @@ static void hint(struct pulc_stream *s, int fd)
 	if (hint_send(s, fd, &ends, reason) < 0)
 		return;
 	s->told = true;
+	if (reason == PULC__WIRE__REASON__REASON_REMOTE)
+		atomic_store_explicit(&s->far, true, memory_order_relaxed);
 	if (reason == PULC__WIRE__REASON__REASON_REMOTE || reason == PULC__WIRE__REASON__REASON_ULP)
 		settle(s, STREAM_NEVER);
 	else if (reason == PULC__WIRE__REASON__REASON_NONE)

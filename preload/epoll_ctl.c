@@ -57,6 +57,7 @@ static void leave(struct pre_member *m)
 {
 	struct pre_member **p = &m->file->members;
 
+	pre_near_forget(m);
 	if (m->ring)
 		pre_member_from_ring(m);
 	if (m->file->set)
@@ -135,6 +136,7 @@ static int add(struct pre_set *set, struct pre_file *f, int epfd, int fd, struct
 	}
 	m->events = event->events;
 	m->data = event->data;
+	pre_near_note(m);
 	if (is_attached(f))
 		pre_member_to_ring(m);
 	else
@@ -172,10 +174,13 @@ static int change(struct pre_set *set, struct pre_file *f, int epfd, int op, int
 	ret = (int)pre_sys(pre_real.epoll_ctl(epfd, op, fd, event));
 	if (ret < 0 || !m)
 		return ret;
-	if (op == EPOLL_CTL_DEL)
+	if (op == EPOLL_CTL_DEL) {
 		leave(m);
-	else
-		m->events = event->events, m->data = event->data;
+		return ret;
+	}
+	m->events = event->events;
+	m->data = event->data;
+	pre_near_note(m);
 	return ret;
 }
 

@@ -177,7 +177,10 @@ static uint32_t look(struct pre_member *m)
 		ready = exact;
 	}
 	m->told = m->asked = false;
-	m->sides = seen & SIDES;
+	if (m->sides != (seen & SIDES)) {
+		m->sides = seen & SIDES;
+		pre_near_note(m);
+	}
 	return answer(ready, m->events);
 }
 
@@ -245,9 +248,12 @@ bool pre_member_awake(struct pre_member *m)
 }
 
 /* m is reported: its next state. */
-static void reported(struct pre_member *m, uint32_t ready, const struct pre_marks *marks,
-		     const struct pre_answer *to)
+static void report(struct pre_member *m, uint32_t ready, const struct pre_marks *marks,
+		   struct pre_answer *to)
 {
+	if (to->names)
+		to->names[to->n] = pre_member_name(m);
+	to->events[to->n++] = (struct epoll_event){ .events = ready, .data = m->data };
 	/* What was not ready is still to be told when it is. */
 	if (marks->in != m->marks.in && is_arrival(m, ready))
 		m->marks.in = marks->in;
@@ -320,69 +326,117 @@ bool pre_ready_maybe(struct pre_set *set)
 	return false;
 }
 
-/* Takes the ready list once round. */
-static int collect_listed(struct pre_set *set, const struct pre_answer *to)
+/* Takes the ready list once round; heard: examines only those of which the kernel has said something. */
+static void collect_listed(struct pre_set *set, struct pre_answer *to, bool heard)
 {
 	struct pre_member *m, *last = set->ready_last;
 	struct pre_marks marks;
-	bool in_answer;
 	uint32_t ready;
-	int n = 0;
+	bool passed;
 
-	while (n < to->max && (m = set->ready) != NULL) {
-		in_answer = m->answer == to->number;
-		ready = in_answer ? 0 : exact_news(m, &marks);
+	while (to->n < to->max && (m = set->ready) != NULL) {
+		passed = m->answer == to->number || (heard && !(m->told && m->ask_kernel));
+		ready = passed ? 0 : exact_news(m, &marks);
 		pre_ready_unlist(m);
-		if (in_answer) {
+		if (passed)
 			pre_ready_list(m);
-		} else if (ready) {
-			to->events[n++] = (struct epoll_event){ .events = ready, .data = m->data };
-			reported(m, ready, &marks, to);
-		} else {
+		else if (ready)
+			report(m, ready, &marks, to);
+		else
 			heat(m);
-		}
 		if (m == last)
 			break;
 	}
-	return n;
 }
 
-/* Nobody is listed: reports hot members at once; those for whom there is no room are listed. */
-static int collect_hot(struct pre_set *set, const struct pre_answer *to)
+/*
+ * Reports hot members at once; those for whom there is no room are listed, and those of whom memory does not know all. Is over
+ * when each was looked at after the last one that was found: somebody may have sent through two rings while the first one had been
+ * looked at, and the second one not yet. True: what only an exact look can tell is listed.
+ */
+static bool collect_hot(struct pre_set *set, struct pre_answer *to)
 {
+	unsigned i = 0, n_passed = 0;
 	struct pre_marks marks;
 	struct pre_member *m;
+	bool part, partly = false;
 	uint32_t ready;
-	unsigned i = 0;
-	bool part;
-	int n = 0;
+	int n = to->n;
 
-	while (i < set->n_hot) {
-		m = set->hot[i];
+	while (n_passed < set->n_hot) {
+		m = set->hot[i < set->n_hot ? i : 0];
+		i = i < set->n_hot ? i : 0;
 		part = false;
 		ready = m->answer != to->number ? news_by_memory(m, &marks, &part) : 0;
-		if (ready && !part && n < to->max) {
-			to->events[n++] = (struct epoll_event){ .events = ready, .data = m->data };
-			reported(m, ready, &marks, to);
+		n_passed++;
+		if (ready && !part && to->n < to->max) {
+			report(m, ready, &marks, to);
+			n_passed = m->hot;
 		} else if (ready || part) {
+			partly |= part;
 			pre_ready_list(m);
 		}
 		i += m->hot; /* a one-shot member has left its place to another */
 	}
-	if (n > 0)
+	if (to->n > n)
 		let_cool(set);
-	return n;
+	return partly;
 }
 
-int pre_ready_collect(struct pre_set *set, const struct pre_answer *to)
+static bool take_pending(struct pre_set *set)
 {
-	if (set->waitset && pulc_waitset_pending(set->waitset))
-		take_bits(set);
-	if (!set->ready)
-		return set->n_hot ? collect_hot(set, to) : 0;
-	for (unsigned i = 0; i < set->n_hot; i++) {
-		if (!set->hot[i]->listed && pre_member_awake(set->hot[i]))
-			pre_ready_list(set->hot[i]);
+	if (!set->waitset || !pulc_waitset_pending(set->waitset))
+		return false;
+	take_bits(set);
+	return true;
+}
+
+void pre_ready_collect(struct pre_set *set, struct pre_answer *to)
+{
+	bool partly = false;
+	int n = to->n;
+
+	(void)take_pending(set);
+	if (set->ready) {
+		for (unsigned i = 0; i < set->n_hot; i++) {
+			if (!set->hot[i]->listed && pre_member_awake(set->hot[i]))
+				pre_ready_list(set->hot[i]);
+		}
+		collect_listed(set, to, false);
+		if (to->n == n)
+			return;
 	}
-	return collect_listed(set, to);
+	if (set->n_hot && to->n < to->max)
+		partly = collect_hot(set, to);
+	/* What came before something of this answer, where others than the hot ones are looked for. */
+	while (to->n > n && to->n < to->max && (take_pending(set) || partly)) {
+		n = to->n;
+		collect_listed(set, to, false);
+		partly = to->n < to->max && collect_hot(set, to);
+	}
+}
+
+void pre_ready_collect_heard(struct pre_set *set, struct pre_answer *to)
+{
+	collect_listed(set, to, true);
+}
+
+void pre_ready_take_back(struct pre_member *m)
+{
+	struct pre_set *set = m->set;
+
+	if (m->parked)
+		return;
+	m->edge = true;
+	m->disarmed = false;
+	m->said = 0;
+	pre_ready_unlist(m);
+	m->listed = true;
+	m->prev_ready = NULL;
+	m->next_ready = set->ready;
+	if (set->ready)
+		set->ready->prev_ready = m;
+	else
+		set->ready_last = m;
+	set->ready = m;
 }

@@ -75,10 +75,22 @@ static void register_in_inner(struct pre_set *set, int fd, uint32_t events, uint
 
 #define WHAT_THE_KERNEL_KNOWS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET)
 
+uint64_t pre_member_name(const struct pre_member *m)
+{
+	return (uint64_t)m->serial << 32 | m->index;
+}
+
+struct pre_member *pre_member_named(const struct pre_set *set, uint64_t name)
+{
+	uint32_t index = (uint32_t)name;
+	struct pre_member *m = index < set->size_rings ? set->rings[index] : NULL;
+
+	return m && m->serial == name >> 32 ? m : NULL;
+}
+
 static void register_member(struct pre_member *m)
 {
-	register_in_inner(m->set, m->fd, WHAT_THE_KERNEL_KNOWS,
-			  (uint64_t)m->serial << 32 | m->index);
+	register_in_inner(m->set, m->fd, WHAT_THE_KERNEL_KNOWS, pre_member_name(m));
 }
 
 /* m is not in the program's set, and `inner` may not have it. */
@@ -222,7 +234,6 @@ void pre_set_drain(struct pre_set *set)
 {
 	struct epoll_event events[N_DRAIN];
 	struct pre_member *m;
-	uint32_t index;
 	long n;
 
 	if (set->inner < 0)
@@ -230,12 +241,10 @@ void pre_set_drain(struct pre_set *set)
 	do {
 		n = raw_syscall(SYS_epoll_pwait, set->inner, events, N_DRAIN, 0, NULL, 8);
 		for (long i = 0; i < n; i++) {
-			index = (uint32_t)events[i].data.u64;
-			m = index < set->size_rings ? set->rings[index] : NULL;
+			m = pre_member_named(set, events[i].data.u64);
 			if (events[i].data.u64 == PSID)
 				atomic_store(&set->psid_said, true);
-			if (events[i].data.u64 == BELL || !m ||
-			    m->serial != events[i].data.u64 >> 32 || is_told(m, events[i].events))
+			if (!m || is_told(m, events[i].events))
 				continue;
 			m->edge = m->told = m->ask_kernel = true;
 			pre_ready_list(m);
@@ -382,6 +391,7 @@ static bool become_ring(struct pre_member *m)
 	m->stream = pulc_stream_ref(atomic_load(&m->file->stream));
 	m->told = m->ask_kernel = true;
 	atomic_store(&set->has_rings, true);
+	pre_near_note(m);
 	register_member(m);
 	/* What is so already is no event of its own. */
 	if (m->events & EPOLLET)
@@ -411,6 +421,7 @@ bool pre_member_open_ring(struct pre_member *m)
 		return false;
 	register_if_deaf(m);
 	m->parked = false;
+	pre_near_note(m);
 	pre_member_rearm(m);
 	return true;
 }
@@ -429,6 +440,7 @@ void pre_member_park(struct pre_member *m)
 	pre_ready_cool(m);
 	unwatch(m);
 	m->parked = m->disarmed = true;
+	pre_near_forget(m);
 }
 
 static void not_unsure(struct pre_member *m)
@@ -456,6 +468,7 @@ void pre_member_from_ring(struct pre_member *m)
 	if (m->tagged && !pre_set_inherited(set))
 		(void)raw_ctl(set->epfd, EPOLL_CTL_DEL, m->fd, 0, 0);
 	m->tagged = false;
+	pre_near_forget(m);
 	set->rings[m->index] = NULL;
 	set->n_rings--;
 	m->ring = false;

@@ -55,6 +55,8 @@ struct pre_member {
 	unsigned
 		sides; /* where the directions went at the last look, as pulc_stream_ready says it */
 	bool tagged;   /* its socket is in the program's set, under the tag: the set is deaf */
+	bool near;     /* counted in set->n_near */
+	bool repeated;		/* counted in set->n_repeated */
 	uint32_t answer;	/* the last one that it stands in */
 	uint32_t said;		/* what for */
 	struct pre_marks marks; /* as of the last report */
@@ -96,9 +98,14 @@ struct pre_set {
 	unsigned n_asleep;
 	_Atomic unsigned
 		n_native; /* threads in the kernel's own call, begun before there were ring members */
-	_Atomic bool spinning;	   /* one thread at a time */
-	_Atomic bool has_kernel;   /* has or had members that are the kernel's alone */
-	_Atomic bool kernel_first; /* rings filled a whole answer when the kernel was due */
+	_Atomic bool spinning;	     /* one thread at a time */
+	_Atomic bool has_kernel;     /* has or had members that are the kernel's alone */
+	_Atomic bool kernel_first;   /* rings filled a whole answer when the kernel was due */
+	_Atomic unsigned n_repeated; /* of the next ones those that stay in the kernel's list */
+	_Atomic unsigned
+		n_near; /* members by which the kernel may have to tell something first (epoll_near.c) */
+	unsigned n_until_recount; /* looks in order */
+	unsigned n_ahead;	  /* events that the kernel has told while rings waited for room */
 	struct pulc_spin spin;
 	struct pre_looked looked;
 };
@@ -150,6 +157,9 @@ void pre_member_from_ring(struct pre_member *m);
 void pre_set_drain(struct pre_set *set);
 /* The same after a sleep or a look at the program's set; has the members of a deaf set examined. */
 void pre_set_hear(struct pre_set *set);
+/* The name of a ring member, by which `inner` knows it, and whose it is, NULL: it is no member any more. */
+uint64_t pre_member_name(const struct pre_member *m);
+struct pre_member *pre_member_named(const struct pre_set *set, uint64_t name);
 /* Asks m's peer to mark the board; lists m if it is ready already. */
 void pre_member_watch(struct pre_member *m);
 /* How long a sleeper may trust the bell. */
@@ -192,13 +202,36 @@ unsigned pre_member_watched_events(const struct pre_member *m);
 /* Room for events; no member stands twice in the answers of one number. */
 struct pre_answer {
 	struct epoll_event *events;
-	int max;
+	uint64_t *names; /* whose they are; NULL: nobody needs to know */
+	int n, max;
 	uint32_t number;
 };
-int pre_ready_collect(struct pre_set *set, const struct pre_answer *to);
+/* Adds what is ready. Nothing that was sent before something in the answer is missing in it, if there is room. */
+void pre_ready_collect(struct pre_set *set, struct pre_answer *to);
+/* Adds only those of which the kernel has said something. */
+void pre_ready_collect_heard(struct pre_set *set, struct pre_answer *to);
+/* For an event that had no room: m is to be reported by the next answers, before others. */
+void pre_ready_take_back(struct pre_member *m);
 /* True if a listed member has something to report; those that have not leave the list. */
 bool pre_ready_settle(struct pre_set *set);
 /* True if a collect might find something: a bit on the board, or a hot member. Costs a few loads. */
 bool pre_ready_maybe(struct pre_set *set);
+
+/* ---- epoll_near.c: the order between kernel and rings; under the set's lock ---- */
+
+/* What decides whether m is near may have changed. */
+void pre_near_note(struct pre_member *m);
+/* m leaves. */
+void pre_near_forget(struct pre_member *m);
+/* True if the kernel has to be asked after the rings. */
+bool pre_near_any(const struct pre_set *set);
+/* True if a wait that finds nothing has to ask the kernel before it spins. */
+bool pre_near_repeats(const struct pre_set *set);
+/* Rings' events that wait for the kernel's. */
+#define PRE_N_HELD 64
+/* Adds to an answer that the kernel's events stand in what is held (PRE_N_HELD at most, with names); takes back what has no room. */
+void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pre_answer *held);
+/* True if rings that had no room have waited for long enough. */
+bool pre_near_waited(const struct pre_set *set);
 
 #endif

@@ -36,6 +36,7 @@ struct wait {
 	uint32_t number;
 	bool native; /* counted in set->n_native */
 	bool tagged; /* `inner` has something */
+	bool asked;  /* the kernel, after the rings had something */
 };
 
 /* Another thread may have closed it meanwhile. */
@@ -70,31 +71,37 @@ static void put_back(struct pre_set *set)
 				  &event);
 }
 
+/* Once more than what is filtered out could take the room of what is not. */
+#define N_LOOKS 2
+
 /* Adds what the kernel's set has ready now. */
 static void look_at_set(struct wait *w)
 {
-	long n = 0;
+	int n, n_room, n_kept = 0;
 
-	if (w->n < w->max)
-		n = raw_syscall(SYS_epoll_pwait, epfd_of(w), w->events + w->n, w->max - w->n, 0,
-				NULL, 8);
-	if (n > 0)
-		w->n += filter(w, w->events + w->n, (int)n);
+	for (int i = 0; i < N_LOOKS; i++) {
+		n_room = w->max - w->n;
+		n = n_room ? (int)raw_syscall(SYS_epoll_pwait, epfd_of(w), w->events + w->n, n_room,
+					      0, NULL, 8)
+			   : 0;
+		if (n > 0)
+			n_kept = filter(w, w->events + w->n, n);
+		w->n += n > 0 ? n_kept : 0;
+		if (n < n_room || n_kept == n)
+			break;
+	}
 	if (w->tagged && pre_set_inherited(w->set))
 		put_back(w->set);
 }
 
-/* Adds what the rings have ready, and leaves the set fit for others. Under the lock. */
-static void collect(struct wait *w)
+/* The same, and notes whether there was news. */
+static void ask_kernel(struct wait *w)
 {
-	const struct pre_answer to = { .events = w->events + w->n,
-				       .max = w->max - w->n,
-				       .number = w->number };
+	struct pre_look look = pre_look_begins(&w->set->looked);
+	int n = w->n;
 
-	if (w->n < w->max)
-		w->n += pre_ready_collect(w->set, &to);
-	if (w->n > 0)
-		pre_set_hand_over(w->set);
+	look_at_set(w);
+	pre_look_ends(&w->set->looked, look, w->tagged || w->n > n);
 }
 
 /* After the kernel was asked: what it said of ring members. Under the lock. */
@@ -104,28 +111,128 @@ static void hear(struct wait *w)
 		pre_set_hear(w->set);
 }
 
+/* Adds what is held behind what the answer has, up to max. Under the lock. */
+static void append(struct wait *w, const struct pre_answer *held, int max)
+{
+	struct pre_answer to = { .events = w->events, .n = w->n, .max = max };
+
+	pre_near_append(w->set, &to, held);
+	w->n = to.n;
+}
+
+/* What the kernel says goes first, and what it says of ring members. Under the lock. */
+static void append_heard(struct wait *w)
+{
+	struct pre_answer to = {
+		.events = w->events, .n = w->n, .max = w->max, .number = w->number
+	};
+
+	hear(w);
+	w->tagged = false;
+	pre_ready_collect_heard(w->set, &to);
+	w->n = to.n;
+}
+
+/*
+ * The kernel was asked before for this answer, and of what is ready by level it says the same again, in the same order: that is
+ * united with what it said first, n_first events. Members are told by the program's data, which is all that the program has.
+ */
+static void unite_repeated(struct wait *w, int n_first, int from)
+{
+	struct epoll_event *event, *same;
+	int kept = from, at = 0, i;
+
+	for (int k = from; k < w->n; k++) {
+		event = &w->events[k];
+		same = NULL;
+		for (i = 0; i < n_first && !same; i++, at = (at + 1) % n_first)
+			if (w->events[at].data.u64 == event->data.u64)
+				same = &w->events[at];
+		if (same)
+			same->events |= event->events;
+		else
+			w->events[kept++] = *event;
+	}
+	w->n = kept;
+}
+
+/* Asks the kernel for what came before that which is held (epoll_near.c), and makes one answer of it. Under the lock, which is
+ * given up meanwhile. */
+static void answer_in_order(struct wait *w, const struct pre_answer *held)
+{
+	bool waited = pre_near_waited(w->set);
+	int n_first = w->n, from, max;
+
+	if (waited)
+		append(w, held, w->max);
+	pre_set_unlock(w->set);
+	from = w->n;
+	ask_kernel(w);
+	/* Where that filled the answer there may be more to come before what is held. */
+	max = w->n < w->max ? w->max : 0;
+	unite_repeated(w, n_first, from);
+	w->asked = true;
+	pre_lock(&w->set->lock);
+	append_heard(w);
+	if (!waited)
+		append(w, held, max);
+}
+
+/* Adds what the rings have ready where the kernel may have to be told of first. As above. */
+static __attribute__((noinline)) void collect_in_order(struct wait *w)
+{
+	struct epoll_event events[PRE_N_HELD];
+	uint64_t names[PRE_N_HELD];
+	struct pre_answer held = { .events = events,
+				   .names = names,
+				   .max = w->max - w->n < PRE_N_HELD ? w->max - w->n : PRE_N_HELD,
+				   .number = w->number };
+
+	pre_ready_collect(w->set, &held);
+	if (held.n > 0)
+		answer_in_order(w, &held);
+}
+
+/* Adds what the rings have ready. Under the lock. */
+static void collect(struct wait *w)
+{
+	struct pre_answer to = {
+		.events = w->events, .n = w->n, .max = w->max, .number = w->number
+	};
+
+	pre_ready_collect(w->set, &to);
+	w->n = to.n;
+}
+
+/* The same in either case, and leaves the set fit for others; unlocks it. */
+static void collect_and_unlock(struct wait *w)
+{
+	if (w->n < w->max && pre_near_any(w->set))
+		collect_in_order(w);
+	else if (w->n < w->max)
+		collect(w);
+	if (w->n > 0)
+		pre_set_hand_over(w->set);
+	pre_set_unlock(w->set);
+}
+
 static bool look_at_memory(void *arg)
 {
 	struct wait *w = arg;
 
 	pre_lock(&w->set->lock);
-	collect(w);
-	pre_set_unlock(w->set);
+	collect_and_unlock(w);
 	return w->n > 0;
 }
 
 static bool look_at_kernel(void *arg)
 {
 	struct wait *w = arg;
-	struct pre_look look = pre_look_begins(&w->set->looked);
-	int n = w->n;
 
-	look_at_set(w);
-	pre_look_ends(&w->set->looked, look, w->tagged || w->n > n);
+	ask_kernel(w);
 	pre_lock(&w->set->lock);
 	hear(w);
-	collect(w);
-	pre_set_unlock(w->set);
+	collect_and_unlock(w);
 	w->tagged = false;
 	return w->n > 0;
 }
@@ -227,8 +334,7 @@ static int sleep_once(struct wait *w)
 	hear(w);
 	if (asleep && ret == 0 && w->n == 0 && !w->tagged)
 		pre_set_check(set, pre_now() - since >= nsec_notice);
-	collect(w);
-	pre_set_unlock(set);
+	collect_and_unlock(w);
 	pre_set_notice(set);
 	if (asleep && w->n > 0 && !atomic_exchange(&set->spinning, true)) {
 		pre_spin_slept(&set->spin, since);
@@ -269,6 +375,9 @@ static void answer_at_once(struct wait *w)
 	struct pre_set *set = w->set;
 	bool full = w->n == w->max, due = pre_look_due(&set->looked);
 
+	if (w->asked)
+		return;
+
 	/* Rings that fill every answer would shut the kernel's members out. */
 	set->kernel_first = full && set->has_kernel && (due || set->looked.n_answers % N_FULL == 0);
 	if (!due || full)
@@ -299,6 +408,9 @@ static int wait_on_rings(struct wait *w)
 	}
 	if (w->deadline == 0)
 		return !is_spared(w) && look_at_kernel(w) ? w->n : 0;
+	/* The kernel's list forgets what it has told of only when it is asked: until then its order is an old one. */
+	if (pre_near_repeats(w->set) && look_at_kernel(w))
+		return w->n;
 	if (spin(w))
 		return w->n;
 	if (w->signals.interrupted)

@@ -49,6 +49,7 @@ struct wait {
 	nfds_t n, n_entries;
 	nfds_t n_held; /* streams on the kernel, at the end of entries: see add_stream */
 	bool exact; /* the kernel serves more of the streams and sets than it does as a rule: it is asked each time */
+	bool near; /* somebody of this node may send through the kernel: who finds something in rings asks for what came before */
 	bool urgent;  /* urgent data is asked for, of which the kernel alone knows */
 	bool partial; /* ready for writing, but reading was asked for too: memory may not know all */
 	struct pre_thread *thread;
@@ -65,6 +66,14 @@ static bool is_ours(int fd)
 	const struct pre_file *f = pre_file_at(fd);
 
 	return f && !pre_file_is_standin(f);
+}
+
+/* Or a socket that is not connected. */
+static bool is_listener(int fd)
+{
+	const struct pre_file *f = pre_file_at(fd);
+
+	return f == &pre_file_tcp || f == &pre_file_tcp_shared;
 }
 
 bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
@@ -113,6 +122,8 @@ static bool hold(pulc_stream *s)
 
 static void add_stream(struct wait *w, nfds_t i, pulc_stream *s)
 {
+	if (!pulc_stream_attached(s))
+		w->near |= !pulc_stream_is_far(s);
 	if (!pulc_stream_attached(s) && hold(s)) {
 		w->entries[w->n - ++w->n_held].stream = pulc_stream_ref(s);
 	} else if (pulc_stream_attached(s)) {
@@ -127,10 +138,13 @@ static void add(struct wait *w, nfds_t i)
 {
 	struct pre_use use;
 
+	w->near |= is_listener(w->fds[i].fd);
 	if (!is_ours(w->fds[i].fd) || !pre_use_file(&use, w->fds[i].fd))
 		return;
 	if (use.stream)
 		add_stream(w, i, use.stream);
+	else
+		w->near = true;
 	w->exact |= use.file->set != NULL;
 	pre_use_end(&use);
 }
@@ -178,6 +192,7 @@ static bool look_at_memory(void *arg)
 		want = wanted(pfd->events);
 		ready = pulc_stream_ready(w->entries[e].stream, pfd->fd, want);
 		w->exact |= (ready & PULC_ON_KERNEL(want & (POLLIN | POLLOUT))) != 0;
+		w->near |= (ready & PULC_ON_KERNEL(want & POLLIN)) != 0;
 		pfd->revents = answer(ready, pfd->events);
 		w->n_ready += pfd->revents != 0;
 		w->partial |= pfd->revents && (want & ~(unsigned)pfd->revents & (POLLIN | POLLOUT));
@@ -328,10 +343,16 @@ static int sleep_once(struct wait *w)
 	return ret;
 }
 
+/* Somebody may have sent through the kernel before he sent through a ring. */
+static bool is_order_due(const struct wait *w)
+{
+	return w->near && w->n > 1;
+}
+
 /* Is the kernel to be asked for the rest? Of other streams it alone may know something, but rarely does. */
 static bool is_kernel_due(const struct wait *w)
 {
-	if (w->partial)
+	if (w->partial || is_order_due(w))
 		return true;
 	if (w->n_entries < w->n)
 		return !is_spared(w);
@@ -342,6 +363,18 @@ static bool is_kernel_due(const struct wait *w)
 static int answer_at_once(struct wait *w)
 {
 	if (is_kernel_due(w))
+		(void)look_at_kernel(w);
+	return w->n_ready;
+}
+
+/* A sleep has ended with an answer: rings may have something that came after what the kernel was asked. 0 or more are ready. */
+static int answer_after_sleep(struct wait *w)
+{
+	nfds_t e = 0;
+
+	while (e < w->n_entries && !w->fds[w->entries[e].i].revents)
+		e++;
+	if (e < w->n_entries && is_order_due(w))
 		(void)look_at_kernel(w);
 	return w->n_ready;
 }
@@ -365,7 +398,7 @@ static int wait_for_ready(struct wait *w)
 	int ret;
 
 	if (w->n_entries && pre_spin(&spinner, &w->signals)) {
-		ret = w->partial ? answer_at_once(w) : w->n_ready;
+		ret = w->partial || is_order_due(w) ? answer_at_once(w) : w->n_ready;
 		if (ret > 0)
 			return ret;
 	}
@@ -373,7 +406,7 @@ static int wait_for_ready(struct wait *w)
 		return -EINTR;
 	do {
 		ret = sleep_once(w);
-		if (ret < 0 || w->n_ready > 0)
+		if (ret < 0 || (w->n_ready > 0 && answer_after_sleep(w) > 0))
 			return ret < 0 ? ret : w->n_ready;
 	} while (w->deadline == PRE_FOREVER || pre_now() < w->deadline);
 	return 0;

@@ -70,6 +70,8 @@ void pulc_stream_keep_on_kernel(pulc_stream *s, int fd, enum pulc_reason reason)
 /* True if the kernel alone serves s, now and later: it was never upgraded, or has been given back. Of datagrams, those
  * that wait in queues are forgotten. */
 bool pulc_stream_is_kernels(const pulc_stream *s);
+/* True if s, which is not attached, is known to have its other end on another node, as it is after a few calls. */
+bool pulc_stream_is_far(const pulc_stream *s);
 
 /* Data calls, with the semantics of the calls they are named for, blocking included. They answer
  * PULC_USE_KERNEL while the stream is on the kernel. -EPIPE never raises SIGPIPE here. */

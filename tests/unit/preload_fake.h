@@ -55,6 +55,7 @@ struct pulc_stream {
 	size_t n_sent, room; /* bytes sent; how many more fit */
 	unsigned reason;     /* kept on the kernel */
 	unsigned on_kernel;  /* directions that went back there */
+	bool far;
 	bool tells_at_once; /* the next watch fires as soon as it stands, before anybody is armed */
 	int n_closings;
 	int fd_kept; /* when another one of several was closed */
@@ -71,8 +72,9 @@ static struct {
 	uint64_t nsec_patience;
 	bool no_waitset;
 	int n_exact_looks;
-	void (*inheriting)(void); /* in the midst of it */
-	void (*moving)(void);	  /* in the midst of closing what others use */
+	void (*inheriting)(void);	/* in the midst of it */
+	void (*moving)(void);		/* in the midst of closing what others use */
+	void (*looked)(pulc_stream *s); /* after a look at s by memory, whose answer stands */
 	pthread_mutex_t lock;
 } fake = { .nsec_patience = UINT64_MAX, .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -386,6 +388,11 @@ bool pulc_stream_is_kernels(const pulc_stream *s)
 	return !atomic_load(&s->attached);
 }
 
+bool pulc_stream_is_far(const pulc_stream *s)
+{
+	return s->far;
+}
+
 void pulc_process_confined(void)
 {
 }
@@ -421,8 +428,12 @@ bool pulc_stream_attached(const pulc_stream *s)
 
 unsigned pulc_stream_ready(pulc_stream *s, int fd, unsigned events)
 {
+	unsigned ready = (atomic_load(&s->ready) & events) | PULC_ON_KERNEL(s->on_kernel);
+
 	(void)fd;
-	return (atomic_load(&s->ready) & events) | PULC_ON_KERNEL(s->on_kernel);
+	if (fake.looked)
+		fake.looked(s);
+	return ready;
 }
 
 unsigned pulc_stream_poll(pulc_stream *s, int fd, unsigned events)

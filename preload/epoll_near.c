@@ -1,0 +1,142 @@
+/*
+ * The order between an epoll set's kernel members and its rings.
+ *
+ * Over the loopback the kernel's own delivery is at once: when a send or a connect has returned, its event stands in the set of whoever
+ * waits. So who sends through a connection that is on the kernel and then through a ring must not see the second told first,
+ * be it that he is one process or two that have talked in between. Therefore the kernel is asked once more after rings were found to
+ * have something, and what it says then goes first: whatever was sent before what the rings have is in that answer.
+ *
+ * This costs a system call an answer, and is only done for a set that has a member which is `near`: through which somebody of this
+ * node may send, or by which he may connect, without a ring. These are connections that are not upgraded, unless they are known to
+ * lead to another node; listeners; UDP sockets without a queue; sets; and upgraded connections whose peer has not begun to send through
+ * its ring. Of what the shim has no record (pipes, eventfds, Unix sockets) it does not know who is at the other end, and a set
+ * usually has one of its own program's.
+ *
+ * That a connection leads to another node is learned by its first calls, of which nobody tells the set: near members are counted
+ * anew after as many looks as the set has members.
+ *
+ * Room: where the kernel's events leave none, those of the rings are taken back, and told by the next answers. They wait for
+ * as many events as there are near members, as what became ready later does in the kernel's own list; then it is their turn.
+ */
+#include "epoll_set.h"
+
+#define N_RECOUNT_MIN 64
+
+static bool is_near(const struct pre_member *m)
+{
+	pulc_stream *s = atomic_load_explicit(&m->file->stream, memory_order_relaxed);
+
+	if (m->ring)
+		return !m->parked && !pulc_stream_is_datagram(m->stream) &&
+		       (m->sides & PULC_ON_KERNEL(POLLIN));
+	if (m->file->set)
+		return m->events & PRE_NESTED_ASKS;
+	return !s || !pulc_stream_is_far(s);
+}
+
+/* In the kernel's list again and again, and not only once: its order there may be an old one. */
+static bool is_repeated(const struct pre_member *m)
+{
+	return !m->ring &&
+	       (m->file->set || atomic_load_explicit(&m->file->stream, memory_order_relaxed));
+}
+
+static void count(_Atomic unsigned *n, bool one_more)
+{
+	unsigned was = atomic_load_explicit(n, memory_order_relaxed);
+
+	atomic_store_explicit(n, one_more ? was + 1 : was - 1, memory_order_relaxed);
+}
+
+static void set_near(struct pre_member *m, bool near, bool repeated)
+{
+	if (m->near != near)
+		count(&m->set->n_near, near);
+	if (m->repeated != repeated)
+		count(&m->set->n_repeated, repeated);
+	m->near = near;
+	m->repeated = repeated;
+}
+
+void pre_near_note(struct pre_member *m)
+{
+	bool near = is_near(m);
+
+	set_near(m, near, near && is_repeated(m));
+}
+
+void pre_near_forget(struct pre_member *m)
+{
+	set_near(m, false, false);
+}
+
+static void recount(struct pre_set *set)
+{
+	set->n_until_recount = N_RECOUNT_MIN;
+	for (struct pre_member *m = set->members; m; m = m->next_of_set) {
+		pre_near_note(m);
+		set->n_until_recount++;
+	}
+}
+
+bool pre_near_repeats(const struct pre_set *set)
+{
+	return atomic_load_explicit(&set->n_repeated, memory_order_relaxed) > 0;
+}
+
+bool pre_near_any(const struct pre_set *set)
+{
+	return atomic_load_explicit(&set->n_near, memory_order_relaxed) > 0;
+}
+
+/* Those that the kernel has a part in come first, in either half in their order. */
+static bool is_half(const struct pre_set *set, uint64_t name)
+{
+	const struct pre_member *m = pre_member_named(set, name);
+
+	return m && m->near;
+}
+
+static void take_back(struct pre_set *set, uint64_t name)
+{
+	struct pre_member *m = pre_member_named(set, name);
+
+	if (m)
+		pre_ready_take_back(m);
+}
+
+/* Fills order[] with the places of what is held, as it is to be told. */
+static void put_in_order(const struct pre_set *set, const struct pre_answer *held, int order[])
+{
+	int n = 0, n_others = 0, others[PRE_N_HELD];
+
+	for (int i = 0; i < held->n; i++) {
+		if (is_half(set, held->names[i]))
+			order[n++] = i;
+		else
+			others[n_others++] = i;
+	}
+	for (int i = 0; i < n_others; i++)
+		order[n++] = others[i];
+}
+
+void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pre_answer *held)
+{
+	int order[PRE_N_HELD], n_kernels = to->n;
+	int n_room = to->max > to->n ? to->max - to->n : 0;
+
+	put_in_order(set, held, order);
+	for (int i = 0; i < held->n && i < n_room; i++)
+		to->events[to->n++] = held->events[order[i]];
+	for (int i = held->n - 1; i >= n_room; i--)
+		take_back(set, held->names[order[i]]);
+	set->n_ahead = held->n > n_room ? set->n_ahead + (unsigned)n_kernels : 0;
+	if (set->n_until_recount-- == 0)
+		recount(set);
+}
+
+bool pre_near_waited(const struct pre_set *set)
+{
+	return set->n_ahead > 0 &&
+	       set->n_ahead >= atomic_load_explicit(&set->n_near, memory_order_relaxed);
+}

@@ -1,0 +1,295 @@
+/*
+ * Several connections of one client, or of two that talk to each other, one on the kernel and one on rings: what was sent first is
+ * told no later than what was sent after it.
+ *
+ * One connection of each case is kept on the kernel, by an option that only the kernel can serve. Many rounds, for a
+ * waiter that asks the kernel now and then only would be right now and then.
+ */
+#include "epoll_case.h"
+
+#include <sys/select.h>
+
+#define N_ROUNDS 200
+#define KERNELS 1
+#define RINGS 2
+
+static void pair_on_kernel(int fds[2])
+{
+	pair_local(fds);
+	for (int i = 0; i < 2; i++)
+		setsockopt(fds[i], SOL_SOCKET, SO_MAX_PACING_RATE, &(int){ 2000000000 },
+			   sizeof(int));
+}
+
+/* One byte through each, in this order. */
+static void send_both(struct play *p, const int kernels[2])
+{
+	(void)!send(kernels[0], "x", 1, 0);
+	(void)!send(p->fds[SIDE_A], "y", 1, 0);
+}
+
+static void take_both(struct play *p, const int kernels[2])
+{
+	char c;
+
+	(void)!recv(kernels[1], &c, 1, 0);
+	(void)!recv(p->fds[SIDE_B], &c, 1, 0);
+}
+
+enum { WAIT, PWAIT, PWAIT2, N_CALLS };
+
+static int wait_by(int call, int ep, struct epoll_event *events, int max)
+{
+	const struct timespec second = { .tv_sec = 1 };
+
+	if (call == PWAIT)
+		return epoll_pwait(ep, events, max, 1000, NULL);
+	if (call == PWAIT2)
+		return epoll_pwait2(ep, events, max, &second, NULL);
+	return epoll_wait(ep, events, max, 1000);
+}
+
+/* The bytes' order as they are told of; a member told twice counts once. */
+static bool is_told_in_order(int call, int ep, int max)
+{
+	struct epoll_event events[8];
+	bool first = false;
+	int n;
+
+	for (int i = 0; i < 4; i++) {
+		n = wait_by(call, ep, events, max);
+		for (int k = 0; k < n; k++) {
+			if (events[k].data.u64 == RINGS)
+				return first;
+			first = true;
+		}
+	}
+	return false;
+}
+
+static void play_epoll(struct play *p, unsigned kind, int max)
+{
+	int kernels[2], ep = epoll_create1(0), n_wrong = 0;
+
+	pair_on_kernel(kernels);
+	ADD(ep, kernels[1], EPOLLIN | kind, KERNELS);
+	ADD(ep, p->fds[SIDE_B], EPOLLIN | kind, RINGS);
+	for (int i = 0; i < N_ROUNDS; i++) {
+		send_both(p, kernels);
+		n_wrong += !is_told_in_order(i % N_CALLS, ep, max);
+		take_both(p, kernels);
+		if (kind & EPOLLONESHOT) {
+			MOD(ep, kernels[1], EPOLLIN | kind, KERNELS);
+			MOD(ep, p->fds[SIDE_B], EPOLLIN | kind, RINGS);
+		}
+	}
+	say(p, "events %x, room for %d: %d rounds in the wrong order", kind, max, n_wrong);
+	close(ep);
+	close(kernels[0]);
+	close(kernels[1]);
+}
+
+CASE(order_epoll_kernel_then_ring, SELF)
+{
+	A {
+		play_epoll(p, 0, 8);
+		play_epoll(p, EPOLLET, 8);
+		play_epoll(p, EPOLLONESHOT, 8);
+		play_epoll(p, EPOLLET | EPOLLONESHOT, 8);
+	}
+}
+
+CASE(order_epoll_with_room_for_one, SELF)
+{
+	A {
+		play_epoll(p, EPOLLET, 1);
+		play_epoll(p, EPOLLONESHOT, 1);
+		play_epoll(p, EPOLLET | EPOLLONESHOT, 1);
+	}
+}
+
+/* Three that are always ready, and room for two: all are told of. */
+CASE(order_epoll_turns, SELF)
+{
+	A {
+		int kernels[2][2], ep = epoll_create1(0), n_seen[3] = { 0 };
+		struct epoll_event events[2];
+
+		for (int i = 0; i < 2; i++) {
+			pair_on_kernel(kernels[i]);
+			ADD(ep, kernels[i][1], EPOLLIN, (unsigned)i);
+			(void)!send(kernels[i][0], "x", 1, 0);
+		}
+		ADD(ep, p->fds[SIDE_B], EPOLLIN, 2);
+		(void)!send(p->fds[SIDE_A], "y", 1, 0);
+		for (int i = 0; i < 30; i++) {
+			int n = epoll_wait(ep, events, 2, 1000);
+
+			for (int k = 0; k < n; k++) n_seen[events[k].data.u64]++;
+		}
+		T(n_seen[0] >= 10 && n_seen[1] >= 10 && n_seen[2] >= 10);
+	}
+}
+
+CASE(order_poll_kernel_then_ring, SELF)
+{
+	A {
+		int kernels[2], n_wrong = 0;
+
+		pair_on_kernel(kernels);
+		for (int i = 0; i < N_ROUNDS; i++) {
+			struct pollfd fds[] = {
+				{ .fd = p->fds[SIDE_B], .events = POLLIN },
+				{ .fd = kernels[1], .events = POLLIN },
+			};
+			const struct timespec second = { .tv_sec = 1 };
+
+			send_both(p, kernels);
+			n_wrong += (i % 2 ? poll(fds, 2, 1000) : ppoll(fds, 2, &second, NULL)) != 2;
+			take_both(p, kernels);
+		}
+		say(p, "%d rounds in the wrong order", n_wrong);
+	}
+}
+
+CASE(order_select_kernel_then_ring, SELF)
+{
+	A {
+		int kernels[2], n_wrong = 0, most;
+
+		pair_on_kernel(kernels);
+		most = kernels[1] > p->fds[SIDE_B] ? kernels[1] : p->fds[SIDE_B];
+		for (int i = 0; i < N_ROUNDS; i++) {
+			struct timeval second = { .tv_sec = 1 };
+			fd_set set;
+
+			FD_ZERO(&set);
+			FD_SET(kernels[1], &set);
+			FD_SET(p->fds[SIDE_B], &set);
+			send_both(p, kernels);
+			n_wrong += select(most + 1, &set, NULL, NULL, &second) != 2;
+			take_both(p, kernels);
+		}
+		say(p, "%d rounds in the wrong order", n_wrong);
+	}
+}
+
+/* A new connection is told of before what was sent elsewhere behind it. */
+CASE(order_connect_then_ring, SELF)
+{
+	A {
+		int ep = epoll_create1(0), listener, n_wrong = 0, fds[2];
+		struct address address;
+		char c;
+
+		listener = listen_on("127.0.0.1", &address);
+		ADD(ep, listener, EPOLLIN, KERNELS);
+		ADD(ep, p->fds[SIDE_B], EPOLLIN, RINGS);
+		for (int i = 0; i < N_ROUNDS; i++) {
+			fds[0] = connect_to(&address, 0);
+			(void)!send(p->fds[SIDE_A], "y", 1, 0);
+			n_wrong += !is_told_in_order(WAIT, ep, 8);
+			fds[1] = accept(listener, NULL, NULL);
+			(void)!recv(p->fds[SIDE_B], &c, 1, 0);
+			close(fds[0]);
+			close(fds[1]);
+		}
+		say(p, "%d rounds in the wrong order", n_wrong);
+	}
+}
+
+/* One process sends, tells another one, and that sends. */
+CASE(order_of_two_clients, SELF)
+{
+	A {
+		int kernels[2], go[2], done[2], ep = epoll_create1(0), n_wrong = 0;
+		pid_t pid;
+		char c;
+
+		pair_on_kernel(kernels);
+		T(pipe(go) == 0 && pipe(done) == 0);
+		ADD(ep, kernels[1], EPOLLIN, KERNELS);
+		ADD(ep, p->fds[SIDE_B], EPOLLIN, RINGS);
+		pid = fork();
+		if (pid == 0) {
+			close(go[1]);
+			while (read(go[0], &c, 1) == 1 && send(kernels[0], "x", 1, 0) == 1)
+				(void)!write(done[1], "d", 1);
+			_exit(0);
+		}
+		for (int i = 0; i < N_ROUNDS; i++) {
+			(void)!write(go[1], "g", 1);
+			(void)!read(done[0], &c, 1);
+			(void)!send(p->fds[SIDE_A], "y", 1, 0);
+			n_wrong += !is_told_in_order(WAIT, ep, 8);
+			take_both(p, kernels);
+		}
+		close(go[1]);
+		reap(p, "client", pid);
+		say(p, "%d rounds in the wrong order", n_wrong);
+	}
+}
+
+/* The waiter sleeps, or looks all the time, in another process. By edge: what is ready by level stays in the kernel's list, in its old
+ * order, until somebody looks. */
+static int wait_for_all(struct play *p, const int kernels[2], int done)
+{
+	int ep = epoll_create1(0), n_wrong = 0;
+
+	ADD(ep, kernels[1], EPOLLIN | EPOLLET, KERNELS);
+	ADD(ep, p->fds[SIDE_B], EPOLLIN | EPOLLET, RINGS);
+	for (int i = 0; i < N_ROUNDS; i++) {
+		n_wrong += !is_told_in_order(WAIT, ep, 8);
+		take_both(p, kernels);
+		(void)!write(done, "d", 1);
+	}
+	return n_wrong;
+}
+
+static void play_with_waiter(struct play *p,
+			     int (*wait)(struct play *p, const int kernels[2], int done))
+{
+	int kernels[2], done[2];
+	pid_t pid;
+	char c;
+
+	pair_on_kernel(kernels);
+	T(pipe(done) == 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(wait(p, kernels, done[1]));
+	for (int i = 0; i < N_ROUNDS; i++) {
+		send_both(p, kernels);
+		(void)!read(done[0], &c, 1);
+	}
+	reap(p, "waiter", pid);
+}
+
+CASE(order_for_another_process, SELF)
+{
+	A { play_with_waiter(p, wait_for_all); }
+}
+
+/* The connection that is sent on second stands first in the list: by itself the kernel looks at one after the other, too. */
+static int poll_for_all(struct play *p, const int kernels[2], int done)
+{
+	int n_wrong = 0;
+
+	for (int i = 0; i < N_ROUNDS; i++) {
+		struct pollfd fds[] = {
+			{ .fd = p->fds[SIDE_B], .events = POLLIN },
+			{ .fd = kernels[1], .events = POLLIN },
+		};
+
+		(void)poll(fds, 2, 1000);
+		n_wrong += !fds[1].revents;
+		take_both(p, kernels);
+		(void)!write(done, "d", 1);
+	}
+	return n_wrong;
+}
+
+CASE(order_poll_for_another_process, SELF)
+{
+	A { play_with_waiter(p, poll_for_all); }
+}

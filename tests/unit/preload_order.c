@@ -1,0 +1,323 @@
+/* The order of an epoll set's events: what was sent before something in an answer is in it too, or was told before. */
+#include "epoll_set.h"
+#include "harness.h"
+#include "preload_epoll_bed.h"
+
+#define KERNELS 1
+#define RINGS 2
+
+/* A set with a connection on the kernel and one on rings. */
+struct both {
+	int ep;
+	int kernels[2], rings[2];
+	pulc_stream *s;
+	struct epoll_event events[N_EVENTS];
+};
+
+static void begin_both(struct both *b, uint32_t events)
+{
+	b->ep = epoll_create1(EPOLL_CLOEXEC);
+	fake_pair(b->kernels);
+	fake_pair(b->rings);
+	b->s = fake_of(b->rings[0]);
+	add(b->ep, b->kernels[0], events, KERNELS);
+	add(b->ep, b->rings[0], events, RINGS);
+	fake_attach(b->s);
+	while (epoll_wait(b->ep, b->events, N_EVENTS, 0) > 0)
+		;
+}
+
+static void end_both(struct both *b)
+{
+	for (int i = 0; i < 2; i++) {
+		close(b->kernels[i]);
+		close(b->rings[i]);
+	}
+	close(b->ep);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
+static struct pre_set *set_of(int ep)
+{
+	return pre_file_at(ep)->set;
+}
+
+static void send_to_kernel(struct both *b)
+{
+	CHECK_INT(send(b->kernels[1], "x", 1, 0), ==, 1);
+}
+
+static void send_in_order(struct both *b)
+{
+	send_to_kernel(b);
+	fake_arrive(b->s, 1);
+}
+
+static void take(struct both *b)
+{
+	char buf[8];
+
+	CHECK_INT(recv(b->kernels[0], buf, sizeof(buf), MSG_DONTWAIT), ==, 1);
+	CHECK_INT(recv(b->rings[0], buf, sizeof(buf), MSG_DONTWAIT), ==, 1);
+}
+
+static void play_both(uint32_t events)
+{
+	struct both b;
+
+	begin_both(&b, events);
+	for (int i = 0; i < 100; i++) {
+		send_in_order(&b);
+		REQUIRE_INT(epoll_wait(b.ep, b.events, N_EVENTS, i % 2 ? -1 : 0), ==, 2);
+		CHECK_INT(b.events[0].data.u64, ==, KERNELS);
+		CHECK_INT(b.events[1].data.u64, ==, RINGS);
+		take(&b);
+	}
+	end_both(&b);
+}
+
+static void kernel_goes_first(void)
+{
+	play_both(EPOLLIN);
+	play_both(EPOLLIN | EPOLLET);
+}
+
+/* Room for one: what a ring has waits, and is told once. */
+static void what_has_no_room_waits(void)
+{
+	static const uint32_t kinds[] = { EPOLLET, EPOLLONESHOT, EPOLLET | EPOLLONESHOT };
+	struct both b;
+
+	for (unsigned i = 0; i < 3; i++) {
+		begin_both(&b, EPOLLIN | kinds[i]);
+		send_in_order(&b);
+		REQUIRE_INT(epoll_wait(b.ep, b.events, 1, 0), ==, 1);
+		CHECK_INT(b.events[0].data.u64, ==, KERNELS);
+		REQUIRE_INT(epoll_wait(b.ep, b.events, 1, 0), ==, 1);
+		CHECK_INT(b.events[0].data.u64, ==, RINGS);
+		CHECK_INT(epoll_wait(b.ep, b.events, 1, 0), ==, 0);
+		end_both(&b);
+	}
+}
+
+/* The kernel has something all the time, and there is room for one. */
+static void rings_do_not_starve(void)
+{
+	int n_rings = 0;
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	send_in_order(&b);
+	for (int i = 0; i < 100; i++) {
+		REQUIRE_INT(epoll_wait(b.ep, b.events, 1, 0), ==, 1);
+		n_rings += b.events[0].data.u64 == RINGS;
+	}
+	CHECK_INT(n_rings, >=, 40);
+	CHECK_INT(n_rings, <=, 60);
+	end_both(&b);
+}
+
+/* It comes between the two looks of a wait that does not sleep. */
+static struct both *midst;
+
+static void arrive_once(pulc_stream *s)
+{
+	if (s != midst->s)
+		return;
+	fake.looked = NULL;
+	send_in_order(midst);
+}
+
+/* The kernel was asked, and says a second time what it said then. */
+static void nothing_is_told_twice(void)
+{
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	send_to_kernel(&b);
+	midst = &b;
+	fake.looked = arrive_once;
+	REQUIRE_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), ==, 2);
+	CHECK_INT(b.events[0].data.u64, ==, KERNELS);
+	CHECK_INT(b.events[1].data.u64, ==, RINGS);
+	CHECK_INT(fake.looked == NULL, ==, true);
+	end_both(&b);
+}
+
+/* A set without members on the kernel does not ask; nor does it for those of other nodes, once they are known. */
+static void only_what_is_near_is_asked_for(void)
+{
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 1);
+	fake_of(b.kernels[0])->far = true;
+	for (int i = 0; i < 100; i++) {
+		fake_arrive(b.s, 1);
+		REQUIRE_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), ==, 1);
+	}
+	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	end_both(&b);
+}
+
+static void near_members_are_counted(void)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int inner = epoll_create1(0), listener = socket(AF_INET, SOCK_STREAM, 0);
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	add(b.ep, listener, EPOLLIN, 3);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 2);
+	add(b.ep, inner, 0, 4);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 2);
+	CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_MOD, inner, &event), ==, 0);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 3);
+	close(inner);
+	close(listener);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 1);
+	fake_attach(fake_of(b.kernels[0]));
+	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	end_both(&b);
+}
+
+/* Upgraded, but its peer has not begun to send through its ring. */
+static void who_has_not_begun_is_near(void)
+{
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_DEL, b.kernels[0], NULL), ==, 0);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	b.s->on_kernel = POLLIN;
+	fake_arrive(b.s, 1);
+	CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), >=, 0);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 1);
+	CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_DEL, b.rings[0], NULL), ==, 0);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	add(b.ep, b.rings[0], EPOLLIN, RINGS);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 1);
+	b.s->on_kernel = 0;
+	CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), ==, 1);
+	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	end_both(&b);
+}
+
+/* Two rings: one sends, and then the other, when the first was looked at already. */
+static struct {
+	pulc_stream *first, *second;
+} pair;
+
+static void arrive_behind_the_look(pulc_stream *s)
+{
+	if (s != pair.first)
+		return;
+	fake.looked = NULL;
+	fake_arrive(pair.first, 1);
+	fake_arrive(pair.second, 1);
+}
+
+static void play_rings(uint32_t events, bool swapped, bool listed)
+{
+	int fds[2][2], ep = epoll_create1(0);
+	struct epoll_event got[4];
+	pulc_stream *s[2];
+	char c;
+
+	for (int i = 0; i < 2; i++) {
+		fake_pair(fds[i]);
+		s[i] = fake_of(fds[i][0]);
+		fake_attach(s[i]);
+		add(ep, fds[i][0], EPOLLIN | events, (uint64_t)i);
+	}
+	CHECK_INT(epoll_wait(ep, got, 4, 0), ==, 0);
+	for (int i = 0; listed && i < 2; i++) {
+		fake_arrive(s[i], 1);
+		CHECK_INT(epoll_wait(ep, got, 4, 0), ==, 1);
+		CHECK_INT(recv(fds[i][0], &c, 1, 0), ==, 1);
+	}
+	pair.first = s[swapped];
+	pair.second = s[!swapped];
+	fake.looked = arrive_behind_the_look;
+	CHECK_INT(epoll_wait(ep, got, 4, 3000), ==, 2);
+	CHECK_INT(fake.looked == NULL, ==, true);
+	fake.looked = NULL;
+	for (int i = 0; i < 2; i++) {
+		close(fds[i][0]);
+		close(fds[i][1]);
+	}
+	close(ep);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
+static void rings_are_told_together(void)
+{
+	for (int i = 0; i < 8; i++)
+		play_rings(i & 1 ? EPOLLET : 0, i & 2, i & 4);
+}
+
+/* poll, too, asks the kernel for what came before. */
+static void poll_asks_the_kernel(void)
+{
+	struct pollfd fds[2];
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	for (int i = 0; i < 100; i++) {
+		fds[0] = (struct pollfd){ .fd = b.kernels[0], .events = POLLIN };
+		fds[1] = (struct pollfd){ .fd = b.rings[0], .events = POLLIN };
+		send_in_order(&b);
+		REQUIRE_INT(poll(fds, 2, i % 2 ? -1 : 0), ==, 2);
+		take(&b);
+	}
+	end_both(&b);
+}
+
+/* While it spins. */
+static void arrive_in_order_later(pulc_stream *s)
+{
+	static int n;
+
+	if (s == midst->s && ++n % 100 == 0)
+		arrive_once(s);
+}
+
+static void poll_that_spins_asks_the_kernel(void)
+{
+	struct pollfd fds[2];
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	fake.nsec_spin = 1000000000;
+	midst = &b;
+	for (int i = 0; i < 100; i++) {
+		fds[0] = (struct pollfd){ .fd = b.kernels[0], .events = POLLIN };
+		fds[1] = (struct pollfd){ .fd = b.rings[0], .events = POLLIN };
+		fake.looked = arrive_in_order_later;
+		REQUIRE_INT(poll(fds, 2, -1), >=, 1);
+		CHECK_INT(fds[0].revents, ==, POLLIN);
+		while (fake.looked)
+			(void)poll(fds, 2, 0);
+		take(&b);
+	}
+	fake.nsec_spin = 0;
+	end_both(&b);
+}
+
+static const struct test tests[] = {
+	TEST(kernel_goes_first),
+	TEST(what_has_no_room_waits),
+	TEST(rings_do_not_starve),
+	TEST(nothing_is_told_twice),
+	TEST(only_what_is_near_is_asked_for),
+	TEST(near_members_are_counted),
+	TEST(who_has_not_begun_is_near),
+	TEST(rings_are_told_together),
+	TEST(poll_asks_the_kernel),
+	TEST(poll_that_spins_asks_the_kernel),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
