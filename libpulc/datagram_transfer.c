@@ -17,6 +17,7 @@
 #include "datagram.h"
 #include "macros.h"
 #include "rawsys.h"
+#include "udp_short.h"
 
 /* Nothing is ever mapped below: the kernel's to refuse. */
 #define SIZE_NO_ADDRESS 4096u
@@ -59,6 +60,19 @@ static void note_sent(struct datagram *d, struct flow *f)
 		(void)atomic_compare_exchange_strong(&d->last_sent, &noted, NULL);
 }
 
+/* Whom the receiver waits with is told, and what it has left is sent again. */
+static void __attribute__((noinline)) tell(pulc_stream *s, struct flow *f, int fd)
+{
+	datagram_tell(&f->queue);
+	(void)datagram_send_again(s, f, fd);
+}
+
+static inline void note_destination(struct datagram *d, struct flow *f)
+{
+	if (UNLIKELY(atomic_load_explicit(&d->last_sent, memory_order_relaxed) != f))
+		note_sent(d, f);
+}
+
 static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const struct iovec *iov,
 			      size_t n)
 {
@@ -66,10 +80,13 @@ static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const stru
 
 	if (UNLIKELY(len < 0) || UNLIKELY(datagram_is_shared(s)))
 		return -EAGAIN;
-	sent = udp_push(&f->queue, iov, n, (size_t)len);
+	if (n == 1 && len <= (ssize_t)SHM_SHORT_DATAGRAM &&
+	    LIKELY(udp_push_short(&f->queue, iov->iov_base, (size_t)len)))
+		sent = len;
+	else
+		sent = udp_push(&f->queue, iov, n, (size_t)len);
 	udp_answered(&s->datagram->rx);
-	if (UNLIKELY(atomic_load_explicit(&s->datagram->last_sent, memory_order_relaxed) != f))
-		note_sent(s->datagram, f);
+	note_destination(s->datagram, f);
 	if (LIKELY(sent >= 0) ? UNLIKELY(udp_is_awaited(&f->queue)) : sent == -ESHUTDOWN) {
 		if (sent >= 0)
 			datagram_tell(&f->queue);
@@ -163,11 +180,37 @@ ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int f
 	return transmit(s, fd, msg, flags);
 }
 
+/* The usual case, in few steps: short, and to the peer of a connected socket. False: nothing was done. */
+static inline bool send_short(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
+{
+	struct datagram *d = s->datagram;
+	struct flow *f;
+	bool sent;
+
+	if (UNLIKELY(flags & ~PLAIN_SEND) || len > SHM_SHORT_DATAGRAM ||
+	    UNLIKELY((uintptr_t)buf < SIZE_NO_ADDRESS) ||
+	    UNLIKELY(atomic_load_explicit(&d->rx.shared, memory_order_relaxed)))
+		return false;
+	datagram_enter(d);
+	f = atomic_load_explicit(&d->to_peer, memory_order_acquire);
+	sent = LIKELY(f != NULL) && LIKELY(udp_push_short(&f->queue, buf, len));
+	if (LIKELY(sent)) {
+		udp_answered(&d->rx);
+		note_destination(d, f);
+		if (UNLIKELY(udp_is_awaited(&f->queue)))
+			tell(s, f, fd);
+	}
+	datagram_leave(d);
+	return sent;
+}
+
 ssize_t datagram_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
+	if (LIKELY(send_short(s, fd, buf, len, flags)))
+		return (ssize_t)len;
 	return transmit(s, fd, &msg, flags);
 }
 
@@ -238,37 +281,12 @@ static inline bool is_plain(int flags)
 	return !(flags & ~PLAIN_RECEIVE);
 }
 
-static inline ssize_t pull_plain(pulc_stream *s, struct msghdr *msg)
-{
-	ssize_t n;
-
-	datagram_enter(s->datagram);
-	n = udp_pull_plain(&s->datagram->rx, msg);
-	datagram_leave(s->datagram);
-	return n;
-}
-
-static inline bool gathers(pulc_stream *s)
-{
-	bool does;
-
-	datagram_enter(s->datagram);
-	does = udp_gathers(&s->datagram->rx);
-	datagram_leave(s->datagram);
-	return does;
-}
-
 static ssize_t wait_and_pull(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
 	struct wait w = datagram_wait_begin(atomic_load(&s->datagram->usec_rcvtimeo));
 	ssize_t n;
 	int e;
 
-	if (udp_is_quiet(&s->datagram->rx) && datagram_wait_briefly(s) && is_plain(flags)) {
-		n = pull_plain(s, msg);
-		if (LIKELY(n >= 0))
-			return n;
-	}
 	for (;;) {
 		n = pull(s, fd, msg, flags, 0);
 		if (LIKELY(n != -EAGAIN))
@@ -322,14 +340,37 @@ static ssize_t receive_any(pulc_stream *s, int fd, struct msghdr *msg, int flags
 	return UNLIKELY(n == -EDEADLK) ? -ENOBUFS : n;
 }
 
+/* What is known of the socket says that this call may wait, and by what is known a datagram will come by a queue. */
+static inline bool may_wait_briefly(struct datagram *d, int flags)
+{
+	return !(flags & MSG_DONTWAIT) &&
+	       !atomic_load_explicit(&d->nonblock, memory_order_relaxed) &&
+	       LIKELY(atomic_load_explicit(&d->known, memory_order_relaxed)) &&
+	       LIKELY(udp_is_quiet(&d->rx));
+}
+
+/* The usual case, in few steps: a datagram that is in the only queue, or will be at once. -EAGAIN: nothing was found out. */
+static inline ssize_t receive_at_once(pulc_stream *s, int fd, struct msghdr *msg, int flags)
+{
+	struct datagram *d = s->datagram;
+	ssize_t n;
+
+	datagram_enter(d);
+	if (UNLIKELY(udp_gathers(&d->rx)) && !must_not_block(s, fd, flags))
+		wait_gather(wait_budget(s));
+	n = udp_pull_plain(&d->rx, msg);
+	if (n < 0 && may_wait_briefly(d, flags) && datagram_wait_briefly(s))
+		n = udp_pull_plain(&d->rx, msg);
+	datagram_leave(d);
+	return n;
+}
+
 static inline ssize_t receive(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
 	ssize_t n;
 
 	if (LIKELY(pulc_stream_attached(s)) && LIKELY(is_plain(flags))) {
-		if (gathers(s) && !must_not_block(s, fd, flags))
-			wait_gather(wait_budget(s));
-		n = pull_plain(s, msg);
+		n = receive_at_once(s, fd, msg, flags);
 		if (LIKELY(n >= 0))
 			return n;
 	}

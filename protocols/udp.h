@@ -67,6 +67,7 @@ struct udp {
 	_Atomic uint64_t looked; /* when that was asked, CLOCK_REALTIME */
 	_Atomic uint32_t n_since;    /* datagrams taken from queues since */
 	_Atomic uint64_t sends_seen; /* udp_kernel_sends then */
+	_Atomic uint64_t last_stamp; /* of the last record that was taken in the usual way */
 };
 #define UDP_NONE 0u
 #define UDP_UNKNOWN UINT64_MAX
@@ -80,7 +81,12 @@ extern bool (*udp_settle_kernel)(const struct udp_entry *entry)
 /* A datagram was sent to this port of some address through the kernel. After the call. */
 void udp_note_kernel_send(uint16_t port);
 /* A counter that changes with each of those, perhaps more often. */
-uint64_t udp_kernel_sends(uint16_t port);
+#define UDP_N_PORTS 256u
+extern _Atomic uint64_t udp_n_kernel_sends[UDP_N_PORTS] __attribute__((visibility("hidden")));
+static inline uint64_t udp_kernel_sends(uint16_t port)
+{
+	return atomic_load_explicit(&udp_n_kernel_sends[port % UDP_N_PORTS], memory_order_acquire);
+}
 
 /*
  * Sends one datagram of len bytes. Returns len; -EAGAIN: this one through the kernel; -ESHUTDOWN: the flow is over, through the
@@ -118,7 +124,7 @@ int udp_inq(struct udp *u, int fd, uint32_t *ret_size);
 
 /* Memory says that there is a datagram. No system call. */
 bool udp_has_datagram(struct udp *u);
-/* No datagram is known of, in a queue or in the kernel, since that was asked. No system call. */
+/* What comes next comes by a queue, for all that is known: the kernel had none when it was asked, and need not be asked soon. No system call. */
 bool udp_is_quiet(struct udp *u);
 /* Exact readiness, queues and kernel together. */
 unsigned udp_poll(struct udp *u, int fd, unsigned events);

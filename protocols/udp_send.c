@@ -26,12 +26,9 @@
 #include "clock.h"
 #include "macros.h"
 #include "rawsys.h"
-#include "udp.h"
+#include "udp_short.h"
 
-#define N_PORTS 256u
 #define NSEC_SETTLE (1000 * NSEC_PER_USEC)
-/* A receiver at work takes a datagram within this. */
-#define NSEC_STALLED (50 * 1000 * NSEC_PER_USEC)
 /* What a small datagram costs through the kernel. */
 #define NSEC_ROOM (2 * NSEC_PER_USEC)
 #define N_TURNS 16
@@ -39,16 +36,12 @@
 bool (*udp_take_credit)(uint64_t size);
 bool (*udp_settle_kernel)(const struct udp_entry *entry);
 
-static LARGE _Atomic uint64_t kernel_sends[N_PORTS];
+LARGE _Atomic uint64_t udp_n_kernel_sends[UDP_N_PORTS];
 
 void udp_note_kernel_send(uint16_t port)
 {
-	(void)atomic_fetch_add_explicit(&kernel_sends[port % N_PORTS], 1, memory_order_release);
-}
-
-uint64_t udp_kernel_sends(uint16_t port)
-{
-	return atomic_load_explicit(&kernel_sends[port % N_PORTS], memory_order_acquire);
+	(void)atomic_fetch_add_explicit(&udp_n_kernel_sends[port % UDP_N_PORTS], 1,
+					memory_order_release);
 }
 
 static uint64_t stamp_now(void)
@@ -70,19 +63,13 @@ static bool settle(struct udp_flow *f)
 	return udp_settle_kernel && udp_settle_kernel(f->entry);
 }
 
-/* Looks at the receiver's progress now and then. Times that are about right go back by a little now and then, and a second look at once after
- * the first would find no progress. */
-static bool is_stalled(struct udp_flow *f, uint64_t stamp)
+void udp_look_at_progress(struct udp_flow *f, uint64_t stamp)
 {
-	uint64_t head;
+	uint64_t head = shm_sent(&f->ring);
 
-	if (LIKELY(stamp - f->stamp_looked + NSEC_STALLED < 2 * NSEC_STALLED))
-		return f->stalled;
-	head = shm_sent(&f->ring);
 	f->stalled = shm_tx_unread(&f->ring) > head - f->head_looked;
 	f->stamp_looked = stamp;
 	f->head_looked = head;
-	return f->stalled;
 }
 
 static bool may_grow(const struct udp_flow *f, uint32_t r, uint64_t size)
@@ -168,7 +155,7 @@ static ssize_t push_locked(struct udp_flow *f, uint64_t notice, const struct iov
 		d.flags = UDP_AFTER_KERNEL;
 	}
 	d.stamp = stamp_for(f, notice, d.flags);
-	if (UNLIKELY(is_stalled(f, d.stamp)))
+	if (UNLIKELY(udp_is_stalled(f, d.stamp)))
 		return -EAGAIN;
 	e = put(f, &d, iov, n, len);
 	if (UNLIKELY(e < 0))

@@ -1,12 +1,13 @@
 /*
- * The usual case of shm_tx_write and shm_rx_read: a short message into a ring that has room for it, and out of one in which nothing else is unread.
+ * The usual case of streams and queues: a short message into a ring that has room for it, and out of one in which nothing else is unread.
  *
  * Whoever waits for an answer of a few bytes waits for the instructions of both sides, so they stand here in one piece, for the caller to be built
- * around them. What cannot be done in this way is left to those two, which do all of it.
+ * around them. What cannot be done in this way is left to stream.c and queue.c, which do all of it.
  */
 #ifndef PULC_SHM_SHORT_H
 #define PULC_SHM_SHORT_H
 
+#include "queue.h"
 #include "ring.h"
 
 /*
@@ -67,6 +68,96 @@ static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm
 	shm_rx_found(s, n, false);
 	*ret_published = short_take(s, head);
 	return n;
+}
+
+/* ---- datagrams ---------------------------------------------------------------------------------- */
+
+/* The longest payload that travels with the head, bytes. */
+#define SHM_SHORT_DATAGRAM (SHM_INLINE - sizeof(struct shm_record))
+
+/* A record of n words at the end, in the ring and then in the head's line. n is a constant, so that they stay in registers. */
+static inline __attribute__((always_inline)) void short_put_words(struct shm_stream *s, uint32_t r,
+								  uint64_t head,
+								  const uint64_t *words, size_t n)
+{
+	struct shm_side *own = s->own;
+	uint32_t mask = s->tx_size[r] - 1;
+
+#pragma GCC unroll 6
+	for (size_t i = 0; i < n; i++)
+		memcpy(s->tx_ring[r] + ((head + 8 * i) & mask), &words[i], 8);
+	atomic_store_explicit(&own->inline_at, SHM_NO_INLINE, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	STEP(QUEUE_INLINE);
+#pragma GCC unroll 6
+	for (size_t i = 0; i < n; i++)
+		atomic_store_explicit(&own->inlined[i], words[i], memory_order_relaxed);
+	/* pairs with the acquire in shm_queue_next_short */
+	atomic_store_explicit(&own->inline_at, head, memory_order_release);
+	STEP(QUEUE_COPIED);
+}
+
+/*
+ * Puts a datagram of len <= SHM_SHORT_DATAGRAM bytes at the end. False: nothing was done, for half of the ring is filled, or was when that was last
+ * looked at. Under tx_lock.
+ */
+static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm_stream *s,
+								      uint64_t stamp,
+								      uint32_t flags,
+								      const void *buf, size_t len)
+{
+	uint64_t words[SHM_INLINE / 8] = { 0 }, head = ring_tx_position(s), word;
+	uint64_t second = (uint64_t)flags << 32 | len, size = shm_queue_size(len);
+	uint32_t r = ring_tx_now(s);
+	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
+
+	if (UNLIKELY(room < s->tx_size[r] / 2 + size))
+		return false;
+	ring_tx_ahead(s, r, head, size, room);
+	if (LIKELY(len == sizeof(word))) {
+		memcpy(&word, buf, sizeof(word));
+		short_put_words(s, r, head, (const uint64_t[]){ stamp, second, word }, 3);
+	} else {
+		memcpy(&words[2], buf, len);
+		words[0] = stamp;
+		words[1] = second;
+		short_put_words(s, r, head, words, ARRAY_SIZE(words));
+	}
+	/* pairs with the acquire in ring_peer_head */
+	atomic_store_explicit(&s->own->head, head + size, memory_order_release);
+	STEP(QUEUE_PUBLISHED);
+	s->tx_head = head + size;
+	shm_rx_answered(s);
+	return true;
+}
+
+/* As shm_queue_next, if all that is unread is one datagram, and it comes in the head's line: its payload is in *d. False: nothing was found out. */
+static inline __attribute__((always_inline)) bool shm_queue_next_short(struct shm_stream *s,
+								       struct shm_datagram *d)
+{
+	uint64_t at = ring_load(&s->own->rx_taken), n;
+
+	if ((int64_t)(ring_load(&s->head_seen) - at) > 0)
+		return false;
+	n = ring_peer_head(s) - at;
+	/* pairs with the release in shm_queue_put_short and put_short */
+	if (n - 1 >= SHM_INLINE ||
+	    atomic_load_explicit(&s->peer->inline_at, memory_order_acquire) != at)
+		return false;
+#pragma GCC unroll 6
+	for (size_t i = 0; i < ARRAY_SIZE(d->words); i++)
+		d->words[i] = ring_load(&s->peer->inlined[i]);
+	atomic_thread_fence(memory_order_acquire);
+	d->at = at;
+	return ring_load(&s->peer->inline_at) == at && n >= sizeof(struct shm_record) &&
+	       shm_queue_size(d->len) == n;
+}
+
+/* Takes it: d->len bytes, of which the caller has what it wants. Under rx_lock, while shm_queue_holds. */
+static inline void shm_queue_take_short(struct shm_stream *s, const struct shm_datagram *d)
+{
+	shm_rx_found(s, shm_queue_size(d->len), false);
+	(void)short_take(s, d->at + shm_queue_size(d->len));
 }
 
 #endif

@@ -330,11 +330,6 @@ bool shm_tx_writable(struct shm_stream *s)
 	return ring_room_for(s, r, head, tail) >= s->tx_size[r] / 3;
 }
 
-uint64_t shm_mark(const struct shm_stream *s)
-{
-	return atomic_load_explicit(&s->peer->head, memory_order_acquire);
-}
-
 uint64_t shm_peer_kernel_at(const struct shm_stream *s)
 {
 	return ring_load(&s->peer->kernel_at);

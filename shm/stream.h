@@ -144,7 +144,10 @@ uint64_t shm_tx_filled(struct shm_stream *s, uint64_t enough);
 bool shm_tx_writable(struct shm_stream *s);
 
 /* A counter that changes whenever the peer has sent something. */
-uint64_t shm_mark(const struct shm_stream *s);
+static inline uint64_t shm_mark(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->peer->head, memory_order_acquire);
+}
 
 /* Bytes ever written to the ring, and those of them that the peer says to have taken (unchecked, at most all). */
 uint64_t shm_tx_total(const struct shm_stream *s);
