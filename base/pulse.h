@@ -28,14 +28,20 @@ static inline uint64_t pulse_ticks(void)
 /* Reads the clocks. */
 uint64_t pulse_renew(struct pulse *p);
 
-/* CLOCK_REALTIME, ns, within some 100 ns. */
-static inline uint64_t pulse_now(struct pulse *p)
+/* CLOCK_REALTIME, ns, within some 100 ns, when pulse_ticks has said so, just now. */
+static inline uint64_t pulse_at(struct pulse *p, uint64_t ticks)
 {
-	uint64_t gone = pulse_ticks() - p->ticks;
+	uint64_t gone = ticks - p->ticks;
 
 	if (UNLIKELY(gone >= p->n_good))
 		return pulse_renew(p);
 	return p->nsec + (gone * p->rate >> 32);
+}
+
+/* Now. */
+static inline uint64_t pulse_now(struct pulse *p)
+{
+	return pulse_at(p, pulse_ticks());
 }
 
 #endif

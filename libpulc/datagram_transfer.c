@@ -85,6 +85,7 @@ static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const stru
 		sent = len;
 	else
 		sent = udp_push(&f->queue, iov, n, (size_t)len);
+	turn_sent(&s->turn);
 	udp_answered(&s->datagram->rx);
 	note_destination(s->datagram, f);
 	if (LIKELY(sent >= 0) ? UNLIKELY(udp_is_awaited(&f->queue)) : sent == -ESHUTDOWN) {
@@ -189,12 +190,14 @@ static inline bool send_short(pulc_stream *s, int fd, const void *buf, size_t le
 
 	if (UNLIKELY(flags & ~PLAIN_SEND) || len > SHM_SHORT_DATAGRAM ||
 	    UNLIKELY((uintptr_t)buf < SIZE_NO_ADDRESS) ||
-	    UNLIKELY(atomic_load_explicit(&d->rx.shared, memory_order_relaxed)))
+	    UNLIKELY(atomic_load_explicit(&d->rx.shared, memory_order_relaxed)) ||
+	    UNLIKELY(datagram_is_refused(d)))
 		return false;
 	datagram_enter(d);
 	f = atomic_load_explicit(&d->to_peer, memory_order_acquire);
 	sent = LIKELY(f != NULL) && LIKELY(udp_push_short(&f->queue, buf, len));
 	if (LIKELY(sent)) {
+		turn_sent(&s->turn);
 		udp_answered(&d->rx);
 		note_destination(d, f);
 		if (UNLIKELY(udp_is_awaited(&f->queue)))
@@ -340,28 +343,42 @@ static ssize_t receive_any(pulc_stream *s, int fd, struct msghdr *msg, int flags
 	return UNLIKELY(n == -EDEADLK) ? -ENOBUFS : n;
 }
 
-/* What is known of the socket says that this call may wait, and by what is known a datagram will come by a queue. */
-static inline bool may_wait_briefly(struct datagram *d, int flags)
+/* What is known of the socket says that this call may wait. */
+static inline bool may_wait(const struct datagram *d, int flags)
 {
 	return !(flags & MSG_DONTWAIT) &&
 	       !atomic_load_explicit(&d->nonblock, memory_order_relaxed) &&
-	       LIKELY(atomic_load_explicit(&d->known, memory_order_relaxed)) &&
-	       LIKELY(udp_is_quiet(&d->rx));
+	       LIKELY(atomic_load_explicit(&d->known, memory_order_relaxed));
+}
+
+/* Waits for a moment, unless the kernel has something. Returns 0: a queue has; -EAGAIN: nothing was found out; the error that the socket had pending. */
+static inline int wait_briefly(pulc_stream *s, int fd, int flags)
+{
+	int e = may_wait(s->datagram, flags) ? udp_quiet(&s->datagram->rx, fd) : -EAGAIN;
+
+	return LIKELY(e == 0) && !datagram_wait_briefly(s) ? -EAGAIN : e;
 }
 
 /* The usual case, in few steps: a datagram that is in the only queue, or will be at once. -EAGAIN: nothing was found out. */
 static inline ssize_t receive_at_once(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
-	struct datagram *d = s->datagram;
-	ssize_t n;
+	struct udp *rx = &s->datagram->rx;
+	bool looks = !turn_is_peers(&s->turn);
+	ssize_t n = -EAGAIN;
+	int e;
 
-	datagram_enter(d);
-	if (UNLIKELY(udp_gathers(&d->rx)) && !must_not_block(s, fd, flags))
+	if (UNLIKELY(datagram_is_refused(s->datagram)))
+		return -EAGAIN;
+	if (UNLIKELY(udp_gathers(rx)) && !must_not_block(s, fd, flags))
 		wait_gather(wait_budget(s));
-	n = udp_pull_plain(&d->rx, msg);
-	if (n < 0 && may_wait_briefly(d, flags) && datagram_wait_briefly(s))
-		n = udp_pull_plain(&d->rx, msg);
-	datagram_leave(d);
+	if (looks)
+		n = udp_pull_plain(rx, msg);
+	if (n == -EAGAIN) {
+		e = wait_briefly(s, fd, flags);
+		n = e == 0 || (e == -EAGAIN && !looks) ? udp_pull_plain(rx, msg) : e;
+	}
+	if (LIKELY(n >= 0))
+		turn_received(&s->turn);
 	return n;
 }
 
@@ -370,8 +387,10 @@ static inline ssize_t receive(pulc_stream *s, int fd, struct msghdr *msg, int fl
 	ssize_t n;
 
 	if (LIKELY(pulc_stream_attached(s)) && LIKELY(is_plain(flags))) {
+		datagram_enter(s->datagram);
 		n = receive_at_once(s, fd, msg, flags);
-		if (LIKELY(n >= 0))
+		datagram_leave(s->datagram);
+		if (LIKELY(n != -EAGAIN))
 			return n;
 	}
 	return receive_any(s, fd, msg, flags);

@@ -181,13 +181,17 @@ struct wait datagram_wait_begin(uint64_t usec_timeout)
 }
 
 /* The usual receiver has one flow. False: something has come, though perhaps not to be taken. */
-static inline bool lone_flow_stays_empty(const struct udp_flow *queue)
+static inline bool lone_flow_stays_empty(pulc_stream *s, const struct udp_flow *queue)
 {
+	struct flow *answers = datagram_awaited(s->datagram);
 	uint64_t taken = shm_taken(&queue->ring);
+	bool early = turn_wait(&s->turn, answers ? &answers->queue.ring : NULL);
 
 	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
-		if (shm_mark(&queue->ring) != taken)
+		if (shm_mark(&queue->ring) != taken) {
+			turn_found(&s->turn, early, i == 0);
 			return false;
+		}
 		cpu_relax();
 	}
 	return true;
@@ -212,7 +216,7 @@ bool datagram_wait_briefly(pulc_stream *s)
 
 	if (wait_budget(s) == 0)
 		return false;
-	if (LIKELY(n_flows == 1) && LIKELY(queue != NULL) ? lone_flow_stays_empty(queue)
+	if (LIKELY(n_flows == 1) && LIKELY(queue != NULL) ? lone_flow_stays_empty(s, queue)
 							  : flows_stay_empty(rx))
 		return false;
 	wait_paid();

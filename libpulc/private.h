@@ -12,6 +12,7 @@
 #include "handler.h"
 #include "slabs.h"
 #include "tcp.h"
+#include "turn.h"
 
 /* Where a stream stands on its way off the kernel. Moves forward only, but for a lost psid: back to FRESH. */
 enum stream_state {
@@ -43,6 +44,7 @@ struct pulc_stream {
 	_Atomic int state;
 	_Atomic uint32_t n_refs;
 	uint32_t n_calls;
+	struct turn turn;	 /* hints */
 	int fd;			 /* the descriptor that a call last used */
 	const int *_Atomic home; /* closed, but for calls under way: their descriptor */
 	int pid;		 /* the process that attached it */

@@ -31,6 +31,7 @@ USUAL bool stream_send_short(struct pulc_stream *s, int fd, const void *buf, siz
 	if (UNLIKELY(!stream_is_attached(s)) || UNLIKELY(flags & UNUSUAL_SEND) ||
 	    len - 1 >= SHM_INLINE || !tcp_push_short(&s->tcp, buf, len))
 		return false;
+	turn_sent(&s->turn);
 	notice = shm_peer_notice(ring);
 	if (UNLIKELY(shm_due_rx(ring, notice) || (notice & SHM_LEFT)))
 		send_heeds(s, fd);
@@ -62,16 +63,24 @@ static inline bool may_wait(const struct pulc_stream *s, int flags)
 USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, int flags)
 {
 	struct shm_stream *ring = &s->tcp.ring;
+	bool looks = !turn_is_peers(&s->turn), waited;
 	unsigned did = 0;
-	size_t got;
+	size_t got = 0;
 
 	if (UNLIKELY(!is_plain(s, flags)) || UNLIKELY(shm_rx_has_more(ring, shm_taken(ring))))
 		return 0;
 	if (shm_rx_gathers(ring, shm_taken(ring)) && may_wait(s, flags))
 		wait_gather(wait_budget(s));
-	got = tcp_pull_short(&s->tcp, buf, len, &did);
-	if (!got && may_wait(s, flags) && tcp_reads_only_ring(&s->tcp) && stream_wait_briefly(s))
+	if (looks)
 		got = tcp_pull_short(&s->tcp, buf, len, &did);
+	if (!got) {
+		waited = may_wait(s, flags) && tcp_reads_only_ring(&s->tcp) &&
+			 stream_wait_briefly(s);
+		if (LIKELY(waited) || !looks)
+			got = tcp_pull_short(&s->tcp, buf, len, &did);
+	}
+	if (LIKELY(got))
+		turn_received(&s->turn);
 	if (UNLIKELY(did))
 		stream_tell(s, did);
 	return got;

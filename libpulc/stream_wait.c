@@ -105,12 +105,15 @@ bool stream_wait_briefly(struct pulc_stream *s)
 {
 	struct shm_stream *ring = &s->tcp.ring;
 	uint64_t taken = shm_taken(ring);
+	bool early;
 
 	if (UNLIKELY(shm_peer_notice(ring) & (ENDS | SHM_LEFT)) || wait_budget(s) == 0)
 		return false;
 	notice_in_passing();
+	early = turn_wait(&s->turn, ring);
 	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
 		if (shm_mark(ring) != taken) {
+			turn_found(&s->turn, early, i == 0);
 			wait_paid();
 			return true;
 		}

@@ -113,7 +113,7 @@ struct udp_got {
  * -EDEADLK: called from a signal handler that interrupted this very call. flags: MSG_PEEK, MSG_TRUNC.
  */
 ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got);
-/* The same at less cost, without flags, where one queue is all that has to be looked at. Negative: do it by udp_pull. */
+/* The same at less cost, without flags, where one queue is all that has to be looked at. -EAGAIN: nothing was done, it is for udp_pull. */
 ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg);
 /* The only queue is one whose datagrams come better several at a time (shm_rx_gathers), and is empty as far as is known. */
 bool udp_gathers(struct udp *u);
@@ -124,8 +124,11 @@ int udp_inq(struct udp *u, int fd, uint32_t *ret_size);
 
 /* Memory says that there is a datagram. No system call. */
 bool udp_has_datagram(struct udp *u);
-/* What comes next comes by a queue, for all that is known: the kernel had none when it was asked, and need not be asked soon. No system call. */
-bool udp_is_quiet(struct udp *u);
+/*
+ * Before a wait: what comes next comes by a queue, for all that is known. Asks the kernel if the next datagram would have to wait for that. Returns 0;
+ * -EAGAIN: it is not so; the error that the socket had pending.
+ */
+int udp_quiet(struct udp *u, int fd);
 /* Exact readiness, queues and kernel together. */
 unsigned udp_poll(struct udp *u, int fd, unsigned events);
 /* A counter that changes whenever a queue has got something. */

@@ -279,10 +279,17 @@ static inline bool was_kernel_empty(struct udp *u)
 	       udp_kernel_sends(u->port) == LOAD(u->sends_seen);
 }
 
-bool udp_is_quiet(struct udp *u)
+int udp_quiet(struct udp *u, int fd)
 {
-	return LOAD(u->n_flows) > 0 && was_kernel_empty(u) &&
-	       (int64_t)(LOAD(u->last_stamp) - LOAD(u->looked)) < (int64_t)NSEC_LOOK_NEAR;
+	int e = 0;
+
+	if (LOAD(u->n_flows) == 0 || !was_kernel_empty(u))
+		return -EAGAIN;
+	if (UNLIKELY((int64_t)(LOAD(u->last_stamp) - LOAD(u->looked)) >= (int64_t)NSEC_LOOK_NEAR))
+		e = look(u, fd);
+	if (UNLIKELY(e < 0))
+		return e;
+	return LIKELY(was_kernel_empty(u)) ? 0 : -EAGAIN;
 }
 
 static ssize_t take_from_kernel(struct udp *u, int fd, struct msghdr *msg, int flags,
@@ -406,7 +413,8 @@ ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg)
 	if (!next_of(f, &d) || UNLIKELY(is_look_due(u, &d)))
 		return -EAGAIN;
 	STORE(u->last_stamp, d.stamp);
-	return take(f, &d, msg, 0);
+	n = take(f, &d, msg, 0);
+	return LIKELY(n >= 0) ? n : -EAGAIN;
 }
 
 ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got)

@@ -70,6 +70,12 @@ static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm
 	return n;
 }
 
+/* The peer has fetched the line that tells of the last message; the next one is written there. Asks for it. */
+static inline void shm_tx_ask(const struct shm_stream *s)
+{
+	line_ask_to_write(s->own);
+}
+
 /* ---- datagrams ---------------------------------------------------------------------------------- */
 
 /* The longest payload that travels with the head, bytes. */
@@ -98,8 +104,7 @@ static inline __attribute__((always_inline)) void short_put_words(struct shm_str
 }
 
 /*
- * Puts a datagram of len <= SHM_SHORT_DATAGRAM bytes at the end. False: nothing was done, for half of the ring is filled, or was when that was last
- * looked at. Under tx_lock.
+ * Puts a datagram of len <= SHM_SHORT_DATAGRAM bytes at the end. False: nothing was done, for half of the ring is filled. Under tx_lock.
  */
 static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm_stream *s,
 								      uint64_t stamp,
@@ -109,10 +114,15 @@ static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm
 	uint64_t words[SHM_INLINE / 8] = { 0 }, head = ring_tx_position(s), word;
 	uint64_t second = (uint64_t)flags << 32 | len, size = shm_queue_size(len);
 	uint32_t r = ring_tx_now(s);
-	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
+	uint64_t room = ring_room_for(s, r, head, s->tail_seen), least = s->tx_size[r] / 2 + size;
 
-	if (UNLIKELY(room < s->tx_size[r] / 2 + size))
-		return false;
+	if (UNLIKELY(room < least)) {
+		if (ring_tx_look(s, head) < 0)
+			return false;
+		room = ring_room_for(s, r, head, s->tail_seen);
+		if (room < least)
+			return false;
+	}
 	ring_tx_ahead(s, r, head, size, room);
 	if (LIKELY(len == sizeof(word))) {
 		memcpy(&word, buf, sizeof(word));

@@ -245,12 +245,61 @@ static void a_look_that_is_due_is_not_put_off(void)
 }
 
 /* Who waits asks before the next datagram makes it wait. */
-static void a_look_that_is_near_is_not_waited_for(void)
+static void a_look_that_is_near_is_made_at_once(void)
+{
+	uint64_t before;
+
+	begin();
+	before = atomic_load(&v.rx.looked);
+	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, 0);
+	CHECK_INT(atomic_load(&v.rx.looked), ==, before);
+	before = atomic_load(&v.rx.last_stamp) - 16 * NSEC_PER_USEC;
+	atomic_store(&v.rx.looked, before);
+	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, 0);
+	CHECK_INT(atomic_load(&v.rx.looked), >, before);
+	end();
+}
+
+/* The socket is connected to itself. */
+static void connect_to_itself(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+
+	REQUIRE_INT(bind(v.fd, (struct sockaddr *)&at, sizeof(at)), ==, 0);
+	REQUIRE_INT(getsockname(v.fd, (struct sockaddr *)&at, &len), ==, 0);
+	REQUIRE_INT(connect(v.fd, (struct sockaddr *)&at, sizeof(at)), ==, 0);
+}
+
+static void a_datagram_in_the_kernel_is_not_waited_before(void)
 {
 	begin();
-	CHECK(udp_is_quiet(&v.rx));
-	atomic_store(&v.rx.looked, atomic_load(&v.rx.last_stamp) - 16 * NSEC_PER_USEC);
-	CHECK(!udp_is_quiet(&v.rx));
+	connect_to_itself();
+	REQUIRE_INT(send(v.fd, "k", 1, 0), ==, 1);
+	atomic_store(&v.rx.looked, 0);
+	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, -EAGAIN);
+	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, -EAGAIN);
+	end();
+}
+
+/* The look takes it from the kernel, so the program hears of it now or never. */
+static void an_error_that_is_pending_is_told(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+	int closed = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	begin();
+	REQUIRE_INT(bind(closed, (struct sockaddr *)&at, sizeof(at)), ==, 0);
+	REQUIRE_INT(getsockname(closed, (struct sockaddr *)&at, &len), ==, 0);
+	(void)close(closed);
+	REQUIRE_INT(connect(v.fd, (struct sockaddr *)&at, sizeof(at)), ==, 0);
+	REQUIRE_INT(send(v.fd, "k", 1, 0), ==, 1);
+	atomic_store(&v.rx.looked, 0);
+	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, -ECONNREFUSED);
+	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, 0);
 	end();
 }
 
@@ -292,7 +341,9 @@ static const struct test tests[] = {
 	TEST(is_not_for_the_first_after_the_kernel),
 	TEST(leaves_half_of_the_queue),
 	TEST(a_look_that_is_due_is_not_put_off),
-	TEST(a_look_that_is_near_is_not_waited_for),
+	TEST(a_look_that_is_near_is_made_at_once),
+	TEST(a_datagram_in_the_kernel_is_not_waited_before),
+	TEST(an_error_that_is_pending_is_told),
 	TEST(believes_no_nonsense),
 };
 

@@ -1,0 +1,92 @@
+/*
+ * Whose turn it is, between two who answer each other in short messages.
+ *
+ * Who has sent something waits for the answer, and there is nothing to look at before the message has gone its way, and the answer too. To look earlier
+ * is worse than useless: it fetches the line that the peer is about to write, which has to be called back before the answer can be written. So the
+ * first look waits as long as answers have taken before: more when it finds nothing, less when it finds the answer. And before it the line
+ * that we write next is asked for: the peer has fetched that one meanwhile, to read what we have sent, and the next message would wait for it.
+ *
+ * Only the first send after a receive counts, and only a call that may wait: in a stream that nobody answers there are no turns. No wait is longer than
+ * TURN_WAIT_MAX, so that an answer which comes earlier than those before is late by no more than that. Where no counter is at hand nobody waits.
+ * All of this is a hint: threads that share a socket spoil each other's, and nothing else.
+ */
+#ifndef PULC_LIB_TURN_H
+#define PULC_LIB_TURN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "macros.h"
+#include "pulse.h"
+#include "short.h"
+
+/* Ticks of the processor's counter: of the longest wait, and by how much it changes. Two answers in three come before the first look. */
+#define TURN_WAIT_MAX 800u
+#define TURN_LESS 8u
+#define TURN_MORE 16u
+
+struct turn {
+	_Atomic bool has_received; /* since the last send */
+	_Atomic uint64_t
+		sent; /* when it became the peer's, ticks; 0: it is not, or has been waited for */
+	_Atomic uint32_t wait; /* from then to the first look, ticks */
+};
+
+/* A message was sent. */
+static inline void turn_sent(struct turn *t)
+{
+	bool is_answer = atomic_load_explicit(&t->has_received, memory_order_relaxed);
+	uint64_t sent = is_answer ? pulse_ticks() : 0;
+
+	if (is_answer)
+		atomic_store_explicit(&t->has_received, false, memory_order_relaxed);
+	if (is_answer || atomic_load_explicit(&t->sent, memory_order_relaxed))
+		atomic_store_explicit(&t->sent, sent, memory_order_relaxed);
+}
+
+/* One was received. */
+static inline void turn_received(struct turn *t)
+{
+	if (!atomic_load_explicit(&t->has_received, memory_order_relaxed))
+		atomic_store_explicit(&t->has_received, true, memory_order_relaxed);
+}
+
+/* It is the peer's, and nobody has waited for it: who may wait (turn_wait) need not look before. */
+static inline bool turn_is_peers(const struct turn *t)
+{
+	return atomic_load_explicit(&t->sent, memory_order_relaxed) != 0;
+}
+
+/* Until the first look, if it is the peer's turn. ring: where the next message is sent, or NULL. True: it was too early to look. */
+static inline bool turn_wait(struct turn *t, const struct shm_stream *ring)
+{
+	uint64_t sent = atomic_load_explicit(&t->sent, memory_order_relaxed);
+	uint32_t wait = atomic_load_explicit(&t->wait, memory_order_relaxed);
+	bool early;
+
+	if (!sent)
+		return false;
+	atomic_store_explicit(&t->sent, 0, memory_order_relaxed);
+	early = pulse_ticks() - sent < wait;
+	while (pulse_ticks() - sent < wait)
+		;
+	if (ring)
+		shm_tx_ask(ring);
+	return early;
+}
+
+/* The answer has come: before the first look or soon after it. early: as turn_wait has said. */
+static inline void turn_found(struct turn *t, bool early, bool at_first)
+{
+	uint32_t wait = atomic_load_explicit(&t->wait, memory_order_relaxed), now = wait;
+
+	if (!at_first)
+		now = MIN(wait + TURN_MORE, TURN_WAIT_MAX);
+	else if (early)
+		now = wait - MIN(wait, TURN_LESS);
+	if (now != wait)
+		atomic_store_explicit(&t->wait, now, memory_order_relaxed);
+}
+
+#endif
