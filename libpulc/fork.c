@@ -72,6 +72,7 @@ PULC_EXPORT void pulc_process_threads(void)
 
 USUAL static void in_child(void)
 {
+	nursery_forked();
 	if (client_is_confined())
 		return;
 	/* Now: a sandbox may come before the first lock, and forbid what this asks the kernel. */

@@ -7,6 +7,9 @@
  * small memory that forked children share: the ids of the processes that hold it. A holder that is gone without leaving
  * is found out by asking the kernel whether the process exists.
  *
+ * A process that goes on making sockets keeps the entry of one that it has closed for its next one, with its id in it: between processes that do so at the same
+ * time each word here would be a line on its way from one to the other, several times for each socket.
+ *
  * An entry with more holders than it has room for counts as shared for ever: staying on the kernel is always right.
  * A child made by vfork or posix_spawn lives in its parent's memory until it execs; the program that it becomes is
  * counted by what it is given (leave.c), until it ends.
@@ -16,6 +19,7 @@
 
 #include <pulc/process.h>
 
+#include "client.h"
 #include "clock.h"
 #include "macros.h"
 #include "private.h"
@@ -25,6 +29,9 @@
 #define N_HOLDERS 4
 /* Entries looked at for a free one, one after the other; and as many once more anywhere, also for one whose holders are dead. */
 #define N_TRIES 64u
+
+/* Who has made so many keeps an entry: it is left behind, for who looks for dead holders, where such a process ends. */
+#define N_BEFORE_KEEPING 8u
 
 /* A child that has not said within this that it runs never will. */
 #define MSEC_FORK 1000u
@@ -47,6 +54,11 @@ struct family {
 static_assert(sizeof(struct family) == sizeof(struct entry), "entry 0");
 
 static struct entry *_Atomic nursery;
+
+/* Of this process alone. */
+static OFTEN _Atomic uint32_t
+	kept; /* an entry of no socket, which nobody but this process is in; 0: none */
+static OFTEN _Atomic uint32_t n_entered; /* since it began or was forked */
 
 USUAL static struct entry *nursery_get(void)
 {
@@ -149,6 +161,40 @@ static uint32_t scatter(uint32_t n)
 	return n ^ n >> 16;
 }
 
+static bool is_only(struct entry *e, uint32_t pid)
+{
+	unsigned n_own = 0;
+	uint32_t found;
+
+	for (unsigned i = 0; i < N_HOLDERS; i++) {
+		found = atomic_load(&e->pids[i]);
+		n_own += found == pid;
+		if (found && found != pid)
+			return false;
+	}
+	return n_own == 1;
+}
+
+/*
+ * True: the entry is this process's, which is its only holder, for its next socket. In a child that libc knows nothing of the number that we go by is its
+ * parent's; then nothing is changed of that one's entry, and the child's socket is somebody else's to nursery_alone.
+ */
+USUAL static bool keep(struct entry *e, uint32_t entry)
+{
+	uint32_t none = 0;
+
+	return atomic_load_explicit(&n_entered, memory_order_relaxed) >= N_BEFORE_KEEPING &&
+	       is_only(e, (uint32_t)client_pid()) && !fork_under_way() &&
+	       atomic_compare_exchange_strong(&kept, &none, entry);
+}
+
+/* What a child is not in. */
+USUAL void nursery_forked(void)
+{
+	atomic_store(&kept, 0);
+	atomic_store(&n_entered, 0);
+}
+
 /*
  * The whole family counts its tries in one place, so that its processes don't look at one another's fresh entries. Where many
  * that lie side by side are in use for long, a free one is found elsewhere: only a nursery that is full has none.
@@ -156,8 +202,12 @@ static uint32_t scatter(uint32_t n)
 USUAL uint32_t nursery_enter(void)
 {
 	struct entry *all = nursery_get();
-	uint32_t pid = (uint32_t)raw_getpid(), i;
+	uint32_t i = atomic_exchange(&kept, 0), pid;
 
+	if (i && is_only(&all[i], (uint32_t)client_pid()))
+		return i;
+	(void)atomic_fetch_add_explicit(&n_entered, 1, memory_order_relaxed);
+	pid = (uint32_t)raw_getpid();
 	i = all ? atomic_exchange(&family_get()->left, 0) % N_ENTRIES : 0;
 	if (i && take(&all[i], pid, false))
 		return i;
@@ -187,8 +237,11 @@ USUAL static void forget_anybody(struct entry *e)
 USUAL void nursery_leave(uint32_t entry)
 {
 	struct entry *all = nursery_get();
-	uint32_t pid = (uint32_t)raw_getpid(), expected;
+	uint32_t pid, expected;
 
+	if (all && entry && keep(&all[entry], entry))
+		return;
+	pid = (uint32_t)raw_getpid();
 	for (unsigned i = 0; all && entry && i < N_HOLDERS; i++) {
 		expected = pid;
 		if (atomic_compare_exchange_strong(&all[entry].pids[i], &expected, 0)) {

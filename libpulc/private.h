@@ -207,6 +207,8 @@ void waitset_tell(uint64_t watch);
 /* ---- nursery.c: which processes hold a socket that is not upgraded yet ---- */
 uint32_t nursery_enter(void);
 void nursery_leave(uint32_t entry);
+/* In a forked child, first. */
+void nursery_forked(void);
 void nursery_share(uint32_t entry, int child);
 bool nursery_alone(uint32_t entry);
 /* Around a fork: begins in the parent, is done when the child has entered itself. */

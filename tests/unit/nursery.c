@@ -2,9 +2,11 @@
 #include <pulc/process.h>
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "harness.h"
 #include "private.h"
 
@@ -33,6 +35,128 @@ static void maker_is_alone(void)
 	REQUIRE(entry != 0);
 	CHECK(nursery_alone(entry));
 	nursery_leave(entry);
+}
+
+/* What libpulc does first in a child of fork(). */
+static void child_begins(void)
+{
+	nursery_forked();
+	client_prepare();
+}
+
+/* An entry that this process keeps, for it has made enough sockets. */
+static uint32_t keeper(void)
+{
+	uint32_t entry = 0;
+
+	child_begins();
+	for (unsigned i = 0; i < 20; i++) {
+		entry = nursery_enter();
+		nursery_leave(entry);
+	}
+	CHECK_INT(nursery_enter(), ==, entry);
+	CHECK(nursery_alone(entry));
+	nursery_leave(entry);
+	return entry;
+}
+
+static void who_makes_many_keeps_an_entry(void)
+{
+	uint32_t entry = keeper(), second;
+
+	CHECK_INT(nursery_enter(), ==, entry);
+	second = nursery_enter();
+	CHECK_INT(second, !=, entry);
+	CHECK(nursery_alone(entry));
+	CHECK(nursery_alone(second));
+	nursery_leave(entry);
+	nursery_leave(second);
+}
+
+static void what_is_kept_is_not_the_childs(void)
+{
+	uint32_t entry = keeper();
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		uint32_t other;
+
+		child_begins();
+		other = nursery_enter();
+		_exit(other == entry || !nursery_alone(other));
+	}
+	REQUIRE(pid > 0);
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 0);
+	CHECK_INT(nursery_enter(), ==, entry);
+	nursery_leave(entry);
+}
+
+/* A child that closes its parent's socket takes it from its parent neither, nor one that libc has not forked. */
+static void a_child_gives_up_only_itself(void)
+{
+	uint32_t entry = keeper();
+	int status;
+
+	CHECK_INT(nursery_enter(), ==, entry);
+	for (unsigned bare = 0; bare < 2; bare++) {
+		pid_t pid = bare ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
+
+		if (pid == 0) {
+			if (!bare)
+				child_begins();
+			nursery_leave(entry);
+			_exit(nursery_alone(nursery_enter()) == bare);
+		}
+		REQUIRE(pid > 0);
+		REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+		CHECK_INT(status, ==, 0);
+		CHECK(nursery_alone(entry));
+	}
+	nursery_leave(entry);
+}
+
+static void what_is_shared_is_not_kept(void)
+{
+	uint32_t entry = keeper();
+	pid_t pid = sleeper();
+
+	CHECK_INT(nursery_enter(), ==, entry);
+	nursery_share(entry, pid);
+	nursery_leave(entry);
+	CHECK_INT(nursery_enter(), !=, entry);
+	reap(pid);
+}
+
+/* Whatever their numbers: somebody unknown, and one that has only bits of ours. */
+static void numbers_are_compared_whole(void)
+{
+	uint32_t me = (uint32_t)getpid(), others[] = { PULC_ANYBODY, me & (me - 1), me & -me };
+
+	for (unsigned i = 0; i < 3; i++) {
+		uint32_t entry = keeper();
+
+		if (others[i] == 0 || others[i] == me)
+			continue;
+		CHECK_INT(nursery_enter(), ==, entry);
+		nursery_share(entry, (int)others[i]);
+		nursery_leave(entry);
+		CHECK_INT(nursery_alone(nursery_enter()), ==, true);
+	}
+}
+
+static void nothing_is_kept_while_a_child_begins(void)
+{
+	uint32_t entry = keeper(), next;
+
+	CHECK_INT(nursery_enter(), ==, entry);
+	nursery_fork_begins();
+	nursery_leave(entry);
+	next = nursery_enter();
+	nursery_fork_done();
+	CHECK_INT(next, !=, entry);
+	nursery_leave(next);
 }
 
 static void child_shares_until_it_is_gone(void)
@@ -176,6 +300,12 @@ static void entries_are_found_behind_others_that_stay(void)
 
 static const struct test tests[] = {
 	TEST(maker_is_alone),
+	TEST(who_makes_many_keeps_an_entry),
+	TEST(what_is_kept_is_not_the_childs),
+	TEST(a_child_gives_up_only_itself),
+	TEST(what_is_shared_is_not_kept),
+	TEST(numbers_are_compared_whole),
+	TEST(nothing_is_kept_while_a_child_begins),
 	TEST(child_shares_until_it_is_gone),
 	TEST(somebody_unknown_shares_for_good),
 	TEST(more_than_there_is_room_for_share_for_good),
