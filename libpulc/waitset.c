@@ -39,7 +39,7 @@ static OFTEN uint32_t fork_generation;
 static OFTEN _Atomic bool announcement_is_due;
 static OFTEN int spare_bell = -1;
 /* This is a child, and has not waited for psid yet. */
-static bool welcome_is_due;
+static OFTEN bool welcome_is_due;
 
 /* Which boards of the present area are taken. */
 static OFTEN struct {

@@ -21,7 +21,8 @@
 #define N_PLACES 65536u
 /* A descriptor, plus one, and in the upper half a count; 0: none. */
 static LARGE _Atomic uint64_t places[N_PLACES];
-static _Atomic uint32_t n_shared, n_listed;
+static OFTEN _Atomic uint32_t n_shared;
+static _Atomic uint32_t n_listed;
 
 /* The kernel counts cookies up: those of one time are neighbours, and lie in few pages. */
 static _Atomic uint64_t *place_of(uint64_t cookie)
