@@ -20,6 +20,7 @@
 #include "epoll.h"
 #include "file.h"
 #include "inherit.h"
+#include "poll_events.h"
 #include "polling.h"
 #include "rawsys.h"
 #include "symbols.h"
@@ -29,13 +30,6 @@
 #define N_SMALL 128
 /* What a sleep looks at besides. */
 #define N_OWN 2
-/* Nothing is ever mapped below. */
-#define SIZE_NO_ADDRESS 4096
-#define IN (POLLIN | POLLRDNORM)
-#define OUT (POLLOUT | POLLWRNORM)
-#define ALWAYS (POLLERR | POLLHUP)
-/* The golden ratio's bits: spreads small numbers over the word. */
-#define FACTOR 0x9e3779b97f4a7c15ull
 
 struct entry {
 	pulc_stream *stream; /* attached; a reference */
@@ -50,6 +44,7 @@ struct wait {
 	nfds_t n_held; /* streams on the kernel, at the end of entries: see add_stream */
 	bool exact; /* the kernel serves more of the streams and sets than it does as a rule: it is asked each time */
 	bool near; /* somebody of this node may send through the kernel: who finds something in rings asks for what came before */
+	bool due;  /* the kernel is to be asked: who looked at memory first has counted so */
 	bool urgent;  /* urgent data is asked for, of which the kernel alone knows */
 	bool partial; /* ready for writing, but reading was asked for too: memory may not know all */
 	struct pre_thread *thread;
@@ -81,7 +76,7 @@ bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 	bool concerned = false;
 	struct pre_use use;
 
-	if ((uintptr_t)fds < SIZE_NO_ADDRESS) /* the kernel's to refuse */
+	if ((uintptr_t)fds < PRE_POLL_NO_ADDRESS) /* the kernel's to refuse */
 		return false;
 	for (nfds_t i = 0; i < n; i++) {
 		if (pre_file_at(fds[i].fd) == &pre_file_inherited)
@@ -95,22 +90,6 @@ bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 		pre_use_end(&use);
 	}
 	return concerned;
-}
-
-/* Events as libpulc knows them, from the kernel's synonyms, and back. */
-static unsigned wanted(short events)
-{
-	return (unsigned)(events & (POLLPRI | POLLRDHUP)) | (events & IN ? POLLIN : 0) |
-	       (events & OUT ? POLLOUT : 0);
-}
-
-static short answer(unsigned ready, short events)
-{
-	if (ready & POLLIN)
-		ready |= IN;
-	if (ready & POLLOUT)
-		ready |= OUT;
-	return (short)(ready & ((unsigned)events | ALWAYS));
 }
 
 /* A stream on the kernel could be upgraded by another thread while this one sleeps on its kernel socket, and its
@@ -128,7 +107,7 @@ static void add_stream(struct wait *w, nfds_t i, pulc_stream *s)
 		w->entries[w->n - ++w->n_held].stream = pulc_stream_ref(s);
 	} else if (pulc_stream_attached(s)) {
 		w->entries[w->n_entries++] = (struct entry){ pulc_stream_ref(s), i };
-		w->kernel[i].events = (short)wanted(w->fds[i].events) | POLLRDHUP;
+		w->kernel[i].events = (short)pre_poll_wanted(w->fds[i].events) | POLLRDHUP;
 		w->exact |= pulc_stream_is_datagram(s);
 		w->urgent |= (w->fds[i].events & POLLPRI) != 0;
 	}
@@ -149,23 +128,17 @@ static void add(struct wait *w, nfds_t i)
 	pre_use_end(&use);
 }
 
-/* The same list as before, or so it seems: to what was learned of another one this has no relation. */
 static void begin(struct wait *w)
 {
 	uint64_t list = w->n;
 
 	for (nfds_t i = 0; i < w->n; i++) {
-		list = (list ^ (uint32_t)w->fds[i].fd ^
-			(uint64_t)(uint16_t)w->fds[i].events << 32) *
-		       FACTOR;
-		list ^= list >> 32;
+		list = pre_poll_list(list, &w->fds[i]);
 		w->fds[i].revents = 0;
 		w->kernel[i] = w->fds[i];
 		add(w, i);
 	}
-	if (list != w->thread->polled)
-		atomic_store_explicit(&w->thread->looked.n_calm, 0, memory_order_relaxed);
-	w->thread->polled = list;
+	pre_poll_begins(w->thread, list);
 }
 
 static void end(struct wait *w)
@@ -189,13 +162,13 @@ static bool look_at_memory(void *arg)
 	w->partial = false;
 	for (nfds_t e = 0; e < w->n_entries; e++) {
 		pfd = &w->fds[w->entries[e].i];
-		want = wanted(pfd->events);
+		want = pre_poll_wanted(pfd->events);
 		ready = pulc_stream_ready(w->entries[e].stream, pfd->fd, want);
 		w->exact |= (ready & PULC_ON_KERNEL(want & (POLLIN | POLLOUT))) != 0;
 		w->near |= (ready & PULC_ON_KERNEL(want & POLLIN)) != 0;
-		pfd->revents = answer(ready, pfd->events);
+		pfd->revents = pre_poll_answer(ready, pfd->events);
 		w->n_ready += pfd->revents != 0;
-		w->partial |= pfd->revents && (want & ~(unsigned)pfd->revents & (POLLIN | POLLOUT));
+		w->partial |= pre_poll_is_partial(pfd->revents, want);
 	}
 	return w->n_ready > 0;
 }
@@ -210,14 +183,15 @@ static void judge(struct wait *w, const struct entry *entry)
 		pfd->revents = POLLNVAL;
 		return;
 	}
-	ready = kernel->revents ? pulc_stream_poll(entry->stream, pfd->fd, wanted(pfd->events))
-				: pulc_stream_ready(entry->stream, pfd->fd, wanted(pfd->events));
-	pfd->revents = answer(ready, pfd->events);
+	ready = kernel->revents
+			? pulc_stream_poll(entry->stream, pfd->fd, pre_poll_wanted(pfd->events))
+			: pulc_stream_ready(entry->stream, pfd->fd, pre_poll_wanted(pfd->events));
+	pfd->revents = pre_poll_answer(ready, pfd->events);
 	/* Of datagrams the kernel's word was true for a moment; somebody else has taken them. */
 	if (pfd->revents || pulc_stream_is_datagram(entry->stream))
 		return;
 	kernel->events &= (short)~kernel->revents;
-	if (kernel->revents & ALWAYS)
+	if (kernel->revents & PRE_POLL_ALWAYS)
 		kernel->fd = -1;
 }
 
@@ -279,7 +253,7 @@ static uint64_t watch(struct wait *w)
 		s = w->entries[e].stream;
 		nsec_this = PRE_NSEC_UNSURE;
 		if (pulc_stream_watch(s, w->set, (unsigned)(e % n_bits),
-				      wanted(w->fds[w->entries[e].i].events)) == 0)
+				      pre_poll_wanted(w->fds[w->entries[e].i].events)) == 0)
 			nsec_this = pulc_stream_patience(s, w->set);
 		if (nsec_this < nsec)
 			nsec = nsec_this;
@@ -352,7 +326,7 @@ static bool is_order_due(const struct wait *w)
 /* Is the kernel to be asked for the rest? Of other streams it alone may know something, but rarely does. */
 static bool is_kernel_due(const struct wait *w)
 {
-	if (w->partial || is_order_due(w))
+	if (w->due || w->partial || is_order_due(w))
 		return true;
 	if (w->n_entries < w->n)
 		return !is_spared(w);
@@ -421,7 +395,7 @@ static int run(struct wait *w)
 	if (look_at_memory(w) && answer_at_once(w) > 0)
 		ret = w->n_ready;
 	else if (w->deadline == 0)
-		ret = !is_spared(w) && look_at_kernel(w) ? w->n_ready : 0;
+		ret = (w->due || !is_spared(w)) && look_at_kernel(w) ? w->n_ready : 0;
 	else
 		ret = wait_for_ready(w);
 	end(w);
@@ -444,11 +418,13 @@ static int run_large(struct wait *w)
 	return ret;
 }
 
-int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
+/* due: see pre_poll_glance. */
+static int go_long_way(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask,
+		       bool due)
 {
 	struct entry entries[N_SMALL];
 	struct pollfd kernel[N_SMALL + N_OWN];
-	struct wait w = { .fds = fds, .n = n, .deadline = deadline, .mask = mask };
+	struct wait w = { .fds = fds, .n = n, .deadline = deadline, .mask = mask, .due = due };
 
 	pre_cancellation_point();
 	if (n > N_SMALL)
@@ -458,11 +434,24 @@ int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_
 	return run(&w);
 }
 
+int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
+{
+	bool due;
+	int ret = pre_poll_glance(fds, n, deadline != 0, &due);
+
+	return ret == PRE_POLL_UNSURE ? go_long_way(fds, n, deadline, mask, due) : ret;
+}
+
 int pre_poll(struct pollfd *fds, nfds_t n, int msec)
 {
+	bool due;
+	int ret = pre_poll_glance(fds, n, msec != 0, &due);
+
+	if (ret != PRE_POLL_UNSURE)
+		return ret;
 	if (!pre_poll_concerned(fds, n))
 		return (int)pre_sys(pre_real.poll(fds, n, msec));
-	return pre_poll_wait(fds, n, msec == 0 ? 0 : pre_deadline_msec(msec), NULL);
+	return go_long_way(fds, n, msec == 0 ? 0 : pre_deadline_msec(msec), NULL, due);
 }
 
 static bool is_zero(const struct timespec *timeout)

@@ -14,7 +14,7 @@
  * the kernel had nothing many times in a row, and as long as rings have something now and then, it is asked as rarely as a spin
  * does. It is asked at once after any call of this process to the kernel that the shim knows of: who writes into a pipe finds it
  * readable. What the program can know otherwise (from another process, by a call that the shim does not see) comes within
- * PRE_NSEC_LOOK or PRE_N_LOOK calls, whichever is first.
+ * PRE_NSEC_LOOK or PRE_N_SPARED calls, whichever is first.
  */
 #include <sched.h>
 
@@ -87,7 +87,7 @@ bool pre_look_spared(struct pre_looked *looked, bool found)
 	now = pre_now();
 	if (found)
 		atomic_store_explicit(&looked->nsec_rings, now, memory_order_relaxed);
-	if (n >= PRE_N_LOOK || now - looked_at(looked) >= PRE_NSEC_LOOK ||
+	if (n >= PRE_N_SPARED || now - looked_at(looked) >= PRE_NSEC_LOOK ||
 	    now - atomic_load_explicit(&looked->nsec_rings, memory_order_relaxed) >= NSEC_BUSY) {
 		look_now(looked, now);
 		return false;

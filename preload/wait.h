@@ -19,6 +19,8 @@
 #define PRE_NSEC_LOOK (20 * PRE_NSEC_PER_USEC)
 /* ... and after how many answers of memory alone. */
 #define PRE_N_LOOK 32
+/* Who polls busily, and each time for the same, is answered so often: some 20 us, where an answer takes 80 ns. */
+#define PRE_N_SPARED 256
 /* The longest sleep where a peer may not know how to wake us. */
 #define PRE_NSEC_UNSURE (1 * PRE_NSEC_PER_MSEC)
 

@@ -51,7 +51,7 @@ static void asked_after_so_many_calls(void)
 	until_spared(&l);
 	while (pre_look_spared(&l, true))
 		n++;
-	CHECK_INT(n, <, PRE_N_LOOK);
+	CHECK_INT(n, <, PRE_N_SPARED);
 }
 
 static void asked_after_some_time(void)

@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "preload_fake.h"
+#include "rawsys.h"
 
 static void attached_pair(int fds[2])
 {
@@ -89,6 +90,158 @@ static void end_of_file_is_the_kernels_to_say(void)
 	close_pair(fds);
 }
 
+/* Memory knows that there is something to read, and not all about writing. */
+static void part_of_an_answer_is_not_enough(void)
+{
+	struct pollfd pfds[2] = { { .events = POLLIN | POLLOUT }, { .fd = -1 } };
+	int fds[2];
+
+	attached_pair(fds);
+	pfds[0].fd = fds[0];
+	fake_arrive(fake_of(fds[0]), 1);
+	atomic_store(&fake_of(fds[0])->exact, POLLOUT);
+	for (int i = 0; i < 3 * PRE_N_SPARED; i++) {
+		REQUIRE_INT(poll(pfds, 1 + i % 2, i % 3 ? 0 : -1), ==, 1);
+		REQUIRE_INT(pfds[0].revents, ==, POLLIN | POLLOUT);
+	}
+	close_pair(fds);
+}
+
+/* A list that is polled so often that the kernel is spared the question. */
+static void busy(struct pollfd *pfds, nfds_t n, int n_ready)
+{
+	for (int i = 0; i < 3 * PRE_N_SPARED; i++) {
+		for (nfds_t k = 0; k < n; k++)
+			pfds[k].revents = 9;
+		REQUIRE_INT(poll(pfds, n, 0), ==, n_ready);
+		for (nfds_t k = 1; k < n; k++)
+			REQUIRE_INT(pfds[k].revents, ==, 0);
+	}
+}
+
+/* What others do, of which the shim knows nothing, a busy poller hears of after so many answers at most. */
+static void who_polls_busily_hears_of_the_kernels(void)
+{
+	struct pollfd pfds[4] = { { .events = POLLIN },
+				  { .events = POLLIN },
+				  { .fd = -1, .events = POLLIN },
+				  { .events = POLLIN } };
+	int fds[2], more[2], pipes[2], n = 0;
+
+	attached_pair(fds);
+	attached_pair(more);
+	REQUIRE_INT(pipe(pipes), ==, 0);
+	pfds[0].fd = fds[0];
+	pfds[1].fd = pipes[0];
+	pfds[3].fd = more[0];
+	fake_arrive(fake_of(fds[0]), 1);
+	busy(pfds, 4, 1);
+	REQUIRE_INT(raw_write(pipes[1], "x", 1), ==, 1);
+	while (poll(pfds, 4, 0) == 1 && n <= PRE_N_SPARED)
+		n++;
+	CHECK_INT(n, <=, PRE_N_SPARED);
+	CHECK_INT(pfds[0].revents, ==, POLLIN);
+	CHECK_INT(pfds[1].revents, ==, POLLIN);
+	close_pair(fds);
+	close_pair(more);
+	close_pair(pipes);
+}
+
+/* ... and of its own doing at once, also of a number that it has closed. */
+static void who_polls_busily_knows_what_it_did(void)
+{
+	struct pollfd pfds[3] = { { .events = POLLIN },
+				  { .events = POLLIN },
+				  { .events = POLLIN } };
+	int fds[2], pipes[2];
+
+	attached_pair(fds);
+	REQUIRE_INT(pipe(pipes), ==, 0);
+	pfds[0].fd = fds[0];
+	pfds[1].fd = pipes[0];
+	pfds[2].fd = dup(pipes[0]);
+	fake_arrive(fake_of(fds[0]), 1);
+	busy(pfds, 3, 1);
+	CHECK_INT(close(pfds[2].fd), ==, 0);
+	CHECK_INT(poll(pfds, 3, 0), ==, 2);
+	CHECK_INT(pfds[2].revents, ==, POLLNVAL);
+	busy(pfds, 2, 1);
+	CHECK_INT(write(pipes[1], "x", 1), ==, 1);
+	CHECK_INT(poll(pfds, 2, 0), ==, 2);
+	CHECK_INT(pfds[1].revents, ==, POLLIN);
+	close_pair(fds);
+	close_pair(pipes);
+}
+
+/* Who waits hears of a connect no later than of what is sent through a ring afterwards. */
+static void who_waits_hears_of_a_connect(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct pollfd pfds[2] = { { .events = POLLIN }, { .events = POLLIN } };
+	int fds[2], from = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
+
+	attached_pair(fds);
+	pfds[0].fd = fds[0];
+	pfds[1].fd = socket(AF_INET, SOCK_STREAM, 0);
+	REQUIRE_INT(bind(pfds[1].fd, (struct sockaddr *)&addr, sizeof(addr)), ==, 0);
+	REQUIRE_INT(listen(pfds[1].fd, 1), ==, 0);
+	REQUIRE_INT(getsockname(pfds[1].fd, (struct sockaddr *)&addr, &len), ==, 0);
+	fake_arrive(fake_of(fds[0]), 1);
+	busy(pfds, 2, 1);
+	REQUIRE_INT(raw_syscall(SYS_connect, from, &addr, sizeof(addr)), ==, 0);
+	CHECK_INT(poll(pfds, 2, -1), ==, 2);
+	CHECK_INT(pfds[1].revents, ==, POLLIN);
+	close_pair(fds);
+	close(pfds[1].fd);
+	close(from);
+}
+
+/* To what was learned of one list another one has no relation. */
+static void another_list_is_asked_about(void)
+{
+	struct pollfd pfds[2] = { { .events = POLLIN }, { .events = POLLIN } };
+	int fds[2], pipes[2], others[2];
+
+	attached_pair(fds);
+	REQUIRE_INT(pipe(pipes), ==, 0);
+	REQUIRE_INT(pipe(others), ==, 0);
+	pfds[0].fd = fds[0];
+	pfds[1].fd = pipes[0];
+	fake_arrive(fake_of(fds[0]), 1);
+	REQUIRE_INT(raw_write(others[1], "x", 1), ==, 1);
+	busy(pfds, 2, 1);
+	pfds[1].fd = others[0];
+	CHECK_INT(poll(pfds, 2, 0), ==, 2);
+	CHECK_INT(pfds[1].revents, ==, POLLIN);
+	close_pair(fds);
+	close_pair(pipes);
+	close_pair(others);
+}
+
+/* Bytes of a direction that goes through the kernel are seen by the next poll, however busily that is done. */
+static void what_the_kernel_moves_is_not_spared(void)
+{
+	struct pollfd pfds[2] = { { .events = POLLIN }, { .events = POLLIN } };
+	int fds[2], more[2];
+
+	attached_pair(fds);
+	attached_pair(more);
+	pfds[0].fd = fds[0];
+	pfds[1].fd = more[0];
+	fake_arrive(fake_of(fds[0]), 1);
+	busy(pfds, 2, 1);
+	fake_of(more[0])->on_kernel = POLLIN;
+	atomic_store(&fake_of(more[0])->exact, POLLIN);
+	CHECK_INT(poll(pfds, 2, 0), ==, 1);
+	REQUIRE_INT(raw_write(more[1], "x", 1), ==, 1);
+	CHECK_INT(poll(pfds, 2, 0), ==, 2);
+	CHECK_INT(pfds[1].revents, ==, POLLIN);
+	close_pair(fds);
+	close_pair(more);
+}
+
 static void long_lists(void)
 {
 	enum { N = 600 };
@@ -97,10 +250,14 @@ static void long_lists(void)
 
 	attached_pair(fds);
 	for (int i = 0; i < N; i++)
-		pfds[i] = (struct pollfd){ .fd = i % 2 ? fds[0] : -1, .events = POLLIN };
+		pfds[i] = (struct pollfd){ .fd = i < N / 2 ? fds[0] : -1, .events = POLLIN };
 	CHECK_INT(poll(pfds, N, 1), ==, 0);
 	fake_arrive(fake_of(fds[0]), 1);
+	for (int i = 0; i < N; i++)
+		pfds[i].revents = 9;
 	CHECK_INT(poll(pfds, N, -1), ==, N / 2);
+	for (int i = 0; i < N; i++)
+		REQUIRE_INT(pfds[i].revents, ==, i < N / 2 ? POLLIN : 0);
 	close_pair(fds);
 }
 
@@ -262,6 +419,12 @@ static const struct test tests[] = {
 	TEST(kernel_and_ring_together),
 	TEST(kernel_room_is_not_ring_room),
 	TEST(end_of_file_is_the_kernels_to_say),
+	TEST(part_of_an_answer_is_not_enough),
+	TEST(who_polls_busily_hears_of_the_kernels),
+	TEST(who_polls_busily_knows_what_it_did),
+	TEST(who_waits_hears_of_a_connect),
+	TEST(another_list_is_asked_about),
+	TEST(what_the_kernel_moves_is_not_spared),
 	TEST(long_lists),
 	TEST(select_translates),
 	TEST(select_of_a_closed_number_fails),
