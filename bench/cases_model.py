@@ -47,8 +47,9 @@ TITLES = {"D": "HAL shm, ports D", "T": "HAL shm, tags", "tcp": "HAL tcp over th
 
 
 def one_way(bench, kind, size):
-    """Of HAL tcp one frame is copied into the kernel's buffers and out of them; several are sent one after the other."""
-    program = ("link", "--batch", "4") if kind == "tcp" else ("native", "--kind", kind)
+    """Of HAL tcp one frame is copied into the kernel's buffers and out of them; several are sent one after the other. Without pacing: what a rate
+    bounds that the kernel has estimated (BBR) is no line, and another one in each run."""
+    program = ("link", "--congestion", "reno", "--batch", "4") if kind == "tcp" else ("native", "--kind", kind)
     return bench.program(*program, "--size", str(size), "--msec", bench.msec(90), "--warmup-msec", bench.msec(90))[0]["one_way_ns"]
 
 

@@ -32,7 +32,7 @@
 struct settings {
 	unsigned server_cpu, client_cpu;
 	unsigned size, msec, warmup_msec, n_batch;
-	const char *server_netns, *client_netns, *address;
+	const char *server_netns, *client_netns, *address, *congestion;
 	bool bandwidth, sockets, uring;
 };
 
@@ -262,6 +262,15 @@ static int listen_there(const struct settings *set, struct sockaddr_in *ret_addr
 	return fd;
 }
 
+/* 0 or a negative errno. "": as the system has it. */
+static int set_congestion(int fd, const char *name)
+{
+	if (name[0] &&
+	    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) < 0)
+		return -errno;
+	return 0;
+}
+
 static int make_connection(const struct settings *set, int fds[2])
 {
 	struct sockaddr_in address;
@@ -275,6 +284,8 @@ static int make_connection(const struct settings *set, int fds[2])
 	if (r == 0)
 		r = bench_accept(listener, &fds[0]);
 	(void)close(listener);
+	for (int i = 0; r == 0 && i < 2; i++)
+		r = set_congestion(fds[i], set->congestion);
 	return r;
 }
 
@@ -313,7 +324,8 @@ int main(int argc, char **argv)
 				.n_batch = 32,
 				.address = "127.0.0.1",
 				.server_netns = "",
-				.client_netns = "" };
+				.client_netns = "",
+				.congestion = "" };
 	const struct bench_option options[] = {
 		{ "sockets", "plain sockets instead of the HAL", .flag = &set.sockets },
 		{ "uring", "the HAL's way over io_uring, instead of plain calls",
@@ -327,6 +339,8 @@ int main(int argc, char **argv)
 		{ "server-netns", "file of the server's network namespace",
 		  .text = &set.server_netns },
 		{ "client-netns", "file of the client's", .text = &set.client_netns },
+		{ "congestion", "the connection's congestion control; none: as the system has it",
+		  .text = &set.congestion },
 		{ "server-cpu", "processor of the server", .number = &set.server_cpu },
 		{ "client-cpu", "processor of the client", .number = &set.client_cpu },
 	};
