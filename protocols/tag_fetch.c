@@ -19,6 +19,18 @@ static uint64_t last_number;
 
 /* ---- the two ends of it -------------------------------------------------------------------------- */
 
+static void ask(struct tag_message *m)
+{
+	struct tag_push push = { .number = last_number + 1, .size = tag_wanted_size(m) };
+
+	if (tag_control(m->peer, TAG_PUSH, m->id, &push, sizeof(push)) < 0)
+		return;
+	m->nsec_begun = nsec_now();
+	m->number = ++last_number;
+	m->stage = TAG_STAGE_COMING;
+	STEP(TAG_ASKED);
+}
+
 int tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 {
 	bool self = m->peer->link->caps.flags & HAL_IMMEDIATE;
@@ -46,6 +58,9 @@ int tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 	m->paid = true;
 	protocol_events++;
 	STEP(TAG_BOUND);
+	/* Its sender can begin while we are busy with others. */
+	if (m->stage == TAG_STAGE_ASK && tag_wanted_size(m))
+		ask(m);
 	return 0;
 }
 
@@ -146,20 +161,12 @@ static struct tag_message *pull(struct tag_message *first)
 	return next;
 }
 
-static void ask(struct tag_message *m)
+static void ask_or_end(struct tag_message *m)
 {
-	struct tag_push push = { .number = last_number + 1, .size = tag_wanted_size(m) };
-
-	if (push.size == 0) {
+	if (tag_wanted_size(m))
+		ask(m);
+	else
 		all_is_here(m);
-		return;
-	}
-	if (tag_control(m->peer, TAG_PUSH, m->id, &push, sizeof(push)) < 0)
-		return;
-	m->nsec_begun = nsec_now();
-	m->number = ++last_number;
-	m->stage = TAG_STAGE_COMING;
-	STEP(TAG_ASKED);
 }
 
 void tag_receives_move_on(void)
@@ -173,7 +180,7 @@ void tag_receives_move_on(void)
 		else if (m->stage == TAG_STAGE_PULL)
 			next = pull(m);
 		else if (m->stage == TAG_STAGE_ASK)
-			ask(m);
+			ask_or_end(m);
 		else if (m->stage == TAG_STAGE_DONE)
 			tag_say_done(m);
 	}
@@ -207,5 +214,7 @@ int tag_arrived_data(struct tag_peer *tp, const struct hal_frame *f)
 		return 0;
 	tag_rate(m, TAG_WAY_PUSH);
 	all_is_here(m);
+	/* The next one's buffer is to be asked for before more is taken than is under way. */
+	protocol_enough = true;
 	return 0;
 }

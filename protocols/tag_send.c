@@ -18,9 +18,11 @@
 #define N_TURN 64u
 /*
  * So much at most is in the ring before the receiver takes it, half of the largest: the lines that are written next are the ones that were taken longest ago, and have left the
- * receiver's caches, where the writer would have to fetch them from.
+ * receiver's caches, where the writer would have to fetch them from. But no more than is still to be pushed, above a least: an offer that follows stands behind it, and is to be answered
+ * before the last of what was asked for is taken.
  */
 #define SIZE_AHEAD (2u << 20)
+#define SIZE_AHEAD_LEAST (1u << 20)
 
 struct tag_peers tag_busy = TAILQ_HEAD_INITIALIZER(tag_busy);
 static uint64_t last_id;
@@ -229,6 +231,16 @@ static int push_piece(struct tag_send *s)
 	return 0;
 }
 
+static uint64_t most_ahead(const struct tag_peer *tp)
+{
+	const struct tag_send *s;
+	uint64_t left = 0;
+
+	TAILQ_FOREACH(s, &tp->pushing, link)
+	left += s->size_wanted - s->at;
+	return MIN(MAX(left, (uint64_t)SIZE_AHEAD_LEAST), (uint64_t)SIZE_AHEAD);
+}
+
 /* An end of the link is told by gone(). */
 static void push(struct tag_peer *tp)
 {
@@ -239,8 +251,9 @@ static void push(struct tag_peer *tp)
 			protocol_unfinished = true;
 			break;
 		}
-		e = peer_is_behind(tp->peer, SIZE_AHEAD) ? -EAGAIN
-							 : push_piece(TAILQ_FIRST(&tp->pushing));
+		e = peer_is_behind(tp->peer, most_ahead(tp))
+			    ? -EAGAIN
+			    : push_piece(TAILQ_FIRST(&tp->pushing));
 	}
 }
 
