@@ -134,7 +134,7 @@ fuzz: ## fuzz each target of tests/fuzz for FUZZ_SECONDS (default 60)
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) tests/run $(CHECK_FUZZ_SUITES)
 
 bench: ## every figure beside its kernel twin; a table and build/bench.json
-	@tools/deps.sh build bench bench-apps
+	@tools/deps.sh build bench bench-apps apps
 	@$(BUILD) all bench-programs
 	@bench/run
 
