@@ -157,15 +157,22 @@ static unsigned look_exactly(struct pre_member *m, unsigned want, unsigned *seen
  */
 static uint32_t look(struct pre_member *m)
 {
-	unsigned want = wanted(m->events), seen = pulc_stream_ready(m->stream, m->fd, want);
-	unsigned ready = seen & ~SIDES, exact, kernels = POLLOUT;
+	unsigned want = wanted(m->events), seen, ready, exact, kernels = POLLOUT;
+	bool is_due = m->edge && (m->events & (EPOLLET | EPOLLONESHOT)) == EPOLLET;
 
+	/* An edge is due: what the kernel has said by now belongs to it, as an end that m's user is told of like of anything else. Who is told
+	 * once has to ask for the next edge anyway. */
+	if (is_due)
+		pre_set_drain(m->set);
+	seen = pulc_stream_ready(m->stream, m->fd, want);
+	ready = seen & ~SIDES;
 	/* Bytes from before the switch may have come while nobody wanted to know. */
 	if (seen & PULC_ON_KERNEL(POLLIN))
 		kernels |= POLLIN;
 	if (m->ask_kernel || m->sides != (seen & SIDES) || (m->told && !ready) ||
 	    (m->asked && (want & ~ready & kernels))) {
-		pre_set_drain(m->set); /* what the answer includes is no event of its own */
+		if (!is_due)
+			pre_set_drain(m->set); /* what the answer includes is no event of its own */
 		exact = look_exactly(m, want, &seen);
 		ready = seen & ~SIDES;
 		/* What memory and kernel both say may be of the ring alone next time: between two looks one receive may take

@@ -520,6 +520,31 @@ CASE(epoll_edge_oneshot_rearmed_loop, DUO)
 	}
 }
 
+/* The end came before anybody was told anything: one edge tells of all. */
+CASE(epoll_edge_of_an_end_that_came_before, ANY)
+{
+	struct pollfd set = { .events = POLLIN };
+
+	B {
+		set.fd = epoll_create1(0);
+		ADD(set.fd, FD, EPOLLOUT | EPOLLET, 1);
+		R(poll(&set, 1, 0));
+	}
+	A {
+		pid_t pid = fork_logged(p);
+
+		if (pid == 0)
+			_exit(0);
+		R(close(FD));
+		reap(p, "child", pid);
+	}
+	B {
+		settle_poll(p, FD, POLLRDHUP);
+		EXPECT(set.fd);
+		EXPECT_NONE(set.fd);
+	}
+}
+
 CASE(epoll_edge_two_sets_each_get_the_edge, ANY)
 {
 	int one = -1, two = -1;
