@@ -312,6 +312,9 @@ static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 	for (;; has_slept = true) {
 		if (stream_poll(s, fd, POLLIN) & (POLLIN | POLLHUP | POLLERR))
 			return has_slept || has_bytes(s, fd) ? 0 : end_of_nothing(s, fd);
+		/* Fewer than SO_RCVLOWAT. */
+		if (has_bytes(s, fd))
+			return 0;
 		/* An urgent byte is something to wait for that poll does not tell. */
 		if ((tcp_on_kernel(&s->tcp) & POLLIN) && raw_recv(fd, NULL, 0, MSG_DONTWAIT) == 0)
 			return 0;

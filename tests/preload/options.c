@@ -88,7 +88,9 @@ CASE(options_lowat_and_short_recv, ANY)
 	B { SEND("ab"); }
 	A {
 		settle(p, FD, 2);
+		RECV_FLAGS(0, MSG_DONTWAIT);
 		RECV(2);
+		RECV_FLAGS(0, MSG_DONTWAIT);
 		RECV_FLAGS(10, MSG_DONTWAIT);
 	}
 	B { SEND("cd"); }
