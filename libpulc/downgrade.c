@@ -75,6 +75,14 @@ void stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
 		label_clear(fd);
 }
 
+PULC_EXPORT void pulc_stream_disconnected(pulc_stream *s, int fd)
+{
+	if (s->handler != &stream_handler || !pulc_stream_attached(s))
+		return;
+	tcp_disconnected(&s->tcp);
+	label_clear(fd);
+}
+
 int stream_told(struct pulc_stream *s, int fd, int error)
 {
 	if (error && tcp_has_left(&s->tcp)) {

@@ -95,6 +95,7 @@ static void disconnected(int fd)
 		pre_cookie_shares(use.file);
 		if (!pulc_stream_attached(use.stream))
 			pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_UNSUPPORTED);
+		pulc_stream_disconnected(use.stream, fd);
 		pulc_stream_closing(use.stream, fd);
 	}
 	pre_use_end(&use);

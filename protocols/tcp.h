@@ -110,6 +110,8 @@ bool tcp_is_last_inside(const struct tcp *t);
 void tcp_reset(int fd);
 /* Nothing that lies in the ring is to be read there any more: its bytes mean something else in the kernel. */
 void tcp_leave_for_good(struct tcp *t);
+/* The program has ended the connection and kept the socket: whatever process holds it, nothing in the rings is about it any more. */
+void tcp_disconnected(struct tcp *t);
 /* This side has left, but what it left behind could still be read from the ring. */
 bool tcp_may_reclaim(struct tcp *t);
 /*
@@ -139,7 +141,7 @@ bool tcp_at_mark(struct tcp *t, int fd);
 int tcp_inq(struct tcp *t, int fd, uint64_t *ret_size);
 int tcp_outq(struct tcp *t, int fd, uint64_t *ret_size);
 /* Adds the bytes of the rings to what the kernel said: len bytes of struct tcp_info. */
-void tcp_add_info(const struct tcp *t, void *info, size_t len);
+void tcp_add_info(struct tcp *t, void *info, size_t len);
 /* Was it reset by what the two ends know of each other? */
 bool tcp_is_reset(struct tcp *t);
 /* Is one pending? */

@@ -79,7 +79,7 @@ static void add32(char *info, size_t len, size_t at, uint64_t n)
 	memcpy(info + at, &value, sizeof(value));
 }
 
-void tcp_add_info(const struct tcp *t, void *info, size_t len)
+void tcp_add_info(struct tcp *t, void *info, size_t len)
 {
 	bool returned = shm_tx_mode(&t->ring) == SHM_TX_RETURNED;
 	uint64_t sent = returned ? shm_tx_taken(&t->ring) : shm_tx_total(&t->ring);
@@ -90,8 +90,6 @@ void tcp_add_info(const struct tcp *t, void *info, size_t len)
 	add64(info, len, offsetof(struct tcp_info, tcpi_bytes_sent), sent);
 	add32(info, len, offsetof(struct tcp_info, tcpi_notsent_bytes), backlog(t));
 	/* The kernel does not know of a reset that the survivor has made. */
-	if (len > offsetof(struct tcp_info, tcpi_state) &&
-	    (atomic_load_explicit(&t->ring.own->local, memory_order_relaxed) &
-	     TCP_LOCAL_RESET_SEEN))
+	if (len > offsetof(struct tcp_info, tcpi_state) && tcp_is_reset(t))
 		((uint8_t *)info)[offsetof(struct tcp_info, tcpi_state)] = STATE_CLOSE;
 }

@@ -66,6 +66,23 @@ bool tcp_is_returned(const struct tcp *t)
 	       shm_mark(&t->ring) == shm_taken(&t->ring);
 }
 
+/*
+ * A peer that closed without reading was sent its bytes too late, and has answered them by a reset. Behind its end the kernel calls that a
+ * broken pipe, of which a receiver does not hear: had they come in time the program would have been told of the reset.
+ */
+static void note_refusal(struct tcp *t, int fd)
+{
+	struct pollfd p = { .fd = fd };
+	struct timespec now = { 0, 0 };
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	if (LIKELY(raw_ppoll(&p, 1, &now) <= 0) || !(p.revents & POLLERR) ||
+	    raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error == 0)
+		return;
+	tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
+}
+
 /* Sends on what the kernel takes. 1: all of it; 0: there is more. */
 static int return_pieces(struct tcp *t, int fd)
 {
@@ -77,10 +94,13 @@ static int return_pieces(struct tcp *t, int fd)
 		n = raw_send(fd, piece, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n == -EAGAIN || n == -EINTR)
 			return 0;
-		/* A connection that is no more takes nothing; whoever sends next hears of it. */
+		/* A connection that is no more takes nothing; the program's next call hears of it. */
+		if (n < 0)
+			tcp_keep_error(t, (int)-n);
 		shm_tx_returned(&t->ring, n < 0 ? len : (size_t)n);
 	}
 	tcp_push_corked(fd);
+	note_refusal(t, fd);
 	return 1;
 }
 
@@ -287,10 +307,30 @@ bool tcp_is_last_inside(const struct tcp *t)
 	       shm_has_one_holder(&t->ring);
 }
 
+/* A side that has left itself may be held by programs that nobody counts. */
 bool tcp_refuses(const struct tcp *t)
 {
 	return (shm_peer_notice(&t->ring) & SHM_LEFT) && tcp_reads_ring(t) &&
 	       shm_rx_maybe(&t->ring);
+}
+
+/* ---- a socket that is another connection's, or none's -------------------------------------------- */
+
+void tcp_disconnected(struct tcp *t)
+{
+	if (!shm_lock(&t->ring.own->tx_lock))
+		return;
+	/* The peer may still read what is in our ring. */
+	if (shm_tx_mode(&t->ring) == SHM_TX_RING)
+		shm_tx_end(&t->ring);
+	tcp_set_local(t, TCP_LOCAL_DISCONNECTED);
+	shm_unlock(&t->ring.own->tx_lock);
+	if (!shm_lock(&t->ring.own->rx_lock))
+		return;
+	tcp_leave_for_good(t);
+	shm_rx_leave(&t->ring);
+	atomic_store(&t->ring.own->rx_mode, TCP_RX_KERNEL_AGAIN);
+	shm_unlock(&t->ring.own->rx_lock);
 }
 
 /* ---- changing one's mind ------------------------------------------------------------------------ */

@@ -151,14 +151,28 @@ static ssize_t ring_sendv(struct tcp *t, const struct iovec *iov, size_t n, enum
 	return (ssize_t)total;
 }
 
-/* Before anything else goes through the kernel: what the ring still owes a peer that has left. 1: nothing. */
+/* A peer that left with bytes of ours unread: the error if nobody was told of it yet, then EPIPE. */
+static ssize_t reset_error(struct tcp *t, int fd)
+{
+	int e;
+
+	if (tcp_peer_left(t))
+		tcp_note_end(t);
+	if (!(atomic_load(&t->ring.own->local) & (TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN)))
+		return 0;
+	e = tcp_take_error(t, fd);
+	return e ? -e : -EPIPE;
+}
+
+/* Before anything else goes through the kernel: what the ring still owes a peer that has left. 1: nothing. The kernel may answer that by a
+ * reset. */
 static int settle_debt(struct tcp *t, int fd, ssize_t *ret_n)
 {
 	int e = tcp_owes(t) ? tcp_return_locked(t, fd) : 1;
 
-	if (e == 1)
+	if (e == 1 && !tcp_has_reset(t))
 		return 1;
-	*ret_n = e < 0 ? e : -EAGAIN;
+	*ret_n = e < 0 ? e : tcp_has_reset(t) ? reset_error(t, fd) : -EAGAIN;
 	return 0;
 }
 
@@ -188,19 +202,6 @@ static int settle_mode(struct tcp *t, int fd, const struct iovec *iov, size_t n,
 		return 1;
 	*ret_n = kernel_send(fd, iov, n, flags);
 	return 0;
-}
-
-/* A peer that left with bytes of ours unread: the error if nobody was told of it yet, then EPIPE. */
-static ssize_t reset_error(struct tcp *t, int fd)
-{
-	int e;
-
-	if (tcp_peer_left(t))
-		tcp_note_end(t);
-	if (!(atomic_load(&t->ring.own->local) & (TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN)))
-		return 0;
-	e = tcp_take_error(t, fd);
-	return e ? -e : -EPIPE;
 }
 
 /* After our own end: EPIPE, unless there is an error to tell first, ours or the kernel's: reset before the upgrade counts as shut. The

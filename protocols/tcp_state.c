@@ -73,8 +73,8 @@ void tcp_note_end(struct tcp *t)
 {
 	uint64_t notice = shm_peer_notice(&t->ring);
 
-	if (notice & SHM_LEFT) /* the kernel alone knows how it ends */
-		return;
+	if ((notice & SHM_LEFT) || (own_local(t) & TCP_LOCAL_DISCONNECTED))
+		return; /* the kernel alone knows how it ends */
 	/* Only a death leaves the kernel's end of file without either flag, once the peer is attached; but who has shut down
 	 * reading himself sees that end always. */
 	if ((notice & SHM_RX_READY) && !(notice & (SHM_TX_FIN | SHM_CLOSED)) &&
@@ -344,6 +344,8 @@ int tcp_take_receive_error(struct tcp *t, int fd)
 
 void tcp_note_told(struct tcp *t)
 {
+	if (own_local(t) & TCP_LOCAL_DISCONNECTED)
+		return;
 	tcp_set_local(t, TCP_LOCAL_RESET_SEEN);
 	(void)atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_RESET);
 }

@@ -50,6 +50,10 @@ pulc_stream *pulc_stream_unref(pulc_stream *s);
  * Does not close it, does not drop the reference. */
 void pulc_stream_closing(pulc_stream *s, int fd);
 
+/* connect(2) with AF_UNSPEC has ended the connection of fd. Other processes may hold the socket: the kernel alone serves it there from now on.
+ * pulc_stream_closing follows. */
+void pulc_stream_disconnected(pulc_stream *s, int fd);
+
 /* fd, one of several descriptors of s in this process, is about to be closed or is closed; `other` stays. */
 void pulc_stream_loses(pulc_stream *s, int fd, int other);
 /* All descriptors of this process are closed or about to be, but calls of other threads are still under way, for which *home

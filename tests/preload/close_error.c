@@ -3,6 +3,7 @@
 
 #include "rawsys.h"
 
+#include <netinet/tcp.h>
 #include <sys/uio.h>
 
 /* Asked again and again, for nothing else tells when it is there; 30 s at most. */
@@ -30,7 +31,7 @@ static void say_error_now(struct play *p, int fd)
 /* The kernel knows of the end, and PULC has not been asked anything. */
 static void settle_unseen(struct play *p, int fd)
 {
-	struct pollfd pfd = { .fd = fd };
+	struct pollfd pfd = { .fd = fd, .events = POLLRDHUP };
 	struct timespec most = { .tv_sec = 5 };
 
 	if (raw_ppoll(&pfd, 1, &most) <= 0)
@@ -56,6 +57,24 @@ CASE(close_error_is_there_without_a_look, ANY)
 		say_error_when_it_comes(p, FD);
 		RECV(1);
 		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+}
+
+CASE(close_error_state_without_a_look, ANY)
+{
+	struct tcp_info info;
+	socklen_t size = sizeof(info);
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		settle_unseen(p, FD);
+		R(getsockopt(FD, IPPROTO_TCP, TCP_INFO, &info, &size));
+		say(p, "state %d", info.tcpi_state);
+		RECV(1);
 	}
 }
 

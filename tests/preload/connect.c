@@ -78,6 +78,54 @@ CASE_TRAITS(connect_dissolved_by_unspec, SELF, OWN_PAIR)
 	}
 }
 
+/* What has become of the socket and of the connection, as this process sees it. */
+static void say_dissolved(struct play *p, int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t size = sizeof(ss);
+	struct pollfd pfd = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+
+	R(getpeername(fd, (struct sockaddr *)&ss, &size));
+	R(poll(&pfd, 1, 0));
+	say_poll(p, "poll", pfd.revents);
+	say_recv(p, fd, 1, 0);
+	say_recv(p, fd, 1, 0);
+	say_send(p, fd, "x", MSG_NOSIGNAL);
+}
+
+/* Another process does it, and both had the connection: what lay unread is not to be had, and the socket can be connected again. */
+CASE_TRAITS(connect_dissolved_by_another_process, SELF, OWN_PAIR)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct address address;
+	int listener, fds[2], again;
+	pid_t pid;
+
+	listener = listen_on("127.0.0.1", &address);
+	fds[0] = connect_to(&address, 0);
+	fds[1] = accept(listener, NULL, NULL);
+	warm(p, fds);
+	say_send(p, fds[0], "what was sent", 0);
+	say_send(p, fds[1], "unread", 0);
+	settle(p, fds[0], 6);
+	pid = fork_logged(p);
+	if (pid == 0)
+		_exit(connect(fds[0], &none, sizeof(none)) == 0 ? 0 : 1);
+	reap(p, "child", pid);
+	say_dissolved(p, fds[0]);
+	settle_poll(p, fds[1], POLLHUP);
+	say_recv(p, fds[1], 20, 0);
+	say_dissolved(p, fds[1]);
+	R(connect(fds[0], (struct sockaddr *)&address.storage, address.size));
+	again = accept(listener, NULL, NULL);
+	say_send(p, fds[0], "again", 0);
+	say_recv(p, again, 5, MSG_WAITALL);
+	say_send(p, again, "back", 0);
+	say_recv(p, fds[0], 4, MSG_WAITALL);
+	R(close(again));
+	say_recv(p, fds[0], 4, 0);
+}
+
 CASE_TRAITS(connect_accepted_after_data_and_close, SELF, NO_PAIR)
 {
 	struct address address;

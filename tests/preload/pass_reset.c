@@ -73,6 +73,23 @@ CASE(pass_reset_behind_bytes, ANY)
 	}
 }
 
+/* It does not read what its peer has still to return. */
+CASE(pass_reset_by_who_has_left, ANY)
+{
+	B { SEND("unread"); }
+	A {
+		int via[2];
+
+		settle(p, FD, 6);
+		T(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+		pass_fd(via[0], FD);
+		R(close(via[0]));
+		R(close(via[1]));
+		R(close(FD));
+	}
+	B { say_reset(p); }
+}
+
 static void ends_with_a_child(struct play *p, bool killed)
 {
 	pid_t pid = fork_logged(p);

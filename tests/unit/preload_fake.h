@@ -220,6 +220,12 @@ void pulc_stream_closing(pulc_stream *s, int fd)
 	s->n_closings += fcntl(fd, F_GETFD) >= 0 ? 1 : 1000;
 }
 
+void pulc_stream_disconnected(pulc_stream *s, int fd)
+{
+	(void)s;
+	(void)fd;
+}
+
 void pulc_stream_keep_on_kernel(pulc_stream *s, int fd, enum pulc_reason reason)
 {
 	(void)fd;
