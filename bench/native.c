@@ -10,6 +10,8 @@
  * the warm-up and then closes its port, which ends the sender. Rate: the same with blocking calls, one message each; who reads a
  * stream has room for more than one.
  *
+ * With --idle both ends are joined with so many other processes, which sleep: what it costs to look at them too.
+ *
  * With --rounds both measure the machine's floor together, before the first round and after each. The message before it says so: in a ping-pong
  * with its first byte, for the rate with its last one, for the bandwidth by having one byte only.
  */
@@ -20,9 +22,12 @@
 #include "stats.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <pulc/tag.h>
 
@@ -40,6 +45,7 @@ struct settings {
 	unsigned warmup_msec;
 	unsigned n_batch;
 	unsigned n_depth;
+	unsigned n_idle;
 	const char *kind_name;
 	bool bandwidth;
 	bool rate;
@@ -471,6 +477,42 @@ static int serve(int listener, void *arg)
 	return r < 0 ? r : pulc_port_close(port);
 }
 
+/* Joined with both ends, until this process's parent ends. */
+static void __attribute__((noreturn)) be_idle(const struct pulc_address *ends, size_t n, int fd)
+{
+	uint32_t peer;
+	pulc_port *port;
+	int r;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	r = pulc_port_open(PULC_D, 0, NULL, &port);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = pulc_peer_find(&ends[i], &peer);
+	(void)bench_send_all(fd, &r, sizeof(r));
+	for (;;)
+		(void)pause();
+}
+
+static int add_idle(const struct settings *set, const struct pulc_address *ends, size_t n)
+{
+	int r = 0, fds[2];
+
+	for (unsigned i = 0; r == 0 && i < set->n_idle; i++) {
+		pid_t pid;
+
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+			return -errno;
+		pid = fork();
+		if (pid == 0)
+			be_idle(ends, n, fds[1]);
+		(void)close(fds[1]);
+		if (pid < 0 || bench_recv_all(fds[0], &r, sizeof(r)) != 0)
+			r = -EPIPE;
+		(void)close(fds[0]);
+	}
+	return r;
+}
+
 static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 {
 	struct settings *set = arg;
@@ -484,6 +526,8 @@ static int connect_and_drive(const struct sockaddr_in *server, void *arg)
 	r = bench_connect(server, false, &fd);
 	if (r == 0)
 		r = bench_recv_all(fd, &to, sizeof(to)) == 0 ? 0 : -EPIPE;
+	if (r == 0)
+		r = add_idle(set, (struct pulc_address[]){ to, pulc_port_address(port) }, 2);
 	if (r == 0 && set->tagged)
 		r = pulc_peer_find(&to, &to.port);
 	if (r == 0)
@@ -540,6 +584,8 @@ int main(int argc, char **argv)
 		  .number = &set.n_batch },
 		{ "rounds", "divide the time, with the machine's floor between",
 		  .number = &set.rounds.n },
+		{ "idle", "other processes that both ends are joined with, and that sleep",
+		  .number = &set.n_idle },
 		{ "depth", "operations under way, for bandwidth", .number = &set.n_depth },
 	};
 	struct bench_pair pair = { .serve = serve, .connect = connect_and_drive, .arg = &set };

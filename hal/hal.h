@@ -74,9 +74,21 @@ struct hal_caps {
 
 struct hal_ops;
 
+/* A word that tells of new frames. */
+struct hal_quiet {
+	const _Atomic uint64_t *word;
+	uint64_t idle;
+};
+#define HAL_BEING_WRITTEN UINT64_MAX
+
 /* The common head of a HAL's own link structure. */
 struct hal_link {
 	const struct hal_ops *ops;
+	/*
+	 * For who looks at many links in turn, under the owner's lock: next() has nothing to show as long as the word is `idle`, or HAL_BEING_WRITTEN, for which there will be
+	 * another value in a moment. An end without a last frame is pending()'s to tell. No word: pending() tells all.
+	 */
+	struct hal_quiet quiet;
 	struct hal_caps caps;
 	struct hal_costs
 		costs; /* what the HAL knows at the beginning, and measures if it wants to */
@@ -107,6 +119,10 @@ typedef uint64_t hal_watch;
 #define HAL_DID_TAKE 2u /* frames were dropped */
 #define HAL_DID_SEND_IDLY                                                                          \
 	4u /* frames were sent that need nobody's work: watches with HAL_WATCH_LAZY are not told */
+
+/* What put() and take() did; tell() is for nobody, or for somebody. */
+#define HAL_DONE 1
+#define HAL_DONE_TELL 2
 
 /* A frame to be taken as a whole, and where to. */
 struct hal_wanted {
@@ -152,13 +168,13 @@ struct hal_ops {
 
 	/* ---- at once: the same for short messages, in one step each ---- */
 
-	/* send() of one piece, f.len bytes, not 0. */
+	/* send() of one piece, f.len bytes, not 0. HAL_DONE or HAL_DONE_TELL; errors as send(). */
 	int (*put)(struct hal_link *link, struct hal_frame f, const void *buf);
 	/*
-	 * next(), and if it shows what is wanted, copy() and drop(). False: nothing is done, whatever next() says; so it may be, once behind a put(), because
-	 * it is too early to look.
+	 * next(), and if it shows what is wanted, copy() and drop(): HAL_DONE or HAL_DONE_TELL. 0: nothing is done, whatever next() says; so it may be, once behind a
+	 * put(), because it is too early to look.
 	 */
-	bool (*take)(struct hal_link *link, const struct hal_wanted *w, struct hal_frame *ret_f);
+	int (*take)(struct hal_link *link, const struct hal_wanted *w, struct hal_frame *ret_f);
 
 	/* ---- moving on ---- */
 
@@ -297,18 +313,19 @@ static inline bool hal_is_wanted(const struct hal_wanted *w, const struct hal_fr
 static inline int hal_any_put(struct hal_link *link, struct hal_frame f, const void *buf)
 {
 	const struct iovec iov = { .iov_base = (void *)buf, .iov_len = f.len };
+	int e = link->ops->send(link, &f, &iov, 1);
 
-	return link->ops->send(link, &f, &iov, 1);
+	return e < 0 ? e : HAL_DONE_TELL;
 }
 
-static inline bool hal_any_take(struct hal_link *link, const struct hal_wanted *w,
-				struct hal_frame *ret_f)
+static inline int hal_any_take(struct hal_link *link, const struct hal_wanted *w,
+			       struct hal_frame *ret_f)
 {
 	if (link->ops->next(link, ret_f) <= 0 || !hal_is_wanted(w, ret_f))
-		return false;
+		return 0;
 	(void)hal_copy(link, ret_f, w->buf, w->size);
 	link->ops->drop(link);
-	return true;
+	return HAL_DONE_TELL;
 }
 
 /* The best size of the pieces that a message of `size` bytes is cut into. Behind what the peer has still to take nobody waits for the first one: then they are as large as can be. */

@@ -207,6 +207,25 @@ static int shm_send(struct hal_link *link, const struct hal_frame *f, const stru
 
 /* ---- receiving ---------------------------------------------------------------------------------- */
 
+/* All is taken that the peer has told of. */
+static inline void is_quiet(struct hal_shm *h)
+{
+	const struct shm_stream *s = &h->ring;
+	uint64_t taken = shm_taken(s), mark;
+
+	if (!s->told) {
+		h->link.quiet = (struct hal_quiet){ &s->peer->head, taken };
+		return;
+	}
+	/* It may tell of more by now. */
+	mark = atomic_load_explicit(&s->told->mark, memory_order_relaxed);
+	h->link.quiet = (struct hal_quiet){
+		&s->told->mark,
+		SHM_MARK_HEAD(mark) == SHM_MARK_HEAD(SHM_MARK(taken, 0)) ? mark : SHM_MARK_NONE,
+	};
+}
+_Static_assert(HAL_BEING_WRITTEN == SHM_MARK_NONE, "the same");
+
 static int shm_next(struct hal_link *link, struct hal_frame *ret_f)
 {
 	struct hal_shm *h = of(link);
@@ -218,6 +237,8 @@ static int shm_next(struct hal_link *link, struct hal_frame *ret_f)
 		if (e == 0)
 			return -EPIPE;
 	}
+	if (e == 0)
+		is_quiet(h);
 	if (e <= 0)
 		return e;
 	if (UNLIKELY(h->at.len > link->caps.frame_max))
@@ -260,6 +281,32 @@ static void shm_drop(struct hal_link *link)
 
 /* ---- at once ------------------------------------------------------------------------------------ */
 
+/* A fence at the watcher's side takes the place of one here: notice_after_publishing. */
+static inline bool needs_fence(const struct hal_shm *h, uint64_t notice)
+{
+	return !(h->link.caps.flags & HAL_BARRIER) || !(notice & SHM_BARRIER);
+}
+
+/* Something was sent: does anybody wait for it? */
+static inline int done_sending(const struct hal_shm *h)
+{
+	uint64_t notice;
+
+	atomic_signal_fence(memory_order_seq_cst);
+	notice = shm_peer_notice(&h->ring);
+	return UNLIKELY(needs_fence(h, notice) || shm_due_rx(&h->ring, notice)) ? HAL_DONE_TELL
+										: HAL_DONE;
+}
+
+/* Something was taken: does anybody wait for the room? */
+static inline int done_taking(const struct hal_shm *h)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	return UNLIKELY(needs_fence(h, shm_peer_notice(&h->ring)) || shm_due_tx(&h->ring))
+		       ? HAL_DONE_TELL
+		       : HAL_DONE;
+}
+
 static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 {
 	struct hal_shm *h = of(link);
@@ -274,20 +321,20 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 		   !(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD)))) {
 		memcpy(&w.payload, buf, sizeof(w.payload));
 		if (LIKELY(shm_word_put(&h->ring, &w)))
-			return 0;
+			return done_sending(h);
 	}
 	return hal_any_put(link, f, buf);
 }
 
-static bool shm_take(struct hal_link *link, const struct hal_wanted *wanted,
-		     struct hal_frame *ret_f)
+static int shm_take(struct hal_link *link, const struct hal_wanted *wanted, struct hal_frame *ret_f)
 {
 	struct hal_shm *h = of(link);
+	bool is_known = shm_rx_has_more(&h->ring, shm_taken(&h->ring)), is_published;
 	struct shm_word w;
 
 	if (shm_word_is_early(&h->ring))
-		return false;
-	if (UNLIKELY(!shm_word_look(&h->ring, &w)))
+		return 0;
+	if (UNLIKELY(!(is_known ? shm_word_next(&h->ring, &w) : shm_word_look(&h->ring, &w))))
 		return hal_any_take(link, wanted, ret_f);
 	*ret_f = (struct hal_frame){
 		.word = w.stamp,
@@ -296,14 +343,19 @@ static bool shm_take(struct hal_link *link, const struct hal_wanted *wanted,
 		.kind = (uint16_t)w.flags,
 	};
 	if (UNLIKELY(!hal_is_wanted(wanted, ret_f)))
-		return false;
+		return 0;
 	if (LIKELY(w.len == sizeof(w.payload) && wanted->size >= sizeof(w.payload)))
 		memcpy(wanted->buf, &w.payload, sizeof(w.payload));
 	else
 		memcpy(wanted->buf, &w.payload, MIN((size_t)w.len, wanted->size));
-	shm_word_took(&h->ring);
-	link->gathers = false;
-	return true;
+	if (!is_known)
+		link->quiet = (struct hal_quiet){
+			&h->ring.told->mark,
+			SHM_MARK(shm_taken(&h->ring) + SHM_WORD_SIZE, SHM_TOLD),
+		};
+	is_published = shm_word_took(&h->ring);
+	link->gathers = shm_rx_gathers(&h->ring, shm_taken(&h->ring));
+	return is_published ? done_taking(h) : HAL_DONE;
 }
 
 static bool shm_pending(const struct hal_link *link)

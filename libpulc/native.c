@@ -17,78 +17,55 @@
 #include "native.h"
 
 #include <stdlib.h>
-#include <sys/single_threaded.h>
 
-#include "lock.h"
 #include "macros.h"
 #include "self.h"
 #include "pairs.h"
 #include "state.h"
 
 /* Frames taken from one peer before the next one has its turn. */
-#define N_TURN 64u
+#define N_TURN NATIVE_N_TURN
+/* Of calls that find something at once one in so many looks at the clock. */
+#define N_TIMES 256u
 
-static struct shm_lock lock;
-static enum shm_way way; /* how it was taken; its holder's. SHM_BUSY: never */
-static struct peers peers = TAILQ_HEAD_INITIALIZER(peers);
+struct native_core native_core = { .peers = TAILQ_HEAD_INITIALIZER(native_core.peers) };
 static struct peer *self;
 static LIST_HEAD(, pulc_port) ports = LIST_HEAD_INITIALIZER(ports);
 static uint64_t events_told;
 static OFTEN bool forking;
 
-bool native_lock(void)
+void native_unlock_shared(void)
 {
-	enum shm_way taken = shm_enter(&lock.word, __libc_single_threaded);
-
-	if (UNLIKELY(taken == SHM_BUSY))
-		return false;
-	way = taken;
-	return true;
-}
-
-static inline void leave(void)
-{
-	if (LIKELY(way == SHM_ALONE)) {
-		atomic_signal_fence(memory_order_seq_cst);
-		atomic_store_explicit(&lock.word, 0, memory_order_relaxed);
-		shm_free();
-	} else {
-		shm_unlock(&lock.word);
-	}
-}
-
-static void tell(struct peer *peer)
-{
-	unsigned did = peer->did;
-
-	peer->did = 0;
-	if (peer->link)
-		peer->link->ops->tell(peer->link, did);
-}
-
-void native_unlock(void)
-{
-	struct peer *peer;
-
-	TAILQ_FOREACH(peer, &peers, link_all)
-	if (peer->did)
-		tell(peer);
-	if (UNLIKELY(events_told != protocol_events) && !__libc_single_threaded)
+	if (events_told != protocol_events)
 		native_wake_sleepers();
 	events_told = protocol_events;
-	leave();
+	shm_unlock(&native_core.lock.word);
 }
 
-struct peers *native_peers(void)
+void native_peer_join(struct peer *peer)
 {
-	return &peers;
+	TAILQ_INSERT_TAIL(&native_core.peers, peer, link_all);
+	native_core.n_joined++;
+	native_core.n_peers++;
+}
+
+void native_peer_leave(struct peer *peer)
+{
+	if (native_core.next == peer)
+		native_core.next = TAILQ_NEXT(peer, link_all);
+	TAILQ_REMOVE(&native_core.peers, peer, link_all);
+	native_core.n_peers--;
+	if (native_core.last == peer)
+		native_core.last = NULL;
 }
 
 struct peer *native_peer(uint32_t client)
 {
-	struct peer *peer;
+	struct peer *peer = native_core.last;
 
-	TAILQ_FOREACH(peer, &peers, link_all)
+	if (LIKELY(peer && peer->client == client && peer->link))
+		return peer;
+	TAILQ_FOREACH(peer, &native_core.peers, link_all)
 	if (peer->client == client && peer->link)
 		return peer;
 	return NULL;
@@ -132,27 +109,28 @@ struct peer *native_self(void)
 
 /* ---- progress ----------------------------------------------------------------------------------- */
 
-struct peer *native_only_peer(void)
+/* Who always finds something never waits, and would never hear what psid says: of a new peer, for one. */
+static inline void look_at_psid(void)
 {
-	struct peer *peer = TAILQ_FIRST(&peers);
+	static unsigned n_times;
 
-	if (!peer || TAILQ_NEXT(peer, link_all) || native_has_news() || protocol_unfinished ||
-	    port_any_elsewhere || port_any_to_move() || tag_any_to_move())
-		return NULL;
-	return peer;
+	if (UNLIKELY(protocol_events - native_core.events_served >= N_TURN ||
+		     ++n_times % N_TIMES == 0))
+		native_glance();
 }
 
 void native_progress(void)
 {
 	struct peer *peer, *next;
 
+	look_at_psid();
 	if (UNLIKELY(native_has_news()))
 		native_take_news();
-	for (peer = TAILQ_FIRST(&peers); peer; peer = next) {
+	for (peer = TAILQ_FIRST(&native_core.peers); peer; peer = next) {
 		next = TAILQ_NEXT(peer, link_all);
 		if (LIKELY(!peer_serve(peer, N_TURN)))
 			continue;
-		TAILQ_REMOVE(&peers, peer, link_all);
+		native_peer_leave(peer);
 		native_link_closed(peer);
 		peer_unref(peer);
 	}
@@ -163,6 +141,7 @@ void native_progress(void)
 		port_push_queued();
 	if (UNLIKELY(tag_any_to_move()))
 		tag_move_on();
+	native_core.events_served = protocol_events;
 }
 
 /* ---- fork --------------------------------------------------------------------------------------- */
@@ -170,7 +149,7 @@ void native_progress(void)
 /* What another thread has begun counts as well. */
 USUAL void native_forking(void)
 {
-	forking = (way != SHM_BUSY || !__libc_single_threaded) && native_lock();
+	forking = (native_core.way != SHM_BUSY || !__libc_single_threaded) && native_lock();
 }
 
 USUAL void native_fork_done(void)
@@ -187,7 +166,8 @@ static void __attribute__((noinline)) forget_parents(void)
 	struct pulc_op *op;
 	struct peer *peer;
 
-	atomic_store(&lock.word, 0);
+	atomic_store(&native_core.lock.word, 0);
+	protocol_tell_forget();
 	forking = false;
 	/* What is shown is the parent's. */
 	shm_state_forget();
@@ -210,8 +190,8 @@ static void __attribute__((noinline)) forget_parents(void)
 	native_block_forked();
 	if (self)
 		tag_forget_peer(self);
-	while ((peer = TAILQ_FIRST(&peers))) {
-		TAILQ_REMOVE(&peers, peer, link_all);
+	while ((peer = TAILQ_FIRST(&native_core.peers))) {
+		native_peer_leave(peer);
 		if (peer->link)
 			peer->link->ops->forget(peer->link);
 		peer->link = NULL;
@@ -231,6 +211,6 @@ static void __attribute__((noinline)) forget_parents(void)
 
 USUAL void native_forked(void)
 {
-	if (way != SHM_BUSY || native_has_news())
+	if (native_core.way != SHM_BUSY || native_has_news())
 		forget_parents();
 }

@@ -6,6 +6,7 @@
 #define PULC_LIB_NATIVE_H
 
 #include <stdbool.h>
+#include <sys/single_threaded.h>
 
 #include <pulc/pulc.h>
 
@@ -13,12 +14,14 @@
 #include "at_once.h"
 #include "channel.h"
 #include "client.h"
+#include "lock.h"
 #include "port.h"
 #include "protocol.h"
 #include "receive.h"
 #include "tag.h"
 
 #define NATIVE_N_IOV 1024 /* pieces of a message */
+#define NATIVE_N_TURN 64u /* frames of one peer before the next one has its turn */
 #define NSEC_PER_MSEC 1000000ull
 
 struct pulc_tag;
@@ -54,19 +57,65 @@ struct pulc_op {
 };
 
 /* ---- native.c ---- */
+
+/* What every call needs. */
+struct native_core {
+	struct shm_lock lock;
+	enum shm_way way; /* how it was taken; its holder's. SHM_BUSY: never */
+	struct peers peers;
+	struct peer *last; /* of whom a short message was taken last, or is awaited; NULL: nobody */
+	struct peer *next; /* whom a short wait looks at next; NULL: the first */
+	unsigned n_peers;
+	uint64_t events_served; /* protocol_events when progress was last made */
+	uint64_t n_joined;	/* peers, ever */
+};
+extern struct native_core native_core;
+
 /* Everything of the native interface is under this lock, which comes before the client lock. False: this thread holds it. */
-bool native_lock(void);
+static inline bool native_lock(void)
+{
+	enum shm_way taken = shm_enter(&native_core.lock.word, __libc_single_threaded);
+
+	if (UNLIKELY(taken == SHM_BUSY))
+		return false;
+	native_core.way = taken;
+	return true;
+}
+
+void native_unlock_shared(void);
 /* Tells the peers' sleepers, and our own, what was done. */
-void native_unlock(void);
-/* The only peer, if there is nothing for progress to do but to take what that one sends. */
-struct peer *native_only_peer(void);
+static inline void native_unlock(void)
+{
+	if (UNLIKELY(protocol_to_tell))
+		protocol_tell();
+	if (UNLIKELY(native_core.way != SHM_ALONE)) {
+		native_unlock_shared();
+		return;
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(&native_core.lock.word, 0, memory_order_relaxed);
+	shm_free();
+}
+
+/* There is one peer, and no other one to be looked at. */
+static inline bool native_is_single(void)
+{
+	return native_core.n_peers == 1;
+}
+
 /* Takes what has come, from psid and from all peers. */
 void native_progress(void);
 /* The peer that psid calls so, with a link; NULL: none. */
 struct peer *native_peer(uint32_t client);
 /* The peer that is this process. NULL: no memory. */
 struct peer *native_self(void);
-struct peers *native_peers(void);
+static inline struct peers *native_peers(void)
+{
+	return &native_core.peers;
+}
+/* From now on it is looked at; from now on it is not. */
+void native_peer_join(struct peer *peer);
+void native_peer_leave(struct peer *peer);
 /* A news of psid's is there to be taken (no lock). */
 bool native_has_news(void);
 /* All ports of the program, for fork. */
@@ -192,10 +241,8 @@ struct native_wait {
 	bool resident; /* the progress thread: sleeps at once, and is not told of what nobody waits for */
 };
 int native_wait(const struct native_wait *w);
-/* Spins for a moment until something has happened since then, if spinning is worth it now. 1; 0: not so; -EINTR. Without the lock. */
-int native_spin(uint64_t seen);
-/* Waits for a moment, in which messages gather at this link, if it is a spin's turn. Under the lock, which it gives up. */
-void native_let_gather(struct hal_link *link);
+/* How long it is worth to spin now, in ns, perhaps 0. Under the lock. */
+uint64_t native_budget(void);
 /* Makes progress, under the lock, which it gives up meanwhile, until look() says something else than -EAGAIN. Returns that; -EINTR;
  * -ETIMEDOUT. */
 int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline);
@@ -213,6 +260,17 @@ void native_glance(void);
  */
 bool native_watch(struct pulc_waitset *set, uint64_t seen, uint64_t *ret_nsec);
 void native_unwatch(struct pulc_waitset *set);
+
+/* ---- native_short.c ---- */
+/* May a short message be taken right from its link now, past progress? Under the lock. */
+bool native_may_be_short(void);
+/*
+ * Waits for a moment until a peer has something, if that is worth it now. 1: this one; 0: none, or something else has happened; -EINTR. Under the lock, which it
+ * gives up meanwhile.
+ */
+int native_short_wait(struct peer **ret_peer);
+/* Waits for a moment, in which messages gather at this link, the only one. Under the lock, which it gives up. */
+void native_let_gather(struct hal_link *link);
 
 /* ---- native_sem.c ---- */
 void native_sem_forked(void);

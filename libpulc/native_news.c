@@ -272,7 +272,7 @@ static void add_link(struct peer *peer, struct hal_link *link, uint64_t conn)
 		stranger = NULL;
 	peer->link = link;
 	peer->conn = conn;
-	TAILQ_INSERT_TAIL(native_peers(), peer, link_all);
+	native_peer_join(peer);
 	protocol_events++;
 }
 

@@ -495,32 +495,44 @@ PULC_EXPORT ssize_t pulc_receivev(pulc_port *p, const struct iovec *iov, int n,
 	return receive(p, iov, (unsigned)n, hal_iov_size(iov, (unsigned)n), from, ret_from, flags);
 }
 
-/* From where the last one came, now or in a moment. Returns the bytes; -EAGAIN: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
+/* Where the last message came from, if the next one may be taken from there. */
+static inline struct port_in *short_source(const struct port *port)
+{
+	struct port_in *in = port->in_last;
+
+	return LIKELY(in && !port_has(port) && in->peer->link) && native_may_be_short() ? in : NULL;
+}
+
+/* From where the last one came, or from another one's, now or in a moment. Returns the bytes; -EAGAIN: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
 static inline ssize_t receive_at_once(struct port *port, void *buf, size_t len,
 				      const struct port_in **ret_in)
 {
-	struct peer *peer = native_only_peer();
-	uint64_t seen;
+	struct port_in *in = short_source(port);
+	struct peer *peer;
 	ssize_t n;
 	int e;
 
-	if (UNLIKELY(peer && peer->link && peer->link->gathers && !port_has(port))) {
-		native_let_gather(peer->link);
-		peer = native_only_peer();
-	}
-	seen = protocol_events;
-	if (UNLIKELY(!port->in_last || port_has(port) || !peer))
+	if (UNLIKELY(!in))
 		return -EAGAIN;
-	n = port_take_at_once(port, buf, len, ret_in);
+	if (UNLIKELY(in->peer->link->gathers && native_is_single())) {
+		native_let_gather(in->peer->link);
+		in = short_source(port);
+		if (!in)
+			return -EAGAIN;
+	}
+	*ret_in = in;
+	n = port_take_at_once(in, buf, len);
 	if (n != -EAGAIN)
 		return n;
-	native_unlock();
-	e = native_spin(seen);
-	while (!native_lock())
-		;
-	if (e < 0)
-		return e;
-	return e && native_only_peer() ? port_take_at_once(port, buf, len, ret_in) : -EAGAIN;
+	native_core.last = in->peer;
+	e = native_short_wait(&peer);
+	if (UNLIKELY(e <= 0))
+		return e < 0 ? e : -EAGAIN;
+	in = LIKELY(port->in_last && port->in_last->peer == peer) ? port->in_last : peer->in_last;
+	if (UNLIKELY(!in || in->port != port || port_has(port)))
+		return -EAGAIN;
+	*ret_in = in;
+	return port_take_at_once(in, buf, len);
 }
 
 PULC_EXPORT ssize_t pulc_receive(pulc_port *p, void *buf, size_t len, struct pulc_address *ret_from,

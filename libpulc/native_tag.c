@@ -262,28 +262,39 @@ PULC_EXPORT ssize_t pulc_tag_send(uint32_t peer, uint64_t tag, const void *buf, 
 	return n == -ECANCELED ? -EINTR : n;
 }
 
-/* From the only peer, now or in a moment. 1: it is complete; 0: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
+/* Whose message is probably the next one, if it may be taken from there. */
+static inline struct peer *short_source(const struct tag_receive *r)
+{
+	struct peer *peer = native_core.last;
+
+	if (UNLIKELY(tag_any_early() || !native_may_be_short()))
+		return NULL;
+	if (r->peer != TAG_ANY_PEER)
+		return native_peer(r->peer);
+	if (UNLIKELY(!peer))
+		peer = TAILQ_FIRST(native_peers());
+	return LIKELY(peer->link) ? peer : NULL;
+}
+
+/* From whom the last one came, or another one, now or in a moment. 1: it is complete; 0: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
 static inline int receive_at_once(struct tag_receive *r)
 {
-	struct peer *peer = native_only_peer();
-	uint64_t seen;
+	struct peer *peer = short_source(r);
 	int e;
 
-	if (UNLIKELY(peer && peer->link && peer->link->gathers && !tag_any_early())) {
-		native_let_gather(peer->link);
-		peer = native_only_peer();
-	}
-	seen = protocol_events;
-	if (UNLIKELY(!peer || tag_any_early()))
+	if (UNLIKELY(!peer))
 		return 0;
+	if (UNLIKELY(peer->link->gathers && native_is_single())) {
+		native_let_gather(peer->link);
+		peer = short_source(r);
+		if (!peer)
+			return 0;
+	}
 	if (tag_take_at_once(r, peer))
 		return 1;
-	native_unlock();
-	e = native_spin(seen);
-	while (!native_lock())
-		;
-	peer = e == 1 ? native_only_peer() : NULL;
-	return e < 0 ? e : peer && tag_take_at_once(r, peer);
+	native_core.last = peer;
+	e = native_short_wait(&peer);
+	return LIKELY(e == 1) ? !tag_any_early() && tag_take_at_once(r, peer) : e;
 }
 
 static ssize_t receive(struct pulc_op *op, struct pulc_tagged *ret_message)

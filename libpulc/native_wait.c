@@ -227,22 +227,41 @@ static uint64_t patience(pulc_stream *s, pulc_waitset *set)
 	return nsec;
 }
 
+/* Says to all where this process runs, and whether the only one is there too. Of several one may be elsewhere. */
+static bool is_beside_us(void)
+{
+	static uint32_t cpu_said;
+	static uint64_t n_joined_then;
+	uint32_t cpu = this_cpu();
+	struct peer *peer = TAILQ_FIRST(native_peers());
+
+	if (LIKELY(native_is_single()))
+		return peer->link && peer->link->ops->peer_here(peer->link, cpu);
+	if (LIKELY(cpu == cpu_said && native_core.n_joined == n_joined_then))
+		return false;
+	cpu_said = cpu;
+	n_joined_then = native_core.n_joined;
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	if (peer->link)
+		(void)peer->link->ops->peer_here(peer->link, cpu);
+	return false;
+}
+
 static bool peer_here(pulc_stream *s)
 {
-	uint32_t cpu = this_cpu(), n = 0;
-	struct peer *peer;
-	bool here = false;
+	bool here;
 
 	(void)s;
 	if (!native_lock())
 		return false;
-	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (peer->link) {
-		here = peer->link->ops->peer_here(peer->link, cpu);
-		n++;
-	}
+	here = is_beside_us();
 	native_unlock();
-	return here && n == 1;
+	return here;
+}
+
+uint64_t native_budget(void)
+{
+	return wait_budget_beside(is_beside_us());
 }
 
 static const struct handler handler = {
@@ -280,26 +299,6 @@ int native_wait(const struct native_wait *n)
 		return 0;
 	}
 	return wait_for(&all_links, native_net_fd(), &w, budget);
-}
-
-int native_spin(uint64_t seen)
-{
-	const struct signal_counts signals = signals_counted();
-
-	if (wait_budget(&all_links) && LIKELY(spin_briefly(seen))) {
-		wait_paid();
-		return 1;
-	}
-	return signals_since(signals) == -EINTR ? -EINTR : 0;
-}
-
-void native_let_gather(struct hal_link *link)
-{
-	link->gathers = false;
-	native_unlock();
-	wait_gather(wait_budget(&all_links));
-	while (!native_lock())
-		;
 }
 
 int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline)

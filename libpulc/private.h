@@ -165,6 +165,8 @@ struct wait {
 struct wait wait_begin(const struct wait_way *way, unsigned events, uint64_t usec_timeout);
 /* How long this thread may spin for s; to be given to wait_for. */
 uint64_t wait_budget(struct pulc_stream *s);
+/* The same for who knows whether the peer last ran here. */
+uint64_t wait_budget_beside(bool peer_on_this_cpu);
 /* What was waited for came before wait_for was called. */
 void wait_paid(void);
 /* Waits for a moment, if this is worth a spin: what is sent meanwhile comes with one look (shm_rx_found). */

@@ -246,9 +246,14 @@ static int wait_long(struct pulc_stream *s, int fd, const struct wait *w, uint64
 	return e;
 }
 
+uint64_t wait_budget_beside(bool peer_on_this_cpu)
+{
+	return pulc_spin_start(&spin, peer_on_this_cpu);
+}
+
 uint64_t wait_budget(struct pulc_stream *s)
 {
-	return pulc_spin_start(&spin, pulc_stream_peer_here(s));
+	return wait_budget_beside(pulc_stream_peer_here(s));
 }
 
 void wait_gather(uint64_t budget)

@@ -24,9 +24,12 @@ static inline bool is_open(const struct peer *peer)
 
 static inline bool put(struct peer *peer, struct hal_frame f, const void *buf)
 {
-	if (UNLIKELY(peer->link->ops->put(peer->link, f, buf) < 0))
+	int e = peer->link->ops->put(peer->link, f, buf);
+
+	if (UNLIKELY(e < 0))
 		return false;
-	peer->did |= HAL_DID_SEND;
+	if (UNLIKELY(e == HAL_DONE_TELL))
+		peer_did(peer, HAL_DID_SEND);
 	return true;
 }
 
@@ -38,9 +41,12 @@ static inline bool is_next(const struct peer *peer)
 
 static inline bool take(struct peer *peer, const struct hal_wanted *w, struct hal_frame *ret_f)
 {
-	if (!peer->link->ops->take(peer->link, w, ret_f))
+	int e = peer->link->ops->take(peer->link, w, ret_f);
+
+	if (!e)
 		return false;
-	peer->did |= HAL_DID_TAKE;
+	if (UNLIKELY(e == HAL_DONE_TELL))
+		peer_did(peer, HAL_DID_TAKE);
 	protocol_events++;
 	return true;
 }
@@ -49,7 +55,7 @@ static inline bool take(struct peer *peer, const struct hal_wanted *w, struct ha
 
 bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void *buf, size_t len)
 {
-	struct port_out *out = port->out_last;
+	struct port_out *out = port_out_find(port, node, to);
 	struct hal_frame f = {
 		.word = (uint64_t)to << 32 | port->number,
 		.len = (uint32_t)len,
@@ -57,9 +63,8 @@ bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void
 		.kind = PORT_FIRST | PORT_LAST,
 	};
 
-	if (UNLIKELY(!out || out->to != to || out->peer->node != node || !port_may_begin(out) ||
-		     !TAILQ_EMPTY(&out->queue) || !is_open(out->peer) || len == 0 ||
-		     len > out->peer->link->caps.frame_good))
+	if (UNLIKELY(!out || !port_may_begin(out) || !TAILQ_EMPTY(&out->queue) ||
+		     !is_open(out->peer) || len == 0 || len > out->peer->link->caps.frame_good))
 		return false;
 	/* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
 	port_count_sent(out, len + PORT_OVERHEAD);
@@ -98,17 +103,17 @@ static inline ssize_t take_frame(struct port_in *in, void *buf, size_t size)
 	return (ssize_t)MIN((size_t)f.len, size);
 }
 
-ssize_t port_take_at_once(struct port *port, void *buf, size_t size, const struct port_in **ret_in)
+ssize_t port_take_at_once(struct port_in *in, void *buf, size_t size)
 {
-	struct port_in *in = port->in_last;
+	struct port *port = in->port;
 	ssize_t done, n;
 
-	if (UNLIKELY(!in || !is_clear(port, in)))
+	if (UNLIKELY(!is_clear(port, in)))
 		return -EAGAIN;
 	done = take_frame(in, buf, size);
 	if (done < 0)
 		return done;
-	*ret_in = in;
+	port->in_last = in;
 	/* A reader of a stream who has room for more. */
 	for (unsigned i = 1; port->kind != PORT_D && (size_t)done < size && i < N_FRAMES; i++) {
 		if (in->peer->link->gathers)

@@ -39,9 +39,10 @@ struct peer {
 	uint64_t conn; /* psid's number of the link; 0: to ourselves */
 	void *owner;   /* libpulc's */
 	int error;    /* link NULL: -ECONNRESET: it is gone; -EBADMSG: what it said made no sense */
-	unsigned did; /* HAL_DID_: what its sleepers have not been told */
-	bool held;    /* its oldest frame cannot be judged before psid has told us more */
-	bool orphan;  /* psid will tell us nothing more */
+	unsigned did; /* HAL_DID_: what its sleepers have not been told; if any, */
+	struct peer *next_to_tell; /* one of protocol_to_tell */
+	bool held;	  /* its oldest frame cannot be judged before psid has told us more */
+	bool orphan;	  /* psid will tell us nothing more */
 	uint8_t gathered; /* libpulc's: the sets that its descriptor is in */
 	bool any_closing;
 	bool no_room; /* a frame was refused for want of room since one was sent */
@@ -89,6 +90,21 @@ void peer_unref(struct peer *peer);
 int peer_grant(struct peer *peer, uint32_t port);
 void peer_revoke(struct peer *peer, uint32_t port);
 bool peer_has(const struct peer *peer, uint32_t port);
+
+/* Peers of which something was done that their sleepers have not been told. */
+extern struct peer *protocol_to_tell __attribute__((visibility("hidden")));
+/* HAL_DID_, to be told before the lock is left. */
+static inline void peer_did(struct peer *peer, unsigned did)
+{
+	if (!peer->did) {
+		peer->next_to_tell = protocol_to_tell;
+		protocol_to_tell = peer;
+	}
+	peer->did |= did;
+}
+void protocol_tell(void);
+/* In a forked child: all that was done was the parent's doing. */
+void protocol_tell_forget(void);
 
 /*
  * Hands over what has arrived, and sends what waits for room; at most so many frames. Returns true if the link broke: error is

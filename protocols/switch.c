@@ -31,6 +31,7 @@ struct pending {
 uint64_t protocol_events;
 bool protocol_unfinished;
 bool protocol_enough;
+struct peer *protocol_to_tell;
 static const struct protocol *protocols[PROTOCOLS_MAX];
 
 int protocol_register(unsigned number, const struct protocol *p)
@@ -84,8 +85,14 @@ static void drop_pending(struct peer *peer)
 
 void peer_unref(struct peer *peer)
 {
+	struct peer **at = &protocol_to_tell;
+
 	if (!peer || --peer->n_refs > 0)
 		return;
+	while (peer->did && *at && *at != peer)
+		at = &(*at)->next_to_tell;
+	if (peer->did && *at)
+		*at = peer->next_to_tell;
 	drop_pending(peer);
 	free(peer->granted);
 	free(peer->tags);
@@ -178,7 +185,7 @@ static void want_room(struct peer *peer)
 {
 	peer->no_room = true;
 	if (peer->untold)
-		peer->did |= HAL_DID_SEND;
+		peer_did(peer, HAL_DID_SEND);
 	peer->untold = false;
 }
 
@@ -202,7 +209,7 @@ int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *
 	e = peer->link->ops->send(peer->link, f, iov, n);
 	peer->no_room = false;
 	if (LIKELY(e == 0))
-		peer->did |= HAL_DID_SEND;
+		peer_did(peer, HAL_DID_SEND);
 	else if (e == -EAGAIN)
 		want_room(peer);
 	return e;
@@ -271,7 +278,7 @@ static int send_pending(struct peer *peer)
 		peer->no_room = e == -EAGAIN;
 		if (e < 0)
 			return e == -EAGAIN ? 0 : e;
-		peer->did |= HAL_DID_SEND;
+		peer_did(peer, HAL_DID_SEND);
 		protocol_events++;
 		STAILQ_REMOVE_HEAD(&peer->pending, link);
 		peer->n_pending--;
@@ -280,6 +287,32 @@ static int send_pending(struct peer *peer)
 		free(p);
 	}
 	return 0;
+}
+
+/* ---- telling ------------------------------------------------------------------------------------ */
+
+void protocol_tell(void)
+{
+	struct peer *peer;
+	unsigned did;
+
+	while ((peer = protocol_to_tell)) {
+		protocol_to_tell = peer->next_to_tell;
+		did = peer->did;
+		peer->did = 0;
+		if (peer->link)
+			peer->link->ops->tell(peer->link, did);
+	}
+}
+
+void protocol_tell_forget(void)
+{
+	struct peer *peer;
+
+	while ((peer = protocol_to_tell)) {
+		protocol_to_tell = peer->next_to_tell;
+		peer->did = 0;
+	}
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------- */
@@ -293,7 +326,7 @@ static int hand_over(struct peer *peer, const struct hal_frame *f)
 	if (UNLIKELY(e < 0))
 		return e;
 	link->ops->drop(link);
-	peer->did |= HAL_DID_TAKE;
+	peer_did(peer, HAL_DID_TAKE);
 	protocol_events++;
 	return 0;
 }

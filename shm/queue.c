@@ -23,11 +23,6 @@
 
 #define SIZE_HEADER sizeof(struct shm_record)
 #define SIZE_SHORT (SHM_INLINE - SIZE_HEADER)
-/*
- * So much that was taken is given back at the latest: a sender who waits for room has it before it would go to sleep, and to wake it costs the reader
- * more than to tell often.
- */
-#define SIZE_GIVEN (64u << 10)
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words of a short record");
 
 /* ---- sending ------------------------------------------------------------------------------------ */
@@ -405,5 +400,5 @@ bool shm_queue_drop(struct shm_stream *s, const struct shm_datagram *d)
 	s->rx_cur = d->ring;
 	return ring_rx_take(s, next,
 			    atomic_load_explicit(&s->head_seen, memory_order_relaxed) - next,
-			    SIZE_GIVEN);
+			    RING_GIVEN);
 }

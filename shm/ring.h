@@ -150,6 +150,18 @@ static inline uint32_t ring_rx_of(const struct shm_stream *s, uint32_t r, uint64
 	return r;
 }
 
+/* What lies before `end` and is not taken lies in ring r, the one that is read. */
+static inline bool ring_rx_is_in(const struct shm_stream *s, uint32_t r, uint64_t end)
+{
+	uint64_t next;
+
+	if (r + 1 == SHM_N_RINGS)
+		return true;
+	/* pairs with the release in shm_tx_grow */
+	next = atomic_load_explicit(&s->peer->ring_at[r + 1], memory_order_acquire);
+	return next == SHM_NOT_BEGUN || (int64_t)(next - end) >= 0;
+}
+
 /* Bytes from `at` up to `head` that lie in one ring, r; -EBADMSG if the peer claims more than it can hold. */
 static inline int ring_rx_available(struct shm_stream *s, uint64_t head, uint64_t at, uint32_t *r,
 				    uint64_t *ret_n)
@@ -213,6 +225,12 @@ static inline void ring_rx_ask(const struct shm_stream *s, uint32_t r, uint64_t 
 	for (uint64_t i = RING_SIZE_LINE; i < n; i += RING_SIZE_LINE)
 		ring_ask(s, r, at + i);
 }
+
+/*
+ * So much that was taken is given back at the latest: a sender who waits for room has it before it would go to sleep, and to wake it costs the reader
+ * more than to tell often.
+ */
+#define RING_GIVEN (64u << 10)
 
 static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at, void *buf,
 			    size_t len)

@@ -176,15 +176,8 @@ static void psid_ends_before_it_answers(void)
 /* As native_unlock does, which would let others in. */
 static void tell_all(void)
 {
-	struct peer *peer;
-
 	atomic_thread_fence(memory_order_seq_cst);
-	TAILQ_FOREACH(peer, native_peers(), link_all)
-	{
-		if (peer->did)
-			peer->link->ops->tell(peer->link, peer->did);
-		peer->did = 0;
-	}
+	protocol_tell();
 }
 
 /* Whatever psid has said to this process, and its end: as if it had ended before it said that. */

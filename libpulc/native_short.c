@@ -1,0 +1,124 @@
+/*
+ * Waiting for a short message, which is taken right from its link (protocols/at_once.c), of one peer or of many.
+ *
+ * Between the peer's storing of a message and ours of the answer there is little but what is here, so it asks only what it must: is anything else to be done (news
+ * of psid's, messages that are to be moved on), and whose line has changed. Each link says where its news are told (hal_link.quiet), so that a look at a peer that
+ * has none is a load and a comparison; the one from whom the last message came is looked at in each turn, of the others some, in turn.
+ *
+ * Nobody is forgotten for it. After some messages that were taken so the next call makes progress, which takes what all peers have sent, and looks whether psid has
+ * something to say. What a look does not see (the end of a peer, room that somebody waits for) is seen when the short wait is over, or then.
+ *
+ * The lock is held while the peers are looked at, for threads and handlers may change who they are, and not in between.
+ */
+#include <errno.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "native.h"
+#include "private.h"
+
+#define N_TURNS 64u
+/* So many of the others are looked at in a turn: their lines have each the same place in a page, and so one place in the nearest cache. */
+#define N_LOOKED 8u
+/* Who has no word to look at is asked at one turn in so many: it may take a system call. */
+#define N_TURNS_ASKED 8u
+/* Messages from the only peer before the next call makes progress. */
+#define N_TURN_SINGLE 4096u
+
+bool native_may_be_short(void)
+{
+	uint64_t n = protocol_events - native_core.events_served;
+
+	return LIKELY(n < NATIVE_N_TURN || (native_is_single() && n < N_TURN_SINGLE)) &&
+	       LIKELY(!TAILQ_EMPTY(native_peers())) && !native_has_news() && !protocol_unfinished &&
+	       !port_any_elsewhere && !port_any_to_move() && !tag_any_to_move();
+}
+
+/* ---- looking ------------------------------------------------------------------------------------ */
+
+static inline bool has_news(const struct hal_link *link)
+{
+	uint64_t told = atomic_load_explicit(link->quiet.word, memory_order_acquire);
+
+	return told != link->quiet.idle && told != HAL_BEING_WRITTEN;
+}
+
+/* One without a word is asked at its turns. */
+static inline bool has_something(const struct peer *peer, unsigned turn)
+{
+	const struct hal_link *link = peer->link;
+
+	if (UNLIKELY(!link || peer->held))
+		return false;
+	if (LIKELY(link->quiet.word))
+		return has_news(link);
+	return (turn % N_TURNS_ASKED == 0 || native_core.n_peers > N_LOOKED ||
+		native_core.n_peers == 1) &&
+	       link->ops->pending(link);
+}
+
+static struct peer *look_at_others(unsigned turn)
+{
+	struct peer *peer = native_core.next;
+
+	if (!peer)
+		peer = TAILQ_FIRST(native_peers());
+	for (unsigned i = 0; peer && i < N_LOOKED; i++) {
+		native_core.next = TAILQ_NEXT(peer, link_all);
+		if (peer != native_core.last && UNLIKELY(has_something(peer, turn)))
+			return peer;
+		peer = native_core.next;
+	}
+	return NULL;
+}
+
+static inline struct peer *look(unsigned turn)
+{
+	if (LIKELY(native_core.last && has_something(native_core.last, turn)))
+		return native_core.last;
+	return LIKELY(native_is_single()) && native_core.last ? NULL : look_at_others(turn);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------ */
+
+static inline void lock_again(void)
+{
+	while (!native_lock())
+		;
+}
+
+int native_short_wait(struct peer **ret_peer)
+{
+	const struct signal_counts signals = signals_counted();
+	const uint64_t seen = protocol_events;
+	unsigned n_turns = native_budget() ? N_TURNS : 0;
+	struct peer *peer;
+
+	for (unsigned i = 0; i < n_turns; i++) {
+		native_unlock();
+		/* At first at once: nothing was known of the others. */
+		if (i > 0)
+			cpu_relax();
+		lock_again();
+		if (UNLIKELY(protocol_events != seen || !native_may_be_short()))
+			return 0;
+		peer = look(i);
+		if (LIKELY(!peer))
+			continue;
+		native_core.last = peer;
+		wait_paid();
+		*ret_peer = peer;
+		return 1;
+	}
+	return signals_since(signals) == -EINTR ? -EINTR : 0;
+}
+
+void native_let_gather(struct hal_link *link)
+{
+	uint64_t budget = native_budget();
+
+	link->gathers = false;
+	native_unlock();
+	wait_gather(budget);
+	lock_again();
+}
