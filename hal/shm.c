@@ -32,7 +32,8 @@
 #include "word.h"
 
 #define SIZE_GOOD 16384u
-#define SIZE_MOST (2 * SIZE_GOOD)
+/* Two such frames, and a line: a long message's first piece has the message's size before it, and shall not be shorter for that. */
+#define SIZE_MOST (2 * SIZE_GOOD + 64)
 /*
  * One in so many frames of SIZE_WIDE and more is measured: a long one for what its bytes cost, one of half that length at most for what it costs itself. No power
  * of two, for pieces of a message come in such numbers.
