@@ -21,9 +21,9 @@
 #include "pulse.h"
 #include "short.h"
 
-/* Ticks of the processor's counter: of the longest wait, and by how much it changes. Two answers in three come before the first look. */
+/* Ticks of the processor's counter: of the longest wait, and by how much it changes. Four answers in five come before the first look. */
 #define TURN_WAIT_MAX 800u
-#define TURN_LESS 8u
+#define TURN_LESS 4u
 #define TURN_MORE 16u
 
 struct turn {

@@ -37,7 +37,7 @@
 #define NSEC_LOOK (20 * NSEC_PER_USEC)
 #define N_LOOK 256u
 /* Who waits does so then, rather than have the next datagram wait for it. */
-#define NSEC_LOOK_NEAR (15 * NSEC_PER_USEC)
+#define NSEC_LOOK_NEAR (18 * NSEC_PER_USEC)
 /* Arrived before the kernel noted arrivals: older than everything that has a time. */
 #define STAMP_OLDEST 1u
 

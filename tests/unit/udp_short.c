@@ -253,7 +253,7 @@ static void a_look_that_is_near_is_made_at_once(void)
 	before = atomic_load(&v.rx.looked);
 	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, 0);
 	CHECK_INT(atomic_load(&v.rx.looked), ==, before);
-	before = atomic_load(&v.rx.last_stamp) - 16 * NSEC_PER_USEC;
+	before = atomic_load(&v.rx.last_stamp) - 19 * NSEC_PER_USEC;
 	atomic_store(&v.rx.looked, before);
 	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, 0);
 	CHECK_INT(atomic_load(&v.rx.looked), >, before);
