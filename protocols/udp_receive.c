@@ -385,7 +385,8 @@ static inline ssize_t pull_short(struct udp *u, struct udp_flow *f, struct msghd
 		return -EAGAIN;
 	if (LIKELY(shm_queue_holds(&f->ring, &d)) && LIKELY(!is_left(f)) &&
 	    LIKELY(!LOAD(f->broken))) {
-		ring_copy(msg->msg_iov->iov_base, d.payload, d.len);
+		if (LIKELY(d.len)) /* else there may be no buffer */
+			ring_copy(msg->msg_iov->iov_base, d.payload, d.len);
 		shm_queue_take_short(&f->ring, &d);
 		has = true;
 	}

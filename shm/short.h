@@ -128,7 +128,8 @@ static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm
 		memcpy(&word, buf, sizeof(word));
 		short_put_words(s, r, head, (const uint64_t[]){ stamp, second, word }, 3);
 	} else {
-		memcpy(&words[2], buf, len);
+		if (len) /* else there may be no buffer */
+			memcpy(&words[2], buf, len);
 		words[0] = stamp;
 		words[1] = second;
 		short_put_words(s, r, head, words, ARRAY_SIZE(words));

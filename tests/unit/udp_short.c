@@ -136,6 +136,8 @@ static ssize_t pull_nothing(void)
 static void moves_datagrams(void)
 {
 	begin();
+	REQUIRE(udp_push_short(&v.out, NULL, 0));
+	expect(0, 0, true);
 	for (uint32_t len = 0; len <= SHM_SHORT_DATAGRAM; len++) {
 		REQUIRE(push_short(len, len));
 		expect(len, len, true);
