@@ -170,3 +170,10 @@ void slabs_forget(uint32_t client)
 		if (known[i].client == client)
 			known[i].client = 0;
 }
+
+void slabs_count_connect(void)
+{
+	for (struct slab *s = slabs; s; s = s->next)
+		if (s->own)
+			shm_slab_count_connect(&s->map);
+}

@@ -50,5 +50,7 @@ void slabs_each(void (*f)(struct slab *));
 /* Says in every slab of our own that we can ring that board. */
 void slabs_acquaint(uint32_t client, uint32_t board);
 void slabs_forget(uint32_t client);
+/* Says there that this process has begun a connection. */
+void slabs_count_connect(void);
 
 #endif

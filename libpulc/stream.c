@@ -178,6 +178,19 @@ PULC_EXPORT bool pulc_stream_is_far(const pulc_stream *s)
 	return atomic_load_explicit(&s->far, memory_order_relaxed);
 }
 
+PULC_EXPORT void pulc_stream_connect_begun(void)
+{
+	if (!pulc_any_stream() || !client_lock())
+		return;
+	slabs_count_connect();
+	client_unlock();
+}
+
+PULC_EXPORT uint64_t pulc_stream_peer_connects(const pulc_stream *s)
+{
+	return s->peer_slab ? shm_slab_connects(&s->peer_slab->map) : 0;
+}
+
 /* Of closing here and leaving with the process one alone gives up the hold. */
 static bool may_give_up(pulc_stream *s)
 {

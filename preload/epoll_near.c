@@ -8,8 +8,9 @@
  *
  * This costs a system call an answer, and is only done for a set that has a member which is `near`: through which somebody of this
  * node may send, or by which he may connect, without a ring. These are connections that are not upgraded, unless they are known to
- * lead to another node; listeners; UDP sockets without a queue; sets; and upgraded connections whose peer has not begun to send through
- * its ring. Of what the shim has no record (pipes, eventfds, Unix sockets) it does not know who is at the other end, and a set
+ * lead to another node; UDP sockets without a queue; sets; and upgraded connections whose peer has not begun to send through
+ * its ring. Listeners are near too, but servers have theirs for good: a process counts the connections that it begins, where its peers
+ * see it, and for a listener's sake the kernel is asked only if one who sends what was found has begun one since. Of what the shim has no record (pipes, eventfds, Unix sockets) it does not know who is at the other end, and a set
  * usually has one of its own program's.
  *
  * That a connection leads to another node is learned by its first calls, of which nobody tells the set: near members are counted
@@ -22,52 +23,51 @@
 
 #define N_RECOUNT_MIN 64
 
-static bool is_near(const struct pre_member *m)
+static enum pre_near is_near(const struct pre_member *m)
 {
 	pulc_stream *s = atomic_load_explicit(&m->file->stream, memory_order_relaxed);
+	bool half;
 
-	if (m->ring)
-		return !m->parked && !pulc_stream_is_datagram(m->stream) &&
+	if (m->ring) {
+		half = !m->parked && !pulc_stream_is_datagram(m->stream) &&
 		       (m->sides & PULC_ON_KERNEL(POLLIN));
+		return half ? PRE_NEAR_RING : PRE_NOT_NEAR;
+	}
 	if (m->file->set)
-		return m->events & PRE_NESTED_ASKS;
-	return !s || !pulc_stream_is_far(s);
+		return m->events & PRE_NESTED_ASKS ? PRE_NEAR_KERNEL : PRE_NOT_NEAR;
+	if (!s)
+		return PRE_NEAR_LISTENER;
+	return pulc_stream_is_far(s) ? PRE_NOT_NEAR : PRE_NEAR_KERNEL;
 }
 
-/* In the kernel's list again and again, and not only once: its order there may be an old one. */
-static bool is_repeated(const struct pre_member *m)
+static unsigned count_of(const struct pre_set *set, enum pre_near near)
 {
-	return !m->ring &&
-	       (m->file->set || atomic_load_explicit(&m->file->stream, memory_order_relaxed));
+	return atomic_load_explicit(&set->n_near[near], memory_order_relaxed);
 }
 
-static void count(_Atomic unsigned *n, bool one_more)
+static void set_near(struct pre_member *m, enum pre_near near)
 {
-	unsigned was = atomic_load_explicit(n, memory_order_relaxed);
+	struct pre_set *set = m->set;
 
-	atomic_store_explicit(n, one_more ? was + 1 : was - 1, memory_order_relaxed);
-}
-
-static void set_near(struct pre_member *m, bool near, bool repeated)
-{
-	if (m->near != near)
-		count(&m->set->n_near, near);
-	if (m->repeated != repeated)
-		count(&m->set->n_repeated, repeated);
+	if (m->near == near)
+		return;
+	if (m->near)
+		atomic_store_explicit(&set->n_near[m->near], count_of(set, m->near) - 1,
+				      memory_order_relaxed);
+	if (near)
+		atomic_store_explicit(&set->n_near[near], count_of(set, near) + 1,
+				      memory_order_relaxed);
 	m->near = near;
-	m->repeated = repeated;
 }
 
 void pre_near_note(struct pre_member *m)
 {
-	bool near = is_near(m);
-
-	set_near(m, near, near && is_repeated(m));
+	set_near(m, is_near(m));
 }
 
 void pre_near_forget(struct pre_member *m)
 {
-	set_near(m, false, false);
+	set_near(m, PRE_NOT_NEAR);
 }
 
 static void recount(struct pre_set *set)
@@ -81,12 +81,42 @@ static void recount(struct pre_set *set)
 
 bool pre_near_repeats(const struct pre_set *set)
 {
-	return atomic_load_explicit(&set->n_repeated, memory_order_relaxed) > 0;
+	return count_of(set, PRE_NEAR_KERNEL) > 0;
+}
+
+static unsigned count_all(const struct pre_set *set)
+{
+	return count_of(set, PRE_NEAR_LISTENER) + count_of(set, PRE_NEAR_RING) +
+	       count_of(set, PRE_NEAR_KERNEL);
 }
 
 bool pre_near_any(const struct pre_set *set)
 {
-	return atomic_load_explicit(&set->n_near, memory_order_relaxed) > 0;
+	return count_all(set) > 0;
+}
+
+/* Has one who sends what is held begun a connection since? */
+static bool has_connected(struct pre_set *set, const struct pre_answer *held)
+{
+	struct pre_member *m;
+	uint64_t n_connects;
+	bool has = false;
+
+	for (int i = 0; i < held->n; i++) {
+		m = pre_member_named(set, held->names[i]);
+		n_connects = m ? pulc_stream_peer_connects(m->stream) : 0;
+		if (!m || m->n_connects == n_connects)
+			continue;
+		m->n_connects = n_connects;
+		has = true;
+	}
+	return has;
+}
+
+bool pre_near_asks(struct pre_set *set, const struct pre_answer *held)
+{
+	return count_of(set, PRE_NEAR_KERNEL) || count_of(set, PRE_NEAR_RING) ||
+	       has_connected(set, held);
 }
 
 /* Those that the kernel has a part in come first, in either half in their order. */
@@ -94,7 +124,7 @@ static bool is_half(const struct pre_set *set, uint64_t name)
 {
 	const struct pre_member *m = pre_member_named(set, name);
 
-	return m && m->near;
+	return m && m->near == PRE_NEAR_RING;
 }
 
 static void take_back(struct pre_set *set, uint64_t name)
@@ -137,6 +167,5 @@ void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pr
 
 bool pre_near_waited(const struct pre_set *set)
 {
-	return set->n_ahead > 0 &&
-	       set->n_ahead >= atomic_load_explicit(&set->n_near, memory_order_relaxed);
+	return set->n_ahead > 0 && set->n_ahead >= count_all(set);
 }

@@ -357,13 +357,13 @@ static void collect_listed(struct pre_set *set, struct pre_answer *to, bool hear
 }
 
 /*
- * Reports hot members at once; those for whom there is no room are listed, and those of whom memory does not know all. Is over
+ * Reports hot members at once, the latest first; those for whom there is no room are listed, and those of whom memory does not know all. Is over
  * when each was looked at after the last one that was found: somebody may have sent through two rings while the first one had been
  * looked at, and the second one not yet. True: what only an exact look can tell is listed.
  */
 static bool collect_hot(struct pre_set *set, struct pre_answer *to)
 {
-	unsigned i = 0, n_passed = 0;
+	unsigned i = set->n_hot, n_passed = 0;
 	struct pre_marks marks;
 	struct pre_member *m;
 	bool part, partly = false;
@@ -371,8 +371,8 @@ static bool collect_hot(struct pre_set *set, struct pre_answer *to)
 	int n = to->n;
 
 	while (n_passed < set->n_hot) {
-		m = set->hot[i < set->n_hot ? i : 0];
-		i = i < set->n_hot ? i : 0;
+		i = (i ? i : set->n_hot) - 1;
+		m = set->hot[i];
 		part = false;
 		ready = m->answer != to->number ? news_by_memory(m, &marks, &part) : 0;
 		n_passed++;
@@ -383,7 +383,6 @@ static bool collect_hot(struct pre_set *set, struct pre_answer *to)
 			partly |= part;
 			pre_ready_list(m);
 		}
-		i += m->hot; /* a one-shot member has left its place to another */
 	}
 	if (to->n > n)
 		let_cool(set);
@@ -405,7 +404,7 @@ void pre_ready_collect(struct pre_set *set, struct pre_answer *to)
 
 	(void)take_pending(set);
 	if (set->ready) {
-		for (unsigned i = 0; i < set->n_hot; i++) {
+		for (unsigned i = set->n_hot; i-- > 0;) {
 			if (!set->hot[i]->listed && pre_member_awake(set->hot[i]))
 				pre_ready_list(set->hot[i]);
 		}

@@ -390,6 +390,7 @@ static bool become_ring(struct pre_member *m)
 	m->ring = true;
 	m->stream = pulc_stream_ref(atomic_load(&m->file->stream));
 	m->told = m->ask_kernel = true;
+	m->n_connects = UINT64_MAX;
 	atomic_store(&set->has_rings, true);
 	pre_near_note(m);
 	register_member(m);

@@ -20,6 +20,15 @@ struct pre_marks {
 	uint32_t n_full;
 };
 
+/* How something of this node may come by a member before a ring has something (epoll_near.c). */
+enum pre_near {
+	PRE_NOT_NEAR,
+	PRE_NEAR_LISTENER,
+	PRE_NEAR_RING, /* its peer has not begun to send through it */
+	PRE_NEAR_KERNEL,
+	PRE_N_NEAR
+};
+
 /*
  * One registration: (set, file, descriptor number), as in the kernel. `ring` members are served here, the
  * others by the kernel and only remembered. All fields under the set's lock, the first five also under the file's.
@@ -55,10 +64,11 @@ struct pre_member {
 	unsigned
 		sides; /* where the directions went at the last look, as pulc_stream_ready says it */
 	bool tagged;   /* its socket is in the program's set, under the tag: the set is deaf */
-	bool near;     /* counted in set->n_near */
-	bool repeated;		/* counted in set->n_repeated */
-	uint32_t answer;	/* the last one that it stands in */
-	uint32_t said;		/* what for */
+	enum pre_near near; /* counted in set->n_near */
+	uint64_t
+		n_connects; /* pulc_stream_peer_connects when the kernel was asked on its account */
+	uint32_t answer;    /* the last one that it stands in */
+	uint32_t said;	    /* what for */
 	struct pre_marks marks; /* as of the last report */
 	struct pre_member *prev_ready, *next_ready;
 	struct pre_member *next_unsure;
@@ -98,12 +108,11 @@ struct pre_set {
 	unsigned n_asleep;
 	_Atomic unsigned
 		n_native; /* threads in the kernel's own call, begun before there were ring members */
-	_Atomic bool spinning;	     /* one thread at a time */
-	_Atomic bool has_kernel;     /* has or had members that are the kernel's alone */
-	_Atomic bool kernel_first;   /* rings filled a whole answer when the kernel was due */
-	_Atomic unsigned n_repeated; /* of the next ones those that stay in the kernel's list */
-	_Atomic unsigned
-		n_near; /* members by which the kernel may have to tell something first (epoll_near.c) */
+	_Atomic bool spinning;	   /* one thread at a time */
+	_Atomic bool has_kernel;   /* has or had members that are the kernel's alone */
+	_Atomic bool kernel_first; /* rings filled a whole answer when the kernel was due */
+	_Atomic unsigned n_near
+		[PRE_N_NEAR];	  /* members by which the kernel may have to tell something first */
 	unsigned n_until_recount; /* looks in order */
 	unsigned n_ahead;	  /* events that the kernel has told while rings waited for room */
 	struct pulc_spin spin;
@@ -223,8 +232,10 @@ bool pre_ready_maybe(struct pre_set *set);
 void pre_near_note(struct pre_member *m);
 /* m leaves. */
 void pre_near_forget(struct pre_member *m);
-/* True if the kernel has to be asked after the rings. */
+/* True if the kernel may have to be asked after the rings. */
 bool pre_near_any(const struct pre_set *set);
+/* True if the kernel has to be asked before what is held is told. */
+bool pre_near_asks(struct pre_set *set, const struct pre_answer *held);
 /* True if a wait that finds nothing has to ask the kernel before it spins. */
 bool pre_near_repeats(const struct pre_set *set);
 /* Rings' events that wait for the kernel's. */

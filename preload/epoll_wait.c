@@ -189,8 +189,10 @@ static __attribute__((noinline)) void collect_in_order(struct wait *w)
 				   .number = w->number };
 
 	pre_ready_collect(w->set, &held);
-	if (held.n > 0)
+	if (held.n > 0 && pre_near_asks(w->set, &held))
 		answer_in_order(w, &held);
+	else if (held.n > 0)
+		append(w, &held, w->max);
 }
 
 /* Adds what the rings have ready. Under the lock. */

@@ -136,6 +136,7 @@ USUAL int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
 	if (!use.file->set)
 		(void)make_stream(use.file, fd, PULC_CONNECTED);
 	pre_use_end(&use);
+	pulc_stream_connect_begun();
 	return ret;
 }
 

@@ -71,7 +71,8 @@ struct shm_geometry {
 
 struct shm_slab {
 	struct shm_geometry geometry;
-	uint8_t reserved[SHM_LINE - sizeof(struct shm_geometry)];
+	uint8_t reserved[SHM_LINE - sizeof(struct shm_geometry) - 8];
+	_Atomic uint64_t n_connects; /* connections that the owner has begun, free-running */
 	struct shm_acquaintance acquainted[SHM_N_ACQUAINTED];
 	uint8_t pad[SHM_PAGE - SHM_LINE - SHM_N_ACQUAINTED * sizeof(struct shm_acquaintance)];
 	/* How many processes of the owner's family hold each slot; side by side, because a fork raises them all. */
@@ -81,6 +82,7 @@ static_assert(sizeof(struct shm_acquaintance) == 40, "shared layout");
 static_assert(offsetof(struct shm_geometry, size_ring) == 32, "shared layout");
 static_assert(sizeof(struct shm_geometry) == 48, "shared layout");
 static_assert(offsetof(struct shm_slab, acquainted) == SHM_LINE, "shared layout");
+static_assert(offsetof(struct shm_slab, n_connects) == SHM_LINE - 8, "shared layout");
 static_assert(offsetof(struct shm_slab, n_holders) == SHM_PAGE, "shared layout");
 static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages");
 #define SHM_SIZE_HEADER ((uint64_t)sizeof(struct shm_slab))

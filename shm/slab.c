@@ -139,3 +139,14 @@ bool shm_slab_is_acquainted(const struct shm_slab_map *peer, uint32_t client, ui
 	       (atomic_load_explicit(&a->boards[board / 64], memory_order_acquire) >> board % 64 &
 		1);
 }
+
+/* Pairs with no load of its own: the head of a ring, published later, carries it. */
+void shm_slab_count_connect(struct shm_slab_map *own)
+{
+	(void)atomic_fetch_add_explicit(&own->slab->n_connects, 1, memory_order_relaxed);
+}
+
+uint64_t shm_slab_connects(const struct shm_slab_map *peer)
+{
+	return atomic_load_explicit(&peer->slab->n_connects, memory_order_relaxed);
+}

@@ -33,4 +33,9 @@ void shm_slab_forget(struct shm_slab_map *own, uint32_t client);
 /* Does the owner of the peer's slab say so of a board of ours? */
 bool shm_slab_is_acquainted(const struct shm_slab_map *peer, uint32_t client, uint32_t board);
 
+/* The owner has begun a connection; how many the owner of the peer's slab has begun, which is only good to be compared. What
+ * it publishes in a ring afterwards is seen later than this. */
+void shm_slab_count_connect(struct shm_slab_map *own);
+uint64_t shm_slab_connects(const struct shm_slab_map *peer);
+
 #endif

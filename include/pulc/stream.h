@@ -77,6 +77,12 @@ bool pulc_stream_is_kernels(const pulc_stream *s);
 /* True if s, which is not attached, is known to have its other end on another node, as it is after a few calls. */
 bool pulc_stream_is_far(const pulc_stream *s);
 
+/* This process has begun a TCP connection, by connect(2). Blocking: never. */
+void pulc_stream_connect_begun(void);
+/* A number that is another one when a process at the other end of s, which is attached, has begun one before it sent what can be
+ * received from s. */
+uint64_t pulc_stream_peer_connects(const pulc_stream *s);
+
 /* Data calls, with the semantics of the calls they are named for, blocking included. They answer
  * PULC_USE_KERNEL while the stream is on the kernel. -EPIPE never raises SIGPIPE here. */
 ssize_t pulc_stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags);

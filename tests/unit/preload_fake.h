@@ -72,6 +72,7 @@ static struct {
 	uint64_t nsec_patience;
 	bool no_waitset;
 	int n_exact_looks;
+	uint64_t n_connects;
 	void (*inheriting)(void);	/* in the midst of it */
 	void (*moving)(void);		/* in the midst of closing what others use */
 	void (*looked)(pulc_stream *s); /* after a look at s by memory, whose answer stands */
@@ -392,6 +393,17 @@ void pulc_stream_add_info(pulc_stream *s, void *info, size_t len)
 bool pulc_stream_is_kernels(const pulc_stream *s)
 {
 	return !atomic_load(&s->attached);
+}
+
+void pulc_stream_connect_begun(void)
+{
+	fake.n_connects++;
+}
+
+uint64_t pulc_stream_peer_connects(const pulc_stream *s)
+{
+	(void)s;
+	return fake.n_connects;
 }
 
 bool pulc_stream_is_far(const pulc_stream *s)

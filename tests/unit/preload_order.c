@@ -42,6 +42,15 @@ static struct pre_set *set_of(int ep)
 	return pre_file_at(ep)->set;
 }
 
+static unsigned near_of(int ep)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < PRE_N_NEAR; i++)
+		n += set_of(ep)->n_near[i];
+	return n;
+}
+
 static void send_to_kernel(struct both *b)
 {
 	CHECK_INT(send(b->kernels[1], "x", 1, 0), ==, 1);
@@ -150,13 +159,13 @@ static void only_what_is_near_is_asked_for(void)
 	struct both b;
 
 	begin_both(&b, EPOLLIN);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 1);
+	CHECK_INT(near_of(b.ep), ==, 1);
 	fake_of(b.kernels[0])->far = true;
 	for (int i = 0; i < 100; i++) {
 		fake_arrive(b.s, 1);
 		REQUIRE_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), ==, 1);
 	}
-	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	CHECK_INT(near_of(b.ep), ==, 0);
 	end_both(&b);
 }
 
@@ -168,16 +177,16 @@ static void near_members_are_counted(void)
 
 	begin_both(&b, EPOLLIN);
 	add(b.ep, listener, EPOLLIN, 3);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 2);
+	CHECK_INT(near_of(b.ep), ==, 2);
 	add(b.ep, inner, 0, 4);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 2);
+	CHECK_INT(near_of(b.ep), ==, 2);
 	CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_MOD, inner, &event), ==, 0);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 3);
+	CHECK_INT(near_of(b.ep), ==, 3);
 	close(inner);
 	close(listener);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 1);
+	CHECK_INT(near_of(b.ep), ==, 1);
 	fake_attach(fake_of(b.kernels[0]));
-	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	CHECK_INT(near_of(b.ep), ==, 0);
 	end_both(&b);
 }
 
@@ -188,18 +197,57 @@ static void who_has_not_begun_is_near(void)
 
 	begin_both(&b, EPOLLIN);
 	CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_DEL, b.kernels[0], NULL), ==, 0);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	CHECK_INT(near_of(b.ep), ==, 0);
 	b.s->on_kernel = POLLIN;
 	fake_arrive(b.s, 1);
 	CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), >=, 0);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 1);
+	CHECK_INT(near_of(b.ep), ==, 1);
 	CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_DEL, b.rings[0], NULL), ==, 0);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	CHECK_INT(near_of(b.ep), ==, 0);
 	add(b.ep, b.rings[0], EPOLLIN, RINGS);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 1);
+	CHECK_INT(near_of(b.ep), ==, 1);
 	b.s->on_kernel = 0;
 	CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), ==, 1);
-	CHECK_INT(set_of(b.ep)->n_near, ==, 0);
+	CHECK_INT(near_of(b.ep), ==, 0);
+	end_both(&b);
+}
+
+/* For a listener's sake the kernel is asked only when somebody has connected, and then it goes first. */
+static void listeners_are_asked_for_after_a_connect(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int listener = socket(AF_INET, SOCK_STREAM, 0), client;
+	socklen_t len = sizeof(addr);
+	struct both b;
+	uint64_t name;
+	struct pre_answer held = { .names = &name };
+	char c;
+
+	begin_both(&b, EPOLLIN);
+	CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_DEL, b.kernels[0], NULL), ==, 0);
+	REQUIRE_INT(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), ==, 0);
+	REQUIRE_INT(listen(listener, 8), ==, 0);
+	(void)getsockname(listener, (struct sockaddr *)&addr, &len);
+	add(b.ep, listener, EPOLLIN, KERNELS);
+	for (int i = 0; i < 100; i++) {
+		client = socket(AF_INET, SOCK_STREAM, 0);
+		REQUIRE_INT(connect(client, (struct sockaddr *)&addr, len), ==, 0);
+		fake_arrive(b.s, 1);
+		REQUIRE_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), ==, 2);
+		CHECK_INT(b.events[0].data.u64, ==, KERNELS);
+		CHECK_INT(b.events[1].data.u64, ==, RINGS);
+		close(accept(listener, NULL, NULL));
+		close(client);
+		CHECK_INT(recv(b.rings[0], &c, 1, 0), ==, 1);
+	}
+	held.n = 1;
+	name = pre_member_name(set_of(b.ep)->hot[0]);
+	CHECK(!pre_near_asks(set_of(b.ep), &held));
+	fake.n_connects++;
+	CHECK(pre_near_asks(set_of(b.ep), &held));
+	CHECK(!pre_near_asks(set_of(b.ep), &held));
+	close(listener);
 	end_both(&b);
 }
 
@@ -312,6 +360,7 @@ static const struct test tests[] = {
 	TEST(only_what_is_near_is_asked_for),
 	TEST(near_members_are_counted),
 	TEST(who_has_not_begun_is_near),
+	TEST(listeners_are_asked_for_after_a_connect),
 	TEST(rings_are_told_together),
 	TEST(poll_asks_the_kernel),
 	TEST(poll_that_spins_asks_the_kernel),
