@@ -76,7 +76,10 @@ static inline struct peer *look(unsigned turn)
 {
 	if (LIKELY(native_core.last && has_something(native_core.last, turn)))
 		return native_core.last;
-	return LIKELY(native_is_single()) && native_core.last ? NULL : look_at_others(turn);
+	/* It may be this process itself, to whom something was sent before. */
+	return LIKELY(native_is_single() && native_core.last == TAILQ_FIRST(native_peers()))
+		       ? NULL
+		       : look_at_others(turn);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------ */
