@@ -271,6 +271,7 @@ static void report(struct pre_member *m, uint32_t ready, const struct pre_marks 
 	m->said = ready;
 	if (m->events & EPOLLONESHOT) {
 		m->disarmed = true;
+		pre_ready_unlist(m);
 		pre_ready_cool(m);
 		return;
 	}
@@ -357,36 +358,37 @@ static void collect_listed(struct pre_set *set, struct pre_answer *to, bool hear
 }
 
 /*
- * Reports hot members at once, the latest first; those for whom there is no room are listed, and those of whom memory does not know all. Is over
+ * Reports hot members at once, the latest first; those for whom there is no room are listed. Is over
  * when each was looked at after the last one that was found: somebody may have sent through two rings while the first one had been
- * looked at, and the second one not yet. True: what only an exact look can tell is listed.
+ * looked at, and the second one not yet.
  */
-static bool collect_hot(struct pre_set *set, struct pre_answer *to)
+static void collect_hot(struct pre_set *set, struct pre_answer *to)
 {
 	unsigned i = set->n_hot, n_passed = 0;
 	struct pre_marks marks;
 	struct pre_member *m;
-	bool part, partly = false;
 	uint32_t ready;
 	int n = to->n;
+	bool part;
 
 	while (n_passed < set->n_hot) {
 		i = (i ? i : set->n_hot) - 1;
 		m = set->hot[i];
-		part = false;
-		ready = m->answer != to->number ? news_by_memory(m, &marks, &part) : 0;
 		n_passed++;
-		if (ready && !part && to->n < to->max) {
+		if (m->answer == to->number)
+			continue;
+		ready = news_by_memory(m, &marks, &part);
+		if (part)
+			ready = exact_news(m, &marks);
+		if (ready && to->n < to->max) {
 			report(m, ready, &marks, to);
 			n_passed = m->hot;
-		} else if (ready || part) {
-			partly |= part;
+		} else if (ready) {
 			pre_ready_list(m);
 		}
 	}
 	if (to->n > n)
 		let_cool(set);
-	return partly;
 }
 
 static bool take_pending(struct pre_set *set)
@@ -399,7 +401,6 @@ static bool take_pending(struct pre_set *set)
 
 void pre_ready_collect(struct pre_set *set, struct pre_answer *to)
 {
-	bool partly = false;
 	int n = to->n;
 
 	(void)take_pending(set);
@@ -412,13 +413,14 @@ void pre_ready_collect(struct pre_set *set, struct pre_answer *to)
 		if (to->n == n)
 			return;
 	}
-	if (set->n_hot && to->n < to->max)
-		partly = collect_hot(set, to);
+	if (to->n < to->max)
+		collect_hot(set, to);
 	/* What came before something of this answer, where others than the hot ones are looked for. */
-	while (to->n > n && to->n < to->max && (take_pending(set) || partly)) {
+	while (to->n > n && to->n < to->max && take_pending(set)) {
 		n = to->n;
 		collect_listed(set, to, false);
-		partly = to->n < to->max && collect_hot(set, to);
+		if (to->n < to->max)
+			collect_hot(set, to);
 	}
 }
 
