@@ -9,9 +9,13 @@
 #include <time.h>
 
 #include "data.h"
+#include "macros.h"
 #include "passing.h"
 #include "rawsys.h"
 #include "symbols.h"
+
+/* The kernel's UIO_MAXIOV: sendmmsg, unlike recvmmsg, ignores messages beyond. */
+#define N_SENT_MAX 1024u
 
 /* Bytes of a message, or why the kernel would refuse it before it looks at the socket. */
 static ssize_t message_len(const struct msghdr *msg)
@@ -46,15 +50,23 @@ static ssize_t receive_message(pulc_stream *s, int fd, struct msghdr *msg, int f
 	return pulc_stream_recvmsg(s, fd, msg, flags);
 }
 
-ssize_t pre_sendmsg(int fd, const struct msghdr *msg, int flags)
+static ssize_t send_one(int fd, const struct msghdr *msg, int flags)
 {
-	pre_passing_sends(msg);
 	pre_send_begins(fd, flags);
 #define WENT_TO(s, fd, n) pre_sent(s, fd, n, msg->msg_name, msg->msg_namelen)
 	return PRE_MOVE_(fd, send_message(s, fd, msg, flags), pre_real.sendmsg(fd, msg, flags),
 			 WENT_TO,
 			 PRE_AFTER_SEND_(pre_vector_len(msg->msg_iov, msg->msg_iovlen), flags));
 #undef WENT_TO
+}
+
+ssize_t pre_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	enum pre_passing passing = pre_passing_begins(fd, msg, flags);
+	ssize_t n = send_one(fd, msg, flags);
+
+	pre_passing_ends(passing, msg, n);
+	return n;
 }
 
 /* room: what msg_namelen was before the call. */
@@ -131,6 +143,32 @@ static int send_several(struct pre_use *use, int fd, struct mmsghdr *msgs, unsig
 	return several(i, (int)sent, saved);
 }
 
+static bool pass_on(const struct mmsghdr *msgs, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (pre_passing_concerns(&msgs[i].msg_hdr))
+			return true;
+	return false;
+}
+
+/* Each by itself, so that it is known of each if it has gone. */
+static int send_each(int fd, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	ssize_t sent = 0;
+	int saved = errno;
+	unsigned i;
+
+	for (i = 0; i < n; i++) {
+		sent = pre_sendmsg(fd, &msgs[i].msg_hdr, flags);
+		if (sent < 0)
+			break;
+		msgs[i].msg_len = (unsigned)sent;
+		if (!is_whole(&msgs[i].msg_hdr, sent))
+			return (int)i + 1;
+	}
+	return several(i, (int)sent, saved);
+}
+
 static void went_to_all(pulc_stream *s, int fd, int sent, const struct mmsghdr *msgs)
 {
 	pulc_stream_send_end(s, fd, sent);
@@ -146,8 +184,9 @@ int pre_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	int sent;
 
 	pre_cancellation_point();
-	for (unsigned i = 0; i < n && !pre_is_bad(msgs, 1); i++)
-		pre_passing_sends(&msgs[i].msg_hdr);
+	n = MIN(n, N_SENT_MAX);
+	if (n > 0 && !pre_is_bad(msgs, n) && pass_on(msgs, n))
+		return send_each(fd, msgs, n, flags);
 	pre_send_begins(fd, flags);
 	if (n == 0 || pre_is_bad(msgs, n) || !pre_use_stream(&use, fd))
 		return (int)pre_sys(pre_real.sendmmsg(fd, msgs, n, flags));

@@ -6,10 +6,20 @@
  * are still in the ring (the other end has not sent them again yet, or has ended) the socket itself says so, and
  * a receiver that has the shim takes the connection up when it uses it.
  *
+ * That can't be undone, and a receiver may act before the sender knows that the message has gone: so the kernel is asked before.
+ * The same message with bytes that lie nowhere is refused for the bytes alone (EFAULT) if it would go, and else for
+ * what the message itself is going to be refused for. Then nothing changes; if the kernel takes it after all, which has had
+ * room in between, its connections follow. Two kinds of call count as going and may come to nothing: one that waits for room, and one whose
+ * receiver the kernel looks for last, behind the bytes (datagrams). Their connections stay on the kernel, which is
+ * always right.
+ *
  * A descriptor that comes back to a process which has the socket, be it that it passed it to itself, is a duplicate like
  * any other: one socket has one file, one stream, and memberships that last as long as any of its descriptors.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <pulc/process.h>
 
@@ -17,10 +27,19 @@
 #include "data.h"
 #include "inherit.h"
 #include "passing.h"
+#include "rawsys.h"
 #include "sockets.h"
 #include "symbols.h"
 
-static void each_right(const struct msghdr *msg, void (*visit)(int fd))
+#define SIZE_NOWHERE 4096
+
+static bool has_room_for_rights(const struct msghdr *msg)
+{
+	return !pre_is_bad(msg, sizeof(*msg)) && msg->msg_controllen >= CMSG_LEN(sizeof(int)) &&
+	       !pre_is_bad(msg->msg_control, 1);
+}
+
+static void each_right(const struct msghdr *msg, void (*visit)(int fd, void *arg), void *arg)
 {
 	struct msghdr *m = (struct msghdr *)msg;
 	int fd;
@@ -32,15 +51,94 @@ static void each_right(const struct msghdr *msg, void (*visit)(int fd))
 			continue;
 		for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= c->cmsg_len; at += sizeof(fd)) {
 			memcpy(&fd, (const char *)c + at, sizeof(fd));
-			visit(fd);
+			visit(fd, arg);
 		}
 	}
 }
 
-static void send_right(int fd)
+/* ---- will it go? -------------------------------------------------------------------------------- */
+
+static void note_ours(int fd, void *arg)
+{
+	const struct pre_file *f = pre_file_at(fd);
+
+	*(bool *)arg |= f && f != &pre_file_other;
+}
+
+bool pre_passing_concerns(const struct msghdr *msg)
+{
+	bool ours = false;
+
+	if (has_room_for_rights(msg))
+		each_right(msg, note_ours, &ours);
+	return ours;
+}
+
+/* No other socket passes descriptors on. */
+static bool is_unix(int fd)
+{
+	socklen_t len = sizeof(int);
+	int domain;
+
+	return raw_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX;
+}
+
+/* It will be told by the call, and must not be taken before. */
+static bool has_error(int fd)
+{
+	struct pollfd p = { .fd = fd };
+	struct timespec now = { 0, 0 };
+
+	return raw_ppoll(&p, 1, &now) > 0 && (p.revents & POLLERR);
+}
+
+static bool is_patient(int fd, int flags)
+{
+	return !(flags & MSG_DONTWAIT) && !(raw_fcntl(fd, F_GETFL, 0) & O_NONBLOCK);
+}
+
+/* Memory that cannot be read; NULL: none is to be had. */
+static void *nowhere(void)
+{
+	static void *_Atomic page;
+	void *none = NULL;
+	long made;
+
+	if (atomic_load(&page))
+		return atomic_load(&page);
+	made = raw_syscall(SYS_mmap, NULL, SIZE_NOWHERE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1);
+	if (made < 0)
+		return NULL;
+	if (!atomic_compare_exchange_strong(&page, &none, (void *)made))
+		(void)raw_syscall(SYS_munmap, made, SIZE_NOWHERE);
+	return atomic_load(&page);
+}
+
+/* A message without bytes is tried with one: there would be nothing to be refused for. */
+static bool will_go(int via, const struct msghdr *msg, int flags)
+{
+	ssize_t len = pre_vector_len(msg->msg_iov, msg->msg_iovlen), e;
+	struct iovec bytes = { .iov_base = nowhere(), .iov_len = len > 0 ? (size_t)len : 1 };
+	struct msghdr trial = *msg;
+
+	if (len < 0 || has_error(via))
+		return false;
+	if (!bytes.iov_base)
+		return true;
+	trial.msg_iov = &bytes;
+	trial.msg_iovlen = 1;
+	e = raw_sendmsg(via, &trial, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+	return e == -EFAULT || (e == -EAGAIN && is_patient(via, flags));
+}
+
+/* ---- going -------------------------------------------------------------------------------------- */
+
+static void send_right(int fd, void *arg)
 {
 	struct pre_use use;
 
+	(void)arg;
 	if (pre_use_file(&use, fd)) {
 		if (!pre_file_is_standin(use.file))
 			pre_cookie_lists(use.file, fd);
@@ -58,18 +156,29 @@ static void send_right(int fd)
 	pre_use_end(&use);
 }
 
-void pre_passing_sends(const struct msghdr *msg)
+enum pre_passing pre_passing_begins(int via, const struct msghdr *msg, int flags)
 {
-	if (pre_is_bad(msg, sizeof(*msg)) || msg->msg_controllen < CMSG_LEN(sizeof(int)) ||
-	    pre_is_bad(msg->msg_control, 1))
-		return;
-	each_right(msg, send_right);
+	if (!pre_passing_concerns(msg) || !is_unix(via))
+		return PRE_PASSES_NOTHING;
+	if (!will_go(via, msg, flags))
+		return PRE_PASSES_HARDLY;
+	each_right(msg, send_right, NULL);
+	return PRE_PASSES;
 }
 
-static void receive_right(int fd)
+void pre_passing_ends(enum pre_passing passing, const struct msghdr *msg, ssize_t n)
+{
+	if (passing == PRE_PASSES_HARDLY && n >= 0)
+		each_right(msg, send_right, NULL);
+}
+
+/* ---- coming ------------------------------------------------------------------------------------- */
+
+static void receive_right(int fd, void *arg)
 {
 	uint64_t cookie = pre_cookie_of(fd);
 
+	(void)arg;
 	if (pre_file_at(fd)) /* closed behind our back */
 		(void)pre_file_install(fd, &pre_file_other);
 	if ((!cookie || !pre_cookie_join(cookie, fd)) && pulc_socket_is_upgraded(fd))
@@ -79,5 +188,5 @@ static void receive_right(int fd)
 void pre_passing_received(const struct msghdr *msg)
 {
 	if (pre_enabled)
-		each_right(msg, receive_right);
+		each_right(msg, receive_right, NULL);
 }

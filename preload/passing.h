@@ -2,10 +2,18 @@
 #ifndef PULC_PRELOAD_PASSING_H
 #define PULC_PRELOAD_PASSING_H
 
+#include <stdbool.h>
 #include <sys/socket.h>
 
-/* msg is about to be sent: takes care of the connections among its descriptors. */
-void pre_passing_sends(const struct msghdr *msg);
+/* What a message does with sockets of the shim: nothing; it passes them on, of which all is noted; or it will be refused. */
+enum pre_passing { PRE_PASSES_NOTHING, PRE_PASSES, PRE_PASSES_HARDLY };
+
+/* Are sockets of the shim among the descriptors of msg? */
+bool pre_passing_concerns(const struct msghdr *msg);
+/* msg is about to be sent through via. */
+enum pre_passing pre_passing_begins(int via, const struct msghdr *msg, int flags);
+/* n: the call's answer, a failure as negative errno. */
+void pre_passing_ends(enum pre_passing passing, const struct msghdr *msg, ssize_t n);
 /* msg was received. */
 void pre_passing_received(const struct msghdr *msg);
 

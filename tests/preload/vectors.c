@@ -240,6 +240,24 @@ CASE(vectors_sendmmsg, ANY)
 	B { RECV_FLAGS(18, MSG_WAITALL); }
 }
 
+/* The kernel ignores those beyond a number. */
+CASE(vectors_sendmmsg_of_too_many, ANY)
+{
+	enum { MANY = 1500 };
+	static struct mmsghdr messages[MANY];
+	struct iovec out = IOV("x");
+
+	A {
+		for (int i = 0; i < MANY; i++)
+			messages[i].msg_hdr = (struct msghdr){ .msg_iov = &out, .msg_iovlen = 1 };
+		R(sendmmsg(FD, messages, MANY, 0));
+	}
+	B {
+		settle(p, FD, 1024);
+		R(recv(FD, (char[MANY]){ 0 }, MANY, MSG_DONTWAIT));
+	}
+}
+
 CASE(vectors_recvmmsg, ANY)
 {
 	char bufs[3][4] = { "", "", "" };
