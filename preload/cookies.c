@@ -9,7 +9,8 @@
  * were looked through last.
  *
  * A place is emptied only if it is as it was before, and its upper half counts how often it was written: who lists a file stores the cookie first, so that
- * either it is seen with its cookie, or the place changes afterwards. A look during which a file was given one more number may have missed
+ * either it is seen with its cookie, or the place changes afterwards. Another thread that passes the same socket on in between
+ * lists it as well. A look during which a file was given one more number may have missed
  * it: that one leaves all as it was.
  */
 #include "cookies.h"
@@ -63,7 +64,10 @@ void pre_cookie_shares(struct pre_file *f)
 
 void pre_cookie_lists(struct pre_file *f, int fd)
 {
-	(void)cookie_of(f, fd);
+	uint64_t cookie = cookie_of(f, fd);
+
+	if (cookie && (uint32_t)atomic_load(place_of(cookie)) == 0)
+		list(cookie, fd);
 }
 
 struct search {

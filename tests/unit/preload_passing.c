@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "inherit.h"
 #include "preload_fake.h"
 #include "rawsys.h"
 
@@ -114,6 +115,25 @@ static void what_a_fork_has_shared(void)
 	CHECK_INT(fake.n_streams, ==, 0);
 }
 
+/* As far as another thread has come that is about to pass the same socket on. */
+static void what_is_just_being_listed(void)
+{
+	uint64_t cookie;
+	int fds[2], got;
+	struct pre_file *f;
+
+	fake_pair(fds);
+	f = pre_file_at(fds[0]);
+	cookie = pre_cookie_of(fds[0]);
+	REQUIRE(cookie != 0);
+	atomic_store(&f->cookie, cookie);
+	got = passed(fds[0], true);
+	CHECK(pre_file_at(got) == f);
+	close(got);
+	close_both(fds);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
 struct mover {
 	int from, to;
 	_Atomic bool ends;
@@ -195,11 +215,9 @@ static void what_is_not_here(void)
 }
 
 static const struct test tests[] = {
-	TEST(what_comes_back_is_a_duplicate),
-	TEST(by_another_number),
-	TEST(what_a_fork_has_shared),
-	TEST(what_moves_meanwhile_is_not_forgotten),
-	TEST(what_is_not_here),
+	TEST(what_comes_back_is_a_duplicate), TEST(by_another_number),
+	TEST(what_a_fork_has_shared),	      TEST(what_moves_meanwhile_is_not_forgotten),
+	TEST(what_is_just_being_listed),      TEST(what_is_not_here),
 };
 
 int main(int argc, char **argv)
