@@ -108,7 +108,8 @@ static void __attribute__((noinline)) look_for_line(struct hal_shm *h)
 static void return_line(struct hal_shm *h)
 {
 	if (h->line.at && hal_shm_return_line)
-		hal_shm_return_line(&h->line, shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD));
+		hal_shm_return_line(&h->line,
+				    shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_EXITED));
 	h->line.at = NULL;
 }
 

@@ -4,9 +4,9 @@
  * Of two processes the one with the lower number makes the line. Should they not agree on that, because psid has just ended, both make one or none: no
  * side hears the other one say its line's name, and the link does without.
  *
- * A line is given to another link only if the peer has closed before or psid has called it dead: one that was stopped in the middle of a send
- * may go on with it at any time. Links that one side alone gives up are few, and theirs stay taken. Psid calls dead also who does not read what it sends, or has not come
- * back to a new psid; so the line that was given longest ago comes last, and a stopped one would have to sleep while all others are given.
+ * A line is given to another link only if the peer has closed before or its process has ended, which psid says (SHM_EXITED): one that was stopped in the
+ * middle of a send may go on with it at any time. Psid calls dead (SHM_DEAD) also who does not read what it sends, or has not come back to a new psid. Links
+ * that end so, or that one side alone gives up, are few, and theirs stay taken.
  *
  * Left out: processes of different users (native_news.c). Neither maps the other one's boards.
  */

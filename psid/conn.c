@@ -185,10 +185,18 @@ static void wake_for_the_lost(struct psid_side *side)
 	wake(psid_side_other(side));
 }
 
+/* Nobody writes any more into the line that this link may have: a link is held by one process. One that psid has dropped may, be it stopped. */
+static bool has_exited(const struct psid_holder *holder)
+{
+	return holder && holder->side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK &&
+	       holder->client->exited;
+}
+
 /* The holder is gone; lost: without a word. */
 static void leave(struct psid_holder *holder, bool lost)
 {
 	struct psid_side *side = holder->side;
+	bool exited = has_exited(holder);
 
 	psid_holder_free(holder);
 	side->n_lost += lost;
@@ -198,7 +206,7 @@ static void leave(struct psid_holder *holder, bool lost)
 		psid_doubt(side->conn);
 	if (lost && !side->conn->psid->stopping) {
 		if (has_ended(side))
-			psid_slot_mark_dead(side->slab, side->slot);
+			psid_slot_mark_dead(side->slab, side->slot, exited);
 		wake_for_the_lost(side);
 	}
 	psid_conn_tidy(side->conn);
@@ -216,13 +224,14 @@ static void release(struct psid_holder *holder)
 
 void psid_side_end(struct psid_side *side)
 {
+	bool exited = has_exited(LIST_FIRST(&side->holders));
 	struct psid_conn *conn = side->conn;
 	struct psid_holder *holder;
 
 	while ((holder = LIST_FIRST(&side->holders)))
 		release(holder);
 	side->unclaimed = false;
-	psid_slot_mark_dead(side->slab, side->slot);
+	psid_slot_mark_dead(side->slab, side->slot, exited);
 	wake(psid_side_other(side));
 	psid_conn_tidy(conn);
 }

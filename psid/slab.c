@@ -28,7 +28,7 @@
 #include "psid.h"
 #include "user.h"
 
-static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "psid_slot_mark_dead writes the low byte");
+static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "psid_slot_mark_dead writes the low bytes");
 
 static uint64_t size_ring_pages(const struct psid_slab *slab, uint32_t ring)
 {
@@ -362,15 +362,16 @@ int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret
 	return psid_memory_read(slab->fd, holders_at(slot), ret_n, sizeof(*ret_n));
 }
 
-void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot)
+void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot, bool exited)
 {
 	uint64_t at = slot_at(slab, slot) + offsetof(struct shm_side, notice);
-	uint8_t notice = 0;
+	size_t size = exited ? 2 : 1;
+	uint16_t notice = 0;
 
 	/* The writers of this word are gone. */
-	(void)psid_memory_read(slab->fd, at, &notice, sizeof(notice));
-	notice |= SHM_DEAD;
-	(void)psid_memory_write(slab->fd, at, &notice, sizeof(notice));
+	(void)psid_memory_read(slab->fd, at, &notice, size);
+	notice |= SHM_DEAD | (exited ? SHM_EXITED : 0);
+	(void)psid_memory_write(slab->fd, at, &notice, size);
 }
 
 void psid_slab_orphan(struct psid_slab *slab)

@@ -60,7 +60,7 @@ int psid_slot_written(const struct psid_slab *slab, uint32_t slot, uint64_t *ret
 /* How many processes hold the side, says its family. Nothing of it is true. Returns 0; negative errno. */
 int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret_n);
 /* Tells the other side that nobody of this one is left. */
-void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot);
+void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot, bool exited);
 /* The pair ends: no new connections; freed when its last slot is. */
 void psid_slab_orphan(struct psid_slab *slab);
 

@@ -104,6 +104,8 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 	0x0200u /* receives datagrams from this ring and the kernel alone: their times may be about right */
 #define SHM_BARRIER                                                                                \
 	0x0400u /* makes a barrier on all processors before it sleeps: the peer needs no fence to tell it */
+#define SHM_EXITED                                                                                 \
+	0x0800u /* with SHM_DEAD, of a link: its process has ended, and was not only dropped by psid */
 
 /* shm_side.tx_mode */
 #define SHM_TX_KERNEL 0u /* not switched yet */

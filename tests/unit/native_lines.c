@@ -1,6 +1,11 @@
 /* libpulc/lines.c: which line a link gets, and when it is another one's. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "client.h"
 #include "lines.h"
+#include "native.h"
 #include "psid/native_case.h"
 
 /* The higher number: this process makes the line. */
@@ -149,6 +154,111 @@ static void is_known_to_who_never_sleeps(void)
 	native_unshare((void *)clients, 2 * sizeof(*clients));
 }
 
+/* ---- one whose peer is no more ---- */
+
+enum { LOST, GIVEN, WRITTEN };
+
+static bool is_linked(uint32_t client)
+{
+	bool linked;
+
+	while (!native_lock())
+		;
+	linked = native_peer(client);
+	native_unlock();
+	return linked;
+}
+
+/* The lower number: its lines are used. Says how many are free when the peer is no more: they stay as they are given. */
+static unsigned outlive_peer(void)
+{
+	static const struct shm_exchange none;
+	pulc_port *p = native_open(PULC_D, "survivor");
+	struct hal_shm_line lines[SHM_N_LINES + 1];
+	struct pulc_address from;
+	unsigned n = 0;
+	char byte;
+
+	clients[0] = client_id();
+	MUST_IS(pulc_receive(p, &byte, 1, &from, 0), 1);
+	MUST_IS(pulc_send(p, &from, &byte, 1, 0), 1);
+	MUST(is_linked(clients[1]));
+	native_await(LOST);
+	while (is_linked(clients[1]))
+		MUST_IS(pulc_receive(p, &byte, 1, NULL, PULC_DONTWAIT), -EAGAIN);
+	while ((lines[n] = lines_for(CLIENT)).at)
+		n++;
+	native_reach(GIVEN);
+	native_await(WRITTEN);
+	for (unsigned i = 0; i < n; i++)
+		MUST(memcmp(lines[i].at, &none, sizeof(none)) == 0);
+	return n;
+}
+
+static pulc_port *talk(void)
+{
+	struct pulc_address to;
+	pulc_port *p;
+	char byte;
+
+	while (!clients[0])
+		usleep(100);
+	p = native_open(PULC_D, NULL);
+	clients[1] = client_id();
+	to = native_find("survivor");
+	MUST_IS(pulc_send(p, &to, "x", 1, 0), 1);
+	MUST_IS(pulc_receive(p, &byte, 1, NULL, 0), 1);
+	return p;
+}
+
+static void outlive_one_that_ended(void)
+{
+	MUST_IS(outlive_peer(), SHM_N_LINES);
+}
+
+static void end_without_a_word(void)
+{
+	(void)talk();
+	native_reach(WRITTEN);
+	native_reach(LOST);
+	_exit(0);
+}
+
+static void is_free_when_the_peer_has_ended(void)
+{
+	clients = native_share(2 * sizeof(*clients));
+	NATIVE_RUN(outlive_one_that_ended, end_without_a_word);
+	native_unshare((void *)clients, 2 * sizeof(*clients));
+}
+
+static void outlive_one_that_stopped(void)
+{
+	MUST_IS(outlive_peer(), SHM_N_LINES - 1);
+}
+
+/* To psid it is no client any more. It would be in the midst of a send: what it writes then goes to nobody. */
+static void stop_and_go_on(void)
+{
+	pulc_port *p = talk();
+	struct shm_exchange *line;
+	char byte;
+
+	while (!(line = lines_find(clients[0], SHM_LINE_NAME(clients[0], 0))))
+		MUST_IS(pulc_receive(p, &byte, 1, NULL, PULC_DONTWAIT), -EAGAIN);
+	MUST_IS(shutdown(client_channel(), SHUT_RDWR), 0);
+	native_reach(LOST);
+	native_await(GIVEN);
+	memset(line, 0xff, sizeof(*line) / 2);
+	native_reach(WRITTEN);
+}
+
+static void is_nobodys_while_a_dropped_peer_lives(void)
+{
+	clients = native_share(2 * sizeof(*clients));
+	NATIVE_RUN(outlive_one_that_stopped, stop_and_go_on);
+	native_unshare((void *)clients, 2 * sizeof(*clients));
+}
+
 static void in_turn(void)
 {
 	NATIVE_RUN(lines_are_given_in_turn);
@@ -164,6 +274,8 @@ static const struct test tests[] = {
 	TEST(by_the_lower_number),
 	TEST(between_users_there_is_none),
 	TEST(is_known_to_who_never_sleeps),
+	TEST(is_free_when_the_peer_has_ended),
+	TEST(is_nobodys_while_a_dropped_peer_lives),
 };
 
 int main(int argc, char **argv)
