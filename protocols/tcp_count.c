@@ -205,6 +205,21 @@ bool tcp_count_is_shut(int fd)
 	return info.tcpi_state != ESTABLISHED && info.tcpi_state != CLOSE_WAIT;
 }
 
+bool tcp_count_is_deaf(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	struct timespec now = { 0, 0 };
+	struct tcp_info info;
+	int queued;
+
+	/* The peer's end tells the same, and changes the state last: what takes the socket's lock waits for that. */
+	if (raw_ppoll(&p, 1, &now) <= 0 || !(p.revents & POLLRDHUP) ||
+	    raw_ioctl(fd, SIOCINQ, &queued) < 0 || get_info(fd, &info) < 0)
+		return false;
+	return info.tcpi_state == ESTABLISHED || info.tcpi_state == FIN_WAIT1 ||
+	       info.tcpi_state == FIN_WAIT2;
+}
+
 void tcp_push_corked(int fd)
 {
 	int cork = 0, nodelay = 0, notsent = 0, on = 1, off = 0;

@@ -18,6 +18,8 @@ int tcp_count_left(int fd, uint64_t kernel_at, bool more, uint64_t *ret_bytes);
 enum pulc_role tcp_count_role(int fd);
 /* True if the socket's own FIN is on its way: it was shut down for writing. */
 bool tcp_count_is_shut(int fd);
+/* True if it was shut down for reading; once the peer has ended that makes no difference, and is not found. */
+bool tcp_count_is_deaf(int fd);
 /* Sends off what cork or Nagle hold back. */
 void tcp_push_corked(int fd);
 

@@ -288,8 +288,12 @@ int tcp_shutdown(struct tcp *t, int fd, int how)
 
 void tcp_note_shut(struct tcp *t, int fd)
 {
-	if (tcp_count_is_shut(fd))
-		shm_notice_set(&t->ring, SHM_TX_FIN);
+	bool is_deaf = tcp_count_is_deaf(fd), is_shut = tcp_count_is_shut(fd);
+
+	if (is_deaf)
+		tcp_set_local(t, TCP_LOCAL_SHUT_RD);
+	if (is_shut)
+		shm_notice_set(&t->ring, SHM_TX_FIN | (is_deaf ? SHM_WANT_KERNEL : 0));
 }
 
 void tcp_close(struct tcp *t, int fd)

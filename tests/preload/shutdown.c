@@ -368,3 +368,33 @@ CASE(shutdown_poll_states, ANY)
 		say_poll(p, "events", pfd.revents);
 	}
 }
+
+/* It is shut down while psid's answers are under way: the connection leaves the kernel afterwards. */
+static void shut_before_the_upgrade(struct play *p, int n_exchanges)
+{
+	int fds[2];
+
+	pair_local(fds);
+	for (int n = 0; n < n_exchanges; n++) {
+		say_send(p, fds[n % 2], "x", 0);
+		say_recv(p, fds[1 - n % 2], 1, 0);
+		usleep(1000);
+	}
+	R(shutdown(fds[1], SHUT_RD));
+	usleep(1000);
+	say_send(p, fds[0], "late", MSG_NOSIGNAL);
+	settle(p, fds[1], 4);
+	say_recv(p, fds[1], 10, 0);
+	say_send(p, fds[1], "unread", 0);
+	settle(p, fds[0], 6);
+	say_recv(p, fds[1], 10, 0);
+	say_send(p, fds[0], "later", MSG_NOSIGNAL);
+	say_recv(p, fds[0], 10, MSG_DONTWAIT);
+	close(fds[1]);
+	close(fds[0]);
+}
+
+CASE_TRAITS(shutdown_in_the_midst_of_an_upgrade, SELF, NO_PAIR)
+{
+	for (int n = 0; n < 6; n++) shut_before_the_upgrade(p, n);
+}
