@@ -145,9 +145,10 @@ static void forked(pulc_stream *s)
 {
 	struct datagram *d = s->datagram;
 
+	/* Also of one that another thread of the parent was making. */
+	nursery_share(s->nursery, raw_getpid());
 	if (!d)
 		return;
-	nursery_share(s->nursery, raw_getpid());
 	atomic_store(&d->n_inside, 0);
 	atomic_store(&d->n_native_receives, 0);
 	atomic_store(&d->meeting, false);

@@ -44,6 +44,8 @@ USUAL struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 	s = pool_get(&streams);
 	if (s) {
 		memset(s, 0, sizeof(*s));
+		/* Before another thread's fork can find it in the list: the child enters itself where we are. */
+		s->nursery = nursery_enter();
 		s->handler = handler;
 		s->fd = fd;
 		atomic_store(&s->n_refs, 1);
@@ -53,9 +55,6 @@ USUAL struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 		*first = s;
 	}
 	client_unlock();
-	if (!s)
-		return NULL;
-	s->nursery = nursery_enter();
 	return s;
 }
 

@@ -1,7 +1,10 @@
 /* libpulc/nursery.c: who holds a socket before its upgrade. */
 #include <pulc/process.h>
+#include <pulc/stream.h>
 
+#include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -240,6 +243,78 @@ static void entries_are_used_again(void)
 	nursery_leave(entry);
 }
 
+/* ---- streams ------------------------------------------------------------------------------------ */
+
+static _Atomic bool is_over;
+static unsigned n_outside;
+
+static void count_outside(struct pulc_stream *s)
+{
+	n_outside += s->nursery == 0;
+}
+
+/* Under the lock that a fork holds. */
+static void *look_as_a_fork_does(void *arg)
+{
+	while (!is_over) {
+		REQUIRE(client_lock());
+		stream_list_each(count_outside);
+		client_unlock();
+	}
+	return arg;
+}
+
+/* Where a child is to enter itself is known of each stream that a fork finds. */
+static void what_a_fork_finds_is_entered(void)
+{
+	pulc_stream *s;
+	pthread_t thread;
+
+	REQUIRE_INT(pthread_create(&thread, NULL, look_as_a_fork_does, NULL), ==, 0);
+	for (unsigned i = 0; i < 20000; i++) {
+		REQUIRE_INT(pulc_stream_new(-1, PULC_CONNECTED, &s), ==, 0);
+		(void)pulc_stream_unref(s);
+	}
+	is_over = true;
+	REQUIRE_INT(pthread_join(thread, NULL), ==, 0);
+	CHECK_INT(n_outside, ==, 0);
+}
+
+/* The child has that of a thread that was making it: of a socket of datagrams the rest is not there yet. */
+static void so_is_what_was_being_made(void)
+{
+	struct datagram *d;
+	int fds[2], said[2], status;
+	pulc_stream *s;
+	char c;
+	pid_t pid;
+
+	REQUIRE_INT(pipe(fds), ==, 0);
+	REQUIRE_INT(pipe(said), ==, 0);
+	REQUIRE_INT(pulc_stream_new_datagram(-1, AF_INET, &s), ==, 0);
+	d = s->datagram;
+	s->datagram = NULL;
+	pid = fork();
+	if (pid == 0) {
+		child_begins();
+		s->handler->forked(s);
+		(void)close(fds[1]);
+		_exit(write(said[1], "", 1) != 1 || read(fds[0], &c, 1) != 0);
+	}
+	s->datagram = d;
+	REQUIRE(pid > 0);
+	REQUIRE_INT(read(said[0], &c, 1), ==, 1);
+	CHECK(!nursery_alone(s->nursery));
+	(void)close(fds[1]);
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 0);
+	CHECK(nursery_alone(s->nursery));
+	(void)pulc_stream_unref(s);
+	(void)close(fds[0]);
+	(void)close(said[0]);
+	(void)close(said[1]);
+}
+
 /* How many of so many are not to be had; those that are stay in use. */
 static unsigned enter_many(uint32_t *ret_entries, unsigned n)
 {
@@ -314,6 +389,8 @@ static const struct test tests[] = {
 	TEST(a_forked_child_finds_room_beside_its_parent),
 	TEST(entries_are_found_behind_others_that_stay),
 	TEST(entries_are_used_again),
+	TEST(what_a_fork_finds_is_entered),
+	TEST(so_is_what_was_being_made),
 };
 
 int main(int argc, char **argv)
