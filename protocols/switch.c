@@ -189,6 +189,13 @@ static void want_room(struct peer *peer)
 	peer->untold = false;
 }
 
+/* Whoever waits for room tries again. Nobody is woken for room that is not said to be wanted, so those who sleep for it must hear of this. */
+static void try_again(struct peer *peer)
+{
+	peer->no_room = false;
+	protocol_events++;
+}
+
 bool peer_is_behind(struct peer *peer, uint64_t size)
 {
 	bool is = peer->link && peer->link->ops->backlog(peer->link) >= size;
@@ -207,11 +214,12 @@ int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *
 	if (UNLIKELY(!STAILQ_EMPTY(&peer->pending)))
 		return -EAGAIN;
 	e = peer->link->ops->send(peer->link, f, iov, n);
-	peer->no_room = false;
+	if (e == -EAGAIN)
+		want_room(peer);
+	else if (UNLIKELY(peer->no_room))
+		try_again(peer);
 	if (LIKELY(e == 0))
 		peer_did(peer, HAL_DID_SEND);
-	else if (e == -EAGAIN)
-		want_room(peer);
 	return e;
 }
 
@@ -338,11 +346,9 @@ static int serve(struct peer *peer, unsigned n_max)
 	struct hal_frame f;
 	int e = link->ops->progress(link);
 
-	/* Who waits for room tries again; if nobody does, it is no news for the next who waits for something else. */
-	if (UNLIKELY(peer->no_room) && link->ops->room(link)) {
-		peer->no_room = false;
-		protocol_events++;
-	}
+	/* If nobody waits for it, it is no news for the next who waits for something else. */
+	if (UNLIKELY(peer->no_room) && link->ops->room(link))
+		try_again(peer);
 	if (e == 0 && UNLIKELY(!STAILQ_EMPTY(&peer->pending)))
 		e = send_pending(peer);
 	for (unsigned i = 0; e == 0 && i < n_max; i++) {
