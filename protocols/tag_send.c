@@ -233,11 +233,12 @@ static int push_piece(struct tag_send *s)
 
 static uint64_t most_ahead(const struct tag_peer *tp)
 {
-	const struct tag_send *s;
+	const struct tag_send *s = TAILQ_FIRST(&tp->pushing);
 	uint64_t left = 0;
 
-	TAILQ_FOREACH(s, &tp->pushing, link)
-	left += s->size_wanted - s->at;
+	/* No further than it matters: there may be thousands, and this is asked for each piece. */
+	for (; s && left < SIZE_AHEAD; s = TAILQ_NEXT(s, link))
+		left += s->size_wanted - s->at;
 	return MIN(MAX(left, (uint64_t)SIZE_AHEAD_LEAST), (uint64_t)SIZE_AHEAD);
 }
 
