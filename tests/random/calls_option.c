@@ -115,14 +115,15 @@ static void call_mark(struct call *call)
 	RESULT(call, sockatmark(call->fd));
 }
 
-/* state slot: of TCP, as its TCP_INFO says */
+/* state slot: of TCP, as its TCP_INFO says. Whether the peer has acknowledged an end already is chance. */
 static void call_state(struct call *call)
 {
 	struct tcp_info info = { 0 };
 	socklen_t size = sizeof(info);
 
 	if (RESULT(call, getsockopt(call->fd, IPPROTO_TCP, TCP_INFO, &info, &size)) == 0)
-		answer(call, ", %u", info.tcpi_state);
+		answer(call, ", %u",
+		       info.tcpi_state == TCP_FIN_WAIT2 ? TCP_FIN_WAIT1 : info.tcpi_state);
 }
 
 const struct verb verbs_option[] = {
