@@ -203,8 +203,9 @@ static void several_ask_with_tags(void)
 
 /* ---- one who sends all the time --------------------------------------------------------------------- */
 
-/* Of the flood: what a turn takes, and what may be queued when the other's message is found. */
-#define N_BEFORE_MAX 2000u
+/* Of the flood: more than a turn takes and than its credit lets it have queued when the other's message is found. Who is kept out waits for as many
+ * as are ever sent. */
+#define N_BEFORE_MAX 200000u
 #define N_ROUNDS 50u
 
 static void flood(void)
