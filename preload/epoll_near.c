@@ -9,9 +9,10 @@
  * This costs a system call an answer, and is only done for a set that has a member which is `near`: through which somebody of this
  * node may send, or by which he may connect, without a ring. These are connections that are not upgraded, unless they are known to
  * lead to another node; UDP sockets without a queue; sets; and upgraded connections whose peer has not begun to send through
- * its ring. Listeners are near too, but servers have theirs for good: a process counts the connections that it begins, where its peers
- * see it, and for a listener's sake the kernel is asked only if one who sends what was found has begun one since. Of what the shim has no record (pipes, eventfds, Unix sockets) it does not know who is at the other end, and a set
- * usually has one of its own program's.
+ * its ring. Listeners are near too, but servers have theirs for good: a process counts the connections that it begins, where its
+ * peers see it, and for a listener's sake the kernel is asked only if one who sends what was found has begun one since. Of what
+ * the shim has no record (pipes, eventfds, Unix sockets) it does not know who is at the other end, and a set usually has one of
+ * its own program's.
  *
  * That a connection leads to another node is learned by its first calls, of which nobody tells the set: near members are counted
  * anew after as many looks as the set has members.
