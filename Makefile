@@ -14,6 +14,7 @@ comma := ,
 SAN ?=
 B := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
 SAN_B := build/san-address-undefined
+SAN_THREAD_B := build/san-thread
 FUZZ_B := build/fuzz
 export PULC_BUILD := $(CURDIR)/$(B)
 
@@ -22,6 +23,7 @@ WERROR ?= $(CI)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(WERROR),-Werror)
 STD := -std=gnu11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -fno-plt -DPULC_VERSION='"$(VERSION)"'
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined -DPULC_STEPS)
+SANFLAGS += $(if $(findstring thread,$(SAN)),-Wno-tsan)# fences, which it does not see
 SANFLAGS += $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 # What runs in a program's data calls is optimised across files: a message passes through ten of them.
 LTO_FOLDERS := base shm wire hal protocols libpulc preload
@@ -91,6 +93,7 @@ check: ## build and run every test (about 15 minutes on two processors)
 	@tools/deps.sh build demo bench check
 	@$(BUILD) WERROR=1 all tests
 	@$(BUILD) WERROR=1 SAN=address,undefined tests-san
+	@$(BUILD) WERROR=1 SAN=thread tests-san
 	@$(BUILD) CC=clang FUZZ=1 SAN=address,undefined B=$(FUZZ_B) fuzz-programs
 	@tests/run $(CHECK_SUITES)
 
@@ -118,7 +121,7 @@ check-random: ## random sequences of socket calls, on the kernel and under PULC 
 	@$(BUILD) WERROR=1 all tests
 	@tests/random/run-random --seeds $(or $(SEEDS),1-200)
 
-check-san: ## the unit and hostile tests under SAN=address,undefined (or the SAN given)
+check-san: ## the unit and hostile tests under SAN=address,undefined (SAN=thread: those with threads)
 	@tools/deps.sh build check
 	@$(BUILD) WERROR=1 SAN=$(or $(SAN),address$(comma)undefined) tests-san
 	@tests/run $(CHECK_SAN_SUITES)

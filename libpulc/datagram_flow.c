@@ -205,7 +205,7 @@ static uint64_t hint_to(pulc_stream *s, int fd, bool sends, const struct datagra
 	Pulc__Wire__Reason reason;
 	struct flow *f;
 
-	s->fd = fd;
+	stream_set_fd(s, fd);
 	if (d->over_for_good) {
 		tell_reason(s, fd, sends, peer);
 		return NSEC_REMOTE;
@@ -239,7 +239,7 @@ void datagram_step(pulc_stream *s, int fd)
 	d->nsec_look = now + NSEC_LOOK;
 	if (!client_lock())
 		return;
-	s->fd = fd;
+	stream_set_fd(s, fd);
 	client_look();
 	datagram_open(s);
 	client_unlock();

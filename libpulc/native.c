@@ -36,9 +36,9 @@ static OFTEN bool forking;
 
 void native_unlock_shared(void)
 {
-	if (events_told != protocol_events)
+	if (events_told != protocol_events_now())
 		native_wake_sleepers();
-	events_told = protocol_events;
+	events_told = protocol_events_now();
 	shm_unlock(&native_core.lock.word);
 }
 
@@ -114,7 +114,7 @@ static inline void look_at_psid(void)
 {
 	static unsigned n_times;
 
-	if (UNLIKELY(protocol_events - native_core.events_served >= N_TURN ||
+	if (UNLIKELY(protocol_events_now() - native_core.events_served >= N_TURN ||
 		     ++n_times % N_TIMES == 0))
 		native_glance();
 }
@@ -134,14 +134,14 @@ void native_progress(void)
 		native_link_closed(peer);
 		peer_unref(peer);
 	}
-	protocol_unfinished = false;
+	protocol_set_unfinished(false);
 	if (UNLIKELY(port_any_elsewhere))
 		native_find_elsewhere();
 	if (UNLIKELY(port_any_to_move()))
 		port_push_queued();
 	if (UNLIKELY(tag_any_to_move()))
 		tag_move_on();
-	native_core.events_served = protocol_events;
+	native_core.events_served = protocol_events_now();
 }
 
 /* ---- fork --------------------------------------------------------------------------------------- */

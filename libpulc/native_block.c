@@ -204,7 +204,7 @@ static void settle(const struct wish *wish, int e)
 	n_used -= wish->n;
 	/* Another thread may wait for just that. */
 	if (n_waiting)
-		protocol_events++;
+		protocol_count_event();
 }
 
 /* Sees to it that the pages have memory. */
@@ -271,7 +271,7 @@ PULC_EXPORT int pulc_free(const void *block)
 		e = 0;
 		/* Another thread may wait for just that. */
 		if (n_waiting)
-			protocol_events++;
+			protocol_count_event();
 	}
 	native_unlock();
 	return e;

@@ -118,8 +118,8 @@ static int look(uint64_t *seen)
 	if (e < 0)
 		return e;
 	native_progress();
-	changed = *seen != protocol_events;
-	*seen = protocol_events;
+	changed = *seen != protocol_events_now();
+	*seen = protocol_events_now();
 	return changed;
 }
 

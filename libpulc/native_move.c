@@ -60,7 +60,7 @@ void native_move_said(const struct native_move *m)
 			continue;
 		o->m = *m;
 		o->said = true;
-		protocol_events++;
+		protocol_count_event();
 	}
 }
 
@@ -396,7 +396,7 @@ static int find(uint32_t node, uint32_t number, struct peer **ret_peer)
 
 	if (e == -EINPROGRESS) {
 		port_any_elsewhere = true;
-		protocol_unfinished = true;
+		protocol_set_unfinished(true);
 	}
 	/* Its process has ended before it could pass the port on, or since; or there is no psid to be asked. */
 	return e == -ECONNREFUSED || e == -EAGAIN ? -ECONNRESET : e;
@@ -417,7 +417,8 @@ static void find_out(struct port_out *out, void *arg)
 	}
 	if (e < 0 && e != -EINPROGRESS)
 		out->error = e;
-	protocol_events += e != -EINPROGRESS;
+	if (e != -EINPROGRESS)
+		protocol_count_event();
 }
 
 /* Somebody waits to hear from this one. */
@@ -436,7 +437,7 @@ static void find_source(struct port *port, struct port_request *r)
 	r->error = e;
 	r->complete = true;
 	port_take_off(port, r);
-	protocol_events++;
+	protocol_count_event();
 }
 
 void native_find_elsewhere(void)

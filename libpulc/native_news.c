@@ -273,7 +273,7 @@ static void add_link(struct peer *peer, struct hal_link *link, uint64_t conn)
 	peer->link = link;
 	peer->conn = conn;
 	native_peer_join(peer);
-	protocol_events++;
+	protocol_count_event();
 }
 
 /* Returns 0; anything else: no such peer. */
@@ -321,7 +321,7 @@ static void take_gone(const struct news *n)
 	if (!peer)
 		return;
 	peer->orphan = true;
-	protocol_events++;
+	protocol_count_event();
 }
 
 /* own, peer: NULL if there are none. */

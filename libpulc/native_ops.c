@@ -305,7 +305,7 @@ static int cancel_receive(struct pulc_op *op)
 	op->is_cancelled = e == 0;
 	op->request.error = e;
 	op->request.complete = true;
-	protocol_events++;
+	protocol_count_event();
 	return 0;
 }
 

@@ -179,7 +179,7 @@ int native_find_peer(uint32_t node, uint32_t number, struct peer **ret_peer,
 		e = native_find_peer_now(node, number, ret_peer, ret_kind);
 		if (LIKELY(e != -EINPROGRESS) || waited == -EINTR)
 			return e == -EINPROGRESS ? waited : e;
-		w = (struct native_wait){ .seen = protocol_events,
+		w = (struct native_wait){ .seen = protocol_events_now(),
 					  .nsec_deadline = nsec_now() + NSEC_MOVING };
 		native_unlock();
 		waited = native_wait(&w);
@@ -216,7 +216,7 @@ void native_leave(struct pulc_port *p)
 /* Gives the lock up until something has happened. 0; -EINTR. With the lock again. */
 static int wait_locked(void)
 {
-	struct native_wait w = { .seen = protocol_events, .nsec_deadline = UINT64_MAX };
+	struct native_wait w = { .seen = protocol_events_now(), .nsec_deadline = UINT64_MAX };
 	int e;
 
 	native_unlock();
@@ -285,7 +285,7 @@ static ssize_t send_waiting(struct port_out *out, struct port_sending *s)
 	if (s->begun) {
 		out->busy = false;
 		port_moves_on();
-		protocol_events++;
+		protocol_count_event();
 	}
 	return e == 0 ? (ssize_t)s->size : e == -EINTR ? end_early(out, s, e) : e;
 }
@@ -380,10 +380,10 @@ PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const
 /* psid says that nobody has this port: what its owner sent before that is on the links already. */
 static bool has_come(struct pulc_port *p, uint32_t node, uint32_t from)
 {
-	uint64_t seen = protocol_events - 1;
+	uint64_t seen = protocol_events_now() - 1;
 
-	for (unsigned i = 0; i < N_TURNS_MAX && seen != protocol_events; i++) {
-		seen = protocol_events;
+	for (unsigned i = 0; i < N_TURNS_MAX && seen != protocol_events_now(); i++) {
+		seen = protocol_events_now();
 		native_progress();
 		if (port_in_of(p->port, node, from))
 			return true;

@@ -168,7 +168,8 @@ static int send_waiting(struct peer *peer, const struct outgoing *o)
 
 	(void)peer_ref(peer);
 	while (e == -EAGAIN) {
-		struct native_wait w = { .seen = protocol_events, .nsec_deadline = UINT64_MAX };
+		struct native_wait w = { .seen = protocol_events_now(),
+					 .nsec_deadline = UINT64_MAX };
 
 		native_unlock();
 		e = native_wait(&w);

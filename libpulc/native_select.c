@@ -59,7 +59,7 @@ static int select_locked(struct pulc_wait *ports, size_t n_ports, struct pollfd 
 	for (;;) {
 		native_progress();
 		n_ready = look_at_ports(ports, n_ports);
-		w.seen = protocol_events;
+		w.seen = protocol_events_now();
 		n = n_ready < 0 ? 0 : look_at_fds(all, n_fds);
 		if (n_ready < 0 || n < 0)
 			return n_ready < 0 ? n_ready : n;
@@ -126,7 +126,8 @@ static int drain(struct pulc_port *p)
 	int e = 0;
 
 	for (native_progress(); e != -EINTR && !is_drained(p->port); native_progress()) {
-		struct native_wait w = { .seen = protocol_events, .nsec_deadline = UINT64_MAX };
+		struct native_wait w = { .seen = protocol_events_now(),
+					 .nsec_deadline = UINT64_MAX };
 
 		p->n_inside++;
 		native_unlock();

@@ -27,11 +27,12 @@
 
 bool native_may_be_short(void)
 {
-	uint64_t n = protocol_events - native_core.events_served;
+	uint64_t n = protocol_events_now() - native_core.events_served;
 
 	return LIKELY(n < NATIVE_N_TURN || (native_is_single() && n < N_TURN_SINGLE)) &&
-	       LIKELY(!TAILQ_EMPTY(native_peers())) && !native_has_news() && !protocol_unfinished &&
-	       !port_any_elsewhere && !port_any_to_move() && !tag_any_to_move();
+	       LIKELY(!TAILQ_EMPTY(native_peers())) && !native_has_news() &&
+	       !protocol_is_unfinished() && !port_any_elsewhere && !port_any_to_move() &&
+	       !tag_any_to_move();
 }
 
 /* ---- looking ------------------------------------------------------------------------------------ */
@@ -93,7 +94,7 @@ static inline void lock_again(void)
 int native_short_wait(struct peer **ret_peer)
 {
 	const struct signal_counts signals = signals_counted();
-	const uint64_t seen = protocol_events;
+	const uint64_t seen = protocol_events_now();
 	unsigned n_turns = native_budget() ? N_TURNS : 0;
 	struct peer *peer;
 
@@ -103,7 +104,7 @@ int native_short_wait(struct peer **ret_peer)
 		if (i > 0)
 			cpu_relax();
 		lock_again();
-		if (UNLIKELY(protocol_events != seen || !native_may_be_short()))
+		if (UNLIKELY(protocol_events_now() != seen || !native_may_be_short()))
 			return 0;
 		peer = look(i);
 		if (LIKELY(!peer))

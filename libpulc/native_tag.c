@@ -192,7 +192,7 @@ int native_tag_cancel(struct pulc_op *op)
 		return tag_send_cancel(&op->tag_send);
 	tag_unpost(&op->tag_receive);
 	op->is_cancelled = op->tag_receive.complete = true;
-	protocol_events++;
+	protocol_count_event();
 	return 0;
 }
 

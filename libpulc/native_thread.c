@@ -34,7 +34,7 @@ static void *run(void *arg)
 		while (!native_lock())
 			;
 		native_progress();
-		w.seen = protocol_events;
+		w.seen = protocol_events_now();
 		ends = state == ENDS;
 		native_unlock();
 		if (!ends)
@@ -77,7 +77,7 @@ static int end(void)
 	state = ENDS;
 	tag_send_away(false);
 	/* It may be asleep. */
-	protocol_events++;
+	protocol_count_event();
 	native_unlock();
 	(void)pthread_join(thread, NULL);
 	while (!native_lock())

@@ -63,7 +63,7 @@ static inline bool anything(uint64_t seen)
 {
 	bool has;
 
-	if (protocol_events != seen || protocol_unfinished || native_has_news())
+	if (protocol_events_now() != seen || protocol_is_unfinished() || native_has_news())
 		return true;
 	if (LIKELY(__libc_single_threaded))
 		return any_peer_has();
@@ -176,8 +176,8 @@ static bool is_left_to_resident(void)
 {
 	const struct peer *peer;
 
-	if (protocol_unfinished || port_any_elsewhere || port_any_to_move() || tag_any_to_move() ||
-	    native_has_news() || native_thread_ends())
+	if (protocol_is_unfinished() || port_any_elsewhere || port_any_to_move() ||
+	    tag_any_to_move() || native_has_news() || native_thread_ends())
 		return true;
 	TAILQ_FOREACH(peer, native_peers(), link_all)
 	if (peer->link &&
@@ -315,7 +315,7 @@ int native_look_until(int (*look)(void *arg), void *arg, uint64_t nsec_deadline)
 			native_glance();
 			return -ETIMEDOUT;
 		}
-		w.seen = protocol_events;
+		w.seen = protocol_events_now();
 		native_unlock();
 		e = native_wait(&w);
 		while (!native_lock())

@@ -45,7 +45,7 @@ struct pulc_stream {
 	_Atomic uint32_t n_refs;
 	uint32_t n_calls;
 	struct turn turn;	 /* hints */
-	int fd;			 /* the descriptor that a call last used */
+	_Atomic int fd;		 /* the descriptor that a call last used, of whatever thread */
 	const int *_Atomic home; /* closed, but for calls under way: their descriptor */
 	int pid;		 /* the process that attached it */
 	enum pulc_role role;
@@ -70,6 +70,11 @@ struct pulc_stream {
 	struct pulc_stream *attached_next, *returning_next;
 	void *user;
 };
+
+static inline void stream_set_fd(struct pulc_stream *s, int fd)
+{
+	atomic_store_explicit(&s->fd, fd, memory_order_relaxed);
+}
 
 struct pulc_waitset {
 	struct shm_board *board;

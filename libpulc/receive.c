@@ -26,6 +26,7 @@
 
 #include "board.h"
 #include "macros.h"
+#include "races.h"
 #include "rawsys.h"
 #include "slabs.h"
 
@@ -183,7 +184,7 @@ static int receive(int channel, struct received *r)
 
 	if (brings == -EAGAIN)
 		return brings;
-	if (brings > NOTHING &&
+	if (brings > NOTHING && !RACES_SOUGHT &&
 	    ((brings == MEMORY && !__libc_single_threaded) || table_is_full(channel))) {
 		r->keeps = false;
 		return receive_aside(channel, r);

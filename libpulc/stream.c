@@ -47,7 +47,7 @@ USUAL struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 		/* Before another thread's fork can find it in the list: the child enters itself where we are. */
 		s->nursery = nursery_enter();
 		s->handler = handler;
-		s->fd = fd;
+		stream_set_fd(s, fd);
 		atomic_store(&s->n_refs, 1);
 		s->next = *first;
 		if (*first)
@@ -134,14 +134,14 @@ bool stream_owns(const struct pulc_stream *s, int fd)
 PULC_EXPORT void pulc_stream_moved(pulc_stream *s, const int *home)
 {
 	if (home)
-		s->fd = *home;
+		stream_set_fd(s, *home);
 	atomic_store_explicit(&s->home, home, memory_order_release);
 }
 
 PULC_EXPORT void pulc_stream_loses(pulc_stream *s, int fd, int other)
 {
-	if (s->fd == fd && other >= 0)
-		s->fd = other;
+	if (other >= 0)
+		(void)atomic_compare_exchange_strong(&s->fd, &fd, other);
 }
 
 PULC_EXPORT bool pulc_any_stream(void)

@@ -102,7 +102,7 @@ USUAL void upgrade_step(struct pulc_stream *s, int fd)
 
 	if (state == STREAM_NEVER || state == STREAM_ATTACHED)
 		return;
-	s->fd = fd;
+	stream_set_fd(s, fd);
 	if (state == STREAM_FRESH && s->n_calls++ < client_hint_after())
 		return;
 	if (state == STREAM_FRESH ? nsec_now() < s->nsec_renew : !due(s))
@@ -135,9 +135,11 @@ static void give_socket(struct pulc_stream *s)
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__Socket sock = PULC__WIRE__SOCKET__INIT;
 
+	int fd = s->fd; /* another thread may come with another one */
+
 	if (atomic_load(&s->state) != STREAM_HINTED)
 		return;
-	if (!stream_owns(s, s->fd)) {
+	if (!stream_owns(s, fd)) {
 		settle(s, STREAM_FRESH); /* the next call brings another one */
 		return;
 	}
@@ -148,7 +150,7 @@ static void give_socket(struct pulc_stream *s)
 	sock.token = s->token;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_SOCKET;
 	msg.socket = &sock;
-	if (client_send(&msg, &s->fd, 1) == 0)
+	if (client_send(&msg, &fd, 1) == 0)
 		settle(s, STREAM_GIVEN);
 }
 
@@ -156,14 +158,14 @@ int upgrade_ask_again(struct pulc_stream *s)
 {
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	Pulc__Wire__Attach attach = PULC__WIRE__ATTACH__INIT;
-	int e;
+	int fd = s->fd, e;
 
 	token_register(s);
 	attach.token = s->token;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_ATTACH;
 	msg.attach = &attach;
 	waitsets_announce();
-	e = client_send(&msg, &s->fd, 1);
+	e = client_send(&msg, &fd, 1);
 	if (e == 0)
 		settle(s, STREAM_GIVEN);
 	return e;

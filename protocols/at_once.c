@@ -47,7 +47,7 @@ static inline bool take(struct peer *peer, const struct hal_wanted *w, struct ha
 		return false;
 	if (UNLIKELY(e == HAL_DONE_TELL))
 		peer_did(peer, HAL_DID_TAKE);
-	protocol_events++;
+	protocol_count_event();
 	return true;
 }
 

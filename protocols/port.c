@@ -171,7 +171,7 @@ void port_out_rebind(struct port_out *out, struct peer *peer)
 	out->sent = out->freed = 0;
 	port_out_wait(out, false);
 	shm_pair_rebind(out->shown, peer->client);
-	protocol_events++;
+	protocol_count_event();
 }
 
 static void reap_outs(struct port *port)
@@ -306,7 +306,7 @@ void port_in_end(struct port_in *in, int why)
 	if (in->ended)
 		return;
 	in->ended = why;
-	protocol_events++;
+	protocol_count_event();
 	port_queue_drop_partial(in);
 	port_budget_forget(in);
 	in->direct = NULL;

@@ -165,7 +165,7 @@ static void has_moved(struct move *m)
 			port_in_end(in, PORT_ELSEWHERE);
 		port_any_elsewhere |= in && !TAILQ_EMPTY(&port->posted);
 	}
-	protocol_events++;
+	protocol_count_event();
 	STEP(MOVE_GONE);
 	move_free(m);
 }

@@ -237,7 +237,7 @@ void port_send_unqueue(struct port_out *out, struct port_sending *s)
 	out->n_inside--;
 	if (TAILQ_EMPTY(&out->queue))
 		TAILQ_REMOVE(&port_queued, out, link_queued);
-	protocol_events++;
+	protocol_count_event();
 }
 
 static void push_queue(struct port_out *out)

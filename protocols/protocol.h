@@ -8,6 +8,7 @@
 #ifndef PULC_PROTOCOLS_PROTOCOL_H
 #define PULC_PROTOCOLS_PROTOCOL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -70,12 +71,32 @@ struct protocol {
 	void (*closed)(struct peer *peer, uint32_t port);
 };
 
-/* Counts what may end somebody's waiting. */
-extern uint64_t protocol_events __attribute__((visibility("hidden")));
+/* Counts what may end somebody's waiting. Written under the lock of the process; a thread that waits looks without it. */
+extern _Atomic uint64_t protocol_events __attribute__((visibility("hidden")));
 /* A message has reached the last buffer that waited for it: the turn ends, so that the next buffer is there before the next message is taken. */
 extern bool protocol_enough __attribute__((visibility("hidden")));
-/* Progress stopped for the sake of others, and can go on without any news. */
-extern bool protocol_unfinished __attribute__((visibility("hidden")));
+/* Progress stopped for the sake of others, and can go on without any news. Likewise. */
+extern _Atomic bool protocol_unfinished __attribute__((visibility("hidden")));
+
+static inline uint64_t protocol_events_now(void)
+{
+	return atomic_load_explicit(&protocol_events, memory_order_relaxed);
+}
+
+static inline void protocol_count_event(void)
+{
+	atomic_store_explicit(&protocol_events, protocol_events_now() + 1, memory_order_relaxed);
+}
+
+static inline bool protocol_is_unfinished(void)
+{
+	return atomic_load_explicit(&protocol_unfinished, memory_order_relaxed);
+}
+
+static inline void protocol_set_unfinished(bool unfinished)
+{
+	atomic_store_explicit(&protocol_unfinished, unfinished, memory_order_relaxed);
+}
 
 /* Returns 0; -EEXIST; -EINVAL: no such number. The struct stays the caller's, for ever. */
 int protocol_register(unsigned number, const struct protocol *p);

@@ -28,8 +28,8 @@ struct pending {
 	unsigned char payload[];
 };
 
-uint64_t protocol_events;
-bool protocol_unfinished;
+_Atomic uint64_t protocol_events;
+_Atomic bool protocol_unfinished;
 bool protocol_enough;
 struct peer *protocol_to_tell;
 static const struct protocol *protocols[PROTOCOLS_MAX];
@@ -157,7 +157,7 @@ static void forget_closed(struct peer *peer)
 		for (unsigned k = 0; k < PROTOCOLS_MAX; k++)
 			if (protocols[k])
 				protocols[k]->closed(peer, peer->granted[i].port);
-		protocol_events++;
+		protocol_count_event();
 	}
 	peer->n_granted = n;
 }
@@ -170,7 +170,7 @@ void peer_break(struct peer *peer, int error)
 		return;
 	peer->link = NULL;
 	peer->error = error;
-	protocol_events++;
+	protocol_count_event();
 	drop_pending(peer);
 	link->ops->close(link);
 	for (unsigned i = 0; i < PROTOCOLS_MAX; i++)
@@ -193,7 +193,7 @@ static void want_room(struct peer *peer)
 static void try_again(struct peer *peer)
 {
 	peer->no_room = false;
-	protocol_events++;
+	protocol_count_event();
 }
 
 bool peer_is_behind(struct peer *peer, uint64_t size)
@@ -287,7 +287,7 @@ static int send_pending(struct peer *peer)
 		if (e < 0)
 			return e == -EAGAIN ? 0 : e;
 		peer_did(peer, HAL_DID_SEND);
-		protocol_events++;
+		protocol_count_event();
 		STAILQ_REMOVE_HEAD(&peer->pending, link);
 		peer->n_pending--;
 		if (p->left)
@@ -335,7 +335,7 @@ static int hand_over(struct peer *peer, const struct hal_frame *f)
 		return e;
 	link->ops->drop(link);
 	peer_did(peer, HAL_DID_TAKE);
-	protocol_events++;
+	protocol_count_event();
 	return 0;
 }
 

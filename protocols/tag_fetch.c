@@ -51,12 +51,12 @@ int tag_fetch_begin(struct tag_message *m, struct tag_receive *r)
 	else
 		m->stage = TAG_STAGE_ASK;
 	m->nsec_begun = 0;
-	protocol_unfinished = true;
+	protocol_set_unfinished(true);
 	TAILQ_INSERT_TAIL(&tag_under_way, m, by_order);
 	if (!m->paid)
 		tag_taken(m->peer, TAG_OVERHEAD);
 	m->paid = true;
-	protocol_events++;
+	protocol_count_event();
 	STEP(TAG_BOUND);
 	/* Its sender can begin while we are busy with others. */
 	if (m->stage == TAG_STAGE_ASK && tag_wanted_size(m))
@@ -126,14 +126,14 @@ static void pull_no_more(struct tag_message *const *batch, unsigned n)
 		batch[i]->nsec_begun = 0;
 		batch[i]->stage = TAG_STAGE_ASK;
 	}
-	protocol_unfinished = true;
+	protocol_set_unfinished(true);
 }
 
 static void pulled(struct tag_message *m)
 {
-	protocol_events++;
+	protocol_count_event();
 	if (m->receive->done < tag_wanted_size(m)) {
-		protocol_unfinished = true;
+		protocol_set_unfinished(true);
 		return;
 	}
 	tag_rate(m, TAG_WAY_PULL);

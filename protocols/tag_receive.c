@@ -190,7 +190,7 @@ void tag_receive_end(struct tag_receive *r, int error)
 	tag_receive_take_off(r);
 	r->error = error;
 	r->complete = true;
-	protocol_events++;
+	protocol_count_event();
 }
 
 /* To whoever has waited longest for this offer and has room for it. */
@@ -213,7 +213,7 @@ static void give_back(struct tag_message *m)
 	m->receive->message = NULL;
 	m->receive = NULL;
 	deliver(m);
-	protocol_events++;
+	protocol_count_event();
 }
 
 void tag_unpost(struct tag_receive *r)

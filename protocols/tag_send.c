@@ -64,7 +64,7 @@ static void end(struct tag_send *s, int error)
 	move(s, NULL);
 	s->error = error;
 	s->complete = true;
-	protocol_events++;
+	protocol_count_event();
 	if (s->ended)
 		s->ended(s);
 }
@@ -249,7 +249,7 @@ static void push(struct tag_peer *tp)
 
 	for (unsigned i = 0; e == 0 && tp->peer->link && !TAILQ_EMPTY(&tp->pushing); i++) {
 		if (i == N_TURN) {
-			protocol_unfinished = true;
+			protocol_set_unfinished(true);
 			break;
 		}
 		e = peer_is_behind(tp->peer, most_ahead(tp))

@@ -83,7 +83,7 @@ static bool serve(struct peer *peer)
 	bool ended = peer_serve(peer, 64);
 
 	port_push_queued();
-	protocol_unfinished = false;
+	protocol_set_unfinished(false);
 	tag_move_on();
 	return ended;
 }

@@ -21,10 +21,10 @@ static void send_what_fits(struct peer *peer)
 	uint64_t seen;
 
 	MUST(native_lock());
-	seen = protocol_events;
+	seen = protocol_events_now();
 	MUST_IS(peer_send(peer, &nobodys, NULL, 0), 0);
 	MUST(!peer->no_room);
-	MUST(protocol_events != seen);
+	MUST(protocol_events_now() != seen);
 	native_unlock();
 }
 

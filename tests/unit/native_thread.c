@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "psid/native_case.h"
+#include "races.h"
 
 #define LEN_LONG (4u << 20)
 #define NUMBER 20u
@@ -27,6 +28,12 @@ static unsigned n_threads(void)
 		n++;
 	(void)closedir(dir);
 	return n - 2;
+}
+
+/* The thread sanitizer has some of its own. */
+static bool has_threads(unsigned n)
+{
+	return RACES_SOUGHT || n_threads() == n;
 }
 
 static void nap(void)
@@ -56,15 +63,15 @@ static void begin_and_end(void)
 	MUST_IS(pulc_protocol_register(NUMBER, &protocol), 0);
 	MUST_IS(pulc_protocol_send(&f, NULL, 0), 0);
 	MUST_IS(n_arrived, 1);
-	MUST_IS(n_threads(), 1);
+	MUST(has_threads(1));
 	MUST_IS(pulc_progress_thread(false), 0);
 	for (unsigned i = 0; i < 20; i++) {
 		MUST_IS(pulc_progress_thread(true), 0);
 		MUST_IS(pulc_progress_thread(true), 0);
-		MUST_IS(n_threads(), 2);
+		MUST(has_threads(2));
 		MUST_IS(pulc_progress_thread(false), 0);
 		/* The kernel takes a joined thread out of the list a moment later. */
-		while (n_threads() != 1)
+		while (!has_threads(1))
 			nap();
 	}
 }

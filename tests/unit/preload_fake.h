@@ -58,7 +58,7 @@ struct pulc_stream {
 	bool far;
 	bool tells_at_once; /* the next watch fires as soon as it stands, before anybody is armed */
 	int n_closings;
-	int fd_kept; /* when another one of several was closed */
+	_Atomic int fd_kept; /* when another one of several was closed */
 	const int *home;
 	_Atomic int n_begun, n_held;
 	struct fake_watch watches[8];
