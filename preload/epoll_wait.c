@@ -442,6 +442,9 @@ static int run(struct wait *w)
 		pre_set_hand_over(w->set);
 		pre_set_unlock(w->set);
 	}
+	/* It may have spun for all of its time. A call that does not wait lets none in: there the kernel's epoll is unlike its poll. */
+	if (ret == 0 && w->mask && w->deadline != 0)
+		ret = pre_signals_let_in(w->mask);
 	return ret;
 }
 

@@ -399,7 +399,8 @@ static int run(struct wait *w)
 	else
 		ret = wait_for_ready(w);
 	end(w);
-	return ret;
+	/* Memory has been asked, or the kernel for more than the streams own to: neither has let the program's signals in. */
+	return ret == 0 && w->mask ? pre_signals_let_in(w->mask) : ret;
 }
 
 static int run_large(struct wait *w)
@@ -437,7 +438,8 @@ static int go_long_way(struct pollfd *fds, nfds_t n, uint64_t deadline, const si
 int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
 {
 	bool due;
-	int ret = pre_poll_glance(fds, n, deadline != 0, &due);
+	/* Nothing is no answer either where signals are to be let in. */
+	int ret = pre_poll_glance(fds, n, deadline != 0 || mask, &due);
 
 	return ret == PRE_POLL_UNSURE ? go_long_way(fds, n, deadline, mask, due) : ret;
 }

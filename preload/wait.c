@@ -20,7 +20,9 @@
 
 #include <pulc/signals.h>
 
+#include "file.h"
 #include "rawsys.h"
+#include "symbols.h"
 #include "wait.h"
 
 /* Looks without news after which the kernel is taken to be calm. */
@@ -175,6 +177,14 @@ void pre_signals_restore(struct pre_signals *signals)
 		return;
 	signals->blocked = false;
 	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals->old, NULL, SIZE_MASK);
+}
+
+/* The kernel looks for signals only after it has found nothing to be ready, and nothing is of this list. */
+int pre_signals_let_in(const sigset_t *mask)
+{
+	struct timespec now = { 0 };
+
+	return (int)pre_sys(pre_real.ppoll(NULL, 0, &now, mask));
 }
 
 static bool look(const struct pre_spinner *s)

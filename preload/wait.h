@@ -78,6 +78,8 @@ struct pre_signals {
 	sigset_t old;
 };
 void pre_signals_restore(struct pre_signals *signals);
+/* A wait with the program's mask is about to end with nothing: -EINTR if a handler has run by that mask, otherwise 0. A cancellation point. */
+int pre_signals_let_in(const sigset_t *mask);
 
 /* What a spinning waiter looks at. Both answer true when the wait is over. */
 struct pre_spinner {

@@ -251,3 +251,12 @@ void leave_to_other(int signal)
 	sigaddset(&set, signal);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
+
+void interrupt_other(struct play *p, int signal)
+{
+	until_other_sleeps(p);
+	if (p->mode == THREAD)
+		tgkill(getpid(), actor_tid(p, !p->side), signal);
+	else
+		kill(actor_pid(p, !p->side), signal);
+}

@@ -194,6 +194,8 @@ extern volatile sig_atomic_t n_signals;
 void count_signal(int signal, int flags);
 /* Blocks it in this thread: of two that are one process the other one gets it. */
 void leave_to_other(int signal);
+/* Sends the signal to the other actor once it sleeps in its call. */
+void interrupt_other(struct play *p, int signal);
 pid_t actor_tid(const struct play *p, int side);
 pid_t actor_pid(const struct play *p, int side);
 

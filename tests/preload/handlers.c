@@ -303,15 +303,6 @@ CASE(handlers_jump_out_amid_sends, PROCESS)
 
 /* ---- restarting --------------------------------------------------------------------------------- */
 
-static void interrupt_other(struct play *p, int signal)
-{
-	until_other_sleeps(p);
-	if (p->mode == THREAD)
-		tgkill(getpid(), actor_tid(p, !p->side), signal);
-	else
-		kill(actor_pid(p, !p->side), signal);
-}
-
 /* Two handlers of different kinds: the one that runs decides. */
 CASE(handlers_of_both_kinds, DUO)
 {

@@ -40,16 +40,6 @@ static void no_alarms(void)
 	setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
 }
 
-/* Sends the signal to the other actor once it sleeps in its call. */
-static void interrupt_other(struct play *p, int signal)
-{
-	until_other_sleeps(p);
-	if (p->mode == THREAD)
-		tgkill(getpid(), actor_tid(p, !p->side), signal);
-	else
-		kill(actor_pid(p, !p->side), signal);
-}
-
 /* What was sent over the kernel may come a while after the call. */
 static void until_arrived(int fd)
 {
@@ -264,100 +254,6 @@ CASE(signals_interrupt_epoll, DUO)
 		interrupt_other(p, SIGUSR1);
 		interrupt_other(p, SIGUSR1);
 	}
-}
-
-CASE(signals_ppoll_opens_the_mask, DUO)
-{
-	A {
-		sigset_t set;
-
-		count_signal(SIGUSR1, 0);
-		sigemptyset(&set);
-		sigaddset(&set, SIGUSR1);
-		pthread_sigmask(SIG_BLOCK, &set, NULL);
-		raise(SIGUSR1);
-	}
-	A {
-		struct pollfd pfd = { .fd = FD, .events = POLLIN };
-		sigset_t none;
-
-		sigemptyset(&none);
-		R(poll(&pfd, 1, 5));
-		say(p, "%d signals", n_signals);
-		R(ppoll(&pfd, 1, NULL, &none));
-		say(p, "%d signals", n_signals);
-		R(ppoll(&pfd, 1, &(struct timespec){ .tv_nsec = 5000000 }, &none));
-	}
-}
-
-CASE(signals_pending_and_data_ready, ANY)
-{
-	A { SEND("x"); }
-	B {
-		struct pollfd pfd = { .fd = FD, .events = POLLIN };
-		struct epoll_event event = { .events = EPOLLIN };
-		sigset_t set, none;
-		int ep = epoll_create1(0);
-
-		settle(p, FD, 1);
-		count_signal(SIGUSR1, 0);
-		sigemptyset(&none);
-		sigemptyset(&set);
-		sigaddset(&set, SIGUSR1);
-		pthread_sigmask(SIG_BLOCK, &set, NULL);
-		raise(SIGUSR1);
-		R(epoll_ctl(ep, EPOLL_CTL_ADD, FD, &event));
-		R(epoll_pwait(ep, &event, 1, -1, &none));
-		say(p, "%d signals", n_signals);
-		R(ppoll(&pfd, 1, NULL, &none));
-		say(p, "%d signals", n_signals);
-	}
-}
-
-CASE(signals_epoll_pwait_opens_the_mask, DUO)
-{
-	A {
-		sigset_t set;
-
-		count_signal(SIGUSR1, 0);
-		sigemptyset(&set);
-		sigaddset(&set, SIGUSR1);
-		pthread_sigmask(SIG_BLOCK, &set, NULL);
-	}
-	A {
-		struct epoll_event event = { .events = EPOLLIN };
-		int ep = epoll_create1(0);
-		sigset_t none;
-
-		sigemptyset(&none);
-		R(epoll_ctl(ep, EPOLL_CTL_ADD, FD, &event));
-		R(epoll_pwait(ep, &event, 1, -1, &none));
-		say(p, "%d signals", n_signals);
-	}
-	WITH_B { interrupt_other(p, SIGUSR1); }
-}
-
-CASE(signals_pselect_opens_the_mask, DUO)
-{
-	A {
-		sigset_t set;
-
-		count_signal(SIGUSR1, 0);
-		sigemptyset(&set);
-		sigaddset(&set, SIGUSR1);
-		pthread_sigmask(SIG_BLOCK, &set, NULL);
-	}
-	A {
-		sigset_t none;
-		fd_set in;
-
-		sigemptyset(&none);
-		FD_ZERO(&in);
-		FD_SET(FD, &in);
-		R(pselect(FD + 1, &in, NULL, NULL, NULL, &none));
-		say(p, "%d signals", n_signals);
-	}
-	WITH_B { interrupt_other(p, SIGUSR1); }
 }
 
 CASE(signals_handler_sends, DUO)
