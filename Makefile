@@ -126,9 +126,9 @@ check-san: ## the unit and hostile tests under SAN=address,undefined (SAN=thread
 	@$(BUILD) WERROR=1 SAN=$(or $(SAN),address$(comma)undefined) tests-san
 	@tests/run $(CHECK_SAN_SUITES)
 
-check-suites: ## other people's test suites under the shim (SUITES="libuv ..." chooses; SURROUNDINGS="usual no-spin one-cpu tiny-rings at-once"; ROUNDS=3)
+check-suites: ## other people's test suites under the shim (SUITES="libuv ..." chooses; SURROUNDINGS="usual no-spin one-cpu tiny-rings at-once eager"; ROUNDS=3)
 	@tools/deps.sh build
-	@$(BUILD) all
+	@$(BUILD) all $(B)/tests/suites/eager.so
 	@tools/check-suites.sh
 
 fuzz: ## fuzz each target of tests/fuzz for FUZZ_SECONDS (default 60)

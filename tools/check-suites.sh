@@ -11,9 +11,9 @@
 # namespace, headers not counted. (ONLY, DIRS and UNITS choose a part of a suite; its share is told only.) Tests that fail
 # because PULC is faster than they can bear stand in tests/suites/explained, with what they say then.
 #
-# SURROUNDINGS="usual no-spin one-cpu tiny-rings at-once" plays the suites in each of these in turn: as they are; nobody spins
+# SURROUNDINGS="usual no-spin one-cpu tiny-rings at-once eager" plays the suites in each of these in turn: as they are; nobody spins
 # before he sleeps; one processor for all; rings of 4 KiB at most; connections are upgraded at their first call, where the short ones
-# of most tests would stay on the kernel. Results:
+# of most tests would stay on the kernel; and connect and accept wait until they are (tests/suites/eager.c). Results:
 # build/suites/NAME.SURROUNDINGS. ROUNDS=3 plays all of it three times; results of round 2: build/suites/NAME.2 and so on.
 # A table of what was played stands at the end.
 #
@@ -46,20 +46,23 @@ status_of() {
 	"$reachable/bin/pulcctl" --json status
 }
 
-# The environment of all that is played, and what its programs are started by.
+# The environment of all that is played, what its programs are started by, and what is preloaded before the shim.
 settings=()
 prefix=()
+before=
 surround() {
 	settings=()
 	prefix=()
+	before=
 	case $1 in
 	usual) ;;
 	no-spin) settings=(PULC_SPIN_USEC=0) ;;
 	one-cpu) prefix=(taskset -c 0) ;;
 	tiny-rings) settings=("PULC_RING_SIZES=64,256,1024,4096") ;;
 	at-once) settings=(PULC_HINT_AFTER=0) ;;
+	eager) settings=(PULC_HINT_AFTER=0) before=$reachable/eager.so: ;;
 	*)
-		echo "check-suites: no such surroundings: $1 (there are: usual no-spin one-cpu tiny-rings at-once)" >&2
+		echo "check-suites: no such surroundings: $1 (there are: usual no-spin one-cpu tiny-rings at-once eager)" >&2
 		exit 2
 		;;
 	esac
@@ -77,7 +80,7 @@ inside() {
 		[ ! -S "$PULC_SOCKET" ] || break
 		sleep 0.05
 	done
-	env NO_NETNS=1 PRELOAD="$reachable/lib/libpulc-preload.so" OUT="$out" "${settings[@]}" "${prefix[@]}" "$run/$name.sh"
+	env NO_NETNS=1 PRELOAD="$before$reachable/lib/libpulc-preload.so" OUT="$out" "${settings[@]}" "${prefix[@]}" "$run/$name.sh"
 	kernel_bytes >"$out/kernel-bytes"
 	# What went through a ring is counted when its connection ends.
 	for ((i = 0; i < 100; i++)); do
@@ -99,7 +102,7 @@ check_share() {
 	share=$((${rings:-0} * 100 / (${rings:-0} + ${kernel:-0} + 1)))
 	least=$(awk -v name="$name" -v where="$surroundings" '
 		$1 == "suite" { for (i = 2; i <= NF; i++) if ($i == where) column = i }
-		$1 == name { split($column, share, "/"); print share[1] }' tests/suites/shares)
+		$1 == name && column { split($column, share, "/"); print share[1] }' tests/suites/shares)
 	echo "$name: $(number_of n_upgrades "$out/psid.json") connections and ${rings:-0} bytes went through rings," \
 		"${kernel:-no} bytes over the loopback: $share %, at least ${least:-?} % is wanted"
 	[ -z "${ONLY:-}${DIRS:-}${UNITS:-}" ] || return 0
@@ -212,11 +215,17 @@ one_suite() {
 	return $failed
 }
 
-if [ "${1:-}" = --inside ]; then
+case ${1:-} in
+--inside)
 	surround "$4"
 	inside "$2" "$3"
 	exit
-fi
+	;;
+--help | -h)
+	sed -n '2,/^set -u/{/^#/s/^# \{0,1\}//p}' "$0"
+	exit
+	;;
+esac
 if [ ! -d "$run" ]; then
 	echo "check-suites: no suites at $suites; nothing was run"
 	exit 0
@@ -239,7 +248,7 @@ chmod 755 "$SUITES_DIR"
 [ -d /run/pulc ] || { mkdir /run/pulc && trap 'rmdir /run/pulc 2>/dev/null' EXIT; }
 rm -rf "$reachable"
 mkdir -p "$reachable"
-cp -r build/bin build/lib "$reachable/"
+cp -r build/bin build/lib build/tests/suites/eager.so "$reachable/"
 chmod -R a+rX "$reachable"
 
 failed=
