@@ -355,7 +355,8 @@ int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
 	if (UNLIKELY(e == 0))
 		e = next_any(s, d);
 	if (e > 0)
-		shm_rx_found(s, head - d->at, head - d->at > shm_queue_size(d->len));
+		shm_rx_found(s, head - d->at,
+			     head - d->at > shm_queue_size(d->len) ? SHM_RUN_MOST_RECORDS : 0);
 	return e;
 }
 

@@ -65,7 +65,7 @@ static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm
 	n = head - at;
 	if (n - 1 >= MIN(len, (size_t)SHM_INLINE) || !ring_inline_get(s, at, buf, n))
 		return 0;
-	shm_rx_found(s, n, false);
+	shm_rx_found(s, n, 0);
 	*ret_published = short_take(s, head);
 	return n;
 }
@@ -167,7 +167,7 @@ static inline __attribute__((always_inline)) bool shm_queue_next_short(struct sh
 /* Takes it: d->len bytes, of which the caller has what it wants. Under rx_lock, while shm_queue_holds. */
 static inline void shm_queue_take_short(struct shm_stream *s, const struct shm_datagram *d)
 {
-	shm_rx_found(s, shm_queue_size(d->len), false);
+	shm_rx_found(s, shm_queue_size(d->len), 0);
 	(void)short_take(s, d->at + shm_queue_size(d->len));
 }
 

@@ -164,7 +164,9 @@ static inline uint64_t head_for(struct shm_stream *s, uint64_t at, uint64_t want
 	if (head == at)
 		return head;
 	/* One message that is short would be in the line as well. */
-	shm_rx_found(s, head - at, head - at > SHM_INLINE || ring_load(&s->peer->inline_at) != at);
+	shm_rx_found(s, head - at,
+		     head - at > SHM_INLINE || ring_load(&s->peer->inline_at) != at ? SHM_RUN_MOST
+										    : 0);
 	ring_rx_ask(s, s->rx_cur, at, head);
 	return head;
 }

@@ -191,14 +191,15 @@ static inline bool shm_rx_maybe(const struct shm_stream *s)
  * a stream: if he has nothing else to do he lets some gather before he looks again.
  */
 #define SHM_RUN_LEAST 2u
-/* With more than that the messages are long, or the reader is behind and looks seldom anyway. */
+/* With more bytes than that the messages are long, or the reader is behind and looks seldom anyway. The records of a queue have headers: a word takes four times its size. */
 #define SHM_RUN_MOST 1023u
+#define SHM_RUN_MOST_RECORDS 4095u
 
-/* n bytes were found at a look; several: more than one message. */
-static inline void shm_rx_found(struct shm_stream *s, uint64_t n, bool several)
+/* n bytes were found at a look: several messages, if they are no more than `most`; 0: one. */
+static inline void shm_rx_found(struct shm_stream *s, uint64_t n, uint32_t most)
 {
 	uint32_t run = atomic_load_explicit(&s->n_run, memory_order_relaxed);
-	bool gathers = several && n <= MIN(SHM_RUN_MOST, s->rx_size[s->rx_cur] / 2);
+	bool gathers = n <= MIN(most, s->rx_size[s->rx_cur] / 2);
 	uint32_t now = gathers ? MIN(run + 1, SHM_RUN_LEAST) : 0;
 
 	if (now != run)

@@ -105,7 +105,7 @@ static inline bool shm_word_took(struct shm_stream *s)
 	if ((int64_t)left < 0) {
 		left = 0;
 		atomic_store_explicit(&s->head_seen, taken, memory_order_relaxed);
-		shm_rx_found(s, SHM_WORD_SIZE, false);
+		shm_rx_found(s, SHM_WORD_SIZE, 0);
 	}
 	return ring_rx_take(s, taken, left, RING_GIVEN);
 }

@@ -7,7 +7,7 @@
 #include "shm_links.h"
 #include "tcp_pair.h"
 
-static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+static const uint32_t rings[] = { 16384, 65536, 1 << 20, 4 << 20 };
 
 /* ---- frames of a link ------------------------------------------------------------------------------ */
 
@@ -15,7 +15,7 @@ static struct shm_links p;
 
 static void send_frames(int side, unsigned n, size_t len)
 {
-	static unsigned char buf[2000];
+	static unsigned char buf[2100];
 	struct hal_frame f = { .len = (uint32_t)len, .protocol = 7, .kind = 9 };
 	struct iovec iov = { buf, len };
 
@@ -96,18 +96,32 @@ static void an_answer_ends_it(void)
 static void play_much(void)
 {
 	for (unsigned i = 0; i < 4; i++) {
-		send_frames(0, 2, 1000);
+		send_frames(0, 2, 2100);
 		take_frames(1, 2, false);
 	}
 	for (unsigned i = 0; i < 4; i++) {
-		send_frames(0, SHM_RUN_MOST / 32 + 1, 8);
-		take_frames(1, SHM_RUN_MOST / 32 + 1, false);
+		send_frames(0, SHM_RUN_MOST_RECORDS / 32 + 1, 8);
+		take_frames(1, SHM_RUN_MOST_RECORDS / 32 + 1, false);
 	}
 }
 
 static void who_finds_much_is_behind(void)
 {
 	each_way(play_much);
+}
+
+/* As many as come between the looks of a reader who lets some gather: he goes on doing so. */
+static void play_a_hundred(void)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		send_frames(0, 100, 8);
+		take_frames(1, 100, i > 0);
+	}
+}
+
+static void a_hundred_short_ones_gather(void)
+{
+	each_way(play_a_hundred);
 }
 
 /* ---- bytes of a stream ----------------------------------------------------------------------------- */
@@ -178,9 +192,9 @@ static void a_short_send_alone_does_not(void)
 }
 
 static const struct test tests[] = {
-	TEST(several_at_each_look_gather), TEST(an_answer_ends_it),
-	TEST(who_finds_much_is_behind),	   TEST(a_stream_of_short_sends_gathers),
-	TEST(a_short_send_alone_does_not),
+	TEST(several_at_each_look_gather),     TEST(an_answer_ends_it),
+	TEST(who_finds_much_is_behind),	       TEST(a_hundred_short_ones_gather),
+	TEST(a_stream_of_short_sends_gathers), TEST(a_short_send_alone_does_not),
 };
 
 int main(int argc, char **argv)
