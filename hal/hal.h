@@ -78,6 +78,7 @@ struct hal_ops;
 struct hal_quiet {
 	const _Atomic uint64_t *word;
 	uint64_t idle;
+	bool is_ours_too; /* the next frame that this side sends is told in the same line */
 };
 #define HAL_BEING_WRITTEN UINT64_MAX
 

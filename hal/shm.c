@@ -216,7 +216,7 @@ static inline void is_quiet(struct hal_shm *h)
 	uint64_t taken = shm_taken(s), mark;
 
 	if (!s->told) {
-		h->link.quiet = (struct hal_quiet){ &s->peer->head, taken };
+		h->link.quiet = (struct hal_quiet){ &s->peer->head, taken, false };
 		return;
 	}
 	/* It may tell of more by now. */
@@ -224,6 +224,7 @@ static inline void is_quiet(struct hal_shm *h)
 	h->link.quiet = (struct hal_quiet){
 		&s->told->mark,
 		SHM_MARK_HEAD(mark) == SHM_MARK_HEAD(SHM_MARK(taken, 0)) ? mark : SHM_MARK_NONE,
+		s->telling != NULL,
 	};
 }
 _Static_assert(HAL_BEING_WRITTEN == SHM_MARK_NONE, "the same");
@@ -354,6 +355,7 @@ static int shm_take(struct hal_link *link, const struct hal_wanted *wanted, stru
 		link->quiet = (struct hal_quiet){
 			&h->ring.told->mark,
 			SHM_MARK(shm_taken(&h->ring) + SHM_WORD_SIZE, SHM_TOLD),
+			h->ring.telling != NULL,
 		};
 	is_published = shm_word_took(&h->ring);
 	link->gathers = shm_rx_gathers(&h->ring, shm_taken(&h->ring));

@@ -19,6 +19,7 @@
 #include "protocol.h"
 #include "receive.h"
 #include "tag.h"
+#include "turn.h"
 
 #define NATIVE_N_IOV 1024 /* pieces of a message */
 #define NATIVE_N_TURN 64u /* frames of one peer before the next one has its turn */
@@ -66,6 +67,7 @@ struct native_core {
 	struct peer *last; /* of whom a short message was taken last, or is awaited; NULL: nobody */
 	struct peer *next; /* whom a short wait looks at next; NULL: the first */
 	unsigned n_peers;
+	struct turn turn;	/* of short messages, whoever they come from */
 	uint64_t events_served; /* protocol_events when progress was last made */
 	uint64_t n_joined;	/* peers, ever */
 };

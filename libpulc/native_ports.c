@@ -366,7 +366,9 @@ PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const
 	e = native_enter(p);
 	if (UNLIKELY(e < 0))
 		return e;
-	if (UNLIKELY(!port_push_at_once(p->port, native_node(to->node), to->port, buf, len)))
+	if (LIKELY(port_push_at_once(p->port, native_node(to->node), to->port, buf, len)))
+		turn_sent(&native_core.turn);
+	else
 		sent = send_one(p, to, buf, len, flags);
 	native_leave(p);
 	return sent;
@@ -549,6 +551,8 @@ PULC_EXPORT ssize_t pulc_receive(pulc_port *p, void *buf, size_t len, struct pul
 	if (UNLIKELY(e < 0))
 		return e;
 	n = receive_at_once(p->port, buf, len, &in);
+	if (LIKELY(n >= 0))
+		turn_received(&native_core.turn);
 	if (LIKELY(n >= 0) && ret_from)
 		*ret_from = (struct pulc_address){ .node = in->peer->node, .port = in->from };
 	native_leave(p);

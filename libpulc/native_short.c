@@ -8,11 +8,14 @@
  * Nobody is forgotten for it. After some messages that were taken so the next call makes progress, which takes what all peers have sent, and looks whether psid has
  * something to say. What a look does not see (the end of a peer, room that somebody waits for) is seen when the short wait is over, or then.
  *
+ * Whoever has just answered does not look before the next message can be there (turn.h), and then asks for the line to be written: the answer to what is found goes into the same one.
+ *
  * The lock is held while the peers are looked at, for threads and handlers may change who they are, and not in between.
  */
 #include <errno.h>
 
 #include "clock.h"
+#include "line.h"
 #include "macros.h"
 #include "native.h"
 #include "private.h"
@@ -91,18 +94,41 @@ static inline void lock_again(void)
 		;
 }
 
+/* Under the lock: where the answer will be told, and ours after it; NULL: not in one line. */
+static const void *line_of_both(void)
+{
+	const struct peer *last = native_core.last;
+
+	return last && last->link && last->link->quiet.is_ours_too ? last->link->quiet.word : NULL;
+}
+
+/* Until the peer may have answered. Without the lock; line: only to be asked for. True: it was too early to look. */
+static inline bool wait_for_turn(const void *line)
+{
+	bool early = turn_wait(&native_core.turn, NULL);
+
+	if (LIKELY(line))
+		line_ask_to_write(line);
+	return early;
+}
+
 int native_short_wait(struct peer **ret_peer)
 {
 	const struct signal_counts signals = signals_counted();
 	const uint64_t seen = protocol_events_now();
+	const bool is_turn = turn_is_peers(&native_core.turn);
+	const void *line = is_turn ? line_of_both() : NULL;
 	unsigned n_turns = native_budget() ? N_TURNS : 0;
 	struct peer *peer;
+	bool early = false;
 
 	for (unsigned i = 0; i < n_turns; i++) {
 		native_unlock();
-		/* At first at once: nothing was known of the others. */
+		/* At first at once, if it is not the peer's turn: nothing was known of the others. */
 		if (i > 0)
 			cpu_relax();
+		else if (is_turn)
+			early = wait_for_turn(line);
 		lock_again();
 		if (UNLIKELY(protocol_events_now() != seen || !native_may_be_short()))
 			return 0;
@@ -110,6 +136,8 @@ int native_short_wait(struct peer **ret_peer)
 		if (LIKELY(!peer))
 			continue;
 		native_core.last = peer;
+		if (is_turn)
+			turn_found(&native_core.turn, early, i == 0);
 		wait_paid();
 		*ret_peer = peer;
 		return 1;

@@ -251,6 +251,7 @@ PULC_EXPORT ssize_t pulc_tag_send(uint32_t peer, uint64_t tag, const void *buf, 
 		return e;
 	to = peer ? native_peer(peer) : NULL;
 	if (LIKELY(to && tag_send_at_once(to, tag, buf, len))) {
+		turn_sent(&native_core.turn);
 		native_unlock();
 		return (ssize_t)len;
 	}
@@ -308,6 +309,8 @@ static ssize_t receive(struct pulc_op *op, struct pulc_tagged *ret_message)
 	if (UNLIKELY(e < 0))
 		return e;
 	n = receive_at_once(&op->tag_receive);
+	if (LIKELY(n > 0))
+		turn_received(&native_core.turn);
 	if (n == 0)
 		n = begin_receive(op);
 	if (LIKELY(n >= 0))

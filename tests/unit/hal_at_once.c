@@ -320,8 +320,10 @@ static void a_quiet_word_tells_of_each_frame(void)
 			}
 			for (unsigned i = 0; i <= n_more; i++)
 				(n % 2 ? expect_taken : expect_next)(1, n, len);
+			CHECK(!p.link[1]->quiet.is_ours_too || in_one_line);
 			expect_none(1);
 		}
+		CHECK_INT(p.link[1]->quiet.is_ours_too, ==, in_one_line);
 		shm_links_deinit(&p);
 	}
 }
