@@ -177,6 +177,16 @@ PULC_EXPORT bool pulc_stream_is_far(const pulc_stream *s)
 	return atomic_load_explicit(&s->far, memory_order_relaxed);
 }
 
+PULC_EXPORT void pulc_stream_advance(pulc_stream *s, int fd)
+{
+	if (s->handler->is_datagram)
+		return;
+	if (!pulc_stream_attached(s))
+		upgrade_step(s, fd);
+	if (pulc_stream_attached(s) && !tcp_has_left(&s->tcp))
+		tcp_begin(&s->tcp, fd);
+}
+
 PULC_EXPORT void pulc_stream_connect_begun(void)
 {
 	if (!pulc_any_stream() || !client_lock())

@@ -17,12 +17,19 @@
  * That a connection leads to another node is learned by its first calls, of which nobody tells the set: near members are counted
  * anew after as many looks as the set has members.
  *
+ * Connections over which nothing is sent would be near for as long as they last: programs have them beside their busy ones (UCX one from each
+ * process to itself), and no call takes them further on their way into rings. So whoever asks on account of a few of them
+ * takes them further himself, each time the members are counted (pulc_stream_advance). Where both ends do so, or one process has both, they are soon
+ * on rings both ways, and nobody asks on their account any more.
+ *
  * Room: where the kernel's events leave none, those of the rings are taken back, and told by the next answers. They wait for
  * as many events as there are near members, as what became ready later does in the kernel's own list; then it is their turn.
  */
 #include "epoll_set.h"
 
 #define N_RECOUNT_MIN 64
+/* So many are taken further: each of them has memory of its own then. */
+#define N_QUIET 8
 
 static enum pre_near is_near(const struct pre_member *m)
 {
@@ -71,11 +78,20 @@ void pre_near_forget(struct pre_member *m)
 	set_near(m, PRE_NOT_NEAR);
 }
 
+/* Its peer has begun since the last look. */
+static bool has_begun(const struct pre_member *m)
+{
+	return m->near == PRE_NEAR_RING &&
+	       !(pulc_stream_ready(m->stream, m->fd, POLLIN) & PULC_ON_KERNEL(POLLIN));
+}
+
 static void recount(struct pre_set *set)
 {
 	set->n_until_recount = N_RECOUNT_MIN;
 	for (struct pre_member *m = set->members; m; m = m->next_of_set) {
 		pre_near_note(m);
+		if (has_begun(m))
+			pre_ready_list(m);
 		set->n_until_recount++;
 	}
 }
@@ -162,8 +178,54 @@ void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pr
 	for (int i = held->n - 1; i >= n_room; i--)
 		take_back(set, held->names[order[i]]);
 	set->n_ahead = held->n > n_room ? set->n_ahead + (unsigned)n_kernels : 0;
-	if (set->n_until_recount-- == 0)
-		recount(set);
+}
+
+bool pre_near_recount(struct pre_set *set)
+{
+	unsigned n;
+
+	if (set->n_until_recount-- > 0)
+		return false;
+	recount(set);
+	n = count_of(set, PRE_NEAR_RING) + count_of(set, PRE_NEAR_KERNEL);
+	return n > 0 && n <= N_QUIET;
+}
+
+/* It is not near, but has not begun itself: its other end may be, in this set or elsewhere. */
+static bool is_behind(const struct pre_member *m)
+{
+	return m->ring && !m->near && !m->parked &&
+	       (pulc_stream_ready(m->stream, m->fd, POLLOUT) & PULC_ON_KERNEL(POLLOUT));
+}
+
+static int list_quiet(struct pre_set *set, int fds[N_QUIET])
+{
+	struct pre_member *m;
+	int n = 0;
+
+	pre_lock(&set->lock);
+	for (m = set->members; m && n < N_QUIET; m = m->next_of_set)
+		if (m->near == PRE_NEAR_RING || m->near == PRE_NEAR_KERNEL)
+			fds[n++] = m->fd;
+	for (m = set->members; m && n < N_QUIET; m = m->next_of_set)
+		if (is_behind(m))
+			fds[n++] = m->fd;
+	pre_set_unlock(set);
+	return n;
+}
+
+void pre_near_advance(struct pre_set *set)
+{
+	int fds[N_QUIET], n = list_quiet(set, fds);
+	struct pre_use use;
+
+	for (int i = 0; i < n; i++) {
+		if (!pre_use_file(&use, fds[i]))
+			continue;
+		if (use.stream)
+			pulc_stream_advance(use.stream, fds[i]);
+		pre_use_end(&use);
+	}
 }
 
 bool pre_near_waited(const struct pre_set *set)

@@ -242,6 +242,10 @@ bool pre_near_repeats(const struct pre_set *set);
 #define PRE_N_HELD 64
 /* Adds to an answer that the kernel's events stand in what is held (PRE_N_HELD at most, with names); takes back what has no room. */
 void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pre_answer *held);
+/* To be called when such an answer is done. Counts near members anew now and then; true: pre_near_advance is to be called. */
+bool pre_near_recount(struct pre_set *set);
+/* Takes those further on their way into rings over which nothing is sent. No lock is held. */
+void pre_near_advance(struct pre_set *set);
 /* True if rings that had no room have waited for long enough. */
 bool pre_near_waited(const struct pre_set *set);
 

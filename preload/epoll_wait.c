@@ -178,8 +178,8 @@ static void answer_in_order(struct wait *w, const struct pre_answer *held)
 		append(w, held, max);
 }
 
-/* Adds what the rings have ready where the kernel may have to be told of first. As above. */
-static __attribute__((noinline)) void collect_in_order(struct wait *w)
+/* Adds what the rings have ready where the kernel may have to be told of first. As above. True: what is near is to be taken further. */
+static __attribute__((noinline)) bool collect_in_order(struct wait *w)
 {
 	struct epoll_event events[PRE_N_HELD];
 	uint64_t names[PRE_N_HELD];
@@ -189,10 +189,13 @@ static __attribute__((noinline)) void collect_in_order(struct wait *w)
 				   .number = w->number };
 
 	pre_ready_collect(w->set, &held);
-	if (held.n > 0 && pre_near_asks(w->set, &held))
+	if (held.n == 0)
+		return false;
+	if (pre_near_asks(w->set, &held))
 		answer_in_order(w, &held);
-	else if (held.n > 0)
+	else
 		append(w, &held, w->max);
+	return pre_near_recount(w->set);
 }
 
 /* Adds what the rings have ready. Under the lock. */
@@ -209,13 +212,17 @@ static void collect(struct wait *w)
 /* The same in either case, and leaves the set fit for others; unlocks it. */
 static void collect_and_unlock(struct wait *w)
 {
+	bool advance = false;
+
 	if (w->n < w->max && pre_near_any(w->set))
-		collect_in_order(w);
+		advance = collect_in_order(w);
 	else if (w->n < w->max)
 		collect(w);
 	if (w->n > 0)
 		pre_set_hand_over(w->set);
 	pre_set_unlock(w->set);
+	if (__builtin_expect(advance, 0))
+		pre_near_advance(w->set);
 }
 
 static bool look_at_memory(void *arg)

@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <sys/mman.h>
 
 #include "clock.h"
@@ -255,6 +256,31 @@ ssize_t tcp_push(struct tcp *t, int fd, const struct iovec *iov, size_t n, int f
 		tcp_note_told(t);
 	shm_leave(lock, way);
 	return sent == -EBADMSG ? -ECONNRESET : sent;
+}
+
+/* As a send does, but for what comes with an end: that is the kernel's to tell. */
+static void begin_to_send(struct tcp *t, int fd)
+{
+	_Atomic uint32_t *lock = &t->ring.own->tx_lock;
+	enum shm_way way = shm_enter(lock, shm_is_alone(&t->ring));
+
+	if (UNLIKELY(way == SHM_BUSY))
+		return;
+	if (shm_tx_mode(&t->ring) == SHM_TX_KERNEL && !tcp_is_ending(t) &&
+	    (shm_peer_notice(&t->ring) & (SHM_RX_READY | SHM_WANT_KERNEL)) == SHM_RX_READY)
+		try_switch(t, fd);
+	shm_leave(lock, way);
+}
+
+void tcp_begin(struct tcp *t, int fd)
+{
+	unsigned on_kernel = tcp_on_kernel(t);
+	uint64_t size;
+
+	if (on_kernel & POLLOUT)
+		begin_to_send(t, fd);
+	if ((on_kernel & POLLIN) && shm_peer_tx_mode(&t->ring) != SHM_TX_KERNEL)
+		(void)tcp_inq(t, fd, &size);
 }
 
 void tcp_keep_on_kernel(struct tcp *t)

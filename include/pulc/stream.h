@@ -77,6 +77,13 @@ bool pulc_stream_is_kernels(const pulc_stream *s);
 /* True if s, which is not attached, is known to have its other end on another node, as it is after a few calls. */
 bool pulc_stream_is_far(const pulc_stream *s);
 
+/*
+ * Takes a connection over which nothing is sent further on its way into rings, as a data call would: until it is attached this counts as one,
+ * afterwards both directions begin. Of datagrams nothing is done. Blocking: never, and no lock may be held that the callback of pulc_stream_on_attached takes. Costs
+ * some system calls in the life of a connection, and one now and then where its peer does not come along.
+ */
+void pulc_stream_advance(pulc_stream *s, int fd);
+
 /* This process has begun a TCP connection, by connect(2). Blocking: never. */
 void pulc_stream_connect_begun(void);
 /* A number that is another one when a process at the other end of s, which is attached, has begun one before it sent what can be

@@ -10,6 +10,9 @@
 #include <sys/select.h>
 
 #define N_ROUNDS 200
+/* Between two bytes over the quiet one. */
+#define N_QUIET 700
+#define N_QUIET_ROUNDS 20
 #define KERNELS 1
 #define RINGS 2
 
@@ -171,6 +174,47 @@ CASE(order_select_kernel_then_ring, SELF)
 			take_both(p, kernels);
 		}
 		say(p, "%d rounds in the wrong order", n_wrong);
+	}
+}
+
+static unsigned told_by(const struct epoll_event *events, int n)
+{
+	unsigned told = 0;
+
+	for (int i = 0; i < n; i++) told |= events[i].data.u32;
+	return told;
+}
+
+/* A connection over which nothing is sent, both ends of which this set has, beside one that is busy: it may be taken into rings meanwhile, and
+ * what is sent over it then, at last, is told no later than what is sent behind it. */
+CASE(order_epoll_after_a_quiet_time, SELF)
+{
+	A {
+		int quiet[2], ep = epoll_create1(0), n_wrong = 0;
+		struct epoll_event events[8];
+		unsigned told;
+		char c;
+
+		pair_local(quiet);
+		ADD(ep, quiet[1], EPOLLIN, KERNELS);
+		ADD(ep, quiet[0], EPOLLIN, 4);
+		ADD(ep, p->fds[SIDE_B], EPOLLIN, RINGS);
+		for (int round = 0; round < N_QUIET_ROUNDS; round++) {
+			for (int i = 0; i < N_QUIET; i++) {
+				(void)!send(p->fds[SIDE_A], "y", 1, 0);
+				n_wrong += epoll_wait(ep, events, 8, 1000) != 1;
+				(void)!recv(p->fds[SIDE_B], &c, 1, 0);
+			}
+			send_both(p, quiet);
+			for (told = 0; !(told & RINGS);)
+				told |= told_by(events, epoll_wait(ep, events, 8, 1000));
+			n_wrong += told != (KERNELS | RINGS);
+			take_both(p, quiet);
+		}
+		say(p, "%d wrong", n_wrong);
+		close(ep);
+		close(quiet[0]);
+		close(quiet[1]);
 	}
 }
 

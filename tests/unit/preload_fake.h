@@ -38,8 +38,7 @@ struct pulc_waitset {
 
 struct fake_watch {
 	pulc_waitset *set; /* NULL: free */
-	unsigned bit;
-	unsigned events;
+	unsigned bit, events;
 	bool armed;
 };
 
@@ -56,6 +55,7 @@ struct pulc_stream {
 	unsigned reason;     /* kept on the kernel */
 	unsigned on_kernel;  /* directions that went back there */
 	bool far;
+	unsigned n_advances;
 	bool tells_at_once; /* the next watch fires as soon as it stands, before anybody is armed */
 	int n_closings;
 	_Atomic int fd_kept; /* when another one of several was closed */
@@ -73,6 +73,7 @@ static struct {
 	bool no_waitset;
 	int n_exact_looks;
 	uint64_t n_connects;
+	void (*advanced)(pulc_stream *s);
 	void (*inheriting)(void);	/* in the midst of it */
 	void (*moving)(void);		/* in the midst of closing what others use */
 	void (*looked)(pulc_stream *s); /* after a look at s by memory, whose answer stands */
@@ -393,6 +394,13 @@ void pulc_stream_add_info(pulc_stream *s, void *info, size_t len)
 bool pulc_stream_is_kernels(const pulc_stream *s)
 {
 	return !atomic_load(&s->attached);
+}
+
+void pulc_stream_advance(pulc_stream *s, int fd)
+{
+	s->n_advances += fd >= 0;
+	if (fake.advanced)
+		fake.advanced(s);
 }
 
 void pulc_stream_connect_begun(void)

@@ -212,6 +212,79 @@ static void who_has_not_begun_is_near(void)
 	end_both(&b);
 }
 
+#define N_MANY 2000
+
+/* A connection that nobody sends over: upgraded, then its peer begins. */
+static void come_along(pulc_stream *s)
+{
+	if (s->n_advances == 3) {
+		s->on_kernel = POLLIN;
+		fake_attach(s);
+	} else if (s->n_advances == 6) {
+		s->on_kernel = 0;
+	}
+}
+
+static void answer_many(struct both *b)
+{
+	for (int i = 0; i < N_MANY; i++) {
+		fake_arrive(b->s, 1);
+		REQUIRE_INT(epoll_wait(b->ep, b->events, N_EVENTS, 0), ==, 1);
+	}
+}
+
+/* Its other end hears through its ring before it has begun to send through one: it is not near, and is the one to be taken further. */
+static void who_is_quiet_is_taken_further(void)
+{
+	pulc_stream *quiet, *other;
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	quiet = fake_of(b.kernels[0]);
+	other = fake_of(b.kernels[1]);
+	other->on_kernel = POLLOUT;
+	fake_attach(other);
+	add(b.ep, b.kernels[1], EPOLLIN, 3);
+	fake.advanced = come_along;
+	answer_many(&b);
+	CHECK_INT(quiet->n_advances, ==, 6);
+	CHECK_INT(other->n_advances, >=, 6);
+	CHECK_INT(near_of(b.ep), ==, 0);
+	fake_arrive(quiet, 1);
+	REQUIRE_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), ==, 2);
+	fake.advanced = NULL;
+	end_both(&b);
+}
+
+/* Many have much memory; those that are on rings, and those of other nodes, need nothing. */
+static void many_are_not_taken_further(void)
+{
+	int more[8][2];
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	for (int i = 0; i < 8; i++) {
+		fake_pair(more[i]);
+		add(b.ep, more[i][0], EPOLLIN, KERNELS);
+	}
+	CHECK_INT(near_of(b.ep), ==, 9);
+	answer_many(&b);
+	for (int i = 0; i < 8; i++)
+		CHECK_INT(fake_of(more[i][0])->n_advances, ==, 0);
+	fake_of(b.kernels[0])->far = true;
+	answer_many(&b);
+	CHECK_INT(near_of(b.ep), ==, 8);
+	for (int i = 0; i < 8; i++)
+		CHECK_INT(fake_of(more[i][0])->n_advances, >, 1);
+	CHECK_INT(fake_of(b.kernels[0])->n_advances, ==, 0);
+	CHECK_INT(b.s->n_advances, ==, 0);
+	for (int i = 0; i < 8; i++) {
+		close(more[i][0]);
+		close(more[i][1]);
+	}
+	end_both(&b);
+}
+
 /* For a listener's sake the kernel is asked only when somebody has connected, and then it goes first. */
 static void listeners_are_asked_for_after_a_connect(void)
 {
@@ -360,6 +433,8 @@ static const struct test tests[] = {
 	TEST(only_what_is_near_is_asked_for),
 	TEST(near_members_are_counted),
 	TEST(who_has_not_begun_is_near),
+	TEST(who_is_quiet_is_taken_further),
+	TEST(many_are_not_taken_further),
 	TEST(listeners_are_asked_for_after_a_connect),
 	TEST(rings_are_told_together),
 	TEST(poll_asks_the_kernel),

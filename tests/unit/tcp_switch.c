@@ -102,6 +102,55 @@ static void never_switches_with_a_sender_inside(void)
 	tcp_pair_deinit(&p);
 }
 
+/* Without a byte to send: the same switch, by the same conditions; the receiver goes over when it has the kernel's part. */
+static void begins_without_a_byte(void)
+{
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	send_on_kernel(0, 0, 100);
+	tcp_begin(&p.tcp[0], p.fd[0]);
+	CHECK_INT(shm_tx_mode(&p.tcp[0].ring), ==, SHM_TX_KERNEL);
+	tcp_pair_watch(&p);
+	p.tcp[0].n_native_sends = 1;
+	tcp_begin(&p.tcp[0], p.fd[0]);
+	CHECK_INT(shm_tx_mode(&p.tcp[0].ring), ==, SHM_TX_KERNEL);
+	p.tcp[0].n_native_sends = 0;
+	tcp_begin(&p.tcp[0], p.fd[0]);
+	CHECK_INT(shm_tx_mode(&p.tcp[0].ring), ==, SHM_TX_RING);
+	CHECK_INT(shm_peer_kernel_at(&p.tcp[1].ring), ==, 100);
+	tcp_begin(&p.tcp[1], p.fd[1]);
+	CHECK_INT(tcp_on_kernel(&p.tcp[1]), ==, POLLIN);
+	expect(1, 0, 100);
+	tcp_begin(&p.tcp[1], p.fd[1]);
+	tcp_begin(&p.tcp[0], p.fd[0]);
+	for (int end = 0; end < 2; end++) {
+		CHECK_INT(tcp_on_kernel(&p.tcp[end]), ==, 0);
+		push(end, end ? 0 : 100, 50);
+		expect(1 - end, end ? 0 : 100, 50);
+	}
+	tcp_pair_deinit(&p);
+}
+
+/* What comes with an end is the kernel's to tell. */
+static void does_not_begin_at_an_end(void)
+{
+	for (int how = SHUT_RD; how <= SHUT_RDWR; how++) {
+		tcp_pair_init(&p, tcp_pair_small_rings);
+		tcp_pair_watch(&p);
+		REQUIRE_INT(tcp_shutdown(&p.tcp[0], p.fd[0], how), ==, 0);
+		tcp_begin(&p.tcp[0], p.fd[0]);
+		CHECK_INT(shm_tx_mode(&p.tcp[0].ring), ==, SHM_TX_KERNEL);
+		tcp_pair_deinit(&p);
+	}
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	tcp_pair_watch(&p);
+	tcp_keep_on_kernel(&p.tcp[0]);
+	for (int end = 0; end < 2; end++) {
+		tcp_begin(&p.tcp[end], p.fd[end]);
+		CHECK_INT(shm_tx_mode(&p.tcp[end].ring), ==, SHM_TX_KERNEL);
+	}
+	tcp_pair_deinit(&p);
+}
+
 static void never_watches_with_a_receiver_inside(void)
 {
 	tcp_pair_init(&p, tcp_pair_small_rings);
@@ -484,6 +533,8 @@ static const struct test tests[] = {
 	TEST(counts_bytes_read_behind_its_back),
 	TEST(parts_may_be_enough_together),
 	TEST(never_switches_with_a_sender_inside),
+	TEST(begins_without_a_byte),
+	TEST(does_not_begin_at_an_end),
 	TEST(never_watches_with_a_receiver_inside),
 	TEST(corked_bytes_are_pushed),
 	TEST(grows_ring_by_ring),
