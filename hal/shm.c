@@ -34,6 +34,7 @@
 #define SIZE_GOOD 16384u
 /* Two such frames, and a line: a long message's first piece has the message's size before it, and shall not be shorter for that. */
 #define SIZE_MOST (2 * SIZE_GOOD + 64)
+static_assert(SIZE_MOST <= SHM_DATAGRAM_MAX, "a frame in a ring is a datagram there");
 /*
  * One in so many frames of SIZE_WIDE and more is measured: a long one for what its bytes cost, one of half that length at most for what it costs itself. No power
  * of two, for pieces of a message come in such numbers.

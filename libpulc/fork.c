@@ -83,7 +83,8 @@ USUAL static void in_child(void)
 	datagram_kernel_forked();
 	stream_list_each(enter_child);
 	native_forked();
-	nursery_fork_done();
+	if (locked)
+		nursery_fork_done();
 	/* Most children end, or have their few connections closed, before they need any. */
 	if (!__libc_single_threaded)
 		prepare();

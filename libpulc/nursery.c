@@ -33,8 +33,12 @@
 /* Who has made so many keeps an entry: it is left behind, for who looks for dead holders, where such a process ends. */
 #define N_BEFORE_KEEPING 8u
 
-/* A child that has not said within this that it runs never will. */
+/* A child that has not said within this that it runs is not waited for. */
 #define MSEC_FORK 1000u
+/* Of the word that counts forks: the number of those under way; above it, of the round: a new one begins where those of one are not waited for any more. What
+ * a child says that is later than that is not taken for another child's. */
+#define FORK_BITS 20
+#define FORK_MASK ((1u << FORK_BITS) - 1)
 #define NSEC_PER_MSEC (1000 * NSEC_PER_USEC)
 
 struct entry {
@@ -45,7 +49,7 @@ struct entry {
  * (0: taken since), then at the next. What is left while that is not taken is the next: so a server that forks for each connection goes on
  * with few entries on one page. */
 struct family {
-	_Atomic uint32_t n_forks;
+	_Atomic uint32_t forks; /* see FORK_BITS */
 	_Atomic uint32_t msec_last_fork;
 	_Atomic uint32_t left;
 	_Atomic uint32_t next;
@@ -59,6 +63,8 @@ static struct entry *_Atomic nursery;
 static OFTEN _Atomic uint32_t
 	kept; /* an entry of no socket, which nobody but this process is in; 0: none */
 static OFTEN _Atomic uint32_t n_entered; /* since it began or was forked */
+static OFTEN uint32_t
+	fork_round; /* of the last fork (client lock), or of the one that it comes from */
 
 USUAL static struct entry *nursery_get(void)
 {
@@ -92,13 +98,14 @@ static uint32_t msec_now(void)
 USUAL static bool fork_under_way(void)
 {
 	struct family *family = family_get();
+	uint32_t forks = atomic_load(&family->forks);
 
-	if (atomic_load(&family->n_forks) == 0)
+	if ((forks & FORK_MASK) == 0)
 		return false;
 	if (msec_now() - atomic_load(&family->msec_last_fork) < MSEC_FORK)
 		return true;
-	atomic_store(&family->n_forks, 0);
-	return false;
+	/* Not of one that has begun since. */
+	return !atomic_compare_exchange_strong(&family->forks, &forks, (forks | FORK_MASK) + 1);
 }
 
 /* Not while a child may be about to enter itself: it would be in somebody else's entry, and neither socket is upgraded then. */
@@ -268,15 +275,17 @@ USUAL void nursery_fork_begins(void)
 	if (!family)
 		return;
 	atomic_store(&family->msec_last_fork, msec_now());
-	(void)atomic_fetch_add(&family->n_forks, 1);
+	fork_round = atomic_fetch_add(&family->forks, 1) >> FORK_BITS;
 }
 
 USUAL void nursery_fork_done(void)
 {
 	struct family *family = family_get();
+	uint32_t forks = family ? atomic_load(&family->forks) : 0;
 
-	if (family)
-		(void)atomic_fetch_sub(&family->n_forks, 1);
+	while ((forks & FORK_MASK) && forks >> FORK_BITS == fork_round &&
+	       !atomic_compare_exchange_weak(&family->forks, &forks, forks - 1))
+		;
 }
 
 static _Atomic uint32_t n_spawning;
