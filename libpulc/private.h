@@ -162,6 +162,7 @@ struct wait {
 	uint64_t need;	      /* bytes in the ring that make POLLIN worth while */
 	uint64_t total;	      /* the same while some of the kernel's are before them, with those */
 	bool kernel_has_part; /* so that its POLLIN is no news */
+	bool heeds_mark;      /* something was received already: urgent data ends the call */
 	uint64_t ends_heard; /* stream_wait.c: what the peer has said of its end has ended a wait */
 	uint64_t nsec_deadline;
 	struct signal_counts signals; /* when the call began */
@@ -194,6 +195,9 @@ bool stream_wait_briefly(struct pulc_stream *s);
 void stream_tell(struct pulc_stream *s, unsigned did);
 /* Tells everybody who waits, whether or not they were told before. */
 void stream_tell_all(struct pulc_stream *s);
+/* Has all that sleep on this very side look again, threads of this process and other processes. _locked: under the client lock. */
+void stream_tell_own(struct pulc_stream *s);
+void stream_tell_own_locked(struct pulc_stream *s);
 
 /* ---- waitset.c ---- */
 int stream_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events);

@@ -391,6 +391,8 @@ static int stream_shutdown(pulc_stream *s, int fd, int how)
 		return e;
 	e = tcp_shutdown(&s->tcp, fd, how);
 	stream_tell(s, TCP_SENT);
+	/* The kernel wakes all that sleep on the socket, whichever direction was shut; theirs is not to be seen in the peer's words. */
+	stream_tell_own(s);
 	return e;
 }
 

@@ -51,14 +51,15 @@ static inline bool seems_ready(struct pulc_stream *s, const struct wait *w)
 		return true;
 	if (w->events & POLLIN)
 		return has_bytes(s, w) || (peer & ENDS & ~w->ends_heard);
-	return tcp_ready(&s->tcp, POLLOUT) ||
+	return tcp_ready(&s->tcp, POLLOUT) || (shm_own_notice(&s->tcp.ring) & SHM_TX_FIN) ||
 	       (shm_tx_mode(&s->tcp.ring) == SHM_TX_RING && (peer & (SHM_CLOSED | SHM_DEAD)));
 }
 
 /* The kernel's share of what is waited for. */
 static short kernel_events(struct pulc_stream *s, const struct wait *w)
 {
-	return tcp_kernel_events(&s->tcp, w->kernel_has_part ? 0 : w->events);
+	return tcp_kernel_events(&s->tcp, w->kernel_has_part ? 0 : w->events) |
+	       (w->heeds_mark ? POLLPRI : 0);
 }
 
 /* Does the kernel socket have something for this waiter? Bytes in the ring, perhaps too few, are no news. */
@@ -150,6 +151,23 @@ void stream_tell_all(struct pulc_stream *s)
 {
 	wait_tell(&s->tcp.ring, shm_collect_rx);
 	wait_tell(&s->tcp.ring, shm_collect_tx);
+}
+
+void stream_tell_own_locked(struct pulc_stream *s)
+{
+	uint64_t watches[2 * SHM_N_WATCHES];
+	size_t n = shm_watches_all(&s->tcp.ring, watches);
+
+	for (size_t i = 0; i < n; i++)
+		waitset_tell(watches[i]);
+}
+
+void stream_tell_own(struct pulc_stream *s)
+{
+	if (!client_lock())
+		return;
+	stream_tell_own_locked(s);
+	client_unlock();
 }
 
 void stream_tell(struct pulc_stream *s, unsigned did)

@@ -215,6 +215,12 @@ static bool is_at_end(struct pulc_stream *s, int fd)
 	return tcp_poll(&s->tcp, fd, POLLRDHUP) & (POLLRDHUP | POLLERR | POLLHUP);
 }
 
+/* The `got` bytes that were looked at are all that this call can have. */
+static bool is_all(struct pulc_stream *s, int fd, size_t got)
+{
+	return is_at_end(s, fd) || tcp_mark_is_behind(&s->tcp, fd, got);
+}
+
 /* What must come so that `target` bytes are there. Those that the kernel holds already are no news. */
 static void wait_for_more(struct pulc_stream *s, int fd, size_t target, struct wait *w)
 {
@@ -238,7 +244,8 @@ static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 	int e;
 
 	while (got < (ssize_t)target) {
-		end = got > 0 && is_at_end(s, fd);
+		end = got > 0 && is_all(s, fd, (size_t)got);
+		w.heeds_mark = got > 0;
 		wait_for_more(s, fd, target, &w);
 		e = end ? 0 : stream_wait(s, fd, &w);
 		fd = stream_fd(s, fd);
@@ -265,6 +272,7 @@ static ssize_t receive_rest(struct pulc_stream *s, int fd, const struct iovec *i
 	int e;
 
 	while (done < target) {
+		w.heeds_mark = done > 0;
 		e = stream_wait(s, fd, &w);
 		fd = stream_fd(s, fd);
 		if (e == -ERESTART && !done)
@@ -302,12 +310,18 @@ static ssize_t end_of_nothing(struct pulc_stream *s, int fd)
 	return e == -EAGAIN ? 0 : e;
 }
 
+static bool is_shut_for_sending(const struct pulc_stream *s)
+{
+	return shm_own_notice(&s->tcp.ring) & SHM_TX_FIN;
+}
+
 /* A receive of no bytes waits for some to be there and takes none (recv(2); read(2) of none does not come here). One that has slept
- * has what it wanted, which was nothing: whatever wakes it in the kernel, it answers 0. */
+ * has what it wanted, which was nothing: whatever wakes it in the kernel, it answers 0. There another holder's shutdown does so, of
+ * either direction. */
 static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 {
 	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
-	bool has_slept = false;
+	bool has_slept = false, was_shut = is_shut_for_sending(s);
 
 	for (;; has_slept = true) {
 		if (stream_poll(s, fd, POLLIN) & (POLLIN | POLLHUP | POLLERR))
@@ -320,7 +334,7 @@ static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 			return 0;
 		if (dont_wait)
 			return -EAGAIN;
-		if (stream_wait(s, fd, &w) < 0)
+		if (stream_wait(s, fd, &w) < 0 || is_shut_for_sending(s) != was_shut)
 			return 0;
 		fd = stream_fd(s, fd);
 	}

@@ -385,15 +385,10 @@ static uint64_t dead_conn;
 
 static void note_dead(struct pulc_stream *s)
 {
-	uint64_t watches[2 * SHM_N_WATCHES];
-	size_t n;
-
 	if (s->handler != &stream_handler || !pulc_stream_attached(s) || s->conn != dead_conn)
 		return;
 	tcp_note_dead(&s->tcp);
-	n = shm_watches_all(&s->tcp.ring, watches);
-	for (size_t i = 0; i < n; i++)
-		waitset_tell(watches[i]);
+	stream_tell_own_locked(s);
 }
 
 /* Of a process connected to itself both ends would be one connection; but then none of them is absent. */

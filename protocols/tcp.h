@@ -139,6 +139,8 @@ void tcp_return_all(struct tcp *t, int fd);
 bool tcp_is_returned(const struct tcp *t);
 /* The next byte to be received is the one behind urgent data (or is that, in line). */
 bool tcp_at_mark(struct tcp *t, int fd);
+/* The first n bytes to be received are all that come before the mark; there is one, and they were looked at. */
+bool tcp_mark_is_behind(struct tcp *t, int fd, uint64_t n);
 /* What can be received at once: of the ring nothing, as long as bytes before it are under way through the kernel. 0; -EAGAIN: called
  * from a signal handler inside a receive, or the kernel's counters would not stand still; -EBADMSG: the peer's make no sense. */
 int tcp_inq(struct tcp *t, int fd, uint64_t *ret_size);

@@ -263,6 +263,9 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 		set_rx_mode(t, TCP_RX_KERNEL_AGAIN);
 		return end_or_reset(t, fd, iov, n, kernel_receive(fd, iov, n, flags, UINT64_MAX));
 	}
+	/* Nobody asks the kernel behind an own end of reading, but a reset is told there too. */
+	if (UNLIKELY(local(t, TCP_LOCAL_SHUT_RD)) && tcp_peer_left(t))
+		tcp_note_end(t);
 	if (UNLIKELY(local(t, TCP_LOCAL_RESET)))
 		return -tcp_take_receive_error(t, fd);
 	if (UNLIKELY(local(t, TCP_LOCAL_SHUT_RD | TCP_LOCAL_RESET_SEEN)))

@@ -42,4 +42,16 @@ static inline bool kernel_is_at_rest(int fd)
 	return info.tcpi_unacked == 0 && (info.tcpi_notsent_bytes == 0 || info.tcpi_snd_wnd == 0);
 }
 
+/* The peer's end, or its reset, has come to the kernel's socket. */
+static inline bool kernel_has_end(int fd)
+{
+	enum { ESTABLISHED = 1, FIN_WAIT1 = 4, FIN_WAIT2 = 5 };
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+
+	raw_syscall(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, &info, &size, 0);
+	return info.tcpi_state != ESTABLISHED && info.tcpi_state != FIN_WAIT1 &&
+	       info.tcpi_state != FIN_WAIT2;
+}
+
 #endif

@@ -1,5 +1,6 @@
 /* shutdown: each direction by itself, from any holder of the socket. */
 #include "case.h"
+#include "kernel_count.h"
 
 #include <sys/wait.h>
 
@@ -292,6 +293,96 @@ CASE(shutdown_in_child_shuts_for_all, ANY)
 		SEND("y");
 	}
 	A { RECV(1); }
+}
+
+/* To who wants no bytes whatever wakes him is enough; to who has no room, that there will be none. */
+static pid_t shut_when_parent_sleeps(struct play *p, int how)
+{
+	pid_t parent = getpid(), pid = fork_logged(p);
+
+	if (pid == 0) {
+		until_process_sleeps(parent);
+		_exit(shutdown(FD, how));
+	}
+	return pid;
+}
+
+CASE(shutdown_in_child_wakes_who_receives_nothing, SELF | PROCESS)
+{
+	A {
+		pid_t pid = shut_when_parent_sleeps(p, SHUT_WR);
+
+		R(recv(FD, NULL, 0, 0));
+		reap(p, "child", pid);
+	}
+	B {
+		RECV(1);
+		SEND("x");
+	}
+	A {
+		pid_t pid = shut_when_parent_sleeps(p, SHUT_RD);
+
+		R(recv(FD, NULL, 0, 0));
+		RECV(1);
+		R(recv(FD, NULL, 0, 0));
+		reap(p, "child", pid);
+	}
+}
+
+CASE(shutdown_in_child_wakes_writer, SELF | PROCESS)
+{
+	A {
+		pid_t pid;
+
+		(void)stuff(FD);
+		pid = shut_when_parent_sleeps(p, SHUT_WR);
+		(void)put_pattern(FD, 1u << 20, 1u << 20);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		reap(p, "child", pid);
+	}
+}
+
+CASE(shutdown_in_child_wakes_who_polls_for_room, SELF | PROCESS)
+{
+	A {
+		struct pollfd pfd = { .fd = FD, .events = POLLOUT };
+		pid_t pid;
+
+		(void)stuff(FD);
+		pid = shut_when_parent_sleeps(p, SHUT_WR);
+		R(poll(&pfd, 1, -1));
+		say_poll(p, "events", pfd.revents);
+		reap(p, "child", pid);
+	}
+}
+
+/* Who has shut his side for reading has no end to wait for, but a reset to hear of. */
+static void hear_of_reset(struct play *p, int how)
+{
+	A {
+		SEND("unread");
+		R(shutdown(FD, how));
+	}
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		while (!kernel_has_end(FD)) usleep(1000);
+		RECV_FLAGS(100, MSG_PEEK | MSG_TRUNC);
+		RECV(100);
+		say_error(p, FD);
+	}
+}
+
+CASE(shutdown_read_hears_of_reset, ANY)
+{
+	hear_of_reset(p, SHUT_RD);
+}
+
+CASE(shutdown_both_hears_of_reset, ANY)
+{
+	hear_of_reset(p, SHUT_RDWR);
 }
 
 CASE(shutdown_through_duplicate, ANY)

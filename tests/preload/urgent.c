@@ -134,6 +134,50 @@ CASE(urgent_stops_waitall, DUO)
 	}
 }
 
+/* A receive ends at the mark if it has something by then: also one that slept for more before urgent data came, and took nothing. */
+static void say_stopped(struct play *p, int flags)
+{
+	RECV_FLAGS(100, flags);
+	RECV_FLAGS(100, flags | MSG_DONTWAIT);
+	RECV_FLAGS(1, MSG_OOB);
+}
+
+CASE(urgent_alone_stops_waitall, DUO)
+{
+	B { SEND("abc"); }
+	A {
+		settle(p, FD, 3);
+		RECV_FLAGS(100, MSG_WAITALL);
+		RECV_FLAGS(1, MSG_OOB);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND_FLAGS("!", MSG_OOB);
+	}
+}
+
+CASE(urgent_alone_stops_who_peeks_for_all, DUO)
+{
+	B { SEND("abc"); }
+	A {
+		settle(p, FD, 3);
+		say_stopped(p, MSG_PEEK | MSG_WAITALL);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND_FLAGS("!", MSG_OOB);
+	}
+}
+
+CASE(urgent_stops_who_peeks_for_all, DUO)
+{
+	A { say_stopped(p, MSG_PEEK | MSG_WAITALL); }
+	WITH_B {
+		until_other_sleeps(p);
+		SEND_FLAGS("de!", MSG_OOB);
+	}
+}
+
 CASE(urgent_in_line, ANY)
 {
 	B { R(setsockopt(FD, SOL_SOCKET, SO_OOBINLINE, &(int){ 1 }, sizeof(int))); }
