@@ -38,10 +38,10 @@
 /* Kernel states, from include/net/tcp_states.h by number. */
 enum {
 	ESTABLISHED = 1,
-	FIN_WAIT1,
-	FIN_WAIT2,
 	SYN_SENT,
 	SYN_RECV,
+	FIN_WAIT1,
+	FIN_WAIT2,
 	TIME_WAIT,
 	CLOSED,
 	CLOSE_WAIT,

@@ -489,3 +489,33 @@ CASE_TRAITS(shutdown_in_the_midst_of_an_upgrade, SELF, NO_PAIR)
 {
 	for (int n = 0; n < 6; n++) shut_before_the_upgrade(p, n);
 }
+
+static void shut_both_before_the_upgrade(struct play *p, int n_exchanges, bool is_acknowledged)
+{
+	int fds[2];
+
+	pair_local(fds);
+	for (int n = 0; n < n_exchanges; n++) {
+		say_send(p, fds[n % 2], "x", 0);
+		say_recv(p, fds[1 - n % 2], 1, 0);
+		usleep(1000);
+	}
+	say_send(p, fds[1], "unread", 0);
+	usleep(is_acknowledged ? 60000 : 1000);
+	R(shutdown(fds[1], SHUT_RDWR));
+	usleep(is_acknowledged ? 60000 : 1000);
+	say_send(p, fds[0], "late", MSG_NOSIGNAL);
+	settle_poll(p, fds[0], POLLHUP);
+	say_error(p, fds[0]);
+	say_recv(p, fds[0], 10, 0);
+	say_send(p, fds[0], "later", MSG_NOSIGNAL);
+	R(shutdown(fds[0], SHUT_RD));
+	close(fds[1]);
+	close(fds[0]);
+}
+
+CASE_TRAITS(shutdown_of_both_in_the_midst_of_an_upgrade, SELF, NO_PAIR)
+{
+	for (int n = 0; n < 6; n++) shut_both_before_the_upgrade(p, n, n % 2);
+	for (int n = 0; n < 6; n++) shut_both_before_the_upgrade(p, n, !(n % 2));
+}
