@@ -378,14 +378,22 @@ static unsigned poll_socket(pulc_stream *s, int fd, unsigned events)
 	unsigned answer;
 
 	datagram_enter(d);
-	answer = udp_poll(&d->rx, fd, events);
+	answer = udp_poll(&d->rx, fd, events | POLLOUT);
 	(void)datagram_check_peer(s);
 	datagram_leave(d);
 	if (datagram_has_loss(d))
 		answer |= POLLERR;
-	if ((answer & POLLOUT) && !datagram_is_shared(s))
+	/* An error stays, and is told each time, until somebody takes it. */
+	if ((answer & (POLLOUT | POLLERR)) == POLLOUT && !datagram_is_shared(s))
 		atomic_store_explicit(&d->writable, true, memory_order_relaxed);
-	return answer;
+	return answer & (events | POLLERR | POLLHUP | POLLNVAL);
+}
+
+/* The socket has sent through the kernel since that was last looked at, which may have an answer: a refusal stands beside what waits in
+ * queues. Only a connected one hears of it. */
+static inline bool may_be_refused(const struct datagram *d)
+{
+	return UNLIKELY(!atomic_load_explicit(&d->writable, memory_order_relaxed)) && d->connected;
 }
 
 static unsigned ready(pulc_stream *s, int fd, unsigned events)
@@ -400,6 +408,8 @@ static unsigned ready(pulc_stream *s, int fd, unsigned events)
 	if ((events & (POLLIN | POLLRDNORM)) && udp_has_datagram(&d->rx))
 		answer |= events & (POLLIN | POLLRDNORM);
 	datagram_leave(d);
+	if (answer && may_be_refused(d))
+		return poll_socket(s, fd, events);
 	if (atomic_load_explicit(&d->writable, memory_order_relaxed))
 		answer |= events & (POLLOUT | POLLWRNORM);
 	return answer;

@@ -91,8 +91,9 @@ struct datagram {
 	_Atomic bool shut; /* by shutdown(2) */
 	_Atomic bool shut_rd;
 	_Atomic bool has_over; /* a flow may have ended */
-	_Atomic bool writable; /* the kernel has said so, and was not sent through since */
-	_Atomic bool known;    /* the next two */
+	_Atomic bool
+		writable; /* the kernel has said so, and of no error, and was not sent through since */
+	_Atomic bool known; /* the next two */
 	_Atomic bool nonblock;
 	_Atomic uint64_t usec_rcvtimeo;
 

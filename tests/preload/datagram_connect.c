@@ -418,6 +418,34 @@ CASE_TRAITS(datagram_refusal_is_not_for_inq, SELF, OWN_PAIR)
 	}
 }
 
+/* What came before the socket was connected waits in a queue, and the error in the kernel: a poll tells of both. */
+CASE_TRAITS(datagram_refusal_is_polled_beside_a_datagram, SELF, OWN_PAIR)
+{
+	A {
+		struct address addresses[2], closed;
+		int other = bound_on("127.0.0.1", &closed), fds[2];
+		struct pollfd pfd;
+
+		fds[0] = bound_on("127.0.0.1", &addresses[0]);
+		fds[1] = bound_on("127.0.0.1", &addresses[1]);
+		warm_datagrams(p, fds, addresses);
+		send_text(p, fds[1], "before", &addresses[0]);
+		close(other);
+		connect_fd(p, fds[0], &closed);
+		R(send(fds[0], "nobody", 6, 0));
+		pfd = (struct pollfd){ .fd = fds[0], .events = POLLIN };
+		settle_poll(p, fds[0], POLLIN);
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "events", pfd.revents);
+		say_error(p, fds[0]);
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "events", pfd.revents);
+		receive_all(p, fds[0]);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
 /* What the sender sends again, because the receiver's socket goes away, takes no error from it and makes none. */
 CASE_TRAITS(datagram_refusal_waits_for_a_send, SELF, OWN_PAIR)
 {

@@ -5,6 +5,6 @@ play="$(dirname "$0")/run-random"
 status=0
 "$play" --seeds 1-70 --in-turn "$@" || status=1
 # Each has differed once.
-"$play" --seeds 1,3,41,55,78,194,303,324,341,367,370,381,383,436,460,466,467,1336 --variants rings "$@" || status=1
+"$play" --seeds 1,3,41,55,78,194,303,324,341,367,370,381,383,410,436,460,466,467,1336 --variants rings "$@" || status=1
 "$play" --kinds streams --seeds 1097,1157 --variants random "$@" || status=1
 exit $status
