@@ -261,6 +261,8 @@ CASE(order_of_two_clients, SELF)
 				(void)!write(done[1], "d", 1);
 			_exit(0);
 		}
+		close(go[0]);
+		close(done[1]); /* a client that ends early ends the reads below */
 		for (int i = 0; i < N_ROUNDS; i++) {
 			(void)!write(go[1], "g", 1);
 			(void)!read(done[0], &c, 1);
@@ -269,6 +271,7 @@ CASE(order_of_two_clients, SELF)
 			take_both(p, kernels);
 		}
 		close(go[1]);
+		close(done[0]);
 		reap(p, "client", pid);
 		say(p, "%d rounds in the wrong order", n_wrong);
 	}
@@ -302,10 +305,12 @@ static void play_with_waiter(struct play *p,
 	pid = fork();
 	if (pid == 0)
 		_exit(wait(p, kernels, done[1]));
+	close(done[1]); /* a waiter that ends early ends the reads below */
 	for (int i = 0; i < N_ROUNDS; i++) {
 		send_both(p, kernels);
 		(void)!read(done[0], &c, 1);
 	}
+	close(done[0]);
 	reap(p, "waiter", pid);
 }
 
