@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_VERSION 3u
+#define SHM_VERSION 4u
 #define SHM_MAGIC_SLAB 0x6c73636c75703031ull
 #define SHM_MAGIC_BOARDS 0x6462636c75703031ull
 
@@ -310,7 +310,7 @@ static_assert(SHM_PAGE % sizeof(struct shm_exchange) == 0, "lines fill pages");
 /* ---- what is shown of peers ---------------------------------------------------------------------- */
 
 /* What a source may have on its way to one port and unread there, and a process of tagged messages at another one, bytes of cost. */
-#define SHM_PORT_WINDOW (2u << 20)
+#define SHM_PORT_WINDOW (3u << 20)
 #define SHM_TAG_WINDOW (1u << 20)
 
 /* shm_pair.who: what the entry tells of, and psid's number of the process at the other end; 0: ourselves. */

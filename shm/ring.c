@@ -9,7 +9,8 @@
  * processor's own guesses stop at each page and each record. To ask for a line that is not there, or not mapped, does nothing. A reader who is far behind asks
  * earlier, and for the second cache, which can wait for more lines at once than the first; one who is not would take lines away that the writer is about to write.
  * The lines of the program's buffer are asked for as well, to be written, unless they lie behind it: it may be larger than the nearest caches, and stores leave in order, each one
- * waiting for its line.
+ * waiting for its line. A line of the buffer is stored whole, wherever its bytes lie in the ring, behind a record's header: a load that needs two lines costs less than a store that does. Where the
+ * processor has AVX, half a line goes with each instruction.
  *
  * Source: measured (docs/native.md, "How long messages are copied").
  */
@@ -55,20 +56,55 @@ void ring_copy_past(void *to, const void *from, size_t len)
 }
 #endif
 
+/* One register where there are such, else two; anywhere in memory. */
+typedef long long half_line __attribute__((vector_size(SIZE_LINE / 2), aligned(1), may_alias));
+
+static inline __attribute__((always_inline)) void copy_asking(char *to, const char *from,
+							      size_t len, bool backlog)
+{
+	size_t at = MIN(-(uintptr_t)to % SIZE_LINE, len);
+
+	memcpy(to, from, at);
+	for (; at + SIZE_LINE <= len; at += SIZE_LINE) {
+		const half_line *f = (const half_line *)(from + at);
+		half_line *t = (half_line *)(to + at), first = f[0], second = f[1];
+
+		if (at + SIZE_AHEAD_TO < len)
+			line_ask_to_write(to + at + SIZE_AHEAD_TO);
+		if (backlog)
+			__builtin_prefetch(from + at + SIZE_AHEAD_BACKLOG, 0, 2);
+		else
+			__builtin_prefetch(from + at + SIZE_AHEAD, 0, 3);
+		t[0] = first;
+		t[1] = second;
+	}
+	memcpy(to + at, from + at, len - at);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx"))) static void copy_wide(char *to, const char *from, size_t len,
+						     bool backlog)
+{
+	copy_asking(to, from, len, backlog);
+}
+
+static bool is_wide(void)
+{
+	return __builtin_cpu_supports("avx");
+}
+#else
+#define copy_wide copy_asking
+
+static bool is_wide(void)
+{
+	return false;
+}
+#endif
+
 void ring_copy_ahead(void *to, const void *from, size_t len, bool backlog)
 {
-	const char *f = from;
-	char *t = to;
-	size_t at = 0;
-
-	for (; at + SIZE_LINE <= len; at += SIZE_LINE) {
-		if (at + SIZE_AHEAD_TO < len)
-			line_ask_to_write(t + at + SIZE_AHEAD_TO);
-		if (backlog)
-			__builtin_prefetch(f + at + SIZE_AHEAD_BACKLOG, 0, 2);
-		else
-			__builtin_prefetch(f + at + SIZE_AHEAD, 0, 3);
-		memcpy(t + at, f + at, SIZE_LINE);
-	}
-	memcpy(t + at, f + at, len - at);
+	if (LIKELY(is_wide()))
+		copy_wide(to, from, len, backlog);
+	else
+		copy_asking(to, from, len, backlog);
 }

@@ -351,7 +351,7 @@ static void too_much_ends_the_link(void)
 {
 	lie_kind = PORT_FIRST | PORT_LAST;
 	lie_len = 32768;
-	lie_n = 600;
+	lie_n = 650;
 	lie_word_from = 0;
 	NATIVE_RUN(be_a_liar, be_overrun);
 }
