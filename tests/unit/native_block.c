@@ -9,8 +9,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <time.h>
 
+#include "lock.h"
 #include "native.h"
 #include "psid/native_case.h"
 
@@ -333,73 +334,96 @@ static void the_end_of_either(void)
 
 /* ---- psid does not answer -------------------------------------------------------------------------- */
 
-/* To be sooner at it than whoever else wants the processors. */
-#define PRIORITY (-20)
-
-/* What the thread that wants a block is doing: 1: it is inside of the call; 2: it has returned. */
+/* What the thread that wants a block is doing: 1: it is inside of the call; 2: it has returned, or may. */
 static _Atomic unsigned progress;
-static _Atomic pid_t allocator;
+/* It stands still, with no lock; false: it may go on. */
+static _Atomic bool held;
+
+/* Of a timer of its own: who is to wait for 20 ms at most is stopped where he stands, however late he gets a processor. */
+static void stand_still(int signal)
+{
+	(void)signal;
+	if (atomic_load(&progress) != 1 || shm_self.n_held)
+		return;
+	atomic_store(&held, true);
+	while (atomic_load(&held))
+		(void)usleep(100);
+}
+
+static timer_t stop_often(void)
+{
+	const struct itimerspec often = { { 0, 200000 }, { 0, 200000 } };
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1 };
+	timer_t timer;
+
+	event._sigev_un._tid = gettid();
+	MUST_IS(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	MUST_IS(timer_settime(timer, 0, &often, NULL), 0);
+	return timer;
+}
 
 static void *allocate_slowly(void *arg)
 {
+	timer_t timer = stop_often();
 	void *block;
 
 	(void)arg;
-	atomic_store(&allocator, gettid());
 	atomic_store(&progress, 1);
 	if (pulc_alloc(1u << 20, 0, &block) == 0)
 		(void)pulc_free(block);
 	atomic_store(&progress, 2);
+	MUST_IS(timer_delete(timer), 0);
 	return NULL;
 }
 
-/* It sleeps inside of the call; false: it has returned. */
-static bool is_asleep(void)
+/* It stands still where it has pages, and no memory for them yet; false: it has returned. */
+static bool is_in_want(void)
 {
-	char path[64], state = 0;
-	FILE *f;
-
-	while (atomic_load(&progress) < 2 && state != 'S') {
-		(void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", allocator);
-		f = atomic_load(&progress) ? fopen(path, "re") : NULL;
-		if (!f)
-			continue;
-		if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-			state = 0;
-		(void)fclose(f);
+	while (atomic_load(&progress) < 2) {
+		if (!atomic_load(&held))
+			(void)usleep(100);
+		else if (state().size_used)
+			return true;
+		else
+			atomic_store(&held, false);
 	}
-	return atomic_load(&progress) < 2;
+	return false;
 }
 
 /* Could this thread send while the other one waited for psid, who is stopped? */
 static bool send_meanwhile(pulc_port *p)
 {
 	struct pulc_address self = pulc_port_address(p);
-	bool sent = false;
 	pthread_t thread;
+	bool sent;
 
 	for (uint64_t size = 1ull << 40; size >= 4096; size /= 2)
 		while (client_credit_take(size) == TCP_CREDIT_GRANTED)
 			;
 	atomic_store(&progress, 0);
-	if (kill(native_psid(), SIGSTOP) < 0 ||
-	    pthread_create(&thread, NULL, allocate_slowly, NULL))
-		return false;
-	if (is_asleep() && pulc_send(p, &self, "x", 1, 0) == 1)
-		sent = pulc_receive(p, buf, 1, NULL, 0) == 1 && atomic_load(&progress) == 1;
-	(void)pthread_join(thread, NULL);
-	return kill(native_psid(), SIGCONT) == 0 && sent;
+	MUST_IS(kill(native_psid(), SIGSTOP), 0);
+	MUST_IS(pthread_create(&thread, NULL, allocate_slowly, NULL), 0);
+	sent = is_in_want();
+	if (sent) {
+		MUST_IS(pulc_send(p, &self, "x", 1, 0), 1);
+		MUST_IS(pulc_receive(p, buf, 1, NULL, 0), 1);
+	}
+	atomic_store(&progress, 2);
+	atomic_store(&held, false);
+	MUST_IS(pthread_join(thread, NULL), 0);
+	MUST_IS(kill(native_psid(), SIGCONT), 0);
+	return sent;
 }
 
 static void wait_for_memory(void)
 {
+	const struct sigaction action = { .sa_handler = stand_still, .sa_flags = SA_RESTART };
 	pulc_port *p = native_open(PULC_D, "self");
 
-	/* A call waits for psid no longer than 20 ms: this thread must run within them, sometime before the role's time is over. */
-	(void)setpriority(PRIO_PROCESS, 0, PRIORITY);
+	MUST_IS(sigaction(SIGUSR1, &action, NULL), 0);
 	/* From the next one on it has the area. */
 	MUST_IS(pulc_free(new_block(1)), 0);
-	/* Who was not answered does not ask again at once. */
+	/* psid may have sent more just before it was stopped; and who was not answered does not ask again at once. */
 	while (!send_meanwhile(p))
 		(void)usleep(120000);
 	while (state().size_used)
