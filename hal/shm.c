@@ -116,10 +116,10 @@ static void return_line(struct hal_shm *h)
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
-/* Goes on in a ring with room for such a record. */
+/* Goes on in a ring with room for two such records. */
 static bool grow(struct hal_shm *h, uint64_t size)
 {
-	uint32_t r = shm_tx_next_ring(&h->ring, size);
+	uint32_t r = shm_tx_next_ring(&h->ring, 2 * size);
 
 	if (h->no_growth || r >= SHM_N_RINGS || h->ring.tx_size[r] < size)
 		return false;

@@ -40,7 +40,7 @@ void psid_config_init(struct psid_config *config, bool system)
 		.max_hints_client = 16384, /* ten thousand connections between two processes fit */
 		.hint_after = 4,
 		.size_credit = 32 << 20,
-		.size_ring = { 4 << 10, 64 << 10, 1 << 20, 4 << 20 },
+		.size_ring = { 4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20 },
 		.n_slots = 64,
 	};
 	psid_cluster_config_init(&config->cluster);

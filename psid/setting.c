@@ -156,7 +156,7 @@ static int rings(const struct psid_setting *s, struct psid_config *config, const
 	uint64_t value;
 	size_t n = 0;
 
-	*ret_why = "expected four powers of two from 64 to 64M, each larger than the one before";
+	*ret_why = "expected five powers of two from 64 to 64M, each larger than the one before";
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
 		return -EINVAL;
 	while ((word = next_word(&rest))) {

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_VERSION 4u
+#define SHM_VERSION 5u
 #define SHM_MAGIC_SLAB 0x6c73636c75703031ull
 #define SHM_MAGIC_BOARDS 0x6462636c75703031ull
 
@@ -34,7 +34,7 @@
 #define SHM_LINE 128u
 
 /* Rings of one direction, each larger than the one before; the stream moves on at a counted byte. */
-#define SHM_N_RINGS 4u
+#define SHM_N_RINGS 5u
 #define SHM_RING_SIZE_MIN 64u
 #define SHM_RING_SIZE_MAX (64u << 20)
 #define SHM_SLOTS_MAX 1024u
@@ -67,6 +67,7 @@ struct shm_geometry {
 	uint64_t size;	    /* of the whole memfd, bytes */
 	uint64_t size_slot; /* from one slot to the next, bytes */
 	uint32_t size_ring[SHM_N_RINGS];
+	uint32_t reserved;
 };
 
 struct shm_slab {
@@ -80,7 +81,7 @@ struct shm_slab {
 };
 static_assert(sizeof(struct shm_acquaintance) == 40, "shared layout");
 static_assert(offsetof(struct shm_geometry, size_ring) == 32, "shared layout");
-static_assert(sizeof(struct shm_geometry) == 48, "shared layout");
+static_assert(sizeof(struct shm_geometry) == 56, "shared layout");
 static_assert(offsetof(struct shm_slab, acquainted) == SHM_LINE, "shared layout");
 static_assert(offsetof(struct shm_slab, n_connects) == SHM_LINE - 8, "shared layout");
 static_assert(offsetof(struct shm_slab, n_holders) == SHM_PAGE, "shared layout");
@@ -156,7 +157,7 @@ struct shm_side {
 	_Atomic uint32_t tx_mode;
 	_Atomic uint64_t
 		line; /* SHM_LINE_NAME of the exchange where each new head is told; 0: in none */
-	uint8_t pad3[SHM_LINE - 56];
+	uint8_t pad3[SHM_LINE - 64];
 
 	/*
 	 * The family's own state: the peer has no use for it. Locks hold the thread id of their owner;

@@ -112,7 +112,7 @@ uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted)
 {
 	uint32_t r = s->tx_cur + 1;
 
-	while (r + 1 < SHM_N_RINGS && s->tx_size[r] < 2 * wanted)
+	while (r + 1 < SHM_N_RINGS && s->tx_size[r] < wanted + wanted / 4)
 		r++;
 	return r;
 }

@@ -85,7 +85,7 @@ bool shm_drop_last_holder(struct shm_stream *s);
 int shm_tx_room(struct shm_stream *s, uint64_t *ret_room);
 /* Copies up to len bytes into the present ring and publishes them. Returns their number, 0 when full, or -EBADMSG. */
 ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len);
-/* The next ring that would take `wanted` more bytes in one go, or the largest; SHM_N_RINGS: there is no larger one. */
+/* The next ring that would take `wanted` more bytes in one go and not be full then, or the largest; SHM_N_RINGS: there is no larger one. */
 uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted);
 /* Allocates ring r's pages and goes on in it. Returns 0 or -ENOMEM, -EOPNOTSUPP: it stays where it is. */
 int shm_tx_grow(struct shm_stream *s, uint32_t r);

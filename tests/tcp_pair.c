@@ -14,8 +14,8 @@
 #include "harness.h"
 #include "tcp_connect.h"
 
-const uint32_t tcp_pair_small_rings[SHM_N_RINGS] = { 64, 256, 1024, 4096 };
-const uint32_t tcp_pair_usual_rings[SHM_N_RINGS] = { 4096, 65536, 1 << 20, 4 << 20 };
+const uint32_t tcp_pair_small_rings[SHM_N_RINGS] = { 64, 256, 512, 1024, 4096 };
+const uint32_t tcp_pair_usual_rings[SHM_N_RINGS] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
 
 enum tcp_credit tcp_pair_grant_everything(uint64_t size)
 {

@@ -58,7 +58,7 @@ surround() {
 	usual) ;;
 	no-spin) settings=(PULC_SPIN_USEC=0) ;;
 	one-cpu) prefix=(taskset -c 0) ;;
-	tiny-rings) settings=("PULC_RING_SIZES=64,256,1024,4096") ;;
+	tiny-rings) settings=("PULC_RING_SIZES=64,256,512,1024,4096") ;;
 	at-once) settings=(PULC_HINT_AFTER=0) ;;
 	eager) settings=(PULC_HINT_AFTER=0) before=$reachable/eager.so: ;;
 	*)

@@ -14,7 +14,7 @@
 #define N_UNTIL_FOUND 200
 #define SIZE_MAX_HERE 100u
 
-static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+static const uint32_t rings[] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
 static struct shm_links p;
 
 static void fill(unsigned char *buf, uint64_t n, size_t len)

@@ -51,7 +51,7 @@ static void expect_frame(struct hal_link *link, uint64_t n, size_t len)
 
 static void frames_arrive_whole_and_in_order(void)
 {
-	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	static const uint32_t rings[] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
 	struct hal_frame f;
 	struct shm_links p;
 	size_t max;
@@ -105,7 +105,7 @@ static void full_is_full_until_something_is_taken(void)
 /* Written in one way while the reader is near, in another one when it is far. */
 static void a_reader_far_behind_finds_all(void)
 {
-	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	static const uint32_t rings[] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
 	static const size_t len = 10007;
 	struct shm_links p;
 	uint64_t read = 0;
@@ -124,7 +124,7 @@ static void a_reader_far_behind_finds_all(void)
 
 static void what_a_byte_costs_is_measured_and_told(void)
 {
-	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	static const uint32_t rings[] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
 	const struct hal_costs *in, *out;
 	struct shm_links p;
 
@@ -149,7 +149,7 @@ static void what_a_byte_costs_is_measured_and_told(void)
 /* Short and long ones: after some, what is believed of a frame is not what was believed before. */
 static void what_a_frame_costs_is_measured(void)
 {
-	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	static const uint32_t rings[] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
 	uint32_t usual[2];
 	struct shm_links p;
 
@@ -173,7 +173,7 @@ static void what_a_frame_costs_is_measured(void)
 /* Room is given back in parts of the largest ring, so that a sender who waits for it need not sleep; and behind a backlog pieces are as large as can be. */
 static void room_comes_back_in_time(void)
 {
-	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	static const uint32_t rings[] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
 	static const size_t len = 32000;
 	const struct hal_costs usual = { 150, 70, 60 };
 	struct shm_links p;
@@ -202,7 +202,7 @@ static void room_comes_back_in_time(void)
 /* Without memory to grow the first ring has to do. */
 static void no_credit_is_no_failure(void)
 {
-	static const uint32_t rings[] = { 4096, 65536, 1 << 20, 4 << 20 };
+	static const uint32_t rings[] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
 	struct shm_links p;
 	uint64_t n;
 

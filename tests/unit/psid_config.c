@@ -27,7 +27,7 @@ static void values_are_read(void)
 			"  MaxProcesses =  12 \n"
 			"MaxBytesPerUser=64M\n"
 			"MaxBytes=1G\r\n"
-			"RingSizes=64 256, 4096\t1M\n"
+			"RingSizes=64 256, 4096\t1M 2M\n"
 			"LogLevel=debug\n"
 			"AllowUsers=root 1000-1999,65534\n"
 			"RuntimeDir=/run/somewhere\n"
@@ -38,7 +38,7 @@ static void values_are_read(void)
 	CHECK_INT(config.max_bytes_user, ==, 64 << 20);
 	CHECK_INT(config.max_bytes, ==, 1 << 30);
 	CHECK_INT(config.size_ring[0], ==, 64);
-	CHECK_INT(config.size_ring[3], ==, 1 << 20);
+	CHECK_INT(config.size_ring[4], ==, 2 << 20);
 	CHECK_INT(config.log_level, ==, 7 /* as in syslog */);
 	CHECK_INT(config.n_users, ==, 3);
 	CHECK_INT(config.users[0].first, ==, 0);
@@ -68,11 +68,11 @@ static void errors_name_their_line(void)
 		{ "MaxBytes=64Q", "psid.conf:1:", "size" },
 		{ "MaxBytes=101%", "psid.conf:1:", "size" },
 		{ "MaxBytes=99999999999T", "psid.conf:1:", "size" },
-		{ "RingSizes=4096 8192 16384", "psid.conf:1:", "four powers" },
-		{ "RingSizes=4096 8192 16384 32768 65536", "psid.conf:1:", "four powers" },
-		{ "RingSizes=4096 4096 8192 16384", "psid.conf:1:", "four powers" },
-		{ "RingSizes=32 64 128 256", "psid.conf:1:", "four powers" },
-		{ "RingSizes=100 200 400 800", "psid.conf:1:", "four powers" },
+		{ "RingSizes=4096 8192 16384 32768", "psid.conf:1:", "five powers" },
+		{ "RingSizes=4096 8192 16384 32768 65536 131072", "psid.conf:1:", "five powers" },
+		{ "RingSizes=4096 4096 8192 16384 32768", "psid.conf:1:", "five powers" },
+		{ "RingSizes=32 64 128 256 512", "psid.conf:1:", "five powers" },
+		{ "RingSizes=100 200 400 800 1600", "psid.conf:1:", "five powers" },
 		{ "SlotsPerSlab=0", "psid.conf:1:", "too small" },
 		{ "SlotsPerSlab=1025", "psid.conf:1:", "too large" },
 		{ "RuntimeDir=relative", "psid.conf:1:", "absolute" },

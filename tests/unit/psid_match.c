@@ -23,7 +23,7 @@ static void check_fresh(const struct shm_side *side)
 	CHECK_INT(side->tx_mode, ==, 0);
 	CHECK_INT(side->kernel_at, ==, 0);
 	CHECK_INT(side->ring_at[0], ==, 0);
-	CHECK(side->ring_at[1] == SHM_NOT_BEGUN && side->ring_at[3] == SHM_NOT_BEGUN);
+	CHECK(side->ring_at[1] == SHM_NOT_BEGUN && side->ring_at[4] == SHM_NOT_BEGUN);
 	CHECK_INT(side->rcvlowat, ==, 1);
 	CHECK_INT(side->growth, ==, 0);
 }

@@ -7,7 +7,7 @@
 #include "shm_links.h"
 #include "tcp_pair.h"
 
-static const uint32_t rings[] = { 16384, 65536, 1 << 20, 4 << 20 };
+static const uint32_t rings[] = { 16384, 65536, 256 << 10, 1 << 20, 4 << 20 };
 
 /* ---- frames of a link ------------------------------------------------------------------------------ */
 

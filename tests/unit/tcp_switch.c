@@ -186,10 +186,29 @@ static void grows_ring_by_ring(void)
 	push(0, 60, 60);
 	CHECK_INT(p.tcp[0].ring.tx_cur, ==, 1);
 	push(0, 120, 2000);
-	CHECK_INT(p.tcp[0].ring.tx_cur, ==, 3);
+	CHECK_INT(p.tcp[0].ring.tx_cur, ==, 4);
 	expect(1, 0, 2120);
 	push(0, 2120, 4000);
 	expect(1, 2120, 4000);
+	tcp_pair_deinit(&p);
+}
+
+/* Each page of a larger ring is written for the first time some time. */
+static void who_waits_for_answers_keeps_to_a_ring_for_one_message(void)
+{
+	const uint64_t size = 200 << 10;
+	static unsigned char buf[200 << 10];
+
+	tcp_pair_init(&p, tcp_pair_usual_rings);
+	tcp_pair_watch(&p);
+	for (uint64_t at = 0; at < 20 * size; at += size) {
+		bytes_fill(buf, at, size);
+		REQUIRE_INT(pair_push(&p, 0, buf, size), ==, size);
+		for (uint64_t n = 0; n < size; n += 4096)
+			expect(1, at + n, 4096);
+	}
+	CHECK_INT(p.tcp[0].ring.tx_size[p.tcp[0].ring.tx_cur], ==, 256 << 10);
+	CHECK_INT(p.tcp[0].size_credit, ==, 256 << 10);
 	tcp_pair_deinit(&p);
 }
 
@@ -198,7 +217,7 @@ static void grows_ring_by_ring(void)
 static void full_ring_takes_what_fits(void)
 {
 	/* The last one is as large as what programs rely on the kernel to hold: no way back from it. */
-	static const uint32_t rings[SHM_N_RINGS] = { 64, 256, 1024, SIZE_LAST };
+	static const uint32_t rings[SHM_N_RINGS] = { 64, 256, 512, 1024, SIZE_LAST };
 	static unsigned char buf[2 * SIZE_LAST];
 
 	tcp_pair_init(&p, rings);
@@ -538,6 +557,7 @@ static const struct test tests[] = {
 	TEST(never_watches_with_a_receiver_inside),
 	TEST(corked_bytes_are_pushed),
 	TEST(grows_ring_by_ring),
+	TEST(who_waits_for_answers_keeps_to_a_ring_for_one_message),
 	TEST(full_ring_takes_what_fits),
 	TEST(no_credit_goes_back_to_the_kernel),
 	TEST(behind_the_ring_is_the_kernel),

@@ -13,7 +13,7 @@
 
 #define N_DATAGRAMS 20000u
 
-static const uint32_t size_ring[SHM_N_RINGS] = { 4096, 8192, 16384, 32768 };
+static const uint32_t size_ring[SHM_N_RINGS] = { 4096, 8192, 16384, 32768, 65536 };
 
 static struct {
 	struct tcp_pair pair; /* its rings, as a flow's */
@@ -67,8 +67,8 @@ static void a_full_queue_has_grown_and_keeps_all(void)
 	while (push(n) > 0)
 		n++;
 	CHECK_INT(push(n), ==, -EAGAIN);
-	CHECK_INT(v.size_credit, ==, size_ring[1] + size_ring[2] + size_ring[3]);
-	CHECK_INT(n, >=, size_ring[3] / shm_queue_size(sizeof(i)));
+	CHECK_INT(v.size_credit, ==, size_ring[1] + size_ring[2] + size_ring[3] + size_ring[4]);
+	CHECK_INT(n, >=, size_ring[4] / shm_queue_size(sizeof(i)));
 	for (uint32_t k = 0; k < n; k++) {
 		REQUIRE_INT(pull(&i), ==, 0);
 		CHECK_INT(i, ==, k);

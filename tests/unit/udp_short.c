@@ -17,7 +17,7 @@
 #define SIZE_LONG_MAX 200u
 #define USUAL_NOTICE (SHM_RX_READY | SHM_RX_LONE)
 
-static const uint32_t size_ring[SHM_N_RINGS] = { 4096, 8192, 16384, 32768 };
+static const uint32_t size_ring[SHM_N_RINGS] = { 4096, 8192, 16384, 32768, 65536 };
 
 static struct {
 	struct tcp_pair pair; /* its rings, as a flow's */
