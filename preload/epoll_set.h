@@ -115,6 +115,8 @@ struct pre_set {
 		[PRE_N_NEAR];	  /* members by which the kernel may have to tell something first */
 	unsigned n_until_recount; /* looks in order */
 	unsigned n_ahead;	  /* events that the kernel has told while rings waited for room */
+	unsigned next_neighbour;  /* whose processor is looked at next */
+	_Atomic unsigned n_in_vain; /* waits in a row that were not to wait, and found nothing */
 	struct pulc_spin spin;
 	struct pre_looked looked;
 };
@@ -225,6 +227,13 @@ void pre_ready_take_back(struct pre_member *m);
 bool pre_ready_settle(struct pre_set *set);
 /* True if a collect might find something: a bit on the board, or a hot member. Costs a few loads. */
 bool pre_ready_maybe(struct pre_set *set);
+
+/* ---- epoll_busy.c: who polls without waiting ---- */
+
+/* A call that was not to wait has found nothing: a peer that needs this processor may run. Not under the lock. */
+void pre_set_in_vain(struct pre_set *set);
+/* One has found something. */
+void pre_set_not_in_vain(struct pre_set *set);
 
 /* ---- epoll_near.c: the order between kernel and rings; under the set's lock ---- */
 

@@ -401,6 +401,17 @@ static bool is_spared(const struct wait *w)
 	       !pre_set_inherited(w->set) && pre_look_spared(&w->set->looked, false);
 }
 
+/* The rest of a call that is not to wait: memory has nothing. */
+static int poll_kernel(struct wait *w)
+{
+	if (!is_spared(w) && look_at_kernel(w)) {
+		pre_set_not_in_vain(w->set);
+		return w->n;
+	}
+	pre_set_in_vain(w->set);
+	return 0;
+}
+
 static int wait_on_rings(struct wait *w)
 {
 	int ret;
@@ -410,13 +421,14 @@ static int wait_on_rings(struct wait *w)
 	    look_at_kernel(w))
 		return w->n;
 	if (look_at_memory(w)) {
+		pre_set_not_in_vain(w->set);
 		if (__builtin_expect(w->set->psid_said, 0))
 			pre_set_notice(w->set);
 		answer_at_once(w);
 		return w->n;
 	}
 	if (w->deadline == 0)
-		return !is_spared(w) && look_at_kernel(w) ? w->n : 0;
+		return poll_kernel(w);
 	/* The kernel's list forgets what it has told of only when it is asked: until then its order is an old one. */
 	if (pre_near_repeats(w->set) && look_at_kernel(w))
 		return w->n;

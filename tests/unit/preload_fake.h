@@ -54,7 +54,7 @@ struct pulc_stream {
 	size_t n_sent, room; /* bytes sent; how many more fit */
 	unsigned reason;     /* kept on the kernel */
 	unsigned on_kernel;  /* directions that went back there */
-	bool far;
+	bool far, here;
 	unsigned n_advances;
 	bool tells_at_once; /* the next watch fires as soon as it stands, before anybody is armed */
 	int n_closings;
@@ -593,8 +593,7 @@ void pulc_spin_end(struct pulc_spin *spin, bool paid)
 
 bool pulc_stream_peer_here(pulc_stream *s)
 {
-	(void)s;
-	return false;
+	return s->here;
 }
 
 #endif

@@ -5,7 +5,7 @@ import random
 import sys
 import time
 
-N_ROUNDS = 15
+N_ROUNDS = 60
 SIZE = 100_000  # of a round of a connection, in each direction
 
 

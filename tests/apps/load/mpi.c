@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define N_ROUNDS 12
+#define N_ROUNDS 40
 #define N_MESSAGES 6 /* of a pair in a round, in each direction */
 #define N_WORDS_MAX 300000
 #define N_RANKS_MAX 16
