@@ -26,7 +26,8 @@
 #define NSEC_LOOK 200000 /* psid answers both ends within some 300 us of an idle machine */
 #define N_BEGUN 64
 
-static _Atomic int begun[N_BEGUN]; /* numbers of connections begun here, each more by one: 0 is none */
+static _Atomic int
+	begun[N_BEGUN]; /* numbers of connections begun here, each more by one: 0 is none */
 static _Atomic unsigned n_begun;
 
 #define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
@@ -39,7 +40,8 @@ static bool is_connected(int fd)
 	socklen_t size = sizeof(protocol), size_peer = sizeof(peer);
 
 	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 &&
-	       protocol == IPPROTO_TCP && getpeername(fd, (struct sockaddr *)&peer, &size_peer) == 0;
+	       protocol == IPPROTO_TCP &&
+	       getpeername(fd, (struct sockaddr *)&peer, &size_peer) == 0;
 }
 
 static void look(int fd)
