@@ -245,8 +245,11 @@ static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 
 	while (got < (ssize_t)target) {
 		end = got > 0 && is_all(s, fd, (size_t)got);
-		w.heeds_mark = got > 0;
 		wait_for_more(s, fd, target, &w);
+		/* Bytes of the kernel's behind a mark are not counted, and were seen. Beside those that it holds a look is taken each millisecond,
+		 * for an urgent byte that stands before them would end each sleep. */
+		w.kernel_has_part |= got > 0 && (uint64_t)got > shm_rx_waiting(&s->tcp.ring);
+		w.heeds_mark = got > 0 && !w.kernel_has_part;
 		e = end ? 0 : stream_wait(s, fd, &w);
 		fd = stream_fd(s, fd);
 		if (e == -ERESTART && got <= 0)
