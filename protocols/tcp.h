@@ -71,7 +71,7 @@ bool tcp_is_ending(const struct tcp *t);
 bool tcp_is_split(struct tcp *t);
 /* At least `size` bytes can be received at once, or an error. Takes the receive lock, and asks the kernel while that has a part. */
 bool tcp_has(struct tcp *t, int fd, uint64_t size);
-/* Split, and SO_RCVLOWAT bytes have been sent: what is not there yet comes through the kernel, which tells nobody of fewer. */
+/* Split, and SO_RCVLOWAT bytes have been sent: what is not there yet comes through the kernel, which tells nobody of fewer. Takes the receive lock. */
 bool tcp_is_split_enough(struct tcp *t, int fd);
 /* Which of POLLIN, POLLOUT the rings alone answer for: not of bytes behind some of the kernel's (tcp_is_split). No system call. */
 unsigned tcp_ready(struct tcp *t, unsigned events);
@@ -139,7 +139,7 @@ void tcp_return_all(struct tcp *t, int fd);
 bool tcp_is_returned(const struct tcp *t);
 /* The next byte to be received is the one behind urgent data (or is that, in line). */
 bool tcp_at_mark(struct tcp *t, int fd);
-/* The first n bytes to be received are all that come before the mark; there is one, and they were looked at. */
+/* The first n bytes to be received are all that come before the mark; there is one, and they were looked at. Takes the receive lock. */
 bool tcp_mark_is_behind(struct tcp *t, int fd, uint64_t n);
 /* What can be received at once: of the ring nothing, as long as bytes before it are under way through the kernel. 0; -EAGAIN: called
  * from a signal handler inside a receive, or the kernel's counters would not stand still; -EBADMSG: the peer's make no sense. */

@@ -30,15 +30,14 @@ bool tcp_at_mark(struct tcp *t, int fd)
 }
 
 /* SIOCINQ counts up to the mark, unless urgent data is in line; then it counts all. */
-bool tcp_mark_is_behind(struct tcp *t, int fd, uint64_t n)
+static bool mark_is_behind(struct tcp *t, int fd, uint64_t n)
 {
 	int in_line = 0, on = 1, off = 0, all = 0, to_mark = 0;
 	uint64_t in_ring = tcp_reads_ring(t) ? shm_rx_waiting(&t->ring) : 0;
 	socklen_t len = sizeof(in_line);
 	const int *was;
 
-	if (LIKELY(shm_peer_tx_mode(&t->ring) == SHM_TX_RING) ||
-	    raw_getsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &in_line, &len) < 0)
+	if (raw_getsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &in_line, &len) < 0)
 		return false;
 	was = in_line ? &on : &off;
 	(void)raw_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_OOBINLINE, in_line ? &off : &on, len,
@@ -47,6 +46,18 @@ bool tcp_mark_is_behind(struct tcp *t, int fd, uint64_t n)
 	(void)raw_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_OOBINLINE, was, len, 0);
 	(void)raw_ioctl(fd, SIOCINQ, in_line ? &all : &to_mark);
 	return all > to_mark && n == in_ring + (uint64_t)to_mark;
+}
+
+/* Under the lock, as all that changes the option for a moment: who saw it changed would leave it so. */
+bool tcp_mark_is_behind(struct tcp *t, int fd, uint64_t n)
+{
+	bool is;
+
+	if (LIKELY(shm_peer_tx_mode(&t->ring) == SHM_TX_RING) || !shm_lock(&t->ring.own->rx_lock))
+		return false;
+	is = mark_is_behind(t, fd, n);
+	shm_unlock(&t->ring.own->rx_lock);
+	return is;
 }
 
 /* Ring bytes that are not yet "in the peer's receive queue". */

@@ -209,14 +209,16 @@ static bool parts_are_enough(struct tcp *t, int fd)
 
 bool tcp_is_split_enough(struct tcp *t, int fd)
 {
-	bool more = shm_peer_tx_mode(&t->ring) != SHM_TX_RING;
-	uint64_t left;
+	uint64_t low = atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed), left;
+	bool is;
 
-	return UNLIKELY(atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed) > 1) &&
-	       tcp_is_split(t) &&
-	       tcp_count_left(fd, shm_peer_kernel_at(&t->ring), more, &left) == 0 &&
-	       left + shm_rx_waiting(&t->ring) >=
-		       atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
+	if (LIKELY(low <= 1) || !tcp_is_split(t) || !shm_lock(&t->ring.own->rx_lock))
+		return false;
+	is = tcp_count_left(fd, shm_peer_kernel_at(&t->ring),
+			    shm_peer_tx_mode(&t->ring) != SHM_TX_RING, &left) == 0 &&
+	     left + shm_rx_waiting(&t->ring) >= low;
+	shm_unlock(&t->ring.own->rx_lock);
+	return is;
 }
 
 /* A reset sets the error first, then the state, then what is shut down. */

@@ -5,6 +5,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,11 +171,42 @@ static void one_call_spans_ring_and_kernel(void)
 	tcp_pair_deinit(&p);
 }
 
+/* To ask for a mark changes how urgent data is received, for a moment; two who ask at once leave it as it was. */
+static void *ask_for_mark(void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < 200; i++)
+		(void)tcp_mark_is_behind(&p.tcp[1], p.fd[1], 10);
+	return NULL;
+}
+
+static void a_mark_is_asked_for_by_one_at_a_time(void)
+{
+	pthread_t thread;
+	int in_line = 0;
+	socklen_t len = sizeof(in_line);
+
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	pair_send_kernel(&p, 0, 0, 10);
+	for (unsigned i = 0; i < 50 && !in_line; i++) {
+		REQUIRE_INT(pthread_create(&thread, NULL, ask_for_mark, NULL), ==, 0);
+		(void)ask_for_mark(NULL);
+		REQUIRE_INT(pthread_join(thread, NULL), ==, 0);
+		REQUIRE_INT(raw_getsockopt(p.fd[1], SOL_SOCKET, SO_OOBINLINE, &in_line, &len), >=,
+			    0);
+	}
+	CHECK_INT(in_line, ==, 0);
+	pair_expect(&p, 1, 0, 10);
+	send_urgent(0, 'u');
+	expect_urgent(1, 'u');
+	tcp_pair_deinit(&p);
+}
+
 static const struct test tests[] = {
 	TEST(half_a_ring_counts_as_arrived),	    TEST(info_counts_both_ways),
 	TEST(info_of_an_old_program_is_left_alone), TEST(urgent_data_ends_the_ring),
 	TEST(urgent_data_does_not_upset_the_count), TEST(urgent_data_before_the_switch_prevents_it),
-	TEST(one_call_spans_ring_and_kernel),
+	TEST(one_call_spans_ring_and_kernel),	    TEST(a_mark_is_asked_for_by_one_at_a_time),
 };
 
 int main(int argc, char **argv)
