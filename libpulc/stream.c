@@ -183,7 +183,7 @@ PULC_EXPORT void pulc_stream_advance(pulc_stream *s, int fd)
 		return;
 	if (!pulc_stream_attached(s))
 		upgrade_step(s, fd);
-	if (pulc_stream_attached(s) && !tcp_has_left(&s->tcp))
+	else if (!tcp_has_left(&s->tcp))
 		tcp_begin(&s->tcp, fd);
 }
 

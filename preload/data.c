@@ -176,16 +176,19 @@ ssize_t pre_sendto(int fd, const void *buf, size_t len, int flags, const struct 
 		   socklen_t len_addr)
 {
 	const struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	ssize_t n;
 
 	pre_send_begins(fd, flags);
 	if (!addr)
 		return PRE_SEND(fd, len, flags, transmit(s, fd, buf, len, flags),
 				pre_real.sendto(fd, buf, len, flags, addr, len_addr));
 #define WENT_TO(s, fd, n) pre_sent(s, fd, n, addr, len_addr)
-	return PRE_MOVE_(fd, transmit_to(s, fd, &iov, flags, addr, len_addr),
-			 pre_real.sendto(fd, buf, len, flags, addr, len_addr), WENT_TO,
-			 PRE_AFTER_SEND_(len, flags));
+	n = PRE_MOVE_(fd, transmit_to(s, fd, &iov, flags, addr, len_addr),
+		      pre_real.sendto(fd, buf, len, flags, addr, len_addr), WENT_TO,
+		      PRE_AFTER_SEND_(len, flags));
 #undef WENT_TO
+	pre_send_ended(n, flags);
+	return n;
 }
 
 /* The vector as a message, for libpulc. */

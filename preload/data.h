@@ -34,6 +34,13 @@ static inline void pre_send_begins(int fd, int flags)
 		pre_zerocopy_begins(fd);
 }
 
+/* A send has ended: one with MSG_FASTOPEN may have begun a connection. */
+static inline void pre_send_ended(ssize_t n, int flags)
+{
+	if (__builtin_expect(flags & MSG_FASTOPEN, 0) && (n >= 0 || n == -EINPROGRESS))
+		pulc_stream_connect_begun();
+}
+
 /* Bytes of a vector; -EINVAL, -EFAULT as the kernel says it. */
 ssize_t pre_vector_len(const struct iovec *iov, size_t n);
 

@@ -180,6 +180,17 @@ void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pr
 	set->n_ahead = held->n > n_room ? set->n_ahead + (unsigned)n_kernels : 0;
 }
 
+void pre_near_keep(struct pre_set *set, const struct pre_answer *held)
+{
+	struct pre_member *m;
+
+	for (int i = 0; i < held->n; i++) {
+		m = pre_member_named(set, held->names[i]);
+		if (m)
+			m->answer = held->number;
+	}
+}
+
 bool pre_near_recount(struct pre_set *set)
 {
 	unsigned n;
@@ -214,6 +225,22 @@ static int list_quiet(struct pre_set *set, int fds[N_QUIET])
 	return n;
 }
 
+/* The program's other threads may close it, and give the number away, while this one counts what went through it: a member's last number is not
+ * closed before whoever closes it has had the file's lock (pre_members_moved). The first steps are for psid, who compares sockets, and call us back. */
+static void advance(const struct pre_use *use, int fd)
+{
+	struct pre_file *f = use->file;
+
+	if (!pulc_stream_attached(use->stream)) {
+		pulc_stream_advance(use->stream, fd);
+		return;
+	}
+	pre_lock(&f->lock);
+	if (f->members && pre_file_at(fd) == f && !atomic_load(&f->lingers))
+		pulc_stream_advance(use->stream, fd);
+	pre_file_unlock(f);
+}
+
 void pre_near_advance(struct pre_set *set)
 {
 	int fds[N_QUIET], n = list_quiet(set, fds);
@@ -223,7 +250,7 @@ void pre_near_advance(struct pre_set *set)
 		if (!pre_use_file(&use, fds[i]))
 			continue;
 		if (use.stream)
-			pulc_stream_advance(use.stream, fds[i]);
+			advance(&use, fds[i]);
 		pre_use_end(&use);
 	}
 }

@@ -251,6 +251,8 @@ bool pre_near_repeats(const struct pre_set *set);
 #define PRE_N_HELD 64
 /* Adds to an answer that the kernel's events stand in what is held (PRE_N_HELD at most, with names); takes back what has no room. */
 void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pre_answer *held);
+/* The lock was given up: another thread's answer may have had members of held since then. They are in this one all the same. */
+void pre_near_keep(struct pre_set *set, const struct pre_answer *held);
 /* To be called when such an answer is done. Counts near members anew now and then; true: pre_near_advance is to be called. */
 bool pre_near_recount(struct pre_set *set);
 /* Takes those further on their way into rings over which nothing is sent. No lock is held. */

@@ -173,6 +173,7 @@ static void answer_in_order(struct wait *w, const struct pre_answer *held)
 	unite_repeated(w, n_first, from);
 	w->asked = true;
 	pre_lock(&w->set->lock);
+	pre_near_keep(w->set, held);
 	append_heard(w);
 	if (!waited)
 		append(w, held, max);

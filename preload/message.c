@@ -65,6 +65,7 @@ ssize_t pre_sendmsg(int fd, const struct msghdr *msg, int flags)
 	enum pre_passing passing = pre_passing_begins(fd, msg, flags);
 	ssize_t n = send_one(fd, msg, flags);
 
+	pre_send_ended(n, flags);
 	pre_passing_ends(passing, msg, n);
 	return n;
 }
@@ -188,8 +189,11 @@ int pre_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	if (n > 0 && !pre_is_bad(msgs, n) && pass_on(msgs, n))
 		return send_each(fd, msgs, n, flags);
 	pre_send_begins(fd, flags);
-	if (n == 0 || pre_is_bad(msgs, n) || !pre_use_stream(&use, fd))
-		return (int)pre_sys(pre_real.sendmmsg(fd, msgs, n, flags));
+	if (n == 0 || pre_is_bad(msgs, n) || !pre_use_stream(&use, fd)) {
+		sent = (int)pre_sys(pre_real.sendmmsg(fd, msgs, n, flags));
+		pre_send_ended(sent, flags);
+		return sent;
+	}
 	sent = send_several(&use, fd, msgs, n, flags);
 	if (sent == PULC_USE_KERNEL) {
 		sent = (int)pre_sys(pre_real.sendmmsg(fd, msgs, n, flags));

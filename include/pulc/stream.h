@@ -79,7 +79,7 @@ bool pulc_stream_is_far(const pulc_stream *s);
 
 /*
  * Takes a connection over which nothing is sent further on its way into rings, as a data call would: until it is attached this counts as one,
- * afterwards both directions begin. Of datagrams nothing is done. Blocking: never, and no lock may be held that the callback of pulc_stream_on_attached takes. Costs
+ * afterwards both directions begin, and fd must not be closed meanwhile. Of datagrams nothing is done. Blocking: never, and no lock may be held that the callback of pulc_stream_on_attached takes. Costs
  * some system calls in the life of a connection, and one now and then where its peer does not come along.
  */
 void pulc_stream_advance(pulc_stream *s, int fd);

@@ -1,7 +1,11 @@
 /* The order of an epoll set's events: what was sent before something in an answer is in it too, or was told before. */
+#include <pthread.h>
+#include <sched.h>
+
 #include "epoll_set.h"
 #include "harness.h"
 #include "preload_epoll_bed.h"
+#include "rawsys.h"
 
 #define KERNELS 1
 #define RINGS 2
@@ -256,6 +260,90 @@ static void who_is_quiet_is_taken_further(void)
 	end_both(&b);
 }
 
+static struct {
+	int fd;
+	_Atomic bool now;
+	bool had_it; /* until the end of the call that was told of it */
+} closing;
+
+static void *close_it(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&closing.now))
+		(void)usleep(100);
+	close(closing.fd);
+	return NULL;
+}
+
+static void close_meanwhile(pulc_stream *s)
+{
+	if (!atomic_load(&s->attached) || atomic_exchange(&closing.now, true))
+		return;
+	while (pre_file_at(closing.fd))
+		(void)sched_yield();
+	/* Who closes it has begun. */
+	for (int i = 0; i < 20; i++)
+		(void)usleep(1000);
+	closing.had_it = raw_syscall(SYS_fcntl, closing.fd, F_GETFD) >= 0;
+}
+
+/* What went through its socket is counted by number: that must not become another one's. */
+static void who_is_taken_further_is_not_closed_meanwhile(void)
+{
+	pulc_stream *quiet;
+	pthread_t closer;
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	quiet = fake_of(b.kernels[0]);
+	quiet->on_kernel = POLLIN;
+	fake_attach(quiet);
+	closing.fd = b.kernels[0];
+	REQUIRE_INT(pthread_create(&closer, NULL, close_it, NULL), ==, 0);
+	fake.advanced = close_meanwhile;
+	for (int i = 0; i < N_MANY && !atomic_load(&closing.now); i++) {
+		fake_arrive(b.s, 1);
+		REQUIRE_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), ==, 1);
+	}
+	fake.advanced = NULL;
+	REQUIRE(atomic_load(&closing.now));
+	REQUIRE_INT(pthread_join(closer, NULL), ==, 0);
+	CHECK(closing.had_it);
+	CHECK_INT(raw_syscall(SYS_fcntl, closing.fd, F_GETFD), ==, -EBADF);
+	end_both(&b);
+}
+
+/* While the kernel is asked another thread's answer may have a member that this one holds, and the kernel something to say of it. */
+static void what_is_held_is_told_once(void)
+{
+	struct epoll_event events[N_EVENTS];
+	uint64_t names[N_EVENTS];
+	struct pre_answer held = { .events = events, .names = names, .max = N_EVENTS }, others,
+			  heard;
+	struct pre_set *set;
+	struct both b;
+
+	begin_both(&b, EPOLLIN);
+	set = set_of(b.ep);
+	fake_arrive(b.s, 1);
+	pre_lock(&set->lock);
+	held.number = ++set->n_answers;
+	pre_ready_collect(set, &held);
+	REQUIRE_INT(held.n, ==, 1);
+	others = (struct pre_answer){ .events = b.events,
+				      .max = N_EVENTS,
+				      .number = ++set->n_answers };
+	heard = (struct pre_answer){ .events = b.events, .max = N_EVENTS, .number = held.number };
+	pre_ready_collect(set, &others);
+	CHECK_INT(others.n, ==, 1);
+	set->hot[0]->told = set->hot[0]->ask_kernel = true;
+	pre_near_keep(set, &held);
+	pre_ready_collect_heard(set, &heard);
+	CHECK_INT(heard.n, ==, 0);
+	pre_set_unlock(set);
+	end_both(&b);
+}
+
 /* Many have much memory; those that are on rings, and those of other nodes, need nothing. */
 static void many_are_not_taken_further(void)
 {
@@ -285,6 +373,28 @@ static void many_are_not_taken_further(void)
 	end_both(&b);
 }
 
+/* By each of the calls that do so, in turn. */
+static bool begin_connection(int i, int fd, struct sockaddr_in *addr)
+{
+	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+	struct mmsghdr m = { .msg_hdr = { .msg_name = addr,
+					  .msg_namelen = sizeof(*addr),
+					  .msg_iov = &iov,
+					  .msg_iovlen = 1 } };
+
+	switch (i % 4) {
+	case 0:
+		return connect(fd, (struct sockaddr *)addr, sizeof(*addr)) == 0;
+	case 1:
+		return sendto(fd, "x", 1, MSG_FASTOPEN, (struct sockaddr *)addr, sizeof(*addr)) ==
+		       1;
+	case 2:
+		return sendmsg(fd, &m.msg_hdr, MSG_FASTOPEN) == 1;
+	default:
+		return sendmmsg(fd, &m, 1, MSG_FASTOPEN) == 1;
+	}
+}
+
 /* For a listener's sake the kernel is asked only when somebody has connected, and then it goes first. */
 static void listeners_are_asked_for_after_a_connect(void)
 {
@@ -305,7 +415,7 @@ static void listeners_are_asked_for_after_a_connect(void)
 	add(b.ep, listener, EPOLLIN, KERNELS);
 	for (int i = 0; i < 100; i++) {
 		client = socket(AF_INET, SOCK_STREAM, 0);
-		REQUIRE_INT(connect(client, (struct sockaddr *)&addr, len), ==, 0);
+		REQUIRE(begin_connection(i, client, &addr));
 		fake_arrive(b.s, 1);
 		REQUIRE_INT(epoll_wait(b.ep, b.events, N_EVENTS, 0), ==, 2);
 		CHECK_INT(b.events[0].data.u64, ==, KERNELS);
@@ -434,6 +544,8 @@ static const struct test tests[] = {
 	TEST(near_members_are_counted),
 	TEST(who_has_not_begun_is_near),
 	TEST(who_is_quiet_is_taken_further),
+	TEST(who_is_taken_further_is_not_closed_meanwhile),
+	TEST(what_is_held_is_told_once),
 	TEST(many_are_not_taken_further),
 	TEST(listeners_are_asked_for_after_a_connect),
 	TEST(rings_are_told_together),
