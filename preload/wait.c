@@ -184,7 +184,11 @@ int pre_signals_let_in(const sigset_t *mask)
 {
 	struct timespec now = { 0 };
 
-	return (int)pre_sys(pre_real.ppoll(NULL, 0, &now, mask));
+	/* No call for pre_stir, unless a handler has run: who polls busily would not be spared. */
+	if (pre_real.ppoll(NULL, 0, &now, mask) == 0)
+		return 0;
+	pre_stir();
+	return -errno;
 }
 
 static bool look(const struct pre_spinner *s)

@@ -1,4 +1,7 @@
 /* When a program that polls busily spares the kernel the question, and when not (preload/wait.c). */
+#include <errno.h>
+#include <signal.h>
+
 #include "harness.h"
 #include "thread.h"
 
@@ -112,10 +115,40 @@ static void asked_while_rings_have_nothing(void)
 	}
 }
 
+static void ignore(int signal)
+{
+	(void)signal;
+}
+
+/* To let signals in is no such call, but a handler that has run may have made one. */
+static void not_asked_because_signals_were_let_in(void)
+{
+	struct pre_looked l = { 0 };
+	sigset_t usr1, others;
+	uint32_t before;
+
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	REQUIRE(signal(SIGUSR1, ignore) != SIG_ERR);
+	REQUIRE_INT(sigprocmask(SIG_BLOCK, &usr1, &others), ==, 0);
+	calm(&l);
+	before = atomic_load(&pre_stirred);
+	CHECK_INT(pre_signals_let_in(&others), ==, 0);
+	CHECK_INT(atomic_load(&pre_stirred), ==, before);
+	(void)raise(SIGUSR1);
+	CHECK_INT(pre_signals_let_in(&others), ==, -EINTR);
+	CHECK_INT(atomic_load(&pre_stirred), >, before);
+	REQUIRE_INT(sigprocmask(SIG_SETMASK, &others, NULL), ==, 0);
+}
+
 static const struct test tests[] = {
-	TEST(asked_until_it_is_calm),	       TEST(asked_after_so_many_calls),
-	TEST(asked_after_some_time),	       TEST(asked_after_a_call_to_the_kernel),
-	TEST(asked_again_if_called_meanwhile), TEST(asked_while_rings_have_nothing),
+	TEST(asked_until_it_is_calm),
+	TEST(asked_after_so_many_calls),
+	TEST(asked_after_some_time),
+	TEST(asked_after_a_call_to_the_kernel),
+	TEST(asked_again_if_called_meanwhile),
+	TEST(asked_while_rings_have_nothing),
+	TEST(not_asked_because_signals_were_let_in),
 };
 
 int main(int argc, char **argv)
