@@ -158,7 +158,7 @@ static unsigned look_exactly(struct pre_member *m, unsigned want, unsigned *seen
 static uint32_t look(struct pre_member *m)
 {
 	unsigned want = wanted(m->events), seen, ready, exact, kernels = POLLOUT;
-	bool is_due = m->edge && (m->events & (EPOLLET | EPOLLONESHOT)) == EPOLLET;
+	bool is_due = m->edge && (m->events & (EPOLLET | EPOLLONESHOT)) == EPOLLET, by_kernel;
 
 	/* An edge is due: what the kernel has said by now belongs to it, as an end that m's user is told of like of anything else. Who is told
 	 * once has to ask for the next edge anyway. */
@@ -177,8 +177,11 @@ static uint32_t look(struct pre_member *m)
 		ready = seen & ~SIDES;
 		/* What memory and kernel both say may be of the ring alone next time: between two looks one receive may take
 		 * the kernel's last bytes, a whole ring, and leave what came behind that, whose edge has been told. */
-		m->ask_kernel = exact != ready ||
-				(exact & POLLIN && (seen & PULC_ON_KERNEL(POLLIN)));
+		by_kernel = exact & POLLIN && (seen & PULC_ON_KERNEL(POLLIN));
+		m->ask_kernel = exact != ready || by_kernel;
+		/* The set itself has no news of it, which is no sign that the kernel is calm. */
+		if (by_kernel)
+			pre_look_had(&m->set->looked);
 		if (m->set->deaf && (exact & ~ready))
 			m->edge = true;
 		ready = exact;

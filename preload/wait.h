@@ -52,6 +52,11 @@ struct pre_look {
 };
 struct pre_look pre_look_begins(const struct pre_looked *looked);
 void pre_look_ends(struct pre_looked *looked, struct pre_look look, bool news);
+/* The kernel had something, which was found without such a look. */
+static inline void pre_look_had(struct pre_looked *looked)
+{
+	atomic_store_explicit(&looked->n_calm, 0, memory_order_relaxed);
+}
 
 /* Counts, once somebody polls busily, this process's calls to the kernel that the shim knows of. */
 extern _Atomic uint32_t pre_stirred;

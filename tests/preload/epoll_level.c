@@ -1,6 +1,8 @@
 /* Level-triggered epoll, the default. */
 #include "epoll_case.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 
@@ -459,4 +461,92 @@ CASE(epoll_level_interest_deleted_and_added, DUO)
 {
 	A { ask(p); }
 	WITH_B { answer(p, renew_by_adding_again); }
+}
+
+/* ---- a busy poller whose bytes come through the kernel, behind a ring that has ended ---- */
+
+#define N_TURNS 50
+#define N_BYTES 40
+
+static void await_word(struct play *p, unsigned i, long value)
+{
+	while (atomic_load(stage_word(p, i)) != value) sched_yield();
+}
+
+static void send_in_turns(struct play *p)
+{
+	char bytes[N_BYTES] = { 0 };
+
+	for (long i = 1; i <= N_TURNS; i++) {
+		await_word(p, 1, i);
+		(void)!send(FD, bytes, sizeof(bytes), 0);
+		atomic_store(stage_word(p, 2), i);
+	}
+}
+
+static int look_by_epoll(int ep)
+{
+	struct epoll_event event;
+
+	return epoll_wait(ep, &event, 1, 0);
+}
+
+static int look_by_poll(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0);
+}
+
+/* Returns how many looks said something else than the kernel's would. */
+static int take_in_turns(struct play *p, int (*look)(int fd), int looked_at)
+{
+	int n_wrong = 0;
+	char byte;
+
+	for (long i = 1; i <= N_TURNS; i++) {
+		n_wrong += look(looked_at) != 0;
+		atomic_store(stage_word(p, 1), i);
+		await_word(p, 2, i);
+		for (int k = 0; k < N_BYTES; k++) {
+			n_wrong += look(looked_at) != 1;
+			(void)!recv(FD, &byte, 1, 0);
+		}
+	}
+	return n_wrong;
+}
+
+static void end_ring(struct play *p)
+{
+	A { SEND_FLAGS("!", MSG_OOB); }
+	B {
+		settle_poll(p, FD, POLLPRI);
+		RECV_FLAGS(1, MSG_OOB);
+	}
+}
+
+CASE(epoll_level_busy_behind_a_ring, DUO)
+{
+	end_ring(p);
+	EACH {
+		int ep = epoll_create1(0);
+
+		ADD(ep, FD, EPOLLIN, 1);
+		if (p->side == SIDE_A)
+			send_in_turns(p);
+		else
+			say(p, "%d looks in vain", take_in_turns(p, look_by_epoll, ep));
+		close(ep);
+	}
+}
+
+CASE(epoll_level_busy_poll_behind_a_ring, DUO)
+{
+	end_ring(p);
+	EACH {
+		if (p->side == SIDE_A)
+			send_in_turns(p);
+		else
+			say(p, "%d looks in vain", take_in_turns(p, look_by_poll, FD));
+	}
 }
