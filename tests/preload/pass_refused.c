@@ -8,6 +8,8 @@
 #include "case.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/un.h>
 
 #define N_RIGHTS 2
@@ -270,11 +272,14 @@ CASE(pass_refused_and_passed_later, PROCESS)
 
 			close(FD);
 			fd = take_rights(via[1]);
+			/* What is said of this end stands behind what the sender says of its call. */
+			while (!atomic_load(stage_word(p, 1))) sched_yield();
 			say_recv(p, fd, 12, MSG_WAITALL);
 			say_send(p, fd, "to the end", 0);
 			_exit(0);
 		}
 		PASS(via[0], FD, ALONE, MSG_DONTWAIT);
+		atomic_store(stage_word(p, 1), 1);
 		close(FD);
 		reap(p, "receiver", pid);
 	}
