@@ -47,7 +47,7 @@
 
 static struct pulc_sys sys;
 static __thread struct pulc_spin spin __attribute__((tls_model("initial-exec")));
-static uint64_t nsec_spin = UINT64_MAX;
+static _Atomic uint64_t nsec_spin = UINT64_MAX;
 
 PULC_EXPORT void pulc_sys_set(const struct pulc_sys *with)
 {
@@ -93,13 +93,15 @@ uint32_t this_cpu(void)
 
 uint64_t spin_limit(void)
 {
+	uint64_t limit = atomic_load_explicit(&nsec_spin, memory_order_relaxed);
 	const char *value;
 
-	if (LIKELY(nsec_spin != UINT64_MAX))
-		return nsec_spin;
+	if (LIKELY(limit != UINT64_MAX))
+		return limit;
 	value = secure_getenv("PULC_SPIN_USEC");
-	nsec_spin = value ? strtoull(value, NULL, 10) * NSEC_PER_USEC : NSEC_SPIN_MAX;
-	return nsec_spin;
+	limit = value ? strtoull(value, NULL, 10) * NSEC_PER_USEC : NSEC_SPIN_MAX;
+	atomic_store_explicit(&nsec_spin, limit, memory_order_relaxed);
+	return limit;
 }
 
 PULC_EXPORT uint64_t pulc_spin_start(struct pulc_spin *place, bool peer_on_this_cpu)
