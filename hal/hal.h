@@ -99,6 +99,8 @@ struct hal_link {
 	 */
 	void (*arrived)(struct hal_link *link, void *arg);
 	void *arg;
+	/* From when on pending() is true without any news, monotonic ns; UINT64_MAX: never; NULL: there is no such time. Whoever sleeps looks again by then. */
+	const _Atomic uint64_t *nsec_due;
 	/* The payload of the frame that next() has shown, if it lies in this process's own memory already; NULL: copy() has it. */
 	const void *shown;
 	/*
@@ -106,6 +108,8 @@ struct hal_link {
 	 * looks again, for a look costs the sender time. The owner takes it back.
 	 */
 	bool gathers;
+	/* The HAL has sent something of its own, in whatever slot: tell() is due although the owner did nothing. The owner takes it back. */
+	bool did_send;
 };
 
 /* Whom a watcher is told by: shm/layout.h's SHM_WATCH. */

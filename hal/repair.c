@@ -7,7 +7,7 @@
  * lost and holds a sender up when the peer does not take what it gets. Memory is bounded: two windows, allocated at the beginning.
  *
  * Time comes from outside if wanted, so that tests need not wait. Nobody keeps a clock for a link: progress() looks at it,
- * pending() says when it is due, and is_trusted() answers no, so a sleeper looks again after a while.
+ * the link's nsec_due and pending() say when, and is_trusted() answers no, so a sleeper looks again in time.
  *
  * Remote memory passes through as it is; a note at its end only where the HAL is reliable, for it has no number. Sending into
  * the HAL's own buffers is done inside, from the window that repetition needs anyway.
@@ -353,6 +353,7 @@ int hal_repair_open(struct hal_link *below, const struct hal_repair_config *conf
 	h->nsec_timeout = NSEC_FIRST_TIMEOUT;
 	atomic_init(&h->hint, false);
 	atomic_init(&h->nsec_deadline, UINT64_MAX);
+	h->link.nsec_due = &h->nsec_deadline;
 	below->arrived = on_arrival;
 	below->arg = h;
 	*ret_link = &h->link;

@@ -101,6 +101,7 @@ static int put_slot(struct hal_repair *h, uint64_t seq)
 	int e = put(h, &f, repair_packet(h, seq), seq, s->flags);
 
 	if (e == 0) {
+		h->link.did_send = true;
 		s->n_sent++;
 		s->nsec_sent = h->reliable ? 0 : repair_now(h);
 	}
@@ -114,6 +115,7 @@ static int put_ack(struct hal_repair *h, uint32_t flags)
 	int e = put(h, &f, packet, 0, flags);
 
 	h->counts.n_acks += e == 0;
+	h->link.did_send |= e == 0;
 	return e;
 }
 

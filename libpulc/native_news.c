@@ -20,6 +20,7 @@
 #include "pool.h"
 #include "private.h"
 #include "rawsys.h"
+#include "repair.h"
 #include "shm.h"
 #include "tcp_link.h"
 #include "upgrade.h"
@@ -266,6 +267,20 @@ static int open_link(const struct news *n, struct hal_link **ret_link)
 	return 0;
 }
 
+/* What its HAL lacks and protocols rely on is added here, for all of them. On failure the link is closed. */
+static int complete(struct hal_link **link)
+{
+	struct hal_link *below = *link;
+	int e;
+
+	if (!hal_repair_is_needed(&below->caps))
+		return 0;
+	e = hal_repair_open(below, NULL, link);
+	if (e < 0)
+		below->ops->close(below);
+	return e;
+}
+
 static void add_link(struct peer *peer, struct hal_link *link, uint64_t conn)
 {
 	if (peer == stranger)
@@ -284,6 +299,8 @@ static int take_link(const struct news *n)
 	struct hal_link *link;
 	int e = memory && peer ? open_link(n, &link) : -ENOMEM;
 
+	if (e == 0)
+		e = complete(&link);
 	if (e < 0) {
 		free(memory);
 		return e;
@@ -308,8 +325,11 @@ static int take_joined(struct news *n)
 			(void)raw_close(fd);
 		return e;
 	}
-	peer->node = n->node;
 	hal_tcp_show(link, n->client);
+	e = complete(&link);
+	if (e < 0)
+		return e;
+	peer->node = n->node;
 	add_link(peer, link, n->conn);
 	return 0;
 }

@@ -205,10 +205,23 @@ void native_wait_forked(void)
 	n_sleepers = 0;
 }
 
+/* How long nothing has to be done for that link. */
+static uint64_t nsec_until_due(const struct hal_link *link)
+{
+	uint64_t due = link->nsec_due ? atomic_load_explicit(link->nsec_due, memory_order_relaxed)
+				      : UINT64_MAX,
+		 now;
+
+	if (LIKELY(due == UINT64_MAX))
+		return due;
+	now = nsec_now();
+	return due > now ? due - now : 0;
+}
+
 /* For ever only if every peer can ring the bell by itself. */
 static uint64_t patience(pulc_stream *s, pulc_waitset *set)
 {
-	uint64_t nsec = set->nsec_patience;
+	uint64_t nsec = set->nsec_patience, due = UINT64_MAX;
 	const struct peer *peer;
 	bool trusted = true;
 
@@ -218,13 +231,18 @@ static uint64_t patience(pulc_stream *s, pulc_waitset *set)
 	if (!native_lock())
 		return NSEC_BLIND;
 	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (peer->link && !peer->link->ops->is_trusted(peer->link, watch_of(set, 0)))
-		trusted = false;
+	{
+		if (!peer->link)
+			continue;
+		if (!peer->link->ops->is_trusted(peer->link, watch_of(set, 0)))
+			trusted = false;
+		due = MIN(due, nsec_until_due(peer->link));
+	}
 	native_unlock();
 	if (trusted)
-		return UINT64_MAX;
+		return due;
 	set->nsec_patience = MIN(nsec * 2, (uint64_t)NSEC_PATIENCE_MAX);
-	return nsec;
+	return MIN(nsec, due);
 }
 
 /* Says to all where this process runs, and whether the only one is there too. Of several one may be elsewhere. */

@@ -362,6 +362,10 @@ static int serve(struct peer *peer, unsigned n_max)
 			break;
 	}
 	protocol_enough = false;
+	if (UNLIKELY(link->did_send)) {
+		link->did_send = false;
+		peer_did(peer, HAL_DID_SEND);
+	}
 	if (e == 0 && UNLIKELY(peer->any_closing) && !link->ops->pending(link))
 		forget_closed(peer);
 	return e == -EAGAIN ? 0 : e;

@@ -106,6 +106,11 @@ for preload in "" "$PULC_BUILD/lib/libpulc-preload.so"; do
 	is "loop.counts${preload:+.under_the_shim}" 700 "$(cat "$TMPDIR/loop")"
 done
 
+# All that there is in each of two processes, with the socket on the kernel and in rings.
+kinds="socket, port, tags, blocks, itself, protocol"
+is together "$(printf '%s\n%s' "$kinds" "$kinds")" "$("$PULC_BUILD/tests/native/together" 2>&1)"
+is together.under_the_shim "$(printf '%s\n%s' "$kinds" "$kinds")" "$(LD_PRELOAD=$PULC_BUILD/lib/libpulc-preload.so "$PULC_BUILD/tests/native/together" 2>&1)"
+
 workers=()
 for _ in 1 2 3; do
 	"$examples/workqueue" worker &
@@ -124,6 +129,19 @@ is active_messages.answer "$(printf '1: olleh\n1: 5\n2: clup\n2: 4')" "$("$examp
 wait "$server"
 is active_messages.server_ends 0 $?
 is active_messages.no_server 1 "$("$examples/active_messages" client hello 2>/dev/null; echo $?)"
+
+# The same port program over memory, and over a transport that loses, doubles and overtakes frames.
+for way in "" lossy/; do
+	"$PULC_BUILD/tests/native/${way}far" serve >"$TMPDIR/far.serve" 2>&1 &
+	server=$!
+	await has_port far-d || echo "not ok native.far.${way}server_starts"
+	"$PULC_BUILD/tests/native/${way}far" play >"$TMPDIR/far.${way%/}" 2>"$TMPDIR/far.faults"
+	is "far.${way}plays" 0 $?
+	wait "$server"
+	is "far.${way}server_ends" 0 $?
+done
+is far.as_over_memory "$(cat "$TMPDIR/far.")" "$(cat "$TMPDIR/far.lossy")"
+is far.frames_suffered 3 "$(awk '{ print ($1 > 20) + ($3 > 20) + ($5 > 20) }' "$TMPDIR/far.faults")"
 
 finders=()
 for piece in 2 0 1; do
@@ -192,6 +210,7 @@ esac
 compiles() { # COMPILER LANGUAGE STANDARD
 	"$1" -x "$2" -std="$3" -pedantic-errors -Wall -Wextra -Werror -D_GNU_SOURCE -I"$include" -fsyntax-only - 2>&1 <<-'END'
 		#include <pulc/pulc.h>
+		#include <pulc/job.h>
 		#include <pulc/sem.h>
 		#include <pulc/block.h>
 		#include <pulc/tag.h>

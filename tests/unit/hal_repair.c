@@ -358,6 +358,38 @@ static void answers_ride_along(void)
 	bed_deinit(&b);
 }
 
+/* Whoever sleeps on such a link is told of answers and repetitions, which nobody has asked for, and knows by when to look. */
+static void the_owner_knows_when(void)
+{
+	struct hal_link *link;
+	struct bed b;
+	uint64_t due;
+
+	bed_init(&b, &bed_usual, NULL);
+	link = b.link[0];
+	CHECK(atomic_load(link->nsec_due) == UINT64_MAX);
+	REQUIRE_INT(bed_send(link, 1, 10), ==, 0);
+	due = atomic_load(link->nsec_due);
+	REQUIRE(due > b.fake.nsec_now && due != UINT64_MAX);
+	await_bytes(&b, 1, 1, 10);
+	b.link[1]->did_send = false;
+	for (unsigned i = 0; i < 10 && !b.link[1]->did_send; i++)
+		(void)b.link[1]->ops->progress(b.link[1]);
+	CHECK(b.link[1]->did_send);
+	for (unsigned i = 0; i < 100; i++)
+		bed_step(&b);
+	CHECK(atomic_load(link->nsec_due) == UINT64_MAX);
+	b.fake.black_hole = true;
+	REQUIRE_INT(bed_send(link, 2, 10), ==, 0);
+	link->did_send = false;
+	CHECK(!link->ops->pending(link));
+	b.fake.nsec_now = atomic_load(link->nsec_due);
+	CHECK(link->ops->pending(link));
+	(void)link->ops->progress(link);
+	CHECK(link->did_send);
+	bed_deinit(&b);
+}
+
 /* ---- ends --------------------------------------------------------------------------------------- */
 
 static void silence_is_death_if_so_agreed(void)
@@ -543,6 +575,7 @@ static const struct test tests[] = {
 	TEST(the_last_packet_goes_again_in_time),
 	TEST(the_timeout_follows_the_way),
 	TEST(answers_ride_along),
+	TEST(the_owner_knows_when),
 	TEST(silence_is_death_if_so_agreed),
 	TEST(the_end_comes_behind_the_last_frame),
 	TEST(close_sends_what_is_left),
