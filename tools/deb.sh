@@ -93,6 +93,10 @@ finish() {
 		*.so*) chmod 644 "$file" ;;
 		esac
 	done < <(find "$1" -type f -path "$1/*" ! -path '*/systemd/*' ! -path '*/doc/*')
+	while read -r file; do
+		ln -s "$(readlink "$file").gz" "$file.gz"
+		rm "$file"
+	done < <(find "$1" -type l -path '*/man/*')
 }
 
 document() { # PACKAGE ROOT

@@ -21,7 +21,7 @@ files_are_there() {
 		lib/systemd/system/psid.socket lib/systemd/system/psid-starter.service lib/systemd/system/psid-starter.socket \
 		lib/systemd/user/psid.service lib/systemd/user/psid.socket lib/systemd/catalog/pulc.catalog \
 		lib/tmpfiles.d/pulc.conf lib/sysusers.d/pulc.conf libexec/pulc/keeper libexec/pulc/psid-starter \
-		share/man/man1/pulc.1 share/man/man1/pulcctl.1 share/man/man7/pulc-preload.7 \
+		share/man/man1/pulc.1 share/man/man1/pulcctl.1 share/man/man3/pulc_tag_send.3 share/man/man7/pulc-preload.7 \
 		share/bash-completion/completions/pulcctl share/zsh/site-functions/_pulc; do
 		[ -e "$prefix/$file" ] || { echo "missing: $file"; return 1; }
 	done
