@@ -231,6 +231,7 @@ class Bench:
         self.quick = quick
         self.progress = Progress()
         self.calibrations = []
+        self.tables = []  # texts that cases have besides their rows
 
     def repetitions(self, n=5):
         """Counts repetitions; the floor is measured at the beginning of each."""

@@ -1,18 +1,19 @@
-"""A plot of measurement against model, as an SVG file: both axes logarithmic, points are measured, lines are predicted."""
+"""A plot of curves as an SVG file, such as a measurement against a model: both axes logarithmic, points and lines."""
 
 import math
 from dataclasses import dataclass, field
 from html import escape
 
 WIDTH, HEIGHT, MARGIN = 860, 560, 70
-COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
+COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#7f7f7f")
 
 
 @dataclass
 class Curve:
     name: str
     points: list = field(default_factory=list)  # (x, y) as measured
-    lines: list = field(default_factory=list)   # each a list of (x, y) as predicted
+    lines: list = field(default_factory=list)   # each a list of (x, y)
+    remark: str = ": points measured, lines from the model"  # behind its name
 
 
 class Axis:
@@ -63,7 +64,7 @@ def grid(x, y):
 
 
 def draw(curve, colour, row, x, y):
-    parts = [text(x.begin + 16, y.end + 18 + 18 * row, f"{curve.name}: points measured, lines from the model", "start", colour)]
+    parts = [text(x.begin + 16, y.end + 18 + 18 * row, f"{curve.name}{curve.remark}", "start", colour)]
     for line in curve.lines:
         way = " ".join(f"{x.place(at):.1f},{y.place(value):.1f}" for at, value in line)
         parts.append(f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="1.5"/>')

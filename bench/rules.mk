@@ -1,6 +1,6 @@
 # The benchmark programs, one a case family; `bench/run` drives them. They use plain sockets and
 # link nothing of PULC: which path their bytes take is decided by who starts them. Only `native`, `block`, `overlap` and `survivor` are written to PULC, `link`
-# to a HAL, and `lock` to shm/lock.c.
+# to a HAL, `layers` to both, and `lock` to shm/lock.c.
 BENCH_NAMES := floor pingpong stream wake connects idle files memcached chatter
 BENCH_SHARED := $(addprefix bench/,calibrate.c options.c pair.c rounds.c stats.c)
 BENCH_PROGRAMS := $(addprefix $(B)/bench/,$(BENCH_NAMES))
@@ -17,9 +17,14 @@ $(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildc
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -luring
 
+$(B)/bench/layers: $(B)/obj/bench/layers.o $(B)/obj/bench/layers_hal.o $$(call objects,$$(BENCH_SHARED) hal/shm.c hal/model.c $$(SHM_SRC)) \
+		$(B)/lib/libpulc.so
+	@mkdir -p $(@D)
+	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B)/lib)
+
 $(B)/bench/lock: $(B)/obj/bench/lock.o $$(call objects,$$(BENCH_SHARED) shm/lock.c)
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -pthread
 
 .PHONY: bench-programs
-bench-programs: $(BENCH_PROGRAMS) $(B)/bench/lock $(B)/bench/survivor $(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/link ## build the benchmark programs
+bench-programs: $(BENCH_PROGRAMS) $(B)/bench/lock $(B)/bench/survivor $(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/link $(B)/bench/layers ## build the benchmark programs

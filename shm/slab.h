@@ -21,6 +21,9 @@ struct shm_slab_map {
 int shm_slab_map(int fd, uint64_t size, bool writable, struct shm_slab_map *ret_map);
 void shm_slab_unmap(struct shm_slab_map *map);
 
+/* A slab that no psid has made, all its slots ready. Returns a memfd that is the caller's, or a negative errno. */
+int shm_slab_new(const uint32_t size_ring[SHM_N_RINGS], uint32_t n_slots, uint64_t *ret_size);
+
 struct shm_side *shm_slab_side(const struct shm_slab_map *map, uint32_t slot);
 
 /* Binds a connection's two slots. Returns 0; -EBADMSG: no such slot. */
