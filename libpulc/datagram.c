@@ -425,6 +425,13 @@ static uint64_t mark(pulc_stream *s)
 	return answer;
 }
 
+/* Each datagram bears a time of its own, by another clock. */
+static uint32_t when(pulc_stream *s)
+{
+	(void)s;
+	return 0;
+}
+
 static int inq(pulc_stream *s, int fd, int *ret_size)
 {
 	uint32_t size;
@@ -503,6 +510,7 @@ const struct handler datagram_handler = {
 	.ready = ready,
 	.poll = poll_socket,
 	.mark = mark,
+	.when = when,
 	.watch = datagram_watch,
 	.unwatch = datagram_unwatch,
 	.patience = datagram_patience,

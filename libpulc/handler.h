@@ -30,10 +30,11 @@ struct handler {
 	int (*kernel_enter)(pulc_stream *s, unsigned events);
 	void (*kernel_leave)(pulc_stream *s, unsigned events);
 
-	/* ready, mark and watch are asked of attached streams only. */
+	/* ready, mark, when and watch are asked of attached streams only. */
 	unsigned (*ready)(pulc_stream *s, int fd, unsigned events);
 	unsigned (*poll)(pulc_stream *s, int fd, unsigned events);
 	uint64_t (*mark)(pulc_stream *s);
+	uint32_t (*when)(pulc_stream *s);
 	int (*watch)(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events);
 	void (*unwatch)(pulc_stream *s, pulc_waitset *set, unsigned bit);
 	uint64_t (*patience)(pulc_stream *s, pulc_waitset *set);

@@ -496,6 +496,11 @@ static uint64_t stream_mark(pulc_stream *s)
 	return shm_mark(&s->tcp.ring);
 }
 
+static uint32_t stream_when(pulc_stream *s)
+{
+	return shm_rx_noted(&s->tcp.ring);
+}
+
 /* ---- the handler -------------------------------------------------------------------------------- */
 
 /* Attached streams are left alone: to write to each would copy all their pages. */
@@ -553,6 +558,7 @@ const struct handler stream_handler = {
 	.ready = stream_ready,
 	.poll = stream_poll,
 	.mark = stream_mark,
+	.when = stream_when,
 	.watch = stream_watch,
 	.unwatch = stream_unwatch,
 	.patience = stream_patience,

@@ -8,6 +8,7 @@
  */
 #include "macros.h"
 #include "notice.h"
+#include "order.h"
 #include "private.h"
 #include "tcp_short.h"
 
@@ -26,12 +27,15 @@ static void __attribute__((noinline)) send_heeds(struct pulc_stream *s, int fd)
 USUAL bool stream_send_short(struct pulc_stream *s, int fd, const void *buf, size_t len, int flags)
 {
 	struct shm_stream *ring = &s->tcp.ring;
-	uint64_t notice;
+	uint64_t notice, ticks;
 
 	if (UNLIKELY(!stream_is_attached(s)) || UNLIKELY(flags & UNUSUAL_SEND) ||
-	    len - 1 >= SHM_INLINE || !tcp_push_short(&s->tcp, buf, len))
+	    len - 1 >= SHM_INLINE)
 		return false;
-	turn_sent(&s->turn);
+	ticks = order_sending(s);
+	if (!tcp_push_short(&s->tcp, buf, len))
+		return false;
+	turn_sent_at(&s->turn, ticks);
 	notice = shm_peer_notice(ring);
 	if (UNLIKELY(shm_due_rx(ring, notice) || (notice & SHM_LEFT)))
 		send_heeds(s, fd);
@@ -79,8 +83,10 @@ USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, 
 		if (LIKELY(waited) || !looks)
 			got = tcp_pull_short(&s->tcp, buf, len, &did);
 	}
-	if (LIKELY(got))
+	if (LIKELY(got)) {
 		turn_received(&s->turn);
+		order_heard();
+	}
 	if (UNLIKELY(did))
 		stream_tell(s, did);
 	return got;

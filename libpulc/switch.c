@@ -82,6 +82,11 @@ PULC_EXPORT uint64_t pulc_stream_mark(pulc_stream *s)
 	return s->handler->mark(s);
 }
 
+PULC_EXPORT uint32_t pulc_stream_when(pulc_stream *s)
+{
+	return s->handler->when(s);
+}
+
 PULC_EXPORT int pulc_stream_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events)
 {
 	return s->handler->watch(s, set, bit, events);

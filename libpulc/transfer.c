@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "macros.h"
+#include "order.h"
 #include "private.h"
 #include "rawsys.h"
 
@@ -74,8 +75,11 @@ static ssize_t push_again(struct pulc_stream *s, int fd, const struct iovec *iov
 static ssize_t push(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n, int flags)
 {
 	unsigned did = 0;
-	ssize_t sent = tcp_push(&s->tcp, fd, iov, n, flags, &did);
+	ssize_t sent;
 
+	if (order_sending(s))
+		turn_passed(&s->turn);
+	sent = tcp_push(&s->tcp, fd, iov, n, flags, &did);
 	if (LIKELY(did))
 		stream_tell(s, did);
 	if (UNLIKELY(did & TCP_WANTED) && client_credit_ask() && sent == -EAGAIN)
@@ -192,6 +196,8 @@ static ssize_t pull(struct pulc_stream *s, int fd, const struct iovec *iov, size
 	unsigned did = 0;
 	ssize_t got = tcp_pull(&s->tcp, fd, iov, n, flags, look, &did);
 
+	if (got > 0)
+		order_heard();
 	if (did)
 		stream_tell(s, did);
 	if (got == -EAGAIN)

@@ -33,16 +33,31 @@ struct turn {
 	_Atomic uint32_t wait; /* from then to the first look, ticks */
 };
 
-/* A message was sent. */
+/* What is sent next is an answer. */
+static inline bool turn_has_received(const struct turn *t)
+{
+	return atomic_load_explicit(&t->has_received, memory_order_relaxed);
+}
+
+/* A message was sent. ticks: the counter, if it was an answer; else 0. */
+static inline void turn_sent_at(struct turn *t, uint64_t ticks)
+{
+	if (ticks)
+		atomic_store_explicit(&t->has_received, false, memory_order_relaxed);
+	if (ticks || atomic_load_explicit(&t->sent, memory_order_relaxed))
+		atomic_store_explicit(&t->sent, ticks, memory_order_relaxed);
+}
+
+/* Something was sent that is not short: the next message is no first one. */
+static inline void turn_passed(struct turn *t)
+{
+	if (turn_has_received(t))
+		atomic_store_explicit(&t->has_received, false, memory_order_relaxed);
+}
+
 static inline void turn_sent(struct turn *t)
 {
-	bool is_answer = atomic_load_explicit(&t->has_received, memory_order_relaxed);
-	uint64_t sent = is_answer ? pulse_ticks() : 0;
-
-	if (is_answer)
-		atomic_store_explicit(&t->has_received, false, memory_order_relaxed);
-	if (is_answer || atomic_load_explicit(&t->sent, memory_order_relaxed))
-		atomic_store_explicit(&t->sent, sent, memory_order_relaxed);
+	turn_sent_at(t, turn_has_received(t) ? pulse_ticks() : 0);
 }
 
 /* One was received. */

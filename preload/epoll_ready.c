@@ -9,6 +9,10 @@
  *   disarmed  one-shot and reported: waits for EPOLL_CTL_MOD.
  * Nothing ever scans the idle ones.
  *
+ * Order: the list is the kernel's, as far as that can be known. Members that were told by level stand in it from then on. Behind them come those that became
+ * ready later, in the order in which what they have was sent (pulc_stream_when): each collect puts those in order that were listed since the last one, and
+ * the hot ones. Where a time is not known a member stays where it was found.
+ *
  * Edges: new data is a change of libpulc's mark, as in the kernel also if somebody has taken it meanwhile: then the edge tells what else is
  * ready; room is news only after a send was cut short (n_full in file.h),
  * like the kernel's SOCK_NOSPACE; everything else that the kernel reports for the socket, and every EPOLL_CTL_ADD or MOD,
@@ -32,6 +36,7 @@ void pre_ready_list(struct pre_member *m)
 	if (m->listed || m->disarmed)
 		return;
 	m->listed = true;
+	m->in_order = false;
 	m->next_ready = NULL;
 	m->prev_ready = set->ready_last;
 	if (set->ready_last)
@@ -279,11 +284,63 @@ static void report(struct pre_member *m, uint32_t ready, const struct pre_marks 
 		return;
 	}
 	heat(m);
-	if (!(m->events & EPOLLET))
+	if (!(m->events & EPOLLET)) {
 		pre_ready_list(m);
+		m->in_order = true;
+	}
 }
 
-static void take_bits(struct pre_set *set)
+/* Steps back at most: beyond that an order is no longer worth its price. */
+#define N_STEPS_BACK PRE_N_HOT
+
+static bool is_before(uint32_t when, uint32_t other)
+{
+	return when && other && (int32_t)(when - other) < 0;
+}
+
+static void link_behind(struct pre_member *m, struct pre_member *before)
+{
+	struct pre_set *set = m->set;
+
+	m->prev_ready = before;
+	m->next_ready = before ? before->next_ready : set->ready;
+	if (m->next_ready)
+		m->next_ready->prev_ready = m;
+	else
+		set->ready_last = m;
+	if (before)
+		before->next_ready = m;
+	else
+		set->ready = m;
+}
+
+/* Since when m is ready, if it is. Who had unread bytes when it was armed is ready since then. */
+static uint32_t since(const struct pre_member *m)
+{
+	uint32_t when = pulc_stream_when(m->stream);
+
+	return is_before(when, m->armed) ? m->armed : when;
+}
+
+/* Lists m for this answer: before those that were listed for it and are ready since later. */
+static void list_in_order(struct pre_member *m, uint32_t answer)
+{
+	struct pre_member *before = m->set->ready_last;
+
+	if (m->listed || m->disarmed)
+		return;
+	m->when = since(m);
+	m->listed_for = answer;
+	m->in_order = true;
+	for (unsigned n = 0; before && before->listed_for == answer && n < N_STEPS_BACK &&
+			     is_before(m->when, before->when);
+	     n++)
+		before = before->prev_ready;
+	m->listed = true;
+	link_behind(m, before);
+}
+
+static void take_bits(struct pre_set *set, uint32_t answer)
 {
 	unsigned bit, n_bits = pulc_waitset_n_bits(set->waitset);
 	struct pre_member *m;
@@ -295,9 +352,14 @@ static void take_bits(struct pre_set *set)
 				continue;
 			m->watched = false;
 			m->told = true;
-			pre_ready_list(m);
+			list_in_order(m, answer);
 		}
 	}
+}
+
+static uint32_t current(const struct pre_set *set)
+{
+	return atomic_load_explicit(&set->n_answers, memory_order_relaxed);
 }
 
 bool pre_ready_settle(struct pre_set *set)
@@ -306,7 +368,7 @@ bool pre_ready_settle(struct pre_set *set)
 	struct pre_member *m;
 
 	if (set->waitset && pulc_waitset_pending(set->waitset))
-		take_bits(set);
+		take_bits(set, current(set));
 	while ((m = set->ready) != NULL) {
 		if (exact_news(m, &marks))
 			return true;
@@ -343,62 +405,105 @@ static void collect_listed(struct pre_set *set, struct pre_answer *to, bool hear
 	struct pre_member *m, *last = set->ready_last;
 	struct pre_marks marks;
 	uint32_t ready;
-	bool passed;
+	bool passed, in_order;
 
 	while (to->n < to->max && (m = set->ready) != NULL) {
 		passed = m->answer == to->number || (heard && !(m->told && m->ask_kernel));
 		ready = passed ? 0 : exact_news(m, &marks);
+		in_order = m->in_order;
 		pre_ready_unlist(m);
-		if (passed)
+		if (passed) {
 			pre_ready_list(m);
-		else if (ready)
+			m->in_order = in_order;
+		} else if (ready) {
 			report(m, ready, &marks, to);
-		else
+		} else {
 			heat(m);
+		}
 		if (m == last)
 			break;
 	}
 }
 
-/*
- * Reports hot members at once, the latest first; those for whom there is no room are listed. Is over
- * when each was looked at after the last one that was found: somebody may have sent through two rings while the first one had been
- * looked at, and the second one not yet.
- */
-static void collect_hot(struct pre_set *set, struct pre_answer *to)
-{
-	unsigned i = set->n_hot, n_passed = 0;
-	struct pre_marks marks;
+struct found {
 	struct pre_member *m;
 	uint32_t ready;
-	int n = to->n;
+	struct pre_marks marks;
+};
+
+/* Behind those before it that were not sent to later. */
+static void insert_in_order(struct found *all, unsigned n, const struct found *f)
+{
+	for (; n && is_before(f->m->when, all[n - 1].m->when); n--)
+		all[n] = all[n - 1];
+	all[n] = *f;
+}
+
+/*
+ * The hot members that are ready, in order; found from the latest to the first. Is over when each was looked at after the last one that was
+ * found: somebody may have sent through two rings while the first one had been looked at, and the second one not yet.
+ */
+static unsigned find_hot(struct pre_set *set, uint32_t answer, struct found ret_all[PRE_N_HOT])
+{
+	unsigned i = set->n_hot, n_passed = 0, n = 0;
+	uint64_t found = 0;
+	struct found f;
 	bool part;
 
 	while (n_passed < set->n_hot) {
 		i = (i ? i : set->n_hot) - 1;
-		m = set->hot[i];
+		f.m = set->hot[i];
 		n_passed++;
-		if (m->answer == to->number)
+		if (f.m->answer == answer || (found >> i & 1))
 			continue;
-		ready = news_by_memory(m, &marks, &part);
+		f.ready = news_by_memory(f.m, &f.marks, &part);
 		if (part)
-			ready = exact_news(m, &marks);
-		if (ready && to->n < to->max) {
-			report(m, ready, &marks, to);
-			n_passed = m->hot;
-		} else if (ready) {
-			pre_ready_list(m);
-		}
+			f.ready = exact_news(f.m, &f.marks);
+		if (!f.ready)
+			continue;
+		found |= 1ull << i;
+		f.m->when = since(f.m);
+		insert_in_order(ret_all, n++, &f);
+		n_passed = 1;
 	}
-	if (to->n > n)
+	return n;
+}
+
+/* Reports hot members at once; those for whom there is no room are listed. */
+static void collect_hot(struct pre_set *set, struct pre_answer *to)
+{
+	struct found all[PRE_N_HOT];
+	unsigned n = find_hot(set, to->number, all);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (to->n < to->max)
+			report(all[i].m, all[i].ready, &all[i].marks, to);
+		else
+			pre_ready_list(all[i].m);
+	}
+	if (n)
 		let_cool(set);
 }
 
-static bool take_pending(struct pre_set *set)
+/* Puts those in order that were listed to be looked at, some time since the last answer. */
+static void order_listed(struct pre_set *set, uint32_t answer)
+{
+	struct pre_member *m, *next, *last = set->ready_last;
+
+	for (m = set->ready; m; m = m == last ? NULL : next) {
+		next = m->next_ready;
+		if (m->in_order)
+			continue;
+		pre_ready_unlist(m);
+		list_in_order(m, answer);
+	}
+}
+
+static bool take_pending(struct pre_set *set, uint32_t answer)
 {
 	if (!set->waitset || !pulc_waitset_pending(set->waitset))
 		return false;
-	take_bits(set);
+	take_bits(set, answer);
 	return true;
 }
 
@@ -406,11 +511,12 @@ void pre_ready_collect(struct pre_set *set, struct pre_answer *to)
 {
 	int n = to->n;
 
-	(void)take_pending(set);
+	order_listed(set, to->number);
+	(void)take_pending(set, to->number);
 	if (set->ready) {
 		for (unsigned i = set->n_hot; i-- > 0;) {
 			if (!set->hot[i]->listed && pre_member_awake(set->hot[i]))
-				pre_ready_list(set->hot[i]);
+				list_in_order(set->hot[i], to->number);
 		}
 		collect_listed(set, to, false);
 		if (to->n == n)
@@ -419,7 +525,7 @@ void pre_ready_collect(struct pre_set *set, struct pre_answer *to)
 	if (to->n < to->max)
 		collect_hot(set, to);
 	/* What came before something of this answer, where others than the hot ones are looked for. */
-	while (to->n > n && to->n < to->max && take_pending(set)) {
+	while (to->n > n && to->n < to->max && take_pending(set, to->number)) {
 		n = to->n;
 		collect_listed(set, to, false);
 		if (to->n < to->max)
@@ -442,7 +548,7 @@ void pre_ready_take_back(struct pre_member *m)
 	m->disarmed = false;
 	m->said = 0;
 	pre_ready_unlist(m);
-	m->listed = true;
+	m->listed = m->in_order = true;
 	m->prev_ready = NULL;
 	m->next_ready = set->ready;
 	if (set->ready)

@@ -432,6 +432,7 @@ void pre_member_rearm(struct pre_member *m)
 	m->watched = false; /* for other events, perhaps */
 	m->disarmed = false;
 	m->edge = m->asked = true;
+	m->armed = pre_member_awake(m) ? pulc_when() : 0;
 	pre_ready_list(m);
 }
 

@@ -57,6 +57,7 @@ struct pre_member {
 	uint32_t hot_index;
 	uint32_t heated; /* number of the answer when it was last active */
 	bool listed;	 /* in the ready list */
+	bool in_order;	 /* ... at its place */
 	bool edge;	 /* report whatever is ready, also to an edge-triggered user */
 	bool told;	 /* by the board: look twice */
 	bool asked;	 /* anew, by epoll_ctl: room may still be the kernel's to say */
@@ -68,7 +69,10 @@ struct pre_member {
 	uint64_t
 		n_connects; /* pulc_stream_peer_connects when the kernel was asked on its account */
 	uint32_t answer;    /* the last one that it stands in */
-	uint32_t said;	    /* what for */
+	uint32_t listed_for;	/* the last one for which it was listed in the order of sending */
+	uint32_t when;		/* since when it was ready, when it was found last */
+	uint32_t armed;		/* by epoll_ctl, with something unread; 0: not */
+	uint32_t said;		/* what for */
 	struct pre_marks marks; /* as of the last report */
 	struct pre_member *prev_ready, *next_ready;
 	struct pre_member *next_unsure;

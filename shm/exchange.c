@@ -9,6 +9,8 @@
  */
 #include "exchange.h"
 
+#include "ring.h"
+
 void exchange_begin(struct shm_stream *s, struct shm_half *half, uint64_t name)
 {
 	s->telling = half;
@@ -24,6 +26,9 @@ void exchange_hear(struct shm_stream *s, const struct shm_half *half)
 	uint64_t mark = atomic_load_explicit(&half->mark, memory_order_acquire);
 	uint64_t seen = atomic_load_explicit(&s->head_seen, memory_order_relaxed);
 
-	if (mark != SHM_MARK_NONE && (int64_t)(SHM_MARK_HEAD(mark) - seen) >= 0)
-		s->told = half;
+	if (mark == SHM_MARK_NONE || (int64_t)(SHM_MARK_HEAD(mark) - seen) < 0)
+		return;
+	s->told = half;
+	/* From now on no short message is copied to the head's line. */
+	ring_inline_none(s);
 }

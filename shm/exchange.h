@@ -70,7 +70,7 @@ static inline bool exchange_take(const struct shm_half *half, uint64_t head, uin
 
 /* From now on this side tells in its half of the line, and says so. Under tx_lock. */
 void exchange_begin(struct shm_stream *s, struct shm_half *half, uint64_t name);
-/* From now on this side looks there, unless less is told there so far than it has seen: then it is to try again later. Under rx_lock. */
+/* From now on this side looks there, unless less is told there so far than it has seen: then it is to try again later. Under both locks. */
 void exchange_hear(struct shm_stream *s, const struct shm_half *half);
 /* The name of the line that the peer tells in; 0: none. Any value. */
 static inline uint64_t exchange_said(const struct shm_stream *s)

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_VERSION 5u
+#define SHM_VERSION 6u
 #define SHM_MAGIC_SLAB 0x6c73636c75703031ull
 #define SHM_MAGIC_BOARDS 0x6462636c75703031ull
 
@@ -117,7 +117,10 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 
 /* Bytes of a small message that travel in the line of the head itself. */
 #define SHM_INLINE 48u
-#define SHM_NO_INLINE UINT64_MAX
+/* shm_side.inline_at: the lower half of the byte number at which the copy begins, and a time above it (order.h). */
+#define SHM_INLINE_AT(at, when) ((uint64_t)(when) << 32 | (uint32_t)(at))
+#define SHM_INLINE_WHEN(word) ((uint32_t)((word) >> 32))
+#define SHM_NO_INLINE UINT32_MAX /* the lower half: being written, or none */
 
 /* ring_at of a ring not yet begun */
 #define SHM_NOT_BEGUN UINT64_MAX
@@ -136,8 +139,8 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 struct shm_side {
 	/* Producer's line: written with each send. */
 	_Atomic uint64_t head; /* ring bytes ever written by this side, free-running */
-	/* A copy of a small last message, which begins at byte inline_at: it comes with the line that told of it. */
-	_Atomic uint64_t inline_at; /* SHM_NO_INLINE: being written, or none */
+	/* A copy of a small last message, which begins there: it comes with the line that told of it. */
+	_Atomic uint64_t inline_at; /* SHM_INLINE_AT */
 	_Atomic uint64_t inlined[SHM_INLINE / 8];
 	uint8_t pad0[SHM_LINE - 16 - SHM_INLINE];
 

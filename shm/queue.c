@@ -33,19 +33,6 @@ struct short_record {
 	unsigned n; /* of them; the padding behind is whatever was there */
 };
 
-static inline void inline_begin(struct shm_side *own)
-{
-	atomic_store_explicit(&own->inline_at, SHM_NO_INLINE, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-	STEP(QUEUE_INLINE);
-}
-
-static inline void inline_end(struct shm_side *own, uint64_t at)
-{
-	/* pairs with the acquire in get_short */
-	atomic_store_explicit(&own->inline_at, at, memory_order_release);
-}
-
 static inline void publish(struct shm_stream *s, uint64_t head)
 {
 	STEP(QUEUE_COPIED);
@@ -103,16 +90,15 @@ static void gather_payload(struct short_record *record, const struct iovec *iov,
 static inline void put_short(struct shm_stream *s, uint32_t r, uint64_t at,
 			     const struct short_record *record)
 {
-	struct shm_side *own = s->own;
-
 	for (unsigned i = 0; i < record->n; i++)
 		memcpy(s->tx_ring[r] + ((at + 8 * i) & (s->tx_size[r] - 1)), &record->words[i], 8);
 	if (s->told) /* then it is there that the peer looks */
 		return;
-	inline_begin(own);
+	ring_inline_begin(s);
+	STEP(QUEUE_INLINE);
 	for (unsigned i = 0; i < record->n; i++)
-		atomic_store_explicit(&own->inlined[i], record->words[i], memory_order_relaxed);
-	inline_end(own, at);
+		atomic_store_explicit(&s->own->inlined[i], record->words[i], memory_order_relaxed);
+	ring_inline_end(s, at);
 }
 
 static void put_piece(const struct shm_stream *s, uint32_t r, uint64_t at, const char *buf,
@@ -158,11 +144,12 @@ static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, 
 		publish_told(s, head + size, record);
 		return true;
 	}
-	inline_begin(own);
+	ring_inline_begin(s);
+	STEP(QUEUE_INLINE);
 	atomic_store_explicit(&own->inlined[0], d->stamp, memory_order_relaxed);
 	atomic_store_explicit(&own->inlined[1], second, memory_order_relaxed);
 	atomic_store_explicit(&own->inlined[2], word, memory_order_relaxed);
-	inline_end(own, head);
+	ring_inline_end(s, head);
 	publish_told(s, head + size, NULL);
 	return true;
 }
@@ -208,6 +195,7 @@ static void put_any_long(struct shm_stream *s, uint32_t r, const struct shm_data
 		.flags = d->flags,
 	};
 
+	ring_inline_none(s);
 	if (len >= RING_LONG && shm_pace_is_due(&s->pace.n))
 		put_timed(s, r, head, &header, iov, n);
 	else
@@ -281,13 +269,12 @@ static inline bool get_short(const struct shm_stream *s, struct shm_datagram *d)
 {
 	if (s->told)
 		return exchange_take(s->told, d->at + shm_queue_size(8), d->words, SHM_TOLD);
-	/* pairs with the release in put_short */
-	if (atomic_load_explicit(&s->peer->inline_at, memory_order_acquire) != d->at)
+	if (!ring_inline_is(s, d->at))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(d->words); i++)
 		d->words[i] = ring_load(&s->peer->inlined[i]);
 	atomic_thread_fence(memory_order_acquire);
-	return ring_load(&s->peer->inline_at) == d->at;
+	return ring_inline_is(s, d->at);
 }
 
 /* A header lies in one piece. */

@@ -114,19 +114,49 @@ static inline void ring_put(const struct shm_stream *s, uint32_t r, uint64_t at,
 
 /*
  * A small message travels once more in the head's own line, so that a receiver who is up to date needs one line
- * and not two. It may be overwritten while it is read: inline_at says so, before and after.
+ * and not two. It may be overwritten while it is read: inline_at says so, before and after. Only half of its byte number has room there, so
+ * whoever publishes what is not small says that there is no copy: none stays until the numbers come round.
  */
-static inline void ring_inline_put(struct shm_side *own, uint64_t at, const void *buf, size_t len)
+static inline void ring_inline_none(struct shm_stream *s)
+{
+	uint32_t when = atomic_load_explicit(&s->when, memory_order_relaxed);
+
+	atomic_store_explicit(&s->own->inline_at, SHM_INLINE_AT(SHM_NO_INLINE, when),
+			      memory_order_relaxed);
+}
+
+static inline void ring_inline_begin(struct shm_stream *s)
+{
+	ring_inline_none(s);
+	atomic_thread_fence(memory_order_release);
+}
+
+static inline void ring_inline_end(struct shm_stream *s, uint64_t at)
+{
+	uint32_t when = atomic_load_explicit(&s->when, memory_order_relaxed);
+
+	/* pairs with the acquire in ring_inline_is */
+	atomic_store_explicit(&s->own->inline_at, SHM_INLINE_AT(at, when), memory_order_release);
+}
+
+static inline void ring_inline_put(struct shm_stream *s, uint64_t at, const void *buf, size_t len)
 {
 	uint64_t words[SHM_INLINE / 8];
 
 	ring_copy(words, buf, len);
-	atomic_store_explicit(&own->inline_at, SHM_NO_INLINE, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
+	ring_inline_begin(s);
 	for (size_t i = 0; i < (len + 7) / 8; i++)
-		atomic_store_explicit(&own->inlined[i], words[i], memory_order_relaxed);
-	/* pairs with the acquire in ring_inline_get */
-	atomic_store_explicit(&own->inline_at, at, memory_order_release);
+		atomic_store_explicit(&s->own->inlined[i], words[i], memory_order_relaxed);
+	ring_inline_end(s, at);
+}
+
+/* Does the copy begin at `at`? To be asked before it is read and, behind a fence, after. */
+static inline bool ring_inline_is(const struct shm_stream *s, uint64_t at)
+{
+	/* pairs with the release in ring_inline_end */
+	uint64_t word = atomic_load_explicit(&s->peer->inline_at, memory_order_acquire);
+
+	return (uint32_t)word == (uint32_t)at && (uint32_t)at != SHM_NO_INLINE;
 }
 
 /*
@@ -263,13 +293,12 @@ static inline bool ring_inline_get(const struct shm_stream *s, uint64_t at, void
 {
 	uint64_t words[SHM_INLINE / 8];
 
-	/* pairs with the release in ring_inline_put */
-	if (atomic_load_explicit(&s->peer->inline_at, memory_order_acquire) != at)
+	if (!ring_inline_is(s, at))
 		return false;
 	for (size_t i = 0; i < (n + 7) / 8; i++)
 		words[i] = ring_load(&s->peer->inlined[i]);
 	atomic_thread_fence(memory_order_acquire);
-	if (ring_load(&s->peer->inline_at) != at)
+	if (!ring_inline_is(s, at))
 		return false;
 	ring_copy(buf, words, n);
 	return true;

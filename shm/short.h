@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) bool shm_tx_write_short(struct shm_
 	ring_tx_ahead(s, r, head, len, room);
 	ring_put(s, r, head, buf, len);
 	STEP(RING_COPIED);
-	ring_inline_put(s->own, head, buf, len);
+	ring_inline_put(s, head, buf, len);
 	STEP(RING_INLINE);
 	/* pairs with the acquire in ring_peer_head */
 	atomic_store_explicit(&s->own->head, head + len, memory_order_release);
@@ -86,20 +86,17 @@ static inline __attribute__((always_inline)) void short_put_words(struct shm_str
 								  uint64_t head,
 								  const uint64_t *words, size_t n)
 {
-	struct shm_side *own = s->own;
 	uint32_t mask = s->tx_size[r] - 1;
 
 #pragma GCC unroll 6
 	for (size_t i = 0; i < n; i++)
 		memcpy(s->tx_ring[r] + ((head + 8 * i) & mask), &words[i], 8);
-	atomic_store_explicit(&own->inline_at, SHM_NO_INLINE, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
+	ring_inline_begin(s);
 	STEP(QUEUE_INLINE);
 #pragma GCC unroll 6
 	for (size_t i = 0; i < n; i++)
-		atomic_store_explicit(&own->inlined[i], words[i], memory_order_relaxed);
-	/* pairs with the acquire in shm_queue_next_short */
-	atomic_store_explicit(&own->inline_at, head, memory_order_release);
+		atomic_store_explicit(&s->own->inlined[i], words[i], memory_order_relaxed);
+	ring_inline_end(s, head);
 	STEP(QUEUE_COPIED);
 }
 
@@ -151,16 +148,14 @@ static inline __attribute__((always_inline)) bool shm_queue_next_short(struct sh
 	if ((int64_t)(ring_load(&s->head_seen) - at) > 0)
 		return false;
 	n = ring_peer_head(s) - at;
-	/* pairs with the release in shm_queue_put_short and put_short */
-	if (n - 1 >= SHM_INLINE ||
-	    atomic_load_explicit(&s->peer->inline_at, memory_order_acquire) != at)
+	if (n - 1 >= SHM_INLINE || !ring_inline_is(s, at))
 		return false;
 #pragma GCC unroll 6
 	for (size_t i = 0; i < ARRAY_SIZE(d->words); i++)
 		d->words[i] = ring_load(&s->peer->inlined[i]);
 	atomic_thread_fence(memory_order_acquire);
 	d->at = at;
-	return ring_load(&s->peer->inline_at) == at && n >= sizeof(struct shm_record) &&
+	return ring_inline_is(s, at) && n >= sizeof(struct shm_record) &&
 	       shm_queue_size(d->len) == n;
 }
 

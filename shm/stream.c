@@ -91,8 +91,10 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 	}
 	ring_tx_ahead(s, r, head, len, room);
 	len = MIN(len, (size_t)room);
-	if (len <= SHM_INLINE && len)
-		ring_inline_put(s->own, head, buf, len);
+	if (len > SHM_INLINE)
+		ring_inline_none(s);
+	else if (len)
+		ring_inline_put(s, head, buf, len);
 	STEP(RING_INLINE);
 	while (done < len) {
 		n = MIN(len - done, (size_t)SIZE_PUBLISH);
@@ -165,8 +167,7 @@ static inline uint64_t head_for(struct shm_stream *s, uint64_t at, uint64_t want
 		return head;
 	/* One message that is short would be in the line as well. */
 	shm_rx_found(s, head - at,
-		     head - at > SHM_INLINE || ring_load(&s->peer->inline_at) != at ? SHM_RUN_MOST
-										    : 0);
+		     head - at > SHM_INLINE || !ring_inline_is(s, at) ? SHM_RUN_MOST : 0);
 	ring_rx_ask(s, s->rx_cur, at, head);
 	return head;
 }
@@ -310,6 +311,11 @@ uint64_t shm_tx_unread(const struct shm_stream *s)
 uint64_t shm_tx_total(const struct shm_stream *s)
 {
 	return ring_load(&s->own->head);
+}
+
+bool shm_tx_is_read(const struct shm_stream *s)
+{
+	return ring_load(&s->peer->rx_taken) == ring_load(&s->own->head);
 }
 
 uint64_t shm_tx_taken(const struct shm_stream *s)

@@ -43,7 +43,8 @@ struct shm_stream {
 		tx_known; /* shm_joined when tx_head was own->head and no other process held this side */
 	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
 	uint64_t tail_seen;
-	struct shm_pace pace; /* long pieces */
+	struct shm_pace pace;  /* long pieces */
+	_Atomic uint32_t when; /* goes with the next message: shm_tx_note (no lock) */
 	/* under rx_lock */
 	uint32_t rx_cur;
 	_Atomic uint64_t
@@ -148,6 +149,25 @@ static inline uint64_t shm_mark(const struct shm_stream *s)
 {
 	return atomic_load_explicit(&s->peer->head, memory_order_acquire);
 }
+
+/*
+ * When what lies unread in the ring was sent, or began to be: a word of the sender's that is compared with that of other rings and believed in nothing
+ * else. What is sent after shm_tx_note bears it.
+ */
+static inline void shm_tx_note(struct shm_stream *s, uint32_t when)
+{
+	atomic_store_explicit(&s->when, when, memory_order_relaxed);
+}
+static inline uint32_t shm_tx_noted(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->when, memory_order_relaxed);
+}
+static inline uint32_t shm_rx_noted(const struct shm_stream *s)
+{
+	return SHM_INLINE_WHEN(atomic_load_explicit(&s->peer->inline_at, memory_order_relaxed));
+}
+/* Has the peer taken all that was ever sent, as far as it has said? */
+bool shm_tx_is_read(const struct shm_stream *s);
 
 /* Bytes ever written to the ring, and those of them that the peer says to have taken (unchecked, at most all). */
 uint64_t shm_tx_total(const struct shm_stream *s);

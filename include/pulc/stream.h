@@ -154,6 +154,14 @@ unsigned pulc_stream_poll(pulc_stream *s, int fd, unsigned events);
 /* For edge-triggered users: a counter that changes whenever new data came. */
 uint64_t pulc_stream_mark(pulc_stream *s);
 
+/*
+ * For who finds several attached streams ready: when the unread bytes of this one began to be sent, by a clock that all processes of a node have in common. Of two
+ * that are not 0 the one came first that is less in 32 bits that go round. 0: not known. A hint: it is the peer's word, and may be older than what is unread.
+ */
+uint32_t pulc_stream_when(pulc_stream *s);
+/* Now, by the same clock. */
+uint32_t pulc_when(void);
+
 /* Called once, from whatever thread does it, when a stream becomes attached: from then on its
  * readiness is no longer the kernel's alone. Called with no lock of libpulc held. */
 void pulc_stream_on_attached(void (*callback)(pulc_stream *s, void *arg), void *arg);

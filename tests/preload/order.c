@@ -1,8 +1,8 @@
 /*
- * Several connections of one client, or of two that talk to each other, one on the kernel and one on rings: what was sent first is
+ * Several connections of one client, or of two that talk to each other, one on the kernel and one on rings, or all on rings: what was sent first is
  * told no later than what was sent after it.
  *
- * One connection of each case is kept on the kernel, by an option that only the kernel can serve. Many rounds, for a
+ * Where it says kernel one connection of each case is kept on the kernel, by an option that only the kernel can serve. Many rounds, for a
  * waiter that asks the kernel now and then only would be right now and then.
  */
 #include "epoll_case.h"
@@ -341,4 +341,135 @@ static int poll_for_all(struct play *p, const int kernels[2], int done)
 CASE(order_poll_for_another_process, SELF)
 {
 	A { play_with_waiter(p, poll_for_all); }
+}
+
+/* ---- all on rings --------------------------------------------------------------------------------- */
+
+#define N_RINGS 4
+
+/* The order in which connections are sent to in round i: each of them is first, and last, in some. */
+static int turn_of(int round, int k)
+{
+	int i = (round + k) % N_RINGS;
+
+	return round & 4 ? N_RINGS - 1 - i : i;
+}
+
+/* The order in which they are told of, `max` at a time. */
+static bool is_told_as_sent(int round, int ep, int max)
+{
+	struct epoll_event events[N_RINGS];
+	bool same = true;
+	int n;
+
+	for (int told = 0; told < N_RINGS; told += n) {
+		n = wait_by(round % N_CALLS, ep, events, max);
+		if (n < 1)
+			return false;
+		for (int i = 0; i < n; i++)
+			same &= (int)events[i].data.u64 == turn_of(round, told + i);
+	}
+	return same;
+}
+
+static void open_rings(struct play *p, int rings[N_RINGS][2], int ep, unsigned kind)
+{
+	for (int i = 0; i < N_RINGS; i++) {
+		pair_local(rings[i]);
+		warm(p, rings[i]);
+		ADD(ep, rings[i][1], EPOLLIN | kind, (unsigned)i);
+	}
+}
+
+static void close_rings(int rings[N_RINGS][2])
+{
+	for (int i = 0; i < N_RINGS; i++) {
+		close(rings[i][0]);
+		close(rings[i][1]);
+	}
+}
+
+/* With an answer from each now and then, as a client has that asks; else one way only, as news are sent. */
+static void play_rings(struct play *p, unsigned kind, int max, bool answers)
+{
+	int rings[N_RINGS][2], ep = epoll_create1(0), n_wrong = 0;
+	char c;
+
+	open_rings(p, rings, ep, kind);
+	for (int round = 0; round < N_ROUNDS; round++) {
+		for (int k = 0; k < N_RINGS; k++)
+			(void)!send(rings[turn_of(round, k)][0], "x", 1, 0);
+		n_wrong += !is_told_as_sent(round, ep, max);
+		for (int i = 0; i < N_RINGS; i++) {
+			(void)!recv(rings[i][1], &c, 1, 0);
+			if (answers) {
+				(void)!send(rings[i][1], "y", 1, 0);
+				(void)!recv(rings[i][0], &c, 1, 0);
+			}
+			if (kind & EPOLLONESHOT)
+				MOD(ep, rings[i][1], EPOLLIN | kind, (unsigned)i);
+		}
+	}
+	say(p, "events %x, room for %d, answers %d: %d rounds in the wrong order", kind, max,
+	    answers, n_wrong);
+	close_rings(rings);
+	close(ep);
+}
+
+CASE_TRAITS(order_of_rings, SELF, OWN_PAIR | SETTLED)
+{
+	A {
+		play_rings(p, EPOLLET, N_RINGS, true);
+		play_rings(p, EPOLLET, N_RINGS, false);
+		play_rings(p, EPOLLONESHOT, N_RINGS, true);
+		play_rings(p, EPOLLET, 1, false);
+		play_rings(p, EPOLLET | EPOLLONESHOT, 3, true);
+	}
+}
+
+/* What is unread counts from its first byte: the one that was sent to before and after another one comes first. */
+CASE_TRAITS(order_of_rings_by_first_unread_byte, SELF, OWN_PAIR | SETTLED)
+{
+	A {
+		int rings[N_RINGS][2], ep = epoll_create1(0), n_wrong = 0;
+		struct epoll_event events[N_RINGS];
+		char bytes[2];
+
+		open_rings(p, rings, ep, EPOLLET);
+		for (int round = 0; round < N_ROUNDS; round++) {
+			int first = turn_of(round, 0), second = turn_of(round, 1), n;
+
+			(void)!send(rings[first][0], "x", 1, 0);
+			(void)!send(rings[second][0], "x", 1, 0);
+			(void)!send(rings[first][0], "x", 1, 0);
+			n = epoll_wait(ep, events, N_RINGS, 1000);
+			n_wrong += n != 2 || (int)events[0].data.u64 != first;
+			(void)!recv(rings[first][1], bytes, 2, MSG_WAITALL);
+			(void)!recv(rings[second][1], bytes, 1, 0);
+		}
+		say(p, "%d rounds in the wrong order", n_wrong);
+		close_rings(rings);
+		close(ep);
+	}
+}
+
+/* Long messages have no room in the line that is looked at. */
+CASE_TRAITS(order_of_rings_with_long_messages, SELF, OWN_PAIR | SETTLED)
+{
+	A {
+		int rings[N_RINGS][2], ep = epoll_create1(0), n_wrong = 0;
+		static char bytes[1000];
+
+		open_rings(p, rings, ep, EPOLLET);
+		for (int round = 0; round < N_ROUNDS; round++) {
+			for (int k = 0; k < N_RINGS; k++)
+				(void)!send(rings[turn_of(round, k)][0], bytes, sizeof(bytes), 0);
+			n_wrong += !is_told_as_sent(round, ep, N_RINGS);
+			for (int i = 0; i < N_RINGS; i++)
+				(void)!recv(rings[i][1], bytes, sizeof(bytes), MSG_WAITALL);
+		}
+		say(p, "%d rounds in the wrong order", n_wrong);
+		close_rings(rings);
+		close(ep);
+	}
 }

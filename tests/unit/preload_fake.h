@@ -50,6 +50,7 @@ struct pulc_stream {
 	_Atomic unsigned ready; /* what memory says */
 	_Atomic unsigned exact; /* what only the kernel adds */
 	_Atomic uint64_t mark_in;
+	uint32_t when;
 	_Atomic size_t n_in; /* bytes to be received, all of them 'r' */
 	size_t n_sent, room; /* bytes sent; how many more fit */
 	unsigned reason;     /* kept on the kernel */

@@ -179,6 +179,40 @@ static void believes_no_nonsense(void)
 	tcp_pair_deinit(&p);
 }
 
+/* As if all that there was up to this byte number had been sent by the first end, and received. */
+static void move_on(uint64_t to)
+{
+	struct shm_stream *tx = &p.tcp[0].ring, *rx = &p.tcp[1].ring;
+
+	atomic_store(&tx->own->head, to);
+	tx->tx_head = tx->tail_seen = to;
+	atomic_store(&rx->own->tail, to);
+	atomic_store(&rx->own->rx_taken, to);
+	atomic_store(&rx->head_seen, to);
+}
+
+/* Half of a byte number stands beside the copy: one that was made when the numbers were the same in that half is none. */
+static void half_a_number_comes_round(void)
+{
+	const uint64_t round = 1ull << 32;
+
+	begin(tcp_pair_usual_rings);
+	CHECK(send_short(0, 10, 8));
+	CHECK_INT(receive_short(1, 10, 64), ==, 8);
+	move_on(round + 10 - 100);
+	pair_send(&p, 0, 500, 130);
+	pair_expect(&p, 1, 500, 100);
+	CHECK_INT(receive_short(1, 600, 64), ==, 0);
+	pair_expect(&p, 1, 600, 30);
+	move_on(round + UINT32_MAX);
+	CHECK(send_short(0, 700, 8));
+	CHECK_INT(receive_short(1, 700, 64), ==, 0);
+	pair_expect(&p, 1, 700, 8);
+	CHECK(send_short(0, 708, 8));
+	CHECK_INT(receive_short(1, 708, 64), ==, 8);
+	tcp_pair_deinit(&p);
+}
+
 static const struct test tests[] = {
 	TEST(moves_bytes),
 	TEST(mixes_with_the_long_way),
@@ -188,6 +222,7 @@ static const struct test tests[] = {
 	TEST(heeds_who_leaves),
 	TEST(full_is_not_sent),
 	TEST(believes_no_nonsense),
+	TEST(half_a_number_comes_round),
 };
 
 int main(int argc, char **argv)
