@@ -153,19 +153,28 @@ class Cable:
 
 @case("hal-tcp")
 def hal_tcp(bench):
-    """8 B and 1 MiB over HAL tcp between two network namespaces, beside plain sockets, both ends spinning"""
+    """8 B and 1 MiB over HAL tcp between two network namespaces, beside plain sockets; 64 connections; asleep"""
     options = ("--msec", bench.msec(300), "--warmup-msec", bench.msec(300))
-    one_way, rate = Series(), Series()
+    one_way = {name: Series() for name in ("8B", "64-links", "asleep")}
+    rate = Series()
+    flags_of = {"8B": (), "64-links": ("--links", "64", "--batch", "1"), "asleep": ("--sleep",)}
     mib = ("--size", str(1 << 20), "--bandwidth")
     with Cable() as cable:
         options += cable.options()
         for _ in bench.repetitions(3):
             for way, flags in (("sockets", ("--sockets",)), ("hal", ()), ("uring", ("--uring",))):
-                line = bench.program("link", *flags, *options)[0]
-                one_way.add(**{way: line["one_way_ns"]})
+                for name, series in one_way.items():
+                    line = bench.program("link", *flags, *flags_of[name], *options)[0]
+                    series.add(**{way: line["one_way_ns"]})
                 line = bench.program("link", *flags, *mib, *options)[0]
                 rate.add(**{way: line["gbs"]})
-    return [report.at_most("hal-tcp/8B", one_way["hal"], one_way["sockets"], "ns", 1.0, "sockets"),
-            report.inform("hal-tcp/8B/uring", one_way["uring"], one_way["sockets"], "ns", "sockets"),
-            report.at_least("hal-tcp/1MiB", rate["hal"], rate["sockets"], "GB/s", 1.0, "sockets"),
-            report.inform("hal-tcp/1MiB/uring", rate["uring"], rate["sockets"], "GB/s", "sockets")]
+    short = one_way["8B"]
+    results = [report.at_most("hal-tcp/8B", short["hal"], short["sockets"], "ns", 1.0, "sockets"),
+               report.inform("hal-tcp/8B/uring", short["uring"], short["sockets"], "ns", "sockets"),
+               report.at_least("hal-tcp/1MiB", rate["hal"], rate["sockets"], "GB/s", 1.0, "sockets"),
+               report.inform("hal-tcp/1MiB/uring", rate["uring"], rate["sockets"], "GB/s", "sockets")]
+    for name in ("64-links", "asleep"):
+        for way, suffix in (("hal", ""), ("uring", "/uring")):
+            results.append(report.inform(f"hal-tcp/{name}{suffix}", one_way[name][way],
+                                         one_way[name]["sockets"], "ns", "sockets"))
+    return results

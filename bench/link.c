@@ -1,8 +1,9 @@
 /*
- * HAL tcp beside plain sockets: the time of a message one way, and the bandwidth, over one TCP connection between two network namespaces.
+ * HAL tcp beside plain sockets: the time of a message one way, and the bandwidth, over TCP connections between two network namespaces.
  *
- * One process makes the connection, one end in each namespace, and forks the two ends, each pinned. Both ends spin, on non-blocking calls or on
- * the HAL, so what is compared is what the HAL costs and not how anybody sleeps. A message goes in frames of the size that the HAL prefers.
+ * One process makes the connections, one end in each namespace, and forks the two ends, each pinned. Both ends spin, on non-blocking calls or on
+ * the HAL, so what is compared is what the HAL costs and not how anybody sleeps; or, if asked to, both sleep whenever there is nothing. A message goes in
+ * frames of the size that the HAL prefers. Over several connections a round is a message on each of them and then the answer on each.
  * The first byte of the last message says that it is the last.
  */
 #include "clock.h"
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,12 +30,14 @@
 #include "tcp_link.h"
 
 #define N_BATCHES_MAX 1000000u
+#define N_LINKS_MAX 1024u
+#define WATCH 1u
 
 struct settings {
 	unsigned server_cpu, client_cpu;
-	unsigned size, msec, warmup_msec, n_batch;
+	unsigned size, msec, warmup_msec, n_batch, n_links;
 	const char *server_netns, *client_netns, *address, *congestion;
-	bool bandwidth, sockets, uring;
+	bool bandwidth, sockets, uring, sleep;
 };
 
 struct end {
@@ -42,6 +46,24 @@ struct end {
 	struct hal_link *link; /* NULL: plain sockets */
 	char *buf;
 };
+
+/* ---- sleeping ------------------------------------------------------------------------------------- */
+
+static void await(int fd, short events)
+{
+	(void)poll(&(struct pollfd){ .fd = fd, .events = events }, 1, -1);
+}
+
+/* As whoever waits for a link does: watched before the last look. */
+static void sleep_on_link(const struct end *e)
+{
+	const struct hal_ops *ops = e->link->ops;
+
+	if (ops->watch(e->link, WATCH, HAL_WATCH_DATA | HAL_WATCH_SPACE) == 0 &&
+	    !ops->pending(e->link))
+		await(ops->fd(e->link), POLLIN);
+	ops->unwatch(e->link, WATCH);
+}
 
 /* ---- one message: 0 or a negative errno ---------------------------------------------------------- */
 
@@ -54,6 +76,8 @@ static int send_plain(const struct end *e)
 		n = send(e->fd, e->buf + done, e->set->size - done, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n < 0 && errno != EAGAIN)
 			return -errno;
+		if (n < 0 && e->set->sleep)
+			await(e->fd, POLLOUT);
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
@@ -68,6 +92,8 @@ static int receive_plain(const struct end *e)
 		n = recv(e->fd, e->buf + done, e->set->size - done, MSG_DONTWAIT);
 		if (n == 0 || (n < 0 && errno != EAGAIN))
 			return n == 0 ? -ECONNRESET : -errno;
+		if (n < 0 && e->set->sleep)
+			await(e->fd, POLLIN);
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
@@ -84,6 +110,8 @@ static int send_frames(const struct end *e)
 		f.len = MIN(left, e->link->caps.frame_good);
 		iov = (struct iovec){ e->buf + e->set->size - left, f.len };
 		r = e->link->ops->send(e->link, &f, &iov, 1);
+		if (r == -EAGAIN && e->set->sleep)
+			sleep_on_link(e);
 		if (r == -EAGAIN)
 			r = e->link->ops->progress(e->link);
 		else
@@ -107,6 +135,8 @@ static int receive_frames(const struct end *e)
 			r = e->link->ops->progress(e->link);
 		if (r < 0)
 			return r;
+		if (r == 0 && e->set->sleep)
+			sleep_on_link(e);
 		if (r == 0)
 			continue;
 		iov = (struct iovec){ e->buf + done, e->set->size - done };
@@ -129,42 +159,64 @@ static int receive_message(const struct end *e)
 
 /* ---- the two ends ------------------------------------------------------------------------------- */
 
-static int answer(const struct end *e)
+/* A message on each link. */
+static int send_round(const struct end *ends, bool last)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < ends->set->n_links; i++)
+		r = send_message(&ends[i], last);
+	return r;
+}
+
+static int receive_round(const struct end *ends)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < ends->set->n_links; i++)
+		r = receive_message(&ends[i]);
+	return r;
+}
+
+static int answer(const struct end *ends)
 {
 	int r;
 
 	do {
-		r = receive_message(e);
+		r = receive_round(ends);
 		if (r == 0)
-			r = send_message(e, e->buf[0]);
-	} while (r == 0 && !e->buf[0]);
+			r = send_round(ends, ends->buf[0]);
+	} while (r == 0 && !ends->buf[0]);
 	return r;
 }
 
-static int play(const struct end *e)
+static int play(const struct end *ends)
 {
-	uint64_t begin = nsec_now(), warm = begin + e->set->warmup_msec * 1000000ull;
-	uint64_t end = warm + e->set->msec * 1000000ull, at;
+	const struct settings *set = ends->set;
+	uint64_t begin = nsec_now(), warm = begin + set->warmup_msec * 1000000ull;
+	uint64_t end = warm + set->msec * 1000000ull, at;
 	struct bench_samples samples;
+	unsigned n_rounds = 0;
 	int r = bench_samples_init(&samples, N_BATCHES_MAX);
 
 	while (r == 0 && (at = nsec_now()) < end) {
-		for (unsigned i = 0; r == 0 && i < e->set->n_batch; i++) {
-			r = send_message(e, false);
+		for (unsigned i = 0; r == 0 && i < set->n_batch; i++, n_rounds++) {
+			r = send_round(ends, false);
 			if (r == 0)
-				r = receive_message(e);
+				r = receive_round(ends);
 		}
 		if (at >= warm)
-			bench_samples_add(&samples,
-					  (double)(nsec_now() - at) / 2 / e->set->n_batch);
+			bench_samples_add(&samples, (double)(nsec_now() - at) / 2 / set->n_batch /
+							    set->n_links);
 	}
 	if (r == 0)
-		r = send_message(e, true);
+		r = send_round(ends, true);
 	if (r == 0)
-		r = receive_message(e);
+		r = receive_round(ends);
 	if (r == 0)
-		printf("way=%s size=%u one_way_ns=%.1f\n", e->link ? "hal" : "sockets",
-		       e->set->size, bench_samples_percentile(&samples, 50));
+		printf("way=%s size=%u links=%u rounds=%u one_way_ns=%.1f\n",
+		       ends->link ? "hal" : "sockets", set->size, set->n_links, n_rounds,
+		       bench_samples_percentile(&samples, 50));
 	(void)fflush(stdout);
 	bench_samples_deinit(&samples);
 	return r;
@@ -203,25 +255,44 @@ static int give(const struct end *e)
 	return r < 0 ? r : receive_message(e);
 }
 
-static int run_end(const struct settings *set, int fd, bool server)
+static int open_ends(const struct settings *set, const int *fds, struct end *ends)
 {
-	struct end e = { .set = set, .fd = fd, .buf = bench_buffer(set->size) };
+	char *buf = bench_buffer(set->size);
+	int r = buf ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; r == 0 && i < set->n_links; i++) {
+		ends[i] = (struct end){ .set = set, .fd = fds[i], .buf = buf };
+		if (!set->sockets)
+			r = hal_tcp_open(fds[i], set->uring ? HAL_TCP_URING : HAL_TCP_PLAIN,
+					 &ends[i].link);
+	}
+	return r;
+}
+
+static void close_ends(struct end *ends)
+{
+	for (unsigned i = 0; i < N_LINKS_MAX; i++) {
+		/* close() cannot wait. */
+		while (ends[i].link && hal_tcp_flush(ends[i].link) == -EAGAIN)
+			(void)ends[i].link->ops->progress(ends[i].link);
+		if (ends[i].link)
+			ends[i].link->ops->close(ends[i].link);
+	}
+	free(ends[0].buf);
+}
+
+static int run_end(const struct settings *set, const int *fds, bool server)
+{
+	static struct end ends[N_LINKS_MAX];
 	int r = bench_pin(server ? set->server_cpu : set->client_cpu);
 
-	if (!e.buf)
-		return -ENOMEM;
-	if (r == 0 && !set->sockets)
-		r = hal_tcp_open(fd, set->uring ? HAL_TCP_URING : HAL_TCP_PLAIN, &e.link);
+	if (r == 0)
+		r = open_ends(set, fds, ends);
 	if (r == 0 && set->bandwidth)
-		r = server ? take(&e) : give(&e);
+		r = server ? take(ends) : give(ends);
 	else if (r == 0)
-		r = server ? answer(&e) : play(&e);
-	/* close() cannot wait. */
-	while (e.link && hal_tcp_flush(e.link) == -EAGAIN)
-		(void)e.link->ops->progress(e.link);
-	if (e.link)
-		e.link->ops->close(e.link);
-	free(e.buf);
+		r = server ? answer(ends) : play(ends);
+	close_ends(ends);
 	return r;
 }
 
@@ -253,7 +324,7 @@ static int listen_there(const struct settings *set, struct sockaddr_in *ret_addr
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (bind(fd, (struct sockaddr *)ret_address, len) < 0 || listen(fd, 1) < 0 ||
+	if (bind(fd, (struct sockaddr *)ret_address, len) < 0 || listen(fd, SOMAXCONN) < 0 ||
 	    getsockname(fd, (struct sockaddr *)ret_address, &len) < 0) {
 		r = -errno;
 		(void)close(fd);
@@ -271,7 +342,8 @@ static int set_congestion(int fd, const char *name)
 	return 0;
 }
 
-static int make_connection(const struct settings *set, int fds[2])
+/* One end of each in either row. */
+static int make_connections(const struct settings *set, int fds[2][N_LINKS_MAX])
 {
 	struct sockaddr_in address;
 	int listener = listen_there(set, &address), r;
@@ -279,20 +351,28 @@ static int make_connection(const struct settings *set, int fds[2])
 	if (listener < 0)
 		return listener;
 	r = enter_netns(set->client_netns);
-	if (r == 0)
-		r = bench_connect(&address, false, &fds[1]);
-	if (r == 0)
-		r = bench_accept(listener, &fds[0]);
+	for (unsigned i = 0; r == 0 && i < set->n_links; i++) {
+		r = bench_connect(&address, false, &fds[1][i]);
+		if (r == 0)
+			r = bench_accept(listener, &fds[0][i]);
+		for (int k = 0; r == 0 && k < 2; k++)
+			r = set_congestion(fds[k][i], set->congestion);
+	}
 	(void)close(listener);
-	for (int i = 0; r == 0 && i < 2; i++)
-		r = set_congestion(fds[i], set->congestion);
 	return r;
+}
+
+static void close_all(const struct settings *set, const int *fds)
+{
+	for (unsigned i = 0; i < set->n_links; i++)
+		(void)close(fds[i]);
 }
 
 static int run(const struct settings *set)
 {
+	static int fds[2][N_LINKS_MAX];
 	pid_t pids[2], parent = getpid();
-	int fds[2], status, r = make_connection(set, fds);
+	int status, r = make_connections(set, fds);
 
 	if (r < 0)
 		return r;
@@ -302,14 +382,14 @@ static int run(const struct settings *set)
 			return -errno;
 		if (pids[i] == 0) {
 			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-			(void)close(fds[!i]);
+			close_all(set, fds[!i]);
 			_exit(getppid() != parent
 				      ? 1
 				      : bench_exit_status("link", run_end(set, fds[i], i == 0)));
 		}
 	}
-	(void)close(fds[0]);
-	(void)close(fds[1]);
+	for (int i = 0; i < 2; i++)
+		close_all(set, fds[i]);
 	for (int i = 0; i < 2; i++)
 		if (waitpid(pids[i], &status, 0) != pids[i] || status != 0)
 			r = -EPROTO;
@@ -322,6 +402,7 @@ int main(int argc, char **argv)
 				.msec = 300,
 				.warmup_msec = 300,
 				.n_batch = 32,
+				.n_links = 1,
 				.address = "127.0.0.1",
 				.server_netns = "",
 				.client_netns = "",
@@ -331,6 +412,9 @@ int main(int argc, char **argv)
 		{ "uring", "the HAL's way over io_uring, instead of plain calls",
 		  .flag = &set.uring },
 		{ "bandwidth", "one way, instead of a ping-pong", .flag = &set.bandwidth },
+		{ "sleep", "both ends sleep when there is nothing, instead of spinning",
+		  .flag = &set.sleep },
+		{ "links", "connections, a message on each in turn", .number = &set.n_links },
 		{ "size", "bytes of a message", .number = &set.size },
 		{ "msec", "time to measure", .number = &set.msec },
 		{ "warmup-msec", "time before that, not counted", .number = &set.warmup_msec },
@@ -351,6 +435,9 @@ int main(int argc, char **argv)
 				"HAL tcp and plain sockets between two network namespaces.",
 				options, sizeof(options) / sizeof(options[0]));
 	if (r == 0)
-		r = set.size == 0 || set.n_batch == 0 ? -EINVAL : run(&set);
+		r = set.size == 0 || set.n_batch == 0 || set.n_links == 0 ||
+				    set.n_links > N_LINKS_MAX
+			    ? -EINVAL
+			    : run(&set);
 	return bench_exit_status(argv[0], r);
 }
