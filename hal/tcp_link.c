@@ -501,14 +501,9 @@ void hal_tcp_show(struct hal_link *link, uint32_t client)
 {
 	struct hal_tcp *h = of(link);
 
-	h->shown = shm_pair_add(SHM_PAIR_TCP, client, 0);
+	h->shown = shm_pair_add(h->uring ? SHM_PAIR_URING : SHM_PAIR_TCP, client, 0);
 	shm_pair_set(h->shown, 0, h->n_received);
 	shm_pair_set(h->shown, 1, h->n_sent);
-}
-
-int hal_tcp_open_plain(int fd, struct hal_link **ret_link)
-{
-	return tcp_open(fd, tcp_plain_start, ret_link);
 }
 
 bool hal_tcp_is_uring(const struct hal_link *link)

@@ -15,8 +15,6 @@ enum hal_tcp_way {
  * says against it. Where io_uring is forbidden on pain of death, ask for HAL_TCP_PLAIN.
  */
 int hal_tcp_open(int fd, enum hal_tcp_way way, struct hal_link **ret_link);
-/* The same, always the plain way: for who does without liburing. */
-int hal_tcp_open_plain(int fd, struct hal_link **ret_link);
 bool hal_tcp_is_uring(const struct hal_link *link);
 
 /* What the link carries is shown to psid from now on, as a link to the process that psid calls so (shm/pairs.h). */

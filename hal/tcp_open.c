@@ -1,5 +1,5 @@
 /*
- * Which way a TCP link moves its bytes. The one file of HAL tcp that knows both: who links it needs liburing.
+ * Which way a TCP link moves its bytes. The one file of HAL tcp that knows both.
  *
  * Source: DESIGN 5 (io_uring, and epoll where it is forbidden).
  */

@@ -8,9 +8,10 @@
  *
  * A completion needs no call: pending() looks at the ring. Whoever sleeps does so on the ring's descriptor.
  *
- * Requests belong to the thread that made them: if it exits they come back cancelled and are made again. While one of them is
- * completed, a wait of that thread that the kernel does not restart by itself (epoll_wait) may end with EINTR, as after a stop
- * and continue; a program that must not see this asks for the plain way.
+ * Requests belong to the thread that made them: if it exits they come back cancelled and are made again. What the kernel has still to do for one of them
+ * that thread does on its next way out of the kernel, and is sent there as if by a signal: a wait that the kernel does not restart by itself
+ * (epoll_wait) ends with EINTR. A ring can leave all of this until its owner asks (IORING_SETUP_DEFER_TASKRUN), but then no other thread may use it, and
+ * a link is used by whoever has the lock. A program that must not see EINTR asks for the plain way.
  *
  * The memory that the kernel looks at is its own mapping, shared with forked children rather than copied under the kernel's
  * eyes; stop() returns when no request is left that could touch it.
@@ -43,6 +44,7 @@ struct piece {
 
 struct tcp_uring {
 	struct io_uring ring;
+	int home; /* where the ring's descriptor is kept */
 	struct io_uring_buf_ring *lent;
 	char *buffers;
 	struct piece held[N_BUFFERS]; /* arrived, not copied; a ring */
@@ -54,6 +56,13 @@ struct tcp_uring {
 /* Room for the ring of buffers and the buffers. */
 #define SIZE_LENT ALIGN_UP(N_BUFFERS * sizeof(struct io_uring_buf), 4096ul)
 #define SIZE_MAP (SIZE_LENT + (size_t)N_BUFFERS * SIZE_BUFFER)
+
+/* The ring, for a call into the kernel: its descriptor may have been moved since the last one. */
+static struct io_uring *ring_of(struct tcp_uring *u)
+{
+	u->ring.ring_fd = u->ring.enter_ring_fd = u->home;
+	return &u->ring;
+}
 
 static void lend(struct tcp_uring *u, uint16_t buffer)
 {
@@ -173,7 +182,7 @@ static void submit(struct hal_tcp *h)
 {
 	if (io_uring_sq_ready(&h->uring->ring) == 0)
 		return;
-	(void)io_uring_submit(&h->uring->ring);
+	(void)io_uring_submit(ring_of(h->uring));
 	reap(h);
 }
 
@@ -212,7 +221,7 @@ static void uring_unwatch(struct hal_tcp *h, hal_watch watch)
 
 static int uring_fd(const struct hal_tcp *h)
 {
-	return h->uring->ring.ring_fd;
+	return h->uring->home;
 }
 
 /* Does not wait for the peer: a request that waits for one is taken back. */
@@ -224,7 +233,7 @@ static void uring_stop(struct hal_tcp *h)
 		.timeout = { -1, -1 },
 	};
 
-	(void)io_uring_register_sync_cancel(&h->uring->ring, &all);
+	(void)io_uring_register_sync_cancel(ring_of(h->uring), &all);
 	/* A send that was finished has said so; any other has sent nothing. */
 	reap(h);
 }
@@ -233,7 +242,8 @@ static void uring_free(struct hal_tcp *h)
 {
 	struct tcp_uring *u = TAKE_PTR(h->uring);
 
-	io_uring_queue_exit(&u->ring);
+	tcp_release_fd(&u->home);
+	io_uring_queue_exit(ring_of(u));
 	(void)munmap(u->lent, SIZE_MAP);
 	free(u);
 }
@@ -256,7 +266,7 @@ static int lend_all(struct tcp_uring *u)
 		.ring_entries = N_BUFFERS,
 		.bgid = GROUP,
 	};
-	int e = io_uring_register_buf_ring(&u->ring, &reg, 0);
+	int e = io_uring_register_buf_ring(ring_of(u), &reg, 0);
 
 	if (e < 0)
 		return e;
@@ -273,7 +283,7 @@ static int try_receiving(struct hal_tcp *h)
 	int e;
 
 	receive_again(h);
-	e = io_uring_submit(&h->uring->ring);
+	e = io_uring_submit(ring_of(h->uring));
 	if (e < 0)
 		return e;
 	if (io_uring_peek_cqe(&h->uring->ring, &cqe) == 0 && cqe->res == -EINVAL)
@@ -300,26 +310,46 @@ static int make_waiting(int fd)
 	return flags < 0 ? flags : raw_fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-int tcp_uring_start(struct hal_tcp *h)
+static int make_ring(struct tcp_uring *u)
+{
+	int e = io_uring_queue_init(N_ENTRIES, &u->ring, 0);
+
+	if (e < 0)
+		return e;
+	e = tcp_keep_own(u->ring.ring_fd, &u->home);
+	if (e < 0)
+		io_uring_queue_exit(ring_of(u));
+	return e;
+}
+
+/* On failure nothing is left of it. */
+static int make(struct tcp_uring **ret_uring)
 {
 	struct tcp_uring *u = calloc(1, sizeof(*u));
-	int e;
+	int e = u ? map(u) : -ENOMEM;
 
-	if (!u)
-		return -ENOMEM;
-	e = map(u);
 	if (e < 0) {
 		free(u);
 		return e;
 	}
-	e = io_uring_queue_init(N_ENTRIES, &u->ring, 0);
+	u->home = -1;
+	e = make_ring(u);
 	if (e < 0) {
 		(void)munmap(u->lent, SIZE_MAP);
 		free(u);
 		return e;
 	}
-	h->uring = u;
-	e = lend_all(u);
+	*ret_uring = u;
+	return 0;
+}
+
+int tcp_uring_start(struct hal_tcp *h)
+{
+	int e = make(&h->uring);
+
+	if (e < 0)
+		return e;
+	e = lend_all(h->uring);
 	if (e == 0)
 		e = make_waiting(h->fd);
 	if (e == 0)

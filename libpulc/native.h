@@ -228,6 +228,8 @@ void native_ask_forked(void);
 /* A message of psid's about ports and links, or none of ours (false). Under the client lock; kept until native_take_news. */
 bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
 void native_take_news(void);
+/* How links to other nodes move their bytes from now on: what PULC_TCP says; NULL: it is not set. */
+void native_choose_tcp(const char *way);
 /* The process at the other end of this link is gone, or we want no more of it: psid and the slabs are told. */
 void native_link_closed(struct peer *peer);
 void native_news_forked(void);

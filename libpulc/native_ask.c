@@ -149,6 +149,7 @@ int native_attach(void)
 	tag_area_unref = native_area_unref;
 	port_budget_set(secure_getenv("PULC_QUEUE_MAX"));
 	tag_allow_pulls(secure_getenv("PULC_PULL"));
+	native_choose_tcp(secure_getenv("PULC_TCP"));
 	if (e == -EEXIST)
 		e = 0;
 	if (e == 0)

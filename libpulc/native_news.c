@@ -312,6 +312,14 @@ static int take_link(const struct news *n)
 	return 0;
 }
 
+static enum hal_tcp_way tcp_way; /* under the lock */
+
+/* Plain calls were never slower (docs/native.md, "HAL tcp"), and may be made everywhere. */
+void native_choose_tcp(const char *way)
+{
+	tcp_way = way && strcmp(way, "io_uring") == 0 ? HAL_TCP_BEST : HAL_TCP_PLAIN;
+}
+
 static int take_joined(struct news *n)
 {
 	struct peer *peer = peer_for(n->client);
@@ -319,7 +327,7 @@ static int take_joined(struct news *n)
 	int fd = raw_fcntl(n->fd, F_DUPFD_CLOEXEC, n->fd), e;
 
 	pulc_fd_release(&n->fd);
-	e = fd < 0 ? fd : !peer ? -ENOMEM : hal_tcp_open_plain(fd, &link);
+	e = fd < 0 ? fd : !peer ? -ENOMEM : hal_tcp_open(fd, tcp_way, &link);
 	if (e < 0) {
 		if (fd >= 0)
 			(void)raw_close(fd);

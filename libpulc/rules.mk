@@ -6,5 +6,5 @@ $(B)/lib/libpulc.so: $(LIBPULC_SRC) $(PROTOCOLS_SRC) $(SHM_SRC) libpulc/libpulc.
 $(B)/lib/libpulc.so: $$(LIBPULC_OBJ)
 	@mkdir -p $(@D)
 	$(CC) -shared $(LINK_LTO) $(SANFLAGS) -Wl,-soname,libpulc.so.0 -Wl,--version-script=libpulc/libpulc.map \
-		-o $(B)/lib/libpulc.so.0 -Wl,--exclude-libs,ALL $(filter %.o,$^) -l:libprotobuf-c.a
+		-o $(B)/lib/libpulc.so.0 -Wl,--exclude-libs,ALL $(filter %.o,$^) -l:libprotobuf-c.a -l:liburing.a
 	ln -sf libpulc.so.0 $@

@@ -14,7 +14,7 @@
 #include "outbox.h"
 
 #define PSID_SIZE_PROGRAM 65
-#define PSID_SIZE_PATH_TEXT 80 /* "shm, tcp " and the name of a node */
+#define PSID_SIZE_PATH_TEXT 96 /* "shm, tcp (io_uring) " and the name of a node */
 
 struct psid;
 struct psid_hint;

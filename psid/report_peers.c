@@ -34,6 +34,9 @@ static void take_process(const struct psid_shown_pair *p, Pulc__Wire__PortPeerEn
 		entry->tag_waits = p->counts[1] & SHM_PAIR_WAITS;
 		return;
 	case SHM_PAIR_TCP:
+	case SHM_PAIR_URING:
+		if (SHM_PAIR_KIND(p->who) == SHM_PAIR_URING)
+			entry->path = (char *)"tcp (io_uring)";
 		entry->size_received = MIN(p->counts[0], PSID_SIZE_SHOWN_MAX);
 		entry->size_sent = MIN(p->counts[1], PSID_SIZE_SHOWN_MAX);
 		return;

@@ -35,16 +35,27 @@ static void add_link(const struct psid_holder *holder, Pulc__Wire__PortEntry *en
 		entry->size_piece = use.size_piece;
 }
 
-/* "shm", "tcp n2", "shm, tcp n2"; with links to several other nodes only "shm, tcp". */
-static void add_remote(struct psid_client *owner, Pulc__Wire__PortEntry *entry)
+/* Does it say that a link of its own uses io_uring? */
+static bool has_uring(const struct psid_pairs *pairs)
+{
+	for (unsigned i = 0; i < pairs->n; i++)
+		if (SHM_PAIR_KIND(pairs->items[i].who) == SHM_PAIR_URING)
+			return true;
+	return false;
+}
+
+/* "shm", "tcp n2", "shm, tcp n2"; with links to several other nodes only "shm, tcp"; "tcp (io_uring)" if any of them uses that. */
+static void add_remote(struct psid_client *owner, const struct psid_pairs *pairs,
+		       Pulc__Wire__PortEntry *entry)
 {
 	const char *shm = entry->n_links ? "shm" : "";
 	const struct psid_node *node;
 	unsigned n = psid_remote_count(owner, &node);
 
 	entry->n_links += n;
-	(void)snprintf(owner->path, sizeof(owner->path), "%s%s%s%s%s", shm, *shm && n ? ", " : "",
-		       n ? "tcp" : "", node ? " " : "", node ? node->name : "");
+	(void)snprintf(owner->path, sizeof(owner->path), "%s%s%s%s%s%s", shm, *shm && n ? ", " : "",
+		       n ? "tcp" : "", n && has_uring(pairs) ? " (io_uring)" : "", node ? " " : "",
+		       node ? node->name : "");
 }
 
 /* What the owner shows of itself. */
@@ -119,7 +130,7 @@ static void add_port(struct psid_batch *batch, struct psid_port *port, struct ps
 	add_shown(owner, &entry);
 	psid_pairs_read(owner, pairs);
 	add_credit(pairs, &entry);
-	add_remote(port->client, &entry);
+	add_remote(port->client, pairs, &entry);
 	entry.path = port->client->path;
 	psid_batch_add(batch, &entry.base, sizeof(entry));
 }

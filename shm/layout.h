@@ -322,8 +322,9 @@ static_assert(SHM_PAGE % sizeof(struct shm_exchange) == 0, "lines fill pages");
 	1u /* a port that one of the owner's sends to: credit used, SHM_PAIR_WAITS and SHM_PAIR_HELD */
 #define SHM_PAIR_FROM                                                                              \
 	2u /* one that sends to a port of the owner's: memory of its unread messages, SHM_PAIR_HELD */
-#define SHM_PAIR_TAGS 3u /* the process, of tagged messages: credit used, SHM_PAIR_WAITS */
-#define SHM_PAIR_TCP 4u	 /* the link to it, on another node: bytes received, bytes sent */
+#define SHM_PAIR_TAGS 3u  /* the process, of tagged messages: credit used, SHM_PAIR_WAITS */
+#define SHM_PAIR_TCP 4u	  /* the link to it, on another node: bytes received, bytes sent */
+#define SHM_PAIR_URING 5u /* the same, of a link that uses io_uring */
 #define SHM_PAIR_WHO(kind, client) ((uint64_t)(kind) << 32 | (uint32_t)(client))
 #define SHM_PAIR_KIND(who) ((uint32_t)((who) >> 32))
 #define SHM_PAIR_CLIENT(who) ((uint32_t)(who))

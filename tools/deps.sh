@@ -9,11 +9,11 @@ set -u
 
 declare -A packages=(
 	[build]="gcc libc6-dev binutils protobuf-c-compiler libprotobuf-c-dev libuv1-dev libsystemd-dev libpmix-dev libhwloc-dev pkg-config
-		libssl-dev libmicrohttpd-dev"
+		libssl-dev libmicrohttpd-dev liburing-dev"
 	[demo]="iperf3 redis-server redis-tools"
 	[bench]="iperf3 redis-server redis-tools python3"
 	[bench-apps]="memcached nginx-light wrk postgresql mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux"
-	[check]="libcunit1-dev liburing-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
+	[check]="libcunit1-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 python3-prometheus-client iproute2 util-linux netcat-openbsd mandoc
 		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libtcmalloc-minimal4 slurm-wlm munge"
 	[apps]="postgresql haproxy nginx-light curl rsync openssh-server openssh-client default-jdk-headless nodejs

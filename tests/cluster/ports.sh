@@ -12,10 +12,11 @@ for i in 1 2; do lab_start $i; done
 comes ports.nodes_are_there lab_all_alive 2 1 2
 
 # One process of the lab's, with its own number: no shell in between.
+way=plain
 far_on() { # I ARGUMENT...
 	local i=$1
 	shift
-	exec ip netns exec "$lab_id-$i" env PULC_RUNTIME_DIR="$lab/$i" XDG_RUNTIME_DIR="$lab/$i" timeout -k 1 120 "$far" "$@"
+	exec ip netns exec "$lab_id-$i" env PULC_RUNTIME_DIR="$lab/$i" XDG_RUNTIME_DIR="$lab/$i" PULC_TCP="$way" timeout -k 1 120 "$far" "$@"
 }
 column() { # I NAME COLUMN: of pulcctl ports
 	lab_ctl "$1" --json ports | python3 -c 'import json, sys
@@ -38,35 +39,40 @@ server=$!
 is ports.over_memory 0 $?
 wait "$server"
 is ports.server_ends 0 $?
-for direction in "2 1" "1 2"; do
-	# shellcheck disable=SC2086 # two numbers
+for direction in "2 1 plain plain" "1 2 plain plain" "2 1 io_uring io_uring" "1 2 io_uring plain" "1 2 plain io_uring"; do
+	# shellcheck disable=SC2086 # two numbers and two ways
 	set -- $direction
-	(far_on "$1" serve) >"$lab/serve.tcp" &
+	name=$2_to_$1_${4}_to_$3
+	(way=$3 far_on "$1" serve) >"$lab/serve.tcp" &
 	server=$!
-	(far_on "$2" play "n$1") >"$lab/tcp"
-	is "ports.over_tcp_$2_to_$1" 0 $?
+	(way=$4 far_on "$2" play "n$1") >"$lab/tcp"
+	is "ports.over_tcp_$name" 0 $?
 	wait "$server"
-	is "ports.server_ends_$2_to_$1" 0 $?
-	is "ports.as_over_memory_$2_to_$1" "$(cat "$lab/shm")" "$(cat "$lab/tcp")"
+	is "ports.server_ends_$name" 0 $?
+	is "ports.as_over_memory_$name" "$(cat "$lab/shm")" "$(cat "$lab/tcp")"
 done
 
-# Both at once: they are joined once.
+# Both at once: they are joined once. Each side's bytes move its own way.
+left=([1]=plain plain io_uring io_uring) right=([1]=plain plain plain io_uring)
+path_of() { # WAY NODE
+	[ "$1" = plain ] && echo "tcp $2" || echo "tcp ($1) $2"
+}
 for i in 1 2 3 4; do
-	(far_on 1 cross "left$i" "right$i@n2") >"$lab/left$i" &
+	(way=${left[i]} far_on 1 cross "left$i" "right$i@n2") >"$lab/left$i" &
 	crossing[2 * i]=$!
-	(far_on 2 cross "right$i" "left$i@n1") >"$lab/right$i" &
+	(way=${right[i]} far_on 2 cross "right$i" "left$i@n1") >"$lab/right$i" &
 	crossing[2 * i + 1]=$!
 done
 for i in 1 2 3 4; do
 	comes "ports.crossing_left_$i" said "$lab/left$i" "2000 each way"
 	comes "ports.crossing_right_$i" said "$lab/right$i" "2000 each way"
 	is "ports.joined_once_$i" "1 1" "$(column 1 "left$i" n_links) $(column 2 "right$i" n_links)"
-	is "ports.path_$i" "tcp n2" "$(column 1 "left$i" path)"
+	is "ports.path_$i" "$(path_of "${left[i]}" n2), $(path_of "${right[i]}" n1)" "$(column 1 "left$i" path), $(column 2 "right$i" path)"
 	is "ports.bytes_$i" "many many 0" "$(many "$(column 1 "left$i" size_tcp_sent)") $(many "$(column 1 "left$i" size_tcp_received)") $(column 1 "left$i" size_unsent)"
-	is "ports.peer_$i" "['right$i', 'tcp', 'n2', True, True, True]" "$(lab_ctl 1 --json ports --peers | python3 -c 'import json, sys
+	is "ports.peer_$i" "['right$i', '$(path_of "${left[i]}" n2)', True, True, True]" "$(lab_ctl 1 --json ports --peers | python3 -c 'import json, sys
 i = sys.argv[1]
 for p in json.load(sys.stdin):
-    if p["name"] == "left" + i: print(["right" + i, p["path"], p["peer_node"], p["sends"] and p["receives"], p["size_sent"] > 32000, p["size_credit"] > 0])' "$i")"
+    if p["name"] == "left" + i: print(["right" + i, p["path"] + " " + p["peer_node"], p["sends"] and p["receives"], p["size_sent"] > 32000, p["size_credit"] > 0])' "$i")"
 done
 kill "${crossing[@]}"
 wait "${crossing[@]}"

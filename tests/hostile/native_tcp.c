@@ -54,7 +54,7 @@ static struct peer *joined(uint32_t client, uint32_t port, int *ret_fd)
 	int fd[2];
 
 	connect_pair(fd);
-	REQUIRE_INT(hal_tcp_open_plain(fd[1], &link), ==, 0);
+	REQUIRE_INT(hal_tcp_open(fd[1], HAL_TCP_PLAIN, &link), ==, 0);
 	peer = peer_new(link, client);
 	REQUIRE(peer != NULL);
 	peer->node = NODE;
@@ -74,7 +74,7 @@ static void begin(enum port_kind kind)
 	REQUIRE(scene.port != NULL);
 	scene.liar = joined(7, PORT_LIARS, &scene.liar_fd);
 	scene.honest = joined(8, PORT_HONEST, &fd);
-	REQUIRE_INT(hal_tcp_open_plain(fd, &scene.speaker), ==, 0);
+	REQUIRE_INT(hal_tcp_open(fd, HAL_TCP_PLAIN, &scene.speaker), ==, 0);
 }
 
 /* As native_progress does. True: the link has ended. */

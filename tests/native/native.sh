@@ -33,6 +33,11 @@ json() {
 	python3 -c 'import json, sys; j = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1" 2>&1 | tail -n 1
 }
 
+# No library has to be there for a program's sake but libc; and a ring of libpulc's own, made by what it has inside, is nobody's to notice.
+library=$PULC_BUILD/lib/libpulc.so
+is library.needs "" "$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|ld-linux|lib[a-z]*san\.)')"
+is library.has_its_own_ring "" "$(nm -D "$library" | grep io_uring)"
+
 is without_psid 1 "$("$examples/pingpong" server 2>"$TMPDIR/none"; echo $?)"
 is says_why 1 "$(grep -c 'cannot open a port (does a psid run?): ' "$TMPDIR/none")"
 
