@@ -1,6 +1,7 @@
 #!/bin/bash
-# Ports of other nodes: the same program over memory and over TCP, processes that look for each other at once, what is not there, peers that are
-# killed, psids that end, a node that is cut off, and who tries to get in between.
+# Ports, tags, blocks and a protocol between nodes: the same program over memory and over TCP, by plain calls and by io_uring, processes that look
+# for each other at once, what is not there, peers that are killed, psids that end, a node that is cut off while a long message is on its way, and
+# who tries to get in between.
 # timeout: 300
 set -u
 # shellcheck source=tests/cluster/lab.bash
@@ -129,8 +130,11 @@ exec 3>"$lab/questions"
 comes ports.asker_is_ready said "$lab/answers" ready
 echo first >&3
 comes ports.asker_is_answered said "$lab/answers" first
+echo long >&3
+comes ports.asker_is_answered_at_length said "$lab/answers" long
+# More than its credit: a part of it is on its way, and the rest waits for an answer.
 lab_cut 2
-echo second >&3
+echo long >&3
 comes ports.the_cut_off_are_missed said "$lab/answers" "Connection reset by peer"
 lab_join 2
 comes ports.they_are_back lab_all_alive 2 1 2

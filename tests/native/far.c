@@ -1,10 +1,11 @@
 /*
- * Ports, played by a client towards a server that may be on another node: what the client prints does not depend on where it is.
+ * Ports, messages with tags, blocks and a protocol of its own, played by a client towards a server that may be on another node: what the client prints does not
+ * depend on where it is.
  *
  *	far serve		until it is told to end, or its only client has gone
  *	far play [NODE]		against the server of this node, or of that one
  *	far cross NAME OTHER	two of them send to each other, looking for each other at the same time
- *	far ask NODE		a question to the server for each line that it reads, and what came of it
+ *	far ask NODE		a question to the server for each line that it reads ("long": of 16 MiB), and what came of it
  *	far hold NAME		opens a port, says so, and sleeps
  *	far lose OTHER		sends to it and waits for an answer until its end is told
  *	far absent NODE		what is there to be said of ports and nodes that are not there
@@ -19,12 +20,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <pulc/pulc.h>
+#include <pulc/block.h>
 
 #define MSEC_PATIENCE 40000
 #define SIZE_MAX_MESSAGE (16u << 20)
 #define SIZE_STREAM (3u << 20)
 #define N_CROSS 2000u
+#define NUMBER 21u /* of the protocol */
+#define N_FRAMES 500u
+#define TAG_ECHO 7u
+#define TAG_BLOCK 8u
+#define TAG_ANSWER 9u
+
+static unsigned n_frames_wrong, n_frames;
 
 static int failed(int line, long long what)
 {
@@ -146,18 +154,58 @@ static int serve_message(pulc_port *d, unsigned char *buf)
 	return 0;
 }
 
+/* A message with a tag comes back as another one, a block in another block. */
+static int serve_tagged(unsigned char *buf)
+{
+	struct pulc_tag want = { .peer = PULC_ANY_PEER };
+	struct pulc_tagged m;
+	const void *block;
+	void *copy;
+
+	if (pulc_tag_probe(&want, 0, &m) <= 0)
+		return 0;
+	want = (struct pulc_tag){ m.tag, PULC_TAG_EXACT, m.peer };
+	if (m.tag != TAG_BLOCK) {
+		MUST(pulc_tag_receive(&want, buf, SIZE_MAX_MESSAGE, NULL));
+		MUST(pulc_tag_send(m.peer, TAG_ANSWER, buf, m.size));
+		return 0;
+	}
+	MUST(pulc_tag_take(&want, SIZE_MAX_MESSAGE, &block, NULL));
+	MUST(pulc_alloc(m.size, 0, &copy));
+	memcpy(copy, block, m.size);
+	MUST(pulc_free(block));
+	MUST(pulc_tag_give(m.peer, TAG_ANSWER, copy, m.size));
+	return 0;
+}
+
+/* A frame comes back with its bytes the other way round. */
+static int turn_round(void *arg, const struct pulc_frame *f)
+{
+	unsigned char text[PULC_FRAME_MAX], turned[PULC_FRAME_MAX];
+
+	(void)arg;
+	(void)pulc_frame_copy(f, text, f->len);
+	for (uint32_t i = 0; i < f->len; i++)
+		turned[i] = text[f->len - 1 - i];
+	(void)pulc_protocol_send(f, turned, 0);
+	return 0;
+}
+
 static int serve(void)
 {
+	const struct pulc_protocol protocol = { .arrived = turn_round };
+	const struct pulc_tag any = { .peer = PULC_ANY_PEER };
 	unsigned char *buf = malloc(SIZE_MAX_MESSAGE);
-	struct pulc_wait w[3] = { 0 };
+	struct pulc_wait w[4] = { [3] = { .tag = &any } };
 	int e = 0;
 
 	CHECK(buf);
+	MUST(pulc_protocol_register(NUMBER, &protocol));
 	MUST(pulc_port_open(PULC_M, 0, "far-m", &w[1].port));
 	MUST(pulc_port_open(PULC_S, 0, "far-s", &w[2].port));
 	MUST(pulc_port_open(PULC_D, 0, "far-d", &w[0].port));
 	while (e == 0) {
-		int n = pulc_select(w, 3, NULL, 0, MSEC_PATIENCE);
+		int n = pulc_select(w, 4, NULL, 0, MSEC_PATIENCE);
 
 		CHECK(n > 0);
 		if (w[0].ready)
@@ -166,6 +214,8 @@ static int serve(void)
 			e = serve_stream(w[1].port, buf);
 		if (e == 0 && w[2].ready)
 			e = serve_bytes(w[2].port, buf);
+		if (e == 0 && w[3].ready)
+			e = serve_tagged(buf);
 	}
 	for (int i = 0; i < 3; i++)
 		MUST(pulc_port_close(w[i].port));
@@ -287,6 +337,93 @@ static int play_operations(const char *node, unsigned char *buf)
 	return 0;
 }
 
+/* Under way in both directions, in the order of sending for each tag; short, and fetched by their receivers. */
+static int play_tags(uint32_t peer, unsigned char *buf)
+{
+	static const size_t sizes[] = { 0, 1, 64, 16384, 16385, 65537, 1u << 20, 5u << 20 };
+	const struct pulc_tag want = { TAG_ANSWER, PULC_TAG_EXACT, peer };
+	static unsigned char answer[SIZE_MAX_MESSAGE];
+	pulc_op *ops[2];
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		fill(buf, sizes[i], (uint32_t)i);
+		MUST(pulc_tag_ireceive(&want, answer, sizeof(answer), &ops[0]));
+		MUST(pulc_tag_isend(peer, TAG_ECHO, buf, sizes[i], &ops[1]));
+		for (int k = 0; k < 2; k++)
+			CHECK(pulc_tag_end(ops[k], NULL) == (ssize_t)sizes[i]);
+		CHECK(memcmp(buf, answer, sizes[i]) == 0);
+		printf("tagged message of %zu came back\n", sizes[i]);
+	}
+	return 0;
+}
+
+static int play_blocks(uint32_t peer, unsigned char *buf)
+{
+	const struct pulc_tag want = { TAG_ANSWER, PULC_TAG_EXACT, peer };
+	const void *answer;
+	void *block;
+
+	for (size_t size = 8; size <= 4u << 20; size *= 32) {
+		fill(buf, size, (uint32_t)size);
+		MUST(pulc_alloc(size, 0, &block));
+		memcpy(block, buf, size);
+		CHECK(pulc_tag_give(peer, TAG_BLOCK, block, size) == (ssize_t)size);
+		CHECK(pulc_tag_take(&want, SIZE_MAX_MESSAGE, &answer, NULL) == (ssize_t)size);
+		CHECK(memcmp(buf, answer, size) == 0);
+		MUST(pulc_free(answer));
+		printf("block of %zu came back\n", size);
+	}
+	return 0;
+}
+
+static uint32_t frame_len(uint64_t i)
+{
+	return (uint32_t)(i * 131 % (PULC_FRAME_MAX + 1));
+}
+
+/* Its word says which it is. */
+static int turned_back(void *arg, const struct pulc_frame *f)
+{
+	unsigned char text[PULC_FRAME_MAX], sent[PULC_FRAME_MAX];
+	uint32_t len = frame_len(f->word);
+
+	(void)arg;
+	fill(sent, len, (uint32_t)f->word);
+	n_frames_wrong += f->word != n_frames || f->len != len ||
+			  pulc_frame_copy(f, text, len) != len;
+	for (uint32_t i = 0; f->len == len && i < len; i++)
+		n_frames_wrong += text[i] != sent[len - 1 - i];
+	n_frames++;
+	return 0;
+}
+
+static int play_frames(uint32_t peer, unsigned char *buf)
+{
+	struct pulc_frame f = { .peer = peer, .protocol = NUMBER, .kind = 3 };
+	uint64_t seen = 0;
+
+	for (f.word = 0; f.word < N_FRAMES; f.word++) {
+		f.len = frame_len(f.word);
+		fill(buf, f.len, (uint32_t)f.word);
+		MUST(pulc_protocol_send(&f, buf, 0));
+	}
+	while (n_frames < N_FRAMES)
+		CHECK(pulc_progress(&seen, MSEC_PATIENCE) == 1);
+	CHECK(n_frames_wrong == 0);
+	printf("%u frames of a protocol came back in order\n", N_FRAMES);
+	return 0;
+}
+
+static int play_process(const char *node, unsigned char *buf)
+{
+	struct pulc_address server;
+	uint32_t peer;
+
+	MUST(find("far-d", node, &server));
+	MUST(pulc_peer_find(&server, &peer));
+	return play_tags(peer, buf) || play_blocks(peer, buf) || play_frames(peer, buf);
+}
+
 static int child(const char *node)
 {
 	struct pulc_address server;
@@ -318,11 +455,13 @@ static int play_fork(const char *node)
 
 static int play(const char *node)
 {
+	const struct pulc_protocol protocol = { .arrived = turned_back };
 	unsigned char *buf = malloc(SIZE_MAX_MESSAGE);
 
 	CHECK(buf);
+	MUST(pulc_protocol_register(NUMBER, &protocol));
 	if (play_stream(node, buf) || play_bytes(node, buf) || play_operations(node, buf) ||
-	    play_fork(node) || play_messages(node, buf))
+	    play_process(node, buf) || play_fork(node) || play_messages(node, buf))
 		return 1;
 	free(buf);
 	return 0;
@@ -331,23 +470,14 @@ static int play(const char *node)
 /* ---- and others ----------------------------------------------------------------------------- */
 
 /* OTHER is a name, or NAME@NODE. */
-static int find_other(char *other, struct pulc_address *ret)
-{
-	char *at = strchr(other, '@');
-
-	if (at)
-		*at++ = '\0';
-	return find(other, at, ret);
-}
-
-static int cross(const char *name, char *other)
+static int cross(const char *name, const char *other)
 {
 	struct pulc_address there, from;
 	pulc_port *port;
 	uint32_t i = 0, k = 0;
 
 	MUST(pulc_port_open(PULC_D, 0, name, &port));
-	MUST(find_other(other, &there));
+	MUST(find(other, NULL, &there));
 	while (i < N_CROSS || k < N_CROSS) {
 		uint32_t word;
 
@@ -378,14 +508,14 @@ static int hold(const char *name)
 		(void)pause();
 }
 
-static int lose(char *other)
+static int lose(const char *other)
 {
 	struct pulc_address there;
 	pulc_port *port;
 	char buf[8] = "";
 	ssize_t n;
 
-	MUST(find_other(other, &there));
+	MUST(find(other, NULL, &there));
 	MUST(pulc_port_open(PULC_D, 0, NULL, &port));
 	MUST(pulc_send(port, &there, buf, sizeof(buf), 0));
 	printf("sent\n");
@@ -398,16 +528,18 @@ static int lose(char *other)
 static int ask(const char *node)
 {
 	struct pulc_address server;
+	static char question[SIZE_MAX_MESSAGE], answer[100];
 	pulc_port *port;
-	char line[100], answer[100];
 	ssize_t n;
 
 	MUST(find("far-d", node, &server));
 	MUST(pulc_port_open(PULC_D, 0, NULL, &port));
 	printf("ready\n");
 	(void)fflush(stdout);
-	while (fgets(line, sizeof(line), stdin)) {
-		n = pulc_send(port, &server, line, strlen(line), 0);
+	while (fgets(question, sizeof(answer), stdin)) {
+		n = pulc_send(port, &server, question,
+			      strcmp(question, "long\n") == 0 ? SIZE_MAX_MESSAGE : strlen(question),
+			      0);
 		if (n > 0)
 			n = pulc_receivev(port, &(struct iovec){ answer, sizeof(answer) }, 1,
 					  &server, NULL, 0);
