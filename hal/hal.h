@@ -173,7 +173,7 @@ struct hal_ops {
 
 	/* ---- at once: the same for short messages, in one step each ---- */
 
-	/* send() of one piece, f.len bytes, not 0. HAL_DONE or HAL_DONE_TELL; errors as send(). */
+	/* send() of one piece, f.len bytes; of none there may be no buffer. HAL_DONE or HAL_DONE_TELL; errors as send(). */
 	int (*put)(struct hal_link *link, struct hal_frame f, const void *buf);
 	/*
 	 * next(), and if it shows what is wanted, copy() and drop(): HAL_DONE or HAL_DONE_TELL. 0: nothing is done, whatever next() says; so it may be, once behind a

@@ -3,7 +3,7 @@
  *
  * A link is a connection of psid's making without a socket: a slot that this process alone writes and one that it only reads
  * (shm/layout.h). A frame is a record of shm/queue.c: its 16 bytes are the record's header, so a frame with up to 32
- * bytes of payload comes in the very line that tells of it. Two processes of one user tell in a line that both write (shm/exchange.h); with 1 to 8 bytes it comes there.
+ * bytes of payload comes in the very line that tells of it. Two processes of one user tell in a line that both write (shm/exchange.h); with up to 8 bytes it comes there.
  *
  * One process on either side, and the caller's lock around everything: the side's own locks, which serve the
  * families of sockets, are not taken. A forked child leaves its parent's links alone.
@@ -314,18 +314,18 @@ static inline int done_taking(const struct hal_shm *h)
 static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 {
 	struct hal_shm *h = of(link);
-	struct shm_word w = {
-		.stamp = f.word,
-		.len = f.len,
-		.flags = (uint32_t)f.protocol << 16 | f.kind,
-	};
+	struct shm_word w = { .stamp = f.word, .flags = (uint32_t)f.protocol << 16 | f.kind };
 
 	link->gathers = false;
-	if (LIKELY(f.len == sizeof(w.payload) &&
-		   !(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD)))) {
+	if (UNLIKELY(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD)))
+		return -EPIPE;
+	if (LIKELY(f.len == sizeof(w.payload))) {
+		w.len = sizeof(w.payload);
 		memcpy(&w.payload, buf, sizeof(w.payload));
 		if (LIKELY(shm_word_put(&h->ring, &w)))
 			return done_sending(h);
+	} else if (f.len == 0 && shm_word_put(&h->ring, &w)) {
+		return done_sending(h);
 	}
 	return hal_any_put(link, f, buf);
 }
@@ -350,15 +350,15 @@ static int shm_take(struct hal_link *link, const struct hal_wanted *wanted, stru
 		return 0;
 	if (LIKELY(w.len == sizeof(w.payload) && wanted->size >= sizeof(w.payload)))
 		memcpy(wanted->buf, &w.payload, sizeof(w.payload));
-	else
+	else if (w.len && wanted->size) /* else there may be no buffer */
 		memcpy(wanted->buf, &w.payload, MIN((size_t)w.len, wanted->size));
 	if (!is_known)
 		link->quiet = (struct hal_quiet){
 			&h->ring.told->mark,
-			SHM_MARK(shm_taken(&h->ring) + SHM_WORD_SIZE, SHM_TOLD),
+			w.mark,
 			h->ring.telling != NULL,
 		};
-	is_published = shm_word_took(&h->ring);
+	is_published = shm_word_took(&h->ring, &w);
 	link->gathers = shm_rx_gathers(&h->ring, shm_taken(&h->ring));
 	return is_published ? done_taking(h) : HAL_DONE;
 }

@@ -545,12 +545,13 @@ PULC_EXPORT ssize_t pulc_receive(pulc_port *p, void *buf, size_t len, struct pul
 	ssize_t n;
 	int e;
 
-	if (UNLIKELY(flags || len == 0))
+	if (UNLIKELY(flags))
 		return receive(p, &iov, 1, len, NULL, ret_from, flags);
 	e = native_enter(p);
 	if (UNLIKELY(e < 0))
 		return e;
-	n = receive_at_once(p->port, buf, len, &in);
+	n = LIKELY(len || p->port->kind == PORT_D) ? receive_at_once(p->port, buf, len, &in)
+						   : -EAGAIN;
 	if (LIKELY(n >= 0))
 		turn_received(&native_core.turn);
 	if (LIKELY(n >= 0) && ret_from)

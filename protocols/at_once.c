@@ -64,7 +64,8 @@ bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void
 	};
 
 	if (UNLIKELY(!out || !port_may_begin(out) || !TAILQ_EMPTY(&out->queue) ||
-		     !is_open(out->peer) || len == 0 || len > out->peer->link->caps.frame_good))
+		     !is_open(out->peer) || len > out->peer->link->caps.frame_good ||
+		     (len == 0 && out->kind != PORT_D)))
 		return false;
 	/* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
 	port_count_sent(out, len + PORT_OVERHEAD);
@@ -139,9 +140,8 @@ bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t l
 		.kind = TAG_EAGER,
 	};
 
-	if (UNLIKELY(!tp || !is_open(peer) || !TAILQ_EMPTY(&tp->queue) || len == 0 ||
-		     len > TAG_EAGER_MAX || len > peer->link->caps.frame_max ||
-		     tp->sent - tp->freed >= TAG_WINDOW))
+	if (UNLIKELY(!tp || !is_open(peer) || !TAILQ_EMPTY(&tp->queue) || len > TAG_EAGER_MAX ||
+		     len > peer->link->caps.frame_max || tp->sent - tp->freed >= TAG_WINDOW))
 		return false;
 	tag_count_sent(tp, len + TAG_OVERHEAD);
 	if (LIKELY(put(peer, f, buf)))

@@ -15,7 +15,7 @@
 #include "step.h"
 #include "stream.h"
 
-/* Under tx_lock, after the head was stored. n bytes of the message that ends there come along, or none. */
+/* Under tx_lock, after the head was stored. n bytes of the message that ends there come along, or none; `words` has SHM_TOLD bytes in any case. */
 static inline void exchange_tell(struct shm_half *half, uint64_t head, const uint64_t *words,
 				 unsigned n)
 {
@@ -23,11 +23,11 @@ static inline void exchange_tell(struct shm_half *half, uint64_t head, const uin
 		atomic_store_explicit(&half->mark, SHM_MARK_NONE, memory_order_relaxed);
 		atomic_thread_fence(memory_order_release);
 		STEP(LINE_TELLS);
-		for (unsigned i = 0; i < n / 8; i++)
+		for (unsigned i = 0; i < SHM_TOLD / 8; i++)
 			atomic_store_explicit(&half->words[i], words[i], memory_order_relaxed);
 		STEP(LINE_WORDS);
 	}
-	/* pairs with the acquire in shm_told_head and exchange_take */
+	/* pairs with the acquire in shm_told_head and exchange_take_record */
 	atomic_store_explicit(&half->mark, SHM_MARK(head, n), memory_order_release);
 	/* A stream writes it again at once. */
 	if (n)
@@ -50,22 +50,42 @@ static inline bool exchange_is_stream(struct shm_stream *s)
 	return false;
 }
 
-/* The same with a record of SHM_TOLD bytes, or NULL. */
-static inline void exchange_tell_record(struct shm_stream *s, uint64_t head, const uint64_t *record)
+/* A record that may come along: a header alone, or a header and a word of payload; the bytes that are told, and what it takes in a ring. */
+#define EXCHANGE_TOLD_EMPTY ((unsigned)sizeof(struct shm_record))
+#define EXCHANGE_SIZE_EMPTY ((uint64_t)sizeof(struct shm_record))
+#define EXCHANGE_SIZE_WORD (2 * EXCHANGE_SIZE_EMPTY)
+
+/* The same with a record of n bytes, EXCHANGE_TOLD_EMPTY or SHM_TOLD; or 0. */
+static inline void exchange_tell_record(struct shm_stream *s, uint64_t head, const uint64_t *record,
+					unsigned n)
 {
-	exchange_tell(s->telling, head, record, record && !exchange_is_stream(s) ? SHM_TOLD : 0);
+	exchange_tell(s->telling, head, record, n && !exchange_is_stream(s) ? n : 0);
 }
 
-/* The n bytes up to `head`, if they are what was told last. */
-static inline bool exchange_take(const struct shm_half *half, uint64_t head, uint64_t *words,
-				 unsigned n)
+/* The bytes that the mark tells of, if that was told last. */
+static inline bool exchange_take(const struct shm_half *half, uint64_t mark,
+				 uint64_t words[SHM_TOLD / 8])
 {
-	if (atomic_load_explicit(&half->mark, memory_order_acquire) != SHM_MARK(head, n))
-		return false;
-	for (unsigned i = 0; i < n / 8; i++)
+	for (unsigned i = 0; i < SHM_TOLD / 8; i++)
 		words[i] = atomic_load_explicit(&half->words[i], memory_order_relaxed);
 	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&half->mark, memory_order_relaxed) == SHM_MARK(head, n);
+	return LIKELY(atomic_load_explicit(&half->mark, memory_order_relaxed) == mark);
+}
+
+/* What is told of a record that begins at `at`. */
+#define EXCHANGE_MARK_WORD(at) SHM_MARK((at) + EXCHANGE_SIZE_WORD, SHM_TOLD)
+#define EXCHANGE_MARK_EMPTY(at) SHM_MARK((at) + EXCHANGE_SIZE_EMPTY, EXCHANGE_TOLD_EMPTY)
+
+/* The record that begins at `at`, if that was told last: one of these two marks; else 0. */
+static inline uint64_t exchange_take_record(const struct shm_half *half, uint64_t at,
+					    uint64_t words[SHM_TOLD / 8])
+{
+	/* pairs with the release in exchange_tell */
+	uint64_t mark = atomic_load_explicit(&half->mark, memory_order_acquire);
+
+	if (UNLIKELY(mark != EXCHANGE_MARK_WORD(at) && mark != EXCHANGE_MARK_EMPTY(at)))
+		return 0;
+	return exchange_take(half, mark, words) ? mark : 0;
 }
 
 /* From now on this side tells in its half of the line, and says so. Under tx_lock. */

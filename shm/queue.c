@@ -43,12 +43,13 @@ static inline void publish(struct shm_stream *s, uint64_t head)
 	shm_rx_answered(s);
 }
 
-/* Publishes, and tells of it, with the record if it is given. */
-static inline void publish_told(struct shm_stream *s, uint64_t head, const uint64_t *record)
+/* Publishes, and tells of it, with n bytes of the record, or 0. */
+static inline void publish_told(struct shm_stream *s, uint64_t head, const uint64_t *record,
+				unsigned n)
 {
 	publish(s, head);
 	if (s->telling)
-		exchange_tell_record(s, head, record);
+		exchange_tell_record(s, head, record, n);
 }
 
 static inline uint64_t header_word(uint32_t len, uint32_t flags)
@@ -141,7 +142,7 @@ static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, 
 	if (s->told) {
 		const uint64_t record[] = { d->stamp, second, word };
 
-		publish_told(s, head + size, record);
+		publish_told(s, head + size, record, SHM_TOLD);
 		return true;
 	}
 	ring_inline_begin(s);
@@ -150,7 +151,7 @@ static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, 
 	atomic_store_explicit(&own->inlined[1], second, memory_order_relaxed);
 	atomic_store_explicit(&own->inlined[2], word, memory_order_relaxed);
 	ring_inline_end(s, head);
-	publish_told(s, head + size, NULL);
+	publish_told(s, head + size, NULL, 0);
 	return true;
 }
 
@@ -182,7 +183,8 @@ static void put_any_short(struct shm_stream *s, uint32_t r, const struct shm_dat
 	else
 		gather_payload(&record, iov, n);
 	put_short(s, r, head, &record);
-	publish_told(s, head + shm_queue_size(len), record.n == SHM_TOLD / 8 ? record.words : NULL);
+	publish_told(s, head + shm_queue_size(len), record.words,
+		     record.n <= SHM_TOLD / 8 ? 8 * record.n : 0);
 }
 
 static void put_any_long(struct shm_stream *s, uint32_t r, const struct shm_datagram *d,
@@ -200,7 +202,7 @@ static void put_any_long(struct shm_stream *s, uint32_t r, const struct shm_data
 		put_timed(s, r, head, &header, iov, n);
 	else
 		put_long(s, r, head, &header, iov, n);
-	publish_told(s, head + shm_queue_size(len), NULL);
+	publish_told(s, head + shm_queue_size(len), NULL, 0);
 }
 
 static __attribute__((noinline)) int put_any(struct shm_stream *s, const struct shm_datagram *d,
@@ -268,7 +270,7 @@ static uint64_t head_beyond(struct shm_stream *s, uint64_t at)
 static inline bool get_short(const struct shm_stream *s, struct shm_datagram *d)
 {
 	if (s->told)
-		return exchange_take(s->told, d->at + shm_queue_size(8), d->words, SHM_TOLD);
+		return exchange_take_record(s->told, d->at, d->words);
 	if (!ring_inline_is(s, d->at))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(d->words); i++)

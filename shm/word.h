@@ -1,5 +1,5 @@
 /*
- * A record of one word, on the shortest way from one process to another: out of registers into the line that both sides of a link write, and out of
+ * A record of one word or of none, on the shortest way from one process to another: out of registers into the line that both sides of a link write, and out of
  * it into registers (exchange.h).
  *
  * For links, whose sides are held by one process each, under its lock. What goes this way is a record of queue.h like any other, at its turn, and
@@ -11,35 +11,43 @@
 #include "exchange.h"
 #include "ring.h"
 
-/* struct shm_record, and up to 8 bytes of payload: what it takes in a ring. */
-#define SHM_WORD_SIZE 32u
-
 struct shm_word {
 	uint64_t stamp;
-	uint32_t len; /* bytes, 1 to 8 */
+	uint32_t len; /* bytes, up to 8 */
 	uint32_t flags;
 	uint64_t payload; /* the first byte is the lowest one */
+	/* Of one that was found: what it takes in the ring, and, if it was found in the line, what was told of it. */
+	uint64_t size, mark;
 };
 
-/* Sends it, if the peer looks in the line and there is room by what was seen last. False: nothing is done. */
-static inline bool shm_word_put(struct shm_stream *s, const struct shm_word *w)
+/* What a record of so many bytes, up to 8, takes in a ring. */
+static inline uint64_t shm_word_size(uint32_t len)
+{
+	return LIKELY(len) ? EXCHANGE_SIZE_WORD : EXCHANGE_SIZE_EMPTY;
+}
+
+/* Sends it, if the peer looks in the line and there is room by what was seen last. False: nothing is done. Built for a length that is known. */
+static inline __attribute__((always_inline)) bool shm_word_put(struct shm_stream *s,
+							       const struct shm_word *w)
 {
 	const uint64_t record[] = { w->stamp, (uint64_t)w->flags << 32 | w->len, w->payload };
 	uint32_t r = ring_tx_now(s), mask = s->tx_size[r] - 1;
 	uint64_t head = ring_tx_position(s), room = ring_room_for(s, r, head, s->tail_seen);
+	uint64_t size = shm_word_size(w->len);
 
-	if (UNLIKELY(!s->told || !s->telling || room < SHM_WORD_SIZE))
+	if (UNLIKELY(!s->told || !s->telling || room < size))
 		return false;
-	ring_tx_ahead(s, r, head, SHM_WORD_SIZE, room);
+	ring_tx_ahead(s, r, head, size, room);
 	memcpy(s->tx_ring[r] + (head & mask), record, 16);
-	memcpy(s->tx_ring[r] + ((head + 16) & mask), &record[2], 8);
+	if (w->len)
+		memcpy(s->tx_ring[r] + ((head + 16) & mask), &record[2], 8);
 	STEP(QUEUE_COPIED);
-	head += SHM_WORD_SIZE;
+	head += size;
 	/* pairs with the acquire in ring_peer_head */
 	atomic_store_explicit(&s->own->head, head, memory_order_release);
 	STEP(QUEUE_PUBLISHED);
 	s->tx_head = head;
-	exchange_tell_record(s, head, record);
+	exchange_tell_record(s, head, record, w->len ? SHM_TOLD : EXCHANGE_TOLD_EMPTY);
 	s->has_just_told = true;
 	shm_rx_answered(s);
 	return true;
@@ -65,14 +73,19 @@ static inline bool shm_word_look(const struct shm_stream *s, struct shm_word *re
 
 	/* Where more is known of, nobody looks: it would take the line from its writer. */
 	if (UNLIKELY(!s->told ||
-		     atomic_load_explicit(&s->head_seen, memory_order_relaxed) != taken) ||
-	    !exchange_take(s->told, taken + SHM_WORD_SIZE, record, SHM_TOLD))
+		     atomic_load_explicit(&s->head_seen, memory_order_relaxed) != taken))
+		return false;
+	ret_w->mark = exchange_take_record(s->told, taken, record);
+	if (!ret_w->mark)
 		return false;
 	ret_w->stamp = record[0];
 	ret_w->len = (uint32_t)record[1];
 	ret_w->flags = (uint32_t)(record[1] >> 32);
 	ret_w->payload = record[2];
-	return LIKELY(ret_w->len - 1 < sizeof(ret_w->payload));
+	ret_w->size = shm_word_size(ret_w->len);
+	return LIKELY(ret_w->len <= sizeof(ret_w->payload) &&
+		      SHM_MARK_HEAD(ret_w->mark) ==
+			      SHM_MARK_HEAD(SHM_MARK(taken + ret_w->size, 0)));
 }
 
 /* The next record, if it is known to be there whole, in the ring that is read now. It is a copy, and its length is checked. */
@@ -83,29 +96,33 @@ static inline bool shm_word_next(const struct shm_stream *s, struct shm_word *re
 	uint64_t head = atomic_load_explicit(&s->head_seen, memory_order_acquire);
 	uint32_t r = s->rx_cur, mask = s->rx_size[r] - 1;
 
-	if (UNLIKELY(head - at < SHM_WORD_SIZE || head - at > s->rx_size[r] ||
-		     !ring_rx_is_in(s, r, at + SHM_WORD_SIZE)))
+	if (UNLIKELY(head - at < sizeof(record) || head - at > s->rx_size[r]))
 		return false;
 	ring_rx_ahead(s, r, at, head);
 	memcpy(record, s->rx_ring[r] + (at & mask), sizeof(record));
-	memcpy(&ret_w->payload, s->rx_ring[r] + ((at + sizeof(record)) & mask), 8);
 	ret_w->stamp = record[0];
 	ret_w->len = (uint32_t)record[1];
 	ret_w->flags = (uint32_t)(record[1] >> 32);
-	return LIKELY(ret_w->len - 1 < sizeof(ret_w->payload));
+	ret_w->size = shm_word_size(ret_w->len);
+	if (UNLIKELY(ret_w->len > sizeof(ret_w->payload) || head - at < ret_w->size ||
+		     !ring_rx_is_in(s, r, at + ret_w->size)))
+		return false;
+	if (LIKELY(ret_w->len))
+		memcpy(&ret_w->payload, s->rx_ring[r] + ((at + sizeof(record)) & mask), 8);
+	return true;
 }
 
-/* It is taken. True: the room for it was published. */
-static inline bool shm_word_took(struct shm_stream *s)
+/* The one that was found is taken. True: the room for it was published. */
+static inline bool shm_word_took(struct shm_stream *s, const struct shm_word *w)
 {
-	uint64_t taken = shm_taken(s) + SHM_WORD_SIZE;
+	uint64_t taken = shm_taken(s) + w->size;
 	uint64_t left = atomic_load_explicit(&s->head_seen, memory_order_relaxed) - taken;
 
 	/* It came with the news of it. */
 	if ((int64_t)left < 0) {
 		left = 0;
 		atomic_store_explicit(&s->head_seen, taken, memory_order_relaxed);
-		shm_rx_found(s, SHM_WORD_SIZE, 0);
+		shm_rx_found(s, w->size, 0);
 	}
 	return ring_rx_take(s, taken, left, RING_GIVEN);
 }

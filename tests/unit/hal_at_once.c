@@ -125,6 +125,11 @@ static void begin(bool in_one_line)
 		REQUIRE(atomic_load(&p.line.halves[i].mark) != 0);
 }
 
+static size_t len_of(uint64_t n)
+{
+	return n % 3 ? n % 4 ? 8 : 0 : n % 11 + 1;
+}
+
 /* Up to a dozen under way in each direction, put or sent, taken in either way. */
 static void both_ways_mix(void)
 {
@@ -138,15 +143,14 @@ static void both_ways_mix(void)
 			uint64_t n = sent[side];
 
 			if (n - taken[side] < 12 && rand() % 2) {
-				size_t len = n % 3 ? 8 : n % 11 + 1;
+				size_t len = len_of(n);
 
 				REQUIRE_INT(n % 5 ? put(side, n, len) : send_frame(side, n, len),
 					    >=, 0);
 				sent[side]++;
 			} else if (taken[side] < n) {
 				n = taken[side]++;
-				(rand() % 4 ? expect_taken : expect_next)(1 - side, n,
-									  n % 3 ? 8 : n % 11 + 1);
+				(rand() % 4 ? expect_taken : expect_next)(1 - side, n, len_of(n));
 			} else {
 				expect_none(1 - side);
 			}
@@ -155,6 +159,61 @@ static void both_ways_mix(void)
 		memset(taken, 0, sizeof(taken));
 		shm_links_deinit(&p);
 	}
+}
+
+/* With nothing in it and no buffer on either side, it comes with the news of it as a word does. */
+static void nothing_goes_the_same_way(void)
+{
+	const struct hal_wanted w = wanted(5, NULL, 0);
+	const struct hal_ops *ops;
+	uint64_t mark, before;
+	struct hal_frame f;
+
+	for (int in_one_line = 0; in_one_line < 2; in_one_line++) {
+		begin(in_one_line);
+		ops = p.link[0]->ops;
+		for (unsigned i = 0; i < 1000; i++) {
+			int side = i & 1;
+			struct shm_half *half = &p.line.halves[side];
+
+			before = atomic_load(&half->mark);
+			REQUIRE_INT(ops->put(p.link[side], frame(5, 0), NULL), >, 0);
+			mark = atomic_load(&half->mark);
+			if (in_one_line && i > 0) {
+				CHECK_INT(mark & 63, ==, sizeof(struct shm_record));
+				CHECK_INT(SHM_MARK_HEAD(mark) - SHM_MARK_HEAD(before), ==,
+					  sizeof(struct shm_record));
+			}
+			REQUIRE(take(1 - side, &w, &f));
+			CHECK_INT(f.len, ==, 0);
+			CHECK_INT(f.word, ==, 5);
+			expect_none(1 - side);
+		}
+		shm_links_deinit(&p);
+	}
+}
+
+/* Many, in a stream, between words, until the ring is full and around its end. */
+static void nothing_fills_a_ring_too(void)
+{
+	uint64_t n = 0, i = 0;
+	int e;
+
+	shm_links_init(&p, tcp_pair_small_rings);
+	shm_links_share(&p);
+	for (unsigned round = 0; round < 20; round++) {
+		while ((e = put(0, n, n % 3 ? 0 : 8)) > 0)
+			n++;
+		CHECK_INT(e, ==, -EAGAIN);
+		for (; i + round < n; i++)
+			(i % 7 ? expect_taken : expect_next)(1, i, i % 3 ? 0 : 8);
+		REQUIRE_INT(put(1, round, 0), >, 0);
+		expect_taken(0, round, 0);
+	}
+	for (; i < n; i++)
+		expect_taken(1, i, i % 3 ? 0 : 8);
+	expect_none(1);
+	shm_links_deinit(&p);
 }
 
 static void what_is_not_wanted_stays(void)
@@ -228,6 +287,35 @@ static void what_cannot_be_put_says_why(void)
 	shm_links_deinit(&p);
 }
 
+/* What was told of is a header alone, or a word: then its length must be that. */
+static void a_length_that_is_not_what_was_told_is_not_taken(void)
+{
+	static const uint32_t lens[] = { 1, 8, 9, 17, 65535, UINT32_MAX };
+	unsigned char buf[SIZE_MAX_HERE];
+	struct hal_wanted w = wanted(1, buf, sizeof(buf));
+	struct shm_half *half = &p.line.halves[0];
+	struct hal_frame f;
+	uint64_t taken;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		begin(true);
+		REQUIRE_INT(put(0, 1, 0), >, 0);
+		atomic_store(&half->words[1], 7ull << 48 | 9ull << 32 | lens[i]);
+		CHECK(!take(1, &w, &f));
+		CHECK_INT(p.link[1]->ops->next(p.link[1], &f), ==, -EBADMSG);
+		shm_links_deinit(&p);
+	}
+	/* The other way round: less than was told. The rest is judged by itself. */
+	begin(true);
+	REQUIRE_INT(put(0, 1, 8), >, 0);
+	taken = atomic_load(&shm_slab_side(&p.own[1], 0)->rx_taken);
+	atomic_store(&half->words[1], 7ull << 48 | 9ull << 32);
+	if (take(1, &w, &f))
+		CHECK_INT(f.len, ==, 0);
+	CHECK_INT(atomic_load(&shm_slab_side(&p.own[1], 0)->rx_taken) - taken, <=, 32);
+	shm_links_deinit(&p);
+}
+
 /* It is left to next(), which judges it. */
 static void a_length_that_is_no_word_is_not_taken(void)
 {
@@ -256,18 +344,20 @@ static void half_told_is_not_lost(void)
 {
 	uint64_t mark, before;
 
-	begin(true);
-	before = atomic_load(&p.line.halves[0].mark);
-	REQUIRE_INT(put(0, 1, 8), >, 0);
-	mark = atomic_exchange(&p.line.halves[0].mark, before);
-	expect_none(1);
-	atomic_store(&p.line.halves[0].mark, SHM_MARK_NONE);
-	expect_taken(1, 1, 8);
-	atomic_store(&p.line.halves[0].mark, mark);
-	expect_none(1);
-	REQUIRE_INT(put(0, 2, 8), >, 0);
-	expect_taken(1, 2, 8);
-	shm_links_deinit(&p);
+	for (size_t len = 0; len <= 8; len += 8) {
+		begin(true);
+		before = atomic_load(&p.line.halves[0].mark);
+		REQUIRE_INT(put(0, 1, len), >, 0);
+		mark = atomic_exchange(&p.line.halves[0].mark, before);
+		expect_none(1);
+		atomic_store(&p.line.halves[0].mark, SHM_MARK_NONE);
+		expect_taken(1, 1, len);
+		atomic_store(&p.line.halves[0].mark, mark);
+		expect_none(1);
+		REQUIRE_INT(put(0, 2, len), >, 0);
+		expect_taken(1, 2, len);
+		shm_links_deinit(&p);
+	}
 }
 
 /* Who has just put looks at the line at the second attempt only, unless it knows already what is there. */
@@ -309,7 +399,7 @@ static void a_quiet_word_tells_of_each_frame(void)
 		begin(in_one_line);
 		expect_none(1);
 		for (uint64_t n = 0; n < 400; n++) {
-			size_t len = n % 3 ? 8 : 40;
+			size_t len = n % 3 ? n % 4 ? 8 : 0 : 40;
 			unsigned n_more = n % 7 == 0;
 
 			REQUIRE(p.link[1]->quiet.word);
@@ -389,9 +479,12 @@ static void who_waits_for_room_is_to_be_told(void)
 
 static const struct test tests[] = {
 	TEST(both_ways_mix),
+	TEST(nothing_goes_the_same_way),
+	TEST(nothing_fills_a_ring_too),
 	TEST(what_is_not_wanted_stays),
 	TEST(a_small_buffer_gets_the_beginning),
 	TEST(what_cannot_be_put_says_why),
+	TEST(a_length_that_is_not_what_was_told_is_not_taken),
 	TEST(a_length_that_is_no_word_is_not_taken),
 	TEST(half_told_is_not_lost),
 	TEST(a_look_is_not_too_early),
