@@ -64,6 +64,8 @@ static OFTEN struct {
 	uint32_t hint_after;
 	bool hint_after_fixed; /* by the environment */
 	bool refused;
+	int error;	/* why the last attempt failed, or the last channel ended: never 0, */
+	int error_said; /* and what the log says of it */
 	bool confined; /* the channel stays open, so that psid takes us for alive, and is never used again */
 	bool read_environment;
 	bool remembered;   /* where psids are found */
@@ -77,7 +79,7 @@ static OFTEN struct {
 	_Atomic uint64_t
 		nsec_asked; /* when psid was asked for it; 0: it was not, or has answered */
 	_Atomic uint64_t nsec_denied; /* when it gave nothing, or could not be asked */
-} self = { .fd = -1, .spare = -1, .hint_after = HINT_AFTER_DEFAULT };
+} self = { .fd = -1, .spare = -1, .error = -ENOENT, .hint_after = HINT_AFTER_DEFAULT };
 
 USUAL bool client_lock(void)
 {
@@ -172,6 +174,8 @@ static void read_environment(void)
 	}
 	value = secure_getenv("PULC_DISABLE");
 	self.refused = value && strcmp(value, "1") == 0;
+	if (self.refused)
+		pulc_log("PULC_DISABLE is set: no psid is asked");
 }
 
 USUAL uint32_t client_hint_after(void)
@@ -185,6 +189,7 @@ void client_detach(void)
 	pulc_fd_release(&self.fd);
 	/* Boards stay mapped: wait sets made in them keep working between processes. */
 	self.id = 0;
+	self.error = -ENOENT;
 	self.boards = NULL;
 	atomic_store(&self.nsec_asked, 0);
 	unsent_forget();
@@ -253,9 +258,50 @@ void client_prepare(void)
 		(void)make_channel();
 }
 
-int client_attach(void)
+static void say_why(int e)
 {
 	char path[108];
+
+	for (unsigned i = 0; i < WIRE_N_CANDIDATES; i++)
+		if (wire_candidate(i, path, sizeof(path)) == 0)
+			pulc_log("looked for psid at %s", path);
+	if (e == -ENOENT)
+		pulc_log("no psid runs: start one with `psid --daemonize`, or this program with "
+			 "`pulc PROGRAM`");
+	else if (e == -EPERM)
+		pulc_log("only psids of other users run: start one of your own with `psid "
+			 "--daemonize`");
+	else
+		pulc_log("no channel to psid: error %d", -e);
+}
+
+/* A connected channel, to which Hello was said. */
+static int connect_channel(void)
+{
+	char path[108];
+	int e = self.spare < 0 ? make_channel() : 0;
+
+	if (e < 0)
+		return e;
+	e = wire_connect(self.spare, path, sizeof(path));
+	/* It may have been connected before it was found to be another user's. */
+	if (e == -EPERM)
+		pulc_fd_release(&self.spare);
+	if (e < 0)
+		return e;
+	pulc_fd_rehome(&self.spare, &self.fd);
+	self.uid = raw_geteuid();
+	e = say_hello();
+	if (e < 0) {
+		pulc_fd_release(&self.fd);
+		return e == -ENOTCONN ? -ENOENT : e;
+	}
+	pulc_log("attached to psid at %s", path);
+	return 0;
+}
+
+int client_attach(void)
+{
 	int e;
 
 	read_environment();
@@ -264,23 +310,16 @@ int client_attach(void)
 	if (self.fd >= 0)
 		return 0;
 	if (nsec_now() < self.nsec_retry)
-		return -EAGAIN;
+		return self.error;
 	self.nsec_retry = nsec_now() + notice_gap();
-	if (self.spare < 0) {
-		e = make_channel();
-		if (e < 0)
-			return e;
-	}
-	e = wire_connect(self.spare, path, sizeof(path));
-	if (e < 0)
-		return e;
-	pulc_fd_rehome(&self.spare, &self.fd);
-	self.uid = raw_geteuid();
-	e = say_hello();
+	e = connect_channel();
 	if (e < 0) {
-		pulc_fd_release(&self.fd);
+		if (pulc_log_fd >= 0 && e != self.error_said)
+			say_why(e);
+		self.error = self.error_said = e;
 		return e;
 	}
+	self.error_said = 0;
 	self.generation++;
 	notice_found();
 	/* A child's numbers may be those of this very psid: Welcome will tell. */
@@ -290,8 +329,12 @@ int client_attach(void)
 	else
 		return_all();
 	self.forked = false;
-	pulc_log("attached to psid at %s", path);
 	return 0;
+}
+
+int client_why(void)
+{
+	return self.confined || self.refused ? -EPERM : self.error;
 }
 
 /* ---- messages about ourselves ------------------------------------------------------------------ */

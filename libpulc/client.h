@@ -18,8 +18,13 @@ void client_unlock(void);
 
 /* Under the lock, all of these. */
 
-/* Makes sure that we are attached or on the way; 0, or why not (-ENOENT: no psid; -EAGAIN: tried lately; -EPERM: refused). */
+/*
+ * Makes sure that we are attached or on the way; 0, or why not (-ENOENT: no psid; -EPERM: refused; -EAGAIN: psid does not accept now; -EMFILE and
+ * the like). What has just failed is not tried again at once: then the answer is the one that the last attempt had.
+ */
 int client_attach(void);
+/* Why there is no channel, or it ended before psid had said Welcome; as client_attach. */
+int client_why(void);
 /* Reads whatever psid has sent and acts on it. */
 void client_look(void);
 /* Goes to another psid if this one has ended. */

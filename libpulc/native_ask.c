@@ -29,6 +29,8 @@
 /* psid itself waits no longer than ten seconds for another node. */
 #define NSEC_ANSWER_FAR (15 * NSEC_PER_SEC)
 #define NSEC_ANSWER_TAKEN (2 * NSEC_PER_MSEC)
+/* Before psid is called again that does not accept. */
+#define NSEC_BUSY (20 * NSEC_PER_MSEC)
 
 /* All under the client lock. */
 static struct native_reply reply;
@@ -127,6 +129,29 @@ static int begin(void)
 	return e;
 }
 
+static int rest_until(uint64_t deadline)
+{
+	const struct timespec pause = timespec_from_nsec(NSEC_BUSY);
+
+	if (nsec_now() >= deadline)
+		return -ETIMEDOUT;
+	(void)raw_syscall(SYS_nanosleep, &pause, NULL, 0, 0, 0, 0);
+	return 0;
+}
+
+static void give_hooks(void)
+{
+	hal_shm_take_credit = take_credit;
+	hal_shm_return_credit = client_credit_return;
+	hal_shm_wake = peers_tell;
+	hal_shm_find_line = lines_find;
+	hal_shm_return_line = lines_return;
+	hal_tcp_keep_fd = pulc_fd_copy;
+	hal_tcp_release_fd = pulc_fd_release;
+	tag_area_bytes = native_area_bytes;
+	tag_area_unref = native_area_unref;
+}
+
 int native_attach(void)
 {
 	uint64_t deadline;
@@ -135,18 +160,10 @@ int native_attach(void)
 	if (LIKELY(client_id() != 0))
 		return 0;
 	deadline = nsec_now() + NSEC_ANSWER;
-	hal_shm_take_credit = take_credit;
-	hal_shm_return_credit = client_credit_return;
-	hal_shm_wake = peers_tell;
-	hal_shm_find_line = lines_find;
-	hal_shm_return_line = lines_return;
-	hal_tcp_keep_fd = pulc_fd_copy;
-	hal_tcp_release_fd = pulc_fd_release;
+	give_hooks();
 	e = protocol_register(PROTOCOL_PORT, &port_protocol);
 	if (e == 0)
 		e = protocol_register(PROTOCOL_TAG, &tag_protocol);
-	tag_area_bytes = native_area_bytes;
-	tag_area_unref = native_area_unref;
 	port_budget_set(secure_getenv("PULC_QUEUE_MAX"));
 	tag_allow_pulls(secure_getenv("PULC_PULL"));
 	native_choose_tcp(secure_getenv("PULC_TCP"));
@@ -154,9 +171,12 @@ int native_attach(void)
 		e = 0;
 	if (e == 0)
 		e = begin();
+	/* A psid that has more to accept than it can. */
+	while (e == -EAGAIN && (e = rest_until(deadline)) == 0)
+		e = begin();
 	while (e == 0 && client_id() == 0)
 		e = look(POLLIN, deadline);
-	return e == -ENOTCONN ? -EPERM : e;
+	return e == -ENOTCONN ? client_why() : e;
 }
 
 static bool has_links(void)

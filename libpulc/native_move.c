@@ -399,7 +399,7 @@ static int find(uint32_t node, uint32_t number, struct peer **ret_peer)
 		protocol_set_unfinished(true);
 	}
 	/* Its process has ended before it could pass the port on, or since; or there is no psid to be asked. */
-	return e == -ECONNREFUSED || e == -EAGAIN ? -ECONNRESET : e;
+	return e == -ECONNREFUSED || e == -ENOENT || e == -ENOTCONN ? -ECONNRESET : e;
 }
 
 static void find_out(struct port_out *out, void *arg)

@@ -151,6 +151,10 @@ int native_find_peer_now(uint32_t node, uint32_t number, struct peer **ret_peer,
 		*ret_peer = native_self();
 		return *ret_peer ? 0 : -ENOMEM;
 	}
+	/* That there is no psid is another answer than psid's that there is no such port. */
+	e = native_attach();
+	if (e < 0)
+		return e;
 	link.request = native_request();
 	link.port = number;
 	link.node = node;
@@ -379,7 +383,7 @@ PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const
 /* More turns of progress than a ring has frames for. */
 #define N_TURNS_MAX 1024u
 
-/* psid says that nobody has this port: what its owner sent before that is on the links already. */
+/* psid says that nobody has this port, or is not there to be asked: what its owner sent before that is on the links already. */
 static bool has_come(struct pulc_port *p, uint32_t node, uint32_t from)
 {
 	uint64_t seen = protocol_events_now() - 1;
@@ -405,7 +409,8 @@ int native_know_source(struct pulc_port *p, const struct pulc_address *from)
 		return 0;
 	e = native_find_peer(node, from->port, &peer, &kind);
 	if (e < 0)
-		return e == -ECONNREFUSED && has_come(p, node, from->port) ? 0 : e;
+		return (e == -ECONNREFUSED || e == -ENOENT) && has_come(p, node, from->port) ? 0
+											     : e;
 	/* Its first frame may have come with that. */
 	if (port_in_of(p->port, node, from->port))
 		return 0;

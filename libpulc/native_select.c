@@ -75,6 +75,14 @@ static int select_locked(struct pulc_wait *ports, size_t n_ports, struct pollfd 
 	}
 }
 
+static bool any_port(const struct pulc_wait *ports, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ports[i].port)
+			return true;
+	return false;
+}
+
 PULC_EXPORT int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds,
 			    size_t n_fds, int msec_timeout)
 {
@@ -92,9 +100,9 @@ PULC_EXPORT int pulc_select(struct pulc_wait *ports, size_t n_ports, struct poll
 		memcpy(all, fds, n_fds * sizeof(*all));
 	n = -EDEADLK;
 	if (native_lock()) {
-		n = native_attach();
-		/* Ports and links that are there go on without psid. */
-		if (n < 0 && n != -EDEADLK && n_ports > 0)
+		n = native_attach_or_linked();
+		/* Ports that are there go on without psid, as links do. */
+		if (n < 0 && n != -EDEADLK && any_port(ports, n_ports))
 			n = 0;
 		if (n == 0)
 			n = select_locked(ports, n_ports, all, n_fds, deadline);

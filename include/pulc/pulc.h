@@ -49,11 +49,13 @@ struct pulc_address {
 
 /*
  * Makes this process a client of the node's psid: the system's, or the user's private one. Opening a port does it too; this call
- * says why it cannot be done.
+ * says why it cannot be done. It starts no psid: `psid --daemonize` does, and `pulc PROGRAM` if there is none.
  *
  * Return: 0, also when it has been done before.
- * Errors: -ENOENT, -ECONNREFUSED: no psid runs; -EPERM: it refuses this process (user, limit, other version: PULC_DEBUG=1 tells
- * which); -ETIMEDOUT: it does not answer; -EAGAIN: none was there a moment ago; -EDEADLK: called from a signal handler.
+ * Errors: -ENOENT: no psid runs; -EPERM: it refuses this process (user, limit, other version), only other users have one, or PULC_DISABLE=1
+ * is set; -ETIMEDOUT: it does not answer; -ENOTCONN, of calls that ask it for more: it has ended meanwhile; -EMFILE, -ENFILE, -ENOMEM: no descriptor is
+ * left; -EDEADLK: called from a signal handler, or from a protocol's handler. What has failed is not tried again for half a second, in which the answer is the same. PULC_LOG=stderr says where
+ * psids were looked for, why they refuse, and what to do.
  * Threads and fork: any thread; a forked child does it anew.
  * Blocking: until psid has answered, at most 5 s.
  * Source: pulc-1998, 4.3 (registration at PSID, with a check of the version).

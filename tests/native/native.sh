@@ -39,7 +39,11 @@ is library.needs "" "$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/
 is library.has_its_own_ring "" "$(nm -D "$library" | grep io_uring)"
 
 is without_psid 1 "$("$examples/pingpong" server 2>"$TMPDIR/none"; echo $?)"
-is says_why 1 "$(grep -c 'cannot open a port (does a psid run?): ' "$TMPDIR/none")"
+is says_why 1 "$(grep -c 'cannot open a port (does a psid run?): No such file or directory' "$TMPDIR/none")"
+is log_says_where 1 "$(PULC_LOG=stderr "$examples/pingpong" server 2>&1 | grep -c -m 1 "looked for psid at $PULC_SOCKET")"
+is log_says_what_to_do 1 "$(PULC_LOG=stderr "$examples/pingpong" server 2>&1 | grep -c 'no psid runs: start one with')"
+is log_says_why_none_is_asked 1 "$(PULC_DISABLE=1 PULC_LOG=stderr "$examples/pingpong" server 2>&1 | grep -c 'PULC_DISABLE is set')"
+is disabled_is_refused 1 "$(PULC_DISABLE=1 "$examples/pingpong" server 2>&1 | grep -c ': Operation not permitted')"
 
 "$bin/psid" 2>"$TMPDIR/psid.log" &
 psid=$!
