@@ -94,6 +94,19 @@ PULC_EXPORT int pulc_node(uint32_t *ret_node)
 	return e;
 }
 
+PULC_EXPORT int pulc_process(uint32_t *ret_process)
+{
+	int e;
+
+	if (!native_lock())
+		return -EDEADLK;
+	e = native_attach();
+	if (e == 0)
+		*ret_process = client_id();
+	native_unlock();
+	return e;
+}
+
 PULC_EXPORT struct pulc_address pulc_port_address(const pulc_port *p)
 {
 	return (struct pulc_address){ .port = p->number };

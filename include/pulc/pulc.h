@@ -155,6 +155,19 @@ int pulc_port_inherit(pulc_port *port, int msec_timeout);
 int pulc_node(uint32_t *ret_node);
 
 /*
+ * This process's number: how other processes of this node know it, as `peer` of the frames (pulc_protocol_send) and of the messages with tags that it
+ * sends them, and as what pulc_peer_find tells them of its ports. Those on other nodes know it by numbers of their own psid's. To itself a process is peer 0.
+ *
+ * ret_process: the number, not 0. psid gives it to no other process; a process has another one after a fork, and from a psid that was restarted.
+ * Return: 0.
+ * Errors: as pulc_attach.
+ * Threads and fork: any thread; a forked child has its own.
+ * Blocking: until psid has answered, the first time.
+ * Source: pulc-1998, 4.6.2.
+ */
+int pulc_process(uint32_t *ret_process);
+
+/*
  * The address of the port of that name.
  *
  * name: 1 to PULC_NAME_MAX bytes, for a port of this node; of another one: "name@node", the node by its name or number. ret_address: where it is.

@@ -1,5 +1,5 @@
 /*
- * A process that psid does not take: every call says why, and the next one says the same.
+ * A process that psid takes, which learns its number; and one that psid does not take: every call says why, and the next one says the same.
  */
 #include <pulc/block.h>
 #include <pulc/sem.h>
@@ -40,6 +40,7 @@ static void every_call_says(int e)
 	MUST_IS(pulc_port_take(1, 0, &p), e);
 	MUST_IS(pulc_find("nobody", &a), e);
 	MUST_IS(pulc_node(&n), e);
+	MUST_IS(pulc_process(&n), e);
 	MUST_IS(pulc_peer_find(&a, &n), e);
 	MUST_IS(pulc_progress_thread(true), e);
 	MUST_IS(pulc_select(&(struct pulc_wait){ .tag = &any }, 1, NULL, 0, 0), e);
@@ -208,10 +209,46 @@ static void a_psid_that_does_not_accept(void)
 	REQUIRE_INT(rmdir(dir), ==, 0);
 }
 
+/* ---- a process's own number ---------------------------------------------------------------------- */
+
+static void tell_own_number(void)
+{
+	uint32_t own = 0, again = 0;
+	pulc_port *p = native_open(PULC_D, "told");
+	uint32_t peer = native_peer_named("asks");
+
+	MUST_IS(pulc_process(&own), 0);
+	MUST(own != 0 && own != peer);
+	MUST_IS(pulc_tag_send(peer, 1, &own, sizeof(own)), sizeof(own));
+	MUST_IS(pulc_process(&again), 0);
+	MUST_IS(again, own);
+	native_await(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* What the others see, each in its way. */
+static void ask_for_it(void)
+{
+	const struct pulc_tag want = { .tag = 1, .mask = PULC_TAG_EXACT, .peer = PULC_ANY_PEER };
+	pulc_port *p = native_open(PULC_D, "asks");
+	struct pulc_tagged m;
+	uint32_t told;
+
+	MUST_IS(pulc_tag_receive(&want, &told, sizeof(told), &m), sizeof(told));
+	MUST_IS(m.peer, told);
+	MUST_IS(native_peer_named("told"), told);
+	native_reach(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void a_process_knows_its_number(void)
+{
+	NATIVE_RUN(tell_own_number, ask_for_it);
+}
+
 static const struct test tests[] = {
-	TEST(no_psid),
-	TEST(a_psid_that_has_ended),
-	TEST(a_psid_that_is_full),
+	TEST(a_process_knows_its_number),  TEST(no_psid),
+	TEST(a_psid_that_has_ended),	   TEST(a_psid_that_is_full),
 	TEST(a_psid_that_does_not_accept),
 };
 
