@@ -11,14 +11,16 @@
 /*
  * What the processes of a server that forks write to for each connection lies on one page, for a child copies each page that it
  * writes to, and so does its parent: the first that begins the page, the others, and a table of which mostly the beginning is
- * used. A table of a page or more lies behind all that, and what comes last begins a page, on which .bss, small without the tables, finds
- * room: it would otherwise be a mapping of its own, which costs each fork as much as a page. The linker sorts them by these names.
+ * used. What comes last begins a page, on which the small variables of .bss find room, and the table behind them that every process
+ * begins to use. Other tables of a page or more come then: zeroes that are in no file, for what is read of a file
+ * comes with its neighbours, and a fork copies whatever it finds there, written or not. The linker sorts them by these names.
  */
-#define OFTEN_FIRST __attribute__((section(".data.often.1"), aligned(4096)))
-#define OFTEN __attribute__((section(".data.often.2")))
-#define OFTEN_LAST __attribute__((section(".data.often.3")))
-#define LARGE __attribute__((section(".data.seldom")))
-#define DATA_END __attribute__((section(".data.tail"), aligned(4096), used))
+#define OFTEN_FIRST __attribute__((section(".data.usual.1"), aligned(4096)))
+#define OFTEN __attribute__((section(".data.usual.2")))
+#define OFTEN_LAST __attribute__((section(".data.usual.3")))
+#define DATA_END __attribute__((section(".data.usual.4"), aligned(4096), used))
+#define LARGE_FIRST __attribute__((section(".bss.large.1")))
+#define LARGE __attribute__((section(".bss.large.2")))
 
 /* Called in every forked child, or for every connection: lies beside the others of that kind. A child has none of its parent's pages
  * of code mapped, and takes a fault for each 64 KiB of it that it comes to. */

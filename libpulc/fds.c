@@ -30,6 +30,9 @@
 
 static _Atomic int firsts[N_WINDOWS]; /* lowest numbers, 0: not used yet */
 static LARGE int *_Atomic homes[N_WINDOWS][N_WINDOW];
+/* Of the first window the first few: most processes have no more. */
+#define N_NEAR 8
+static int *_Atomic near_homes[N_NEAR];
 
 static int first_of(unsigned window)
 {
@@ -84,8 +87,10 @@ USUAL static int *_Atomic *home_of(int fd)
 
 	for (unsigned w = 0; w < N_WINDOWS; w++) {
 		first = first_of(w);
-		if (first != 0 && fd >= first && fd < first + N_WINDOW)
-			return &homes[w][fd - first];
+		if (first == 0 || fd < first || fd >= first + N_WINDOW)
+			continue;
+		return w == 0 && fd < first + N_NEAR ? &near_homes[fd - first]
+						     : &homes[w][fd - first];
 	}
 	return NULL;
 }

@@ -27,7 +27,7 @@
 
 #define N_TRACKABLE (PRE_FD_CHUNK * PRE_FD_CHUNKS)
 
-LARGE struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
+LARGE_FIRST struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 static OFTEN_LAST struct pre_fd_chunk near_chunk;
 struct pre_file pre_file_tcp, pre_file_tcp_shared = { .shared = true };
 struct pre_file pre_file_other, pre_file_inherited;

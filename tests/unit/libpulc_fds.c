@@ -36,6 +36,26 @@ static void live_at_high_numbers(void)
 	CHECK_INT(pulc_fd_next_own(0), ==, -1);
 }
 
+/* More than most processes have, of which the first few are kept apart. */
+static void are_known_however_many(void)
+{
+	enum { N = 20 };
+	int homes[N], from = 0;
+
+	limit_to(1024);
+	for (unsigned i = 0; i < N; i++)
+		REQUIRE_INT(adopted(&homes[i]), ==, 0);
+	for (unsigned i = 0; i < N; i++) {
+		from = pulc_fd_next_own(from);
+		CHECK_INT(from, ==, homes[i]);
+		CHECK(pulc_fd_is_own(from++));
+	}
+	CHECK_INT(pulc_fd_next_own(from), ==, -1);
+	for (unsigned i = 0; i < N; i++)
+		pulc_fd_release(&homes[i]);
+	CHECK_INT(pulc_fd_next_own(0), ==, -1);
+}
+
 static void follow_a_limit_that_falls(void)
 {
 	int high, low, high_number;
@@ -75,6 +95,7 @@ static void are_moved_for_the_program(void)
 
 static const struct test tests[] = {
 	TEST(live_at_high_numbers),
+	TEST(are_known_however_many),
 	TEST(follow_a_limit_that_falls),
 	TEST(are_moved_for_the_program),
 };
