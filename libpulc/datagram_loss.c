@@ -31,10 +31,14 @@ static bool is_deserted(pulc_stream *s, struct flow *f)
 {
 	struct datagram *d = s->datagram;
 	struct datagram_address own;
-	uint64_t head, now = nsec_now();
+	uint64_t head, now = nsec_now(), notice = shm_peer_notice(&f->queue.ring);
 	bool stands;
 
-	if (shm_peer_notice(&f->queue.ring) & SHM_DEAD)
+	/* It has said itself that it takes no more: what was sent before was dropped in silence, and what is sent from then on goes
+	 * through the kernel. */
+	if (notice & (SHM_CLOSED | SHM_WANT_KERNEL))
+		return false;
+	if (notice & SHM_DEAD)
 		return true;
 	if (now - d->nsec_checked < NSEC_CHECK)
 		return false;

@@ -129,6 +129,50 @@ CASE_TRAITS(datagram_to_closed_peer, ANY, DATAGRAMS)
 	}
 }
 
+/* What the peer leaves unread when it closes is dropped in silence: only what is sent afterwards is refused. Long enough for those who look
+ * after their peers from time to time. */
+CASE_TRAITS(datagram_closed_peer_refuses_nothing_of_before, ANY, DATAGRAMS)
+{
+	struct pollfd pfd;
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 1);
+		close(FD);
+	}
+	A {
+		for (int i = 0; i < 4; i++) {
+			pfd = (struct pollfd){ .fd = FD, .events = POLLIN };
+			R(poll(&pfd, 1, 100));
+		}
+		say(p, "error %s", errno_name(pending_error(FD)));
+		SEND("refused");
+		settle_poll(p, FD, POLLIN);
+		say(p, "error %s", errno_name(pending_error(FD)));
+	}
+}
+
+/* So it is where a socket gives up its port and keeps what came by it. */
+CASE_TRAITS(datagram_dissolved_peer_refuses_nothing_of_before, ANY, DATAGRAMS)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct pollfd pfd;
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 1);
+		R(connect(FD, &none, sizeof(none)));
+	}
+	A {
+		for (int i = 0; i < 4; i++) {
+			pfd = (struct pollfd){ .fd = FD, .events = POLLIN };
+			R(poll(&pfd, 1, 100));
+		}
+		say(p, "error %s", errno_name(pending_error(FD)));
+	}
+	B { RECV_FLAGS(16, MSG_DONTWAIT); }
+}
+
 CASE_TRAITS(datagram_refused_is_polled, ANY, DATAGRAMS)
 {
 	struct pollfd pfd;
