@@ -79,7 +79,7 @@ PULC_EXPORT void pulc_stream_disconnected(pulc_stream *s, int fd)
 {
 	if (s->handler != &stream_handler || !pulc_stream_attached(s))
 		return;
-	tcp_disconnected(&s->tcp);
+	tcp_disconnected(&s->tcp, fd);
 	label_clear(fd);
 }
 

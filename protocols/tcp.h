@@ -114,7 +114,7 @@ void tcp_reset(int fd);
 /* Nothing that lies in the ring is to be read there any more: its bytes mean something else in the kernel. */
 void tcp_leave_for_good(struct tcp *t);
 /* The program has ended the connection and kept the socket: whatever process holds it, nothing in the rings is about it any more. */
-void tcp_disconnected(struct tcp *t);
+void tcp_disconnected(struct tcp *t, int fd);
 /* This side has left, but what it left behind could still be read from the ring. */
 bool tcp_may_reclaim(struct tcp *t);
 /*

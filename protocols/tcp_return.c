@@ -316,8 +316,20 @@ bool tcp_refuses(const struct tcp *t)
 
 /* ---- a socket that is another connection's, or none's -------------------------------------------- */
 
-void tcp_disconnected(struct tcp *t)
+/* The kernel knew nothing of a reset that the survivor has made and told of: it has dissolved a connection that stood, and counts that as an
+ * error, which it would not have done after a reset of its own. */
+static void forget_dissolution(struct tcp *t, int fd)
 {
+	socklen_t len = sizeof(int);
+	int error;
+
+	if (tcp_is_reset(t) && !tcp_has_reset(t))
+		(void)raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+}
+
+void tcp_disconnected(struct tcp *t, int fd)
+{
+	forget_dissolution(t, fd);
 	if (!shm_lock(&t->ring.own->tx_lock))
 		return;
 	/* The peer may still read what is in our ring. */

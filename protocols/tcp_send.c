@@ -210,8 +210,11 @@ static int settle_mode(struct tcp *t, int fd, const struct iovec *iov, size_t n,
  * the ring. */
 static ssize_t broken_pipe(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags)
 {
-	ssize_t e = reset_error(t, fd);
+	ssize_t e;
 
+	if (!tcp_peer_left(t))
+		tcp_look_for_end(t, fd);
+	e = reset_error(t, fd);
 	if (e < 0)
 		return e;
 	return tcp_count_is_shut(fd) ? kernel_send(fd, iov, n, flags) : -EPIPE;

@@ -243,6 +243,16 @@ static int look_at_socket(struct pollfd *p)
 	return raw_ppoll(p, 1, &now);
 }
 
+void tcp_look_for_end(struct tcp *t, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	if (look_at_socket(&p) <= 0 || !(p.revents & (POLLRDHUP | POLLHUP)))
+		return;
+	tcp_set_local(t, TCP_LOCAL_EOF);
+	tcp_note_end(t);
+}
+
 unsigned tcp_poll(struct tcp *t, int fd, unsigned events)
 {
 	struct pollfd p = { .fd = fd, .events = (short)(events | POLLRDHUP) };

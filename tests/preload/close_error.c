@@ -231,3 +231,62 @@ CASE(close_error_told_by_receive, ANY)
 		RECV(1);
 	}
 }
+
+/* Of the reset that was told nothing is left for the socket's next connection; one that nobody was told of stays. */
+CASE(close_error_told_before_a_disconnect, ANY)
+{
+	struct pollfd pfd;
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		say_error_when_it_comes(p, FD);
+		disconnect(p, FD);
+		pfd = (struct pollfd){ .fd = FD, .events = POLLIN | POLLOUT };
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "disconnected", pfd.revents);
+		say_error_now(p, FD);
+	}
+}
+
+CASE(close_error_untold_before_a_disconnect, ANY)
+{
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		settle_unseen(p, FD);
+		disconnect(p, FD);
+		say_error_now(p, FD);
+	}
+}
+
+/* By a death of which nobody has told yet: the one that died had never said that it was there. */
+CASE(close_error_after_own_shutdown_by_an_unknown_holders_death, DUO)
+{
+	pid_t pid;
+
+	A {
+		SEND("unread");
+		R(shutdown(FD, SHUT_WR));
+	}
+	B {
+		settle(p, FD, 6);
+		pid = fork();
+		if (pid == 0)
+			for (;;) pause();
+		R(close(FD));
+		kill(pid, SIGKILL);
+		reap(p, "child", pid);
+	}
+	A {
+		settle_unseen(p, FD);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+}
