@@ -20,6 +20,9 @@
  * nothing: it may say the wrong thing for a moment, and nobody waits for it longer than before he looks again. All other waiters sleep by the first word: among
  * ordinary priorities the kernel inherits nothing.
  *
+ * Namesakes. A family may extend over pid namespaces, and then threads of it may have the same id: each 1 in its own. So a word that says our id is ours only if the
+ * pending entry says so too. Who waits for a namesake has no pending entry meanwhile: if he died, the kernel would take the lock for his.
+ *
  * Left out: fairness. A holder that is stopped (SIGSTOP) stops its own family only.
  *
  * Source: futex(2); Sha, Rajkumar and Lehoczky 1990 (priority inheritance).
@@ -75,6 +78,14 @@ USUAL void shm_self_forked(void)
 	else
 		shm_self.tid = (uint32_t)raw_getpid();
 	shm_self.n_held = 0;
+}
+
+void shm_self_cloned(void)
+{
+	if (shm_self.tid && shm_self.robust != &unwatched)
+		(void)raw_syscall(SYS_set_robust_list, shm_self.robust, sizeof(*shm_self.robust), 0,
+				  0, 0, 0);
+	shm_self_forked();
 }
 
 static bool try_take(_Atomic uint32_t *word, uint32_t *seen, uint32_t mark)
@@ -180,6 +191,32 @@ static void sleep_until_left(_Atomic uint32_t *word, uint32_t seen, bool lends, 
 	(void)raw_futex(word, FUTEX_WAIT, seen, &recheck);
 }
 
+/* Does this thread hold it, or was it about to take it, when a signal handler came in between? */
+static bool is_interrupted(const _Atomic uint32_t *word, uint32_t seen)
+{
+	/* FUTEX_TID_MASK itself: taken by a lone holder, which can only be ourselves. */
+	return seen == FUTEX_TID_MASK ||
+	       ((seen & FUTEX_TID_MASK) == shm_self.tid &&
+		(char *)shm_self.pending + shm_self.robust->futex_offset == (const char *)word);
+}
+
+/* Waits for one who has our id in another pid namespace. */
+static void await_namesake(_Atomic uint32_t *word)
+{
+	struct timespec recheck = timespec_from_nsec(NSEC_RECHECK);
+	struct robust_list *listed = shm_self.robust->list_op_pending;
+	uint32_t seen = atomic_load(word);
+
+	shm_self.robust->list_op_pending = shm_self.pending;
+	while ((seen & FUTEX_TID_MASK) == shm_self.tid && !(seen & FUTEX_OWNER_DIED)) {
+		if ((seen & FUTEX_WAITERS) ||
+		    atomic_compare_exchange_strong(word, &seen, seen | FUTEX_WAITERS))
+			(void)raw_futex(word, FUTEX_WAIT, seen | FUTEX_WAITERS, &recheck);
+		seen = atomic_load(word);
+	}
+	shm_self.robust->list_op_pending = listed;
+}
+
 bool shm_lock_slow(_Atomic uint32_t *word)
 {
 	unsigned n_behind = 0;
@@ -191,12 +228,14 @@ bool shm_lock_slow(_Atomic uint32_t *word)
 			STEP(LOCK_TAKEN);
 			return true;
 		}
-		/* FUTEX_TID_MASK itself: taken by a lone holder, which can only be ourselves. */
-		if ((seen & FUTEX_TID_MASK) == shm_self.tid || seen == FUTEX_TID_MASK) {
-			/* The section that we interrupted keeps the pending entry that it set. */
+		if (is_interrupted(word, seen)) {
+			/* The section that we interrupted keeps the pending entry that it set, and not for longer. */
+			shm_self.pending = NULL;
 			shm_self.n_held--;
 			return false;
 		}
+		if ((seen & FUTEX_TID_MASK) == shm_self.tid)
+			break;
 		cpu_relax();
 	}
 	lends = is_realtime();
@@ -205,7 +244,10 @@ bool shm_lock_slow(_Atomic uint32_t *word)
 		    !atomic_compare_exchange_strong(word, &seen, seen | FUTEX_WAITERS))
 			continue;
 		STEP(LOCK_MARKED);
-		sleep_until_left(word, seen | FUTEX_WAITERS, lends, &n_behind);
+		if ((seen & FUTEX_TID_MASK) == shm_self.tid)
+			await_namesake(word);
+		else
+			sleep_until_left(word, seen | FUTEX_WAITERS, lends, &n_behind);
 		STEP(LOCK_WOKEN);
 	}
 	STEP(LOCK_TAKEN);

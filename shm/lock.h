@@ -54,6 +54,8 @@ void shm_self_init(void);
 void shm_self_forget(void);
 /* In a child that libc has forked: its thread id is another one. */
 void shm_self_forked(void);
+/* The same in one that libc knows nothing of: nobody has told the kernel of the list. */
+void shm_self_cloned(void);
 
 static inline void shm_hold(void)
 {

@@ -2,11 +2,14 @@
  * shm/lock.c: exclusion between processes, and the recovery of a lock whose holder was killed,
  * at its entry, inside, and while others queue for it; and the priority that a real-time waiter lends its holder.
  */
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,6 +136,109 @@ static void a_thread_does_not_wait_for_itself(void)
 	CHECK(!shm_lock(&lock.word));
 	shm_unlock(&lock.word);
 	CHECK_INT(lock.word, ==, 0);
+}
+
+/* ---- namesakes ---------------------------------------------------------------------------------- */
+
+/* Thread 1 of a pid namespace of its own; -1: not here, which is said. */
+static pid_t child_elsewhere(const char *test)
+{
+	pid_t pid;
+
+	shm_self_init();
+	pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
+	if (pid < 0)
+		printf("skip %s: no pid namespaces: %s\n", test, strerrorname_np(errno));
+	if (pid == 0)
+		shm_self_cloned();
+	return pid;
+}
+
+static void take_turns_elsewhere(struct shared *s)
+{
+	if (!shm_lock(&s->lock.word))
+		_exit(1);
+	shm_unlock(&s->lock.word);
+	for (int k = 0; k < N_TURNS; k++) {
+		if (!shm_lock(&s->lock.word))
+			_exit(1);
+		s->count++;
+		shm_unlock(&s->lock.word);
+	}
+	_exit(0);
+}
+
+/* Each has the number that stands in the word when the other has the lock. */
+static void namesakes_exclude_each_other(void)
+{
+	struct shared *s = shared_new();
+	int n = 0;
+
+	for (int i = 0; i < N_PROCESSES; i++) {
+		pid_t pid = child_elsewhere("shm_lock_namesakes_exclude_each_other");
+
+		if (pid == 0)
+			take_turns_elsewhere(s);
+		n += pid > 0;
+	}
+	for (int i = 0, status; i < n; i++) {
+		REQUIRE(wait(&status) > 0);
+		CHECK_INT(status, ==, 0);
+	}
+	CHECK_INT(s->count, ==, n * N_TURNS);
+	CHECK_INT(s->lock.word, ==, 0);
+	(void)munmap(s, sizeof(*s));
+}
+
+static void hold_elsewhere(struct shared *s)
+{
+	(void)shm_lock(&s->lock.word);
+	s->inside = 1;
+	while (!s->leave)
+		cpu_relax();
+	shm_unlock(&s->lock.word);
+	_exit(0);
+}
+
+static bool is_asleep(pid_t pid)
+{
+	char path[32], line[128] = "";
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "r");
+	REQUIRE(file != NULL);
+	(void)!fgets(line, sizeof(line), file);
+	(void)fclose(file);
+	return strstr(line, ") S ") != NULL;
+}
+
+/* Who is killed while he waits for a namesake takes nothing from him; a namesake that is killed inside leaves it. */
+static void namesakes_are_killed(void)
+{
+	struct shared *s = shared_new();
+	pid_t holder = child_elsewhere("shm_lock_namesakes_are_killed"), waiter;
+
+	if (holder == 0)
+		hold_elsewhere(s);
+	while (holder > 0 && !s->inside)
+		cpu_relax();
+	waiter = holder > 0 ? child_elsewhere("shm_lock_namesakes_are_killed") : -1;
+	if (waiter == 0)
+		_exit(!shm_lock(&s->lock.word));
+	while (waiter > 0 && !is_asleep(waiter))
+		cpu_relax();
+	if (waiter > 0) {
+		(void)kill(waiter, SIGKILL);
+		(void)waitpid(waiter, NULL, 0);
+		CHECK(!(s->lock.word & FUTEX_OWNER_DIED));
+		CHECK((s->lock.word & FUTEX_TID_MASK) == 1);
+		(void)kill(holder, SIGKILL);
+		CHECK(shm_lock(&s->lock.word));
+		shm_unlock(&s->lock.word);
+		(void)waitpid(holder, NULL, 0);
+	}
+	(void)munmap(s, sizeof(*s));
 }
 
 /* ---- priority ----------------------------------------------------------------------------------- */
@@ -353,6 +459,7 @@ static void many_real_time_waiters(void)
 static const struct test tests[] = {
 	TEST(processes_exclude_each_other),	     TEST(a_killed_holder_is_recovered),
 	TEST(holders_killed_at_random_moments),	     TEST(a_thread_does_not_wait_for_itself),
+	TEST(namesakes_exclude_each_other),	     TEST(namesakes_are_killed),
 	TEST(a_real_time_waiter_lends_its_priority), TEST(somebody_else_was_named),
 	TEST(killed_while_priority_is_lent),	     TEST(many_real_time_waiters),
 };
