@@ -141,12 +141,19 @@ void datagram_forking(pulc_stream *s)
 	atomic_store(&d->rx.shared, true);
 }
 
+void datagram_fork_failed(pulc_stream *s)
+{
+	for (struct flow *f = s->datagram ? s->datagram->flows : NULL; f; f = f->next)
+		if (atomic_load(&f->state) == FLOW_ATTACHED && !f->left)
+			(void)shm_drop_holder(&f->queue.ring);
+}
+
 static void forked(pulc_stream *s)
 {
 	struct datagram *d = s->datagram;
 
 	/* Also of one that another thread of the parent was making. */
-	nursery_share(s->nursery, raw_getpid());
+	s->nursery = nursery_inherit(s->nursery);
 	if (!d)
 		return;
 	atomic_store(&d->n_inside, 0);

@@ -178,6 +178,7 @@ void datagram_leave_flows(pulc_stream *s, bool for_good);
 void datagram_stay_flows(pulc_stream *s);
 /* A fork is about to happen (under the client lock). */
 void datagram_forking(pulc_stream *s);
+void datagram_fork_failed(pulc_stream *s);
 /* A holder less, unless we have left. The peer is told. */
 void datagram_close_queue(struct flow *f);
 /* For the handler's life. */

@@ -7,8 +7,10 @@
  * holder before the fork, so that the count is never too low; sockets not yet upgraded are entered in the
  * nursery under the child's id.
  *
- * Not seen here: vfork, posix_spawn and raw clone. Their children live in the parent's memory or do not
- * come back to this library before they exec.
+ * Libc's fork tells of itself (pthread_atfork), of other children with memory of their own the shim does. One of which nobody has told says so when it finds
+ * that out: too late to be counted before its parent closes, but not to be taken for its parent.
+ *
+ * Not seen here: vfork and posix_spawn. Their children live in the parent's memory.
  *
  * Source: pulc-1998, 4.6.3 (fork: both sockets share the port, its count is incremented).
  */
@@ -32,23 +34,32 @@ USUAL static void enter_child(struct pulc_stream *s)
 }
 
 static OFTEN bool locked;
+static OFTEN bool announced; /* a fork is under way, or this is its child and has not been told */
 static DATA_END char before_bss = 1;
+
+/* Under the client lock, or in the child. */
+USUAL static void add_holder(void)
+{
+	slabs_forking();
+	stream_list_each_datagram(datagram_forking);
+}
 
 USUAL static void before(void)
 {
 	native_forking();
+	announced = true;
 	locked = !client_is_confined() && client_lock();
 	if (!locked)
 		return;
 	/* A psid that ended unnoticed, and the child's numbers would be void. */
 	client_glance();
-	slabs_forking();
-	stream_list_each_datagram(datagram_forking);
+	add_holder();
 	nursery_fork_begins();
 }
 
 USUAL static void in_parent(void)
 {
+	announced = false;
 	if (locked)
 		client_unlock();
 	native_fork_done();
@@ -70,13 +81,8 @@ PULC_EXPORT void pulc_process_threads(void)
 	client_unlock();
 }
 
-USUAL static void in_child(void)
+USUAL static void enter(void)
 {
-	nursery_forked();
-	if (client_is_confined())
-		return;
-	/* Now: a sandbox may come before the first lock, and forbid what this asks the kernel. */
-	shm_self_forked();
 	signals_forked();
 	client_forked();
 	waitset_forked();
@@ -85,9 +91,51 @@ USUAL static void in_child(void)
 	native_forked();
 	if (locked)
 		nursery_fork_done();
+	nursery_settle();
+	announced = false;
 	/* Most children end, or have their few connections closed, before they need any. */
 	if (!__libc_single_threaded)
 		prepare();
+}
+
+USUAL static void in_child(void)
+{
+	nursery_forked();
+	if (client_is_confined())
+		return;
+	/* Now: a sandbox may come before the first lock, and forbid what this asks the kernel. */
+	shm_self_forked();
+	enter();
+}
+
+/* ---- children that libc does not tell of ---------------------------------------------------------- */
+
+PULC_EXPORT void pulc_fork_begins(void)
+{
+	before();
+}
+
+PULC_EXPORT void pulc_fork_done(bool failed)
+{
+	if (failed && locked) {
+		slabs_fork_failed();
+		stream_list_each_datagram(datagram_fork_failed);
+		nursery_fork_done();
+	}
+	in_parent();
+}
+
+PULC_EXPORT void pulc_forked(void)
+{
+	nursery_forked();
+	if (client_is_confined())
+		return;
+	shm_self_cloned();
+	if (!announced) {
+		locked = false;
+		add_holder();
+	}
+	enter();
 }
 
 /* Before the shim, where both are one library: its handlers of a fork come before ours, and after them in the child. */

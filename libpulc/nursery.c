@@ -10,7 +10,9 @@
  * A process that goes on making sockets keeps the entry of one that it has closed for its next one, with its id in it: between processes that do so at the same
  * time each word here would be a line on its way from one to the other, several times for each socket.
  *
- * An entry with more holders than it has room for counts as shared for ever: staying on the kernel is always right.
+ * An entry with more holders than it has room for counts as shared for ever: staying on the kernel is always right. So it does if one of them lives in
+ * another pid namespace, where neither's numbers say anything of the other: 1 there is not 1 here. A child that finds itself in one, which shows in that it
+ * sees no parent, has the entries of what it inherits say so, and begins a family, with a memory of its own.
  * A child made by vfork or posix_spawn lives in its parent's memory until it execs; the program that it becomes is
  * counted by what it is given (leave.c), until it ends.
  */
@@ -64,7 +66,8 @@ static OFTEN _Atomic uint32_t
 	kept; /* an entry of no socket, which nobody but this process is in; 0: none */
 static OFTEN _Atomic uint32_t n_entered; /* since it began or was forked */
 static OFTEN uint32_t
-	fork_round; /* of the last fork (client lock), or of the one that it comes from */
+	fork_round;	     /* of the last fork (client lock), or of the one that it comes from */
+static OFTEN bool elsewhere; /* until nursery_settle: in another pid namespace than its family */
 
 USUAL static struct entry *nursery_get(void)
 {
@@ -133,7 +136,7 @@ USUAL static bool add(struct entry *e, uint32_t pid)
 
 static bool is_gone(uint32_t pid)
 {
-	return raw_syscall(SYS_kill, pid, 0, 0, 0, 0, 0) == -ESRCH;
+	return pid != PULC_ANYBODY && raw_syscall(SYS_kill, pid, 0, 0, 0, 0, 0) == -ESRCH;
 }
 
 /* Forgets holders that are gone. True: nobody is left. */
@@ -200,6 +203,26 @@ USUAL void nursery_forked(void)
 {
 	atomic_store(&kept, 0);
 	atomic_store(&n_entered, 0);
+	/* So it is, too, for one that has been given its parent's parent (CLONE_PARENT): that does no harm. */
+	elsewhere = raw_syscall(SYS_getppid) == 0;
+}
+
+USUAL uint32_t nursery_inherit(uint32_t entry)
+{
+	nursery_share(entry, UNLIKELY(elsewhere) ? PULC_ANYBODY : client_pid());
+	return UNLIKELY(elsewhere) ? 0 : entry;
+}
+
+USUAL void nursery_settle(void)
+{
+	struct entry *all;
+
+	if (LIKELY(!elsewhere))
+		return;
+	elsewhere = false;
+	all = atomic_exchange(&nursery, NULL);
+	if (all)
+		(void)raw_syscall(SYS_munmap, all, N_ENTRIES * sizeof(struct entry));
 }
 
 /*
@@ -234,7 +257,7 @@ USUAL static void forget_anybody(struct entry *e)
 
 	for (unsigned i = 0; i < N_HOLDERS; i++) {
 		pids[i] = atomic_load(&e->pids[i]);
-		if (pids[i] > PULC_ANYBODY)
+		if (pids[i] && pids[i] != PULC_ANYBODY)
 			return;
 	}
 	for (unsigned i = 0; i < N_HOLDERS; i++)

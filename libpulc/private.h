@@ -220,6 +220,10 @@ uint32_t nursery_enter(void);
 void nursery_leave(uint32_t entry);
 /* In a forked child, first. */
 void nursery_forked(void);
+/* In it: it holds the socket of this entry as well. Returned: the entry by which it knows its own holding, 0: it has none. */
+uint32_t nursery_inherit(uint32_t entry);
+/* In it, last: the family of one in another pid namespace begins with itself. */
+void nursery_settle(void);
 void nursery_share(uint32_t entry, int child);
 bool nursery_alone(uint32_t entry);
 /* Around a fork: begins in the parent, is done when the child has entered itself. */

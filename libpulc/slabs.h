@@ -38,6 +38,8 @@ void slabs_hold(struct slab *own, uint32_t slot);
 void slabs_let_go(struct slab *own, uint32_t slot);
 /* Another process is about to hold all that this one holds (fork). */
 void slabs_forking(void);
+/* It is not: the fork has failed. */
+void slabs_fork_failed(void);
 
 /* Is there room for the descriptor of one more slab? */
 bool slabs_can_keep(void);

@@ -510,7 +510,7 @@ USUAL static void forked(struct pulc_stream *s)
 
 	if (state == STREAM_ATTACHED)
 		return;
-	nursery_share(s->nursery, client_pid());
+	s->nursery = nursery_inherit(s->nursery);
 	s->told = false;
 	if (state == STREAM_HINTED || state == STREAM_GIVEN)
 		atomic_store(&s->state, STREAM_FRESH);

@@ -172,6 +172,9 @@ static void begin(struct start *start, enum pre_target target)
 	start->foreign = start->outside || !pulc_can_be_inherited();
 	start->owner = pre_process_owns_table();
 	start->pid = start->caller = (int)raw_syscall(SYS_getpid);
+	/* In the parent's memory and another pid namespace: its number says nothing there. */
+	if (!start->owner && raw_syscall(SYS_getppid) == 0)
+		start->pid = PULC_ANYBODY;
 	pre_each_open(visit_open, start);
 	if (start->unknown)
 		pulc_streams_shared_with(start->pid);

@@ -6,8 +6,8 @@
  * locks that they held, and everything of an epoll set that belongs to one process (epoll_set.c rebuilds it
  * when the generation has changed). In parent and child, all files are from now on shared.
  *
- * fork() tells through pthread_atfork. clone() and raw system calls don't: a page that the kernel empties
- * in every child with memory of its own (MADV_WIPEONFORK) tells them from a child in its parent's memory (vfork,
+ * fork() tells through pthread_atfork, clone() and the like through clone.c. A page that the kernel empties
+ * in every child with memory of its own (MADV_WIPEONFORK) tells those that nobody told of from a child in its parent's memory (vfork,
  * posix_spawn), which finds the page intact but another pid. Such a child changes nothing here: its
  * descriptors are not the parent's.
  */
@@ -130,6 +130,26 @@ USUAL static void forked_child(void)
 	serves_for_parent = serves;
 }
 
+void pre_process_forking(void)
+{
+	pre_epoll_fork_begin();
+	pulc_fork_begins();
+}
+
+void pre_process_forked(long pid)
+{
+	if (pid == 0) {
+		pulc_forked();
+		forked_child();
+		return;
+	}
+	pulc_fork_done(pid < 0);
+	if (pid < 0)
+		pre_epoll_fork_done();
+	else
+		forked_parent();
+}
+
 void pre_process_start(void)
 {
 	long page = raw_syscall(SYS_mmap, NULL, SIZE_PAGE, PROT_READ | PROT_WRITE,
@@ -145,8 +165,9 @@ void pre_process_start(void)
 
 USUAL void pre_process_notice_fork(void)
 {
-	if (__builtin_expect(atomic_load_explicit(owner, memory_order_relaxed) == 0, 0))
-		forked_child();
+	if (__builtin_expect(atomic_load_explicit(owner, memory_order_relaxed) == 0, 0) &&
+	    !pre_aside)
+		pre_process_forked(0);
 }
 
 USUAL bool pre_process_owns_table(void)

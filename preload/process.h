@@ -8,6 +8,10 @@
 /* Called once, before the first descriptor is tracked. */
 void pre_process_start(void);
 
+/* Around the making of a child with memory of its own that fork() does not make; then the number of the child, 0 in the child itself, or a negative errno. */
+void pre_process_forking(void);
+void pre_process_forked(long pid);
+
 /* Brings the records up to date in a forked child of which nobody told us. Costs a load. */
 void pre_process_notice_fork(void);
 

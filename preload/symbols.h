@@ -31,12 +31,14 @@
 struct io_uring;
 struct io_uring_params;
 typedef void *pre_thread_main(void *);
+typedef int pre_clone_main(void *);
 
 /* (type, name) pairs as declarations, as names, as casts of the words of an array a[]. */
 #define PRE_DECL_(type, name) type name
 #define PRE_NAME_(type, name) name
 #define PRE_WORD_(type, name) (long)name
 #define PRE_TYPE_(type, name) (type)
+#define PRE_PARAMS_0() void
 #define PRE_PARAMS_1(p) PRE_DECL_ p
 #define PRE_PARAMS_2(p, ...) PRE_DECL_ p, PRE_PARAMS_1(__VA_ARGS__)
 #define PRE_PARAMS_3(p, ...) PRE_DECL_ p, PRE_PARAMS_2(__VA_ARGS__)
@@ -44,6 +46,7 @@ typedef void *pre_thread_main(void *);
 #define PRE_PARAMS_5(p, ...) PRE_DECL_ p, PRE_PARAMS_4(__VA_ARGS__)
 #define PRE_PARAMS_6(p, ...) PRE_DECL_ p, PRE_PARAMS_5(__VA_ARGS__)
 #define PRE_PARAMS_7(p, ...) PRE_DECL_ p, PRE_PARAMS_6(__VA_ARGS__)
+#define PRE_ARGS_0()
 #define PRE_ARGS_1(p) PRE_NAME_ p
 #define PRE_ARGS_2(p, ...) PRE_NAME_ p, PRE_ARGS_1(__VA_ARGS__)
 #define PRE_ARGS_3(p, ...) PRE_NAME_ p, PRE_ARGS_2(__VA_ARGS__)
@@ -51,6 +54,7 @@ typedef void *pre_thread_main(void *);
 #define PRE_ARGS_5(p, ...) PRE_NAME_ p, PRE_ARGS_4(__VA_ARGS__)
 #define PRE_ARGS_6(p, ...) PRE_NAME_ p, PRE_ARGS_5(__VA_ARGS__)
 #define PRE_ARGS_7(p, ...) PRE_NAME_ p, PRE_ARGS_6(__VA_ARGS__)
+#define PRE_WORDS_0() 0, 0, 0, 0, 0, 0
 #define PRE_WORDS_1(p) PRE_WORD_ p, 0, 0, 0, 0, 0
 #define PRE_WORDS_2(p, q) PRE_WORD_ p, PRE_WORD_ q, 0, 0, 0, 0
 #define PRE_WORDS_3(p, q, r) PRE_WORD_ p, PRE_WORD_ q, PRE_WORD_ r, 0, 0, 0
@@ -82,7 +86,8 @@ extern struct pre_real pre_real;
 /* False in a program that asked for PULC_DISABLE=1: nothing is ever tracked. */
 extern bool pre_enabled;
 
-/* The program is behind a seccomp filter or has a ring of the kernel's, or is about to: the shim does nothing any more (aside.c). */
+/* The program is behind a seccomp filter, has a ring of the kernel's or descriptors that somebody else closes, or is about to: the shim does nothing any
+ * more (aside.c). */
 extern bool pre_aside;
 void pre_step_aside(void);
 /* syscall(SYS_seccomp, operation, flags, filter) is about to be made. */
@@ -95,6 +100,9 @@ void pre_look_in(const char *library, const char *name, void *slot);
 
 /* syscall(number, a[0] ...): true if it is one of the table's calls; then its handler's answer. */
 bool pre_route(long number, const long *a, long *ret_answer);
+
+/* The same for those that make children. */
+bool pre_route_clone(long number, const long *a, long *ret_answer);
 
 /*
  * The handlers: same parameters as the function, and its result, a failure as negative errno.

@@ -80,7 +80,8 @@ static bool route_odd(long number, const long *a, long *ret_answer)
 		*ret_answer = pre_ioctl((int)a[0], (unsigned long)a[1], (void *)a[2]);
 		return true;
 	default:
-		return route_masked(number, a, ret_answer);
+		return route_masked(number, a, ret_answer) ||
+		       pre_route_clone(number, a, ret_answer);
 	}
 }
 

@@ -101,6 +101,20 @@ ENTRY(int, prctl, (int option, ...))
 	return (int)result(pre_prctl(option, a[0], a[1], a[2], a[3]));
 }
 
+ENTRY(int, clone, (pre_clone_main * run, void *stack, int flags, void *arg, ...))
+{
+	pid_t *parent_tid, *child_tid;
+	va_list ap;
+	void *tls;
+
+	va_start(ap, arg);
+	parent_tid = va_arg(ap, pid_t *);
+	tls = va_arg(ap, void *);
+	child_tid = va_arg(ap, pid_t *);
+	va_end(ap);
+	return (int)result(pre_clone(run, stack, flags, arg, parent_tid, tls, child_tid));
+}
+
 ENTRY(int, vdprintf, (int fd, const char *format, va_list ap))
 {
 	return (int)result(pre_vdprintf(fd, format, ap));

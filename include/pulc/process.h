@@ -41,8 +41,8 @@ bool pulc_any_stream(void);
 /* One more process is about to hold s, which is attached: one that is being started with its socket. The flows of a datagram
  * stream end. */
 void pulc_stream_passes(pulc_stream *s);
-/* Somebody who will never be known to be gone. */
-#define PULC_ANYBODY 1
+/* Somebody who will never be known to be gone; the number of no process, for those end at 2^22. */
+#define PULC_ANYBODY 0x7fffffff
 /* Process pid holds the socket of s, which is not attached or of datagrams, as well, and knows of no stream. All of them. */
 void pulc_stream_shared_with(pulc_stream *s, int pid);
 void pulc_streams_shared_with(int pid);
@@ -59,6 +59,15 @@ void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces);
 void pulc_stream_leaves(pulc_stream *s);
 /* It was not so, for exec has failed. */
 void pulc_stream_stays(pulc_stream *s);
+
+/*
+ * Around the making of a child with memory of its own by something else than libc's fork(), which tells of it: _Fork, clone, the system
+ * calls. It begins before, and is done in the parent, whether or not it has failed; in the child it is said that it was made. A child that was not
+ * told of so, or was not told, says so when it finds out.
+ */
+void pulc_fork_begins(void);
+void pulc_fork_done(bool failed);
+void pulc_forked(void);
 
 /* This process is about to be confined by a filter on its system calls: none is made any more on PULC's own account, at fork
  * and exit neither. Its streams should be the kernel's by now. */

@@ -2,8 +2,11 @@
 #include <pulc/process.h>
 #include <pulc/stream.h>
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -294,6 +297,105 @@ static void a_late_child_speaks_for_itself_only(void)
 	nursery_leave(entry);
 }
 
+/* ---- pid namespaces ------------------------------------------------------------------------------ */
+
+/* A child that is process 1 of its own; -1: not here, which is said. */
+static pid_t child_elsewhere(const char *test)
+{
+	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
+
+	if (pid < 0)
+		printf("skip %s: no pid namespaces: %s\n", test, strerrorname_np(errno));
+	return pid;
+}
+
+/* Neither takes the other for dead, nor for itself, whatever becomes of them. */
+static void holders_in_other_namespaces_are_never_gone(void)
+{
+	uint32_t entry = nursery_enter();
+	int status;
+	pid_t pid = child_elsewhere("nursery_holders_in_other_namespaces_are_never_gone");
+
+	if (pid == 0) {
+		uint32_t inherited, own;
+
+		child_begins();
+		inherited = nursery_inherit(entry);
+		nursery_settle();
+		own = nursery_enter();
+		_exit(nursery_alone(inherited) || !nursery_alone(own));
+	}
+	if (pid > 0) {
+		REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+		CHECK_INT(status, ==, 0);
+		CHECK(!nursery_alone(entry));
+	}
+	nursery_leave(entry);
+}
+
+/* What it begins there is a family like any other. */
+static void a_family_begins_in_a_namespace(void)
+{
+	int status;
+	pid_t pid = child_elsewhere("nursery_a_family_begins_in_a_namespace"), child;
+
+	if (pid == 0) {
+		uint32_t entry;
+		bool shared, alone;
+
+		child_begins();
+		nursery_settle();
+		entry = nursery_enter();
+		child = sleeper();
+		nursery_share(entry, child);
+		shared = !nursery_alone(entry);
+		reap(child);
+		alone = nursery_alone(entry);
+		_exit(!shared || !alone);
+	}
+	if (pid > 0) {
+		REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+		CHECK_INT(status, ==, 0);
+	}
+}
+
+static bool is_given_away(uint32_t entry)
+{
+	bool given = false;
+
+	for (unsigned i = 0; i < 4; i++)
+		given |= nursery_enter() == entry;
+	return given;
+}
+
+/* A server that is process 1 of a container is no less somebody: what it has is not free when its child has gone. */
+static void process_one_is_somebody(void)
+{
+	int status;
+	pid_t pid = child_elsewhere("nursery_process_one_is_somebody"), child;
+
+	if (pid == 0) {
+		uint32_t entry;
+
+		child_begins();
+		nursery_settle();
+		entry = nursery_enter();
+		child = fork();
+		if (child == 0) {
+			child_begins();
+			(void)nursery_inherit(entry);
+			nursery_leave(entry);
+			_exit(0);
+		}
+		REQUIRE_INT(waitpid(child, NULL, 0), ==, child);
+		_exit(!nursery_alone(entry) || is_given_away(entry));
+	}
+	if (pid > 0) {
+		REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+		CHECK_INT(status, ==, 0);
+	}
+}
+
 /* A server that forks for each connection, or passes each on, goes on for ever. */
 static void entries_are_used_again(void)
 {
@@ -459,6 +561,9 @@ static const struct test tests[] = {
 	TEST(a_forked_child_finds_room_beside_its_parent),
 	TEST(entries_are_found_behind_others_that_stay),
 	TEST(a_late_child_speaks_for_itself_only),
+	TEST(holders_in_other_namespaces_are_never_gone),
+	TEST(a_family_begins_in_a_namespace),
+	TEST(process_one_is_somebody),
 	TEST(entries_are_used_again),
 	TEST(what_a_fork_finds_is_entered),
 	TEST(so_is_what_was_being_made),

@@ -420,6 +420,19 @@ bool pulc_stream_is_far(const pulc_stream *s)
 	return s->far;
 }
 
+void pulc_fork_begins(void)
+{
+}
+
+void pulc_fork_done(bool failed)
+{
+	(void)failed;
+}
+
+void pulc_forked(void)
+{
+}
+
 void pulc_process_confined(void)
 {
 }
