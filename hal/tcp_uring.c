@@ -27,6 +27,7 @@
 #include <sys/mman.h>
 
 #include "cleanup.h"
+#include "clock.h"
 #include "macros.h"
 
 #define N_BUFFERS 16u
@@ -224,18 +225,30 @@ static int uring_fd(const struct hal_tcp *h)
 	return h->uring->home;
 }
 
-/* Does not wait for the peer: a request that waits for one is taken back. */
+/*
+ * Does not wait for the peer: a request that waits for one is taken back. But one that a worker of the kernel's is busy with is not done when that call
+ * returns, and sends what it can until it hears of it; so each must have said how it ended.
+ */
 static void uring_stop(struct hal_tcp *h)
 {
-	struct io_uring_sync_cancel_reg all = {
-		.fd = -1,
-		.flags = IORING_ASYNC_CANCEL_ANY,
-		.timeout = { -1, -1 },
-	};
+	struct tcp_uring *u = h->uring;
+	struct __kernel_timespec a_moment = { .tv_nsec = 1000 * NSEC_PER_USEC };
+	struct io_uring_cqe *cqe;
 
-	(void)io_uring_register_sync_cancel(ring_of(h->uring), &all);
-	/* A send that was finished has said so; any other has sent nothing. */
-	reap(h);
+	while (u->receives || u->sends) {
+		struct io_uring_sync_cancel_reg all = {
+			.fd = -1,
+			.flags = IORING_ASYNC_CANCEL_ANY,
+			.timeout = { -1, -1 },
+		};
+
+		/* What the kernel never took will not end. */
+		if (io_uring_sq_ready(ring_of(u)) > 0 && io_uring_submit(ring_of(u)) < 0)
+			break;
+		(void)io_uring_register_sync_cancel(ring_of(u), &all);
+		(void)io_uring_wait_cqe_timeout(ring_of(u), &cqe, &a_moment);
+		reap(h);
+	}
 }
 
 static void uring_free(struct hal_tcp *h)
