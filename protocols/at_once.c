@@ -99,6 +99,10 @@ static inline ssize_t take_frame(struct port_in *in, void *buf, size_t size)
 
 	if (!take(in->peer, &wanted, &f))
 		return -EAGAIN;
+	if (UNLIKELY(f.len == 0 && in->port->kind != PORT_D)) {
+		peer_break(in->peer, -EBADMSG); /* as in port_arrive.c */
+		return -EAGAIN;
+	}
 	in->got += (uint64_t)f.len + PORT_OVERHEAD;
 	port_taken(in, (uint64_t)f.len + PORT_OVERHEAD);
 	return (ssize_t)MIN((size_t)f.len, size);

@@ -118,6 +118,9 @@ static int whole(struct port_in *in, uint32_t len)
 
 	if (in->partial || in->direct)
 		return -EBADMSG;
+	/* Nothing of a stream is no piece of it: its reader would take it for more than that. */
+	if (UNLIKELY(len == 0 && in->port->kind != PORT_D))
+		return -EBADMSG;
 	r = wanted_by(in);
 	if (LIKELY(r))
 		return give(in, r, len);

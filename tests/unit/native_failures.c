@@ -329,6 +329,54 @@ static void lies_end_the_link(void)
 	tell_a_lie(PORT_FIRST, 100, 1000, 2); /* two beginnings */
 }
 
+/* A reader of the stream gets no 0 for it. */
+static void read_a_stream_of(enum pulc_kind kind, bool at_once)
+{
+	pulc_port *p = native_open(kind, "honest");
+	struct pulc_address from = native_find("liar");
+	struct iovec iov = { buf, 8 };
+
+	MUST_IS(pulc_receive(p, buf, 5, NULL, 0), 5);
+	native_await(1);
+	/* The short way is for one piece, and only once the source is known. */
+	if (at_once)
+		MUST_IS(pulc_receive(p, buf, 8, NULL, PULC_DONTWAIT), -EAGAIN);
+	else
+		MUST_IS(pulc_receivev(p, &iov, 1, NULL, NULL, PULC_DONTWAIT), -EAGAIN);
+	if (kind == PULC_M)
+		MUST_IS(receive_from(p, &from, 0), -EBADMSG);
+	MUST(port_in_of(p->port, 0, from.port)->ended == -EBADMSG);
+	native_reach(2);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void read_s(void)
+{
+	read_a_stream_of(PULC_S, false);
+}
+
+static void read_s_at_once(void)
+{
+	read_a_stream_of(PULC_S, true);
+}
+
+static void read_m(void)
+{
+	read_a_stream_of(PULC_M, false);
+}
+
+static void nothing_is_no_piece_of_a_stream(void)
+{
+	void (*const readers[])(void) = { read_s, read_s_at_once, read_m };
+
+	lie_kind = PORT_FIRST | PORT_LAST;
+	lie_len = 0;
+	lie_n = 1;
+	lie_word_from = 0;
+	for (unsigned i = 0; i < sizeof(readers) / sizeof(readers[0]); i++)
+		NATIVE_RUN(be_a_liar, readers[i]);
+}
+
 /* More than its credit: nobody reads it, and nobody keeps it. */
 static void be_overrun(void)
 {
@@ -508,15 +556,11 @@ static void ports_and_descriptors(void)
 }
 
 static const struct test tests[] = {
-	TEST(closed_ports),
-	TEST(killed_peers),
-	TEST(killed_half_way),
-	TEST(stopped_peers),
-	TEST(lies_end_the_link),
-	TEST(too_much_ends_the_link),
-	TEST(nobody_speaks_in_anothers_name),
-	TEST(threads_share_a_port),
-	TEST(ports_and_descriptors),
+	TEST(closed_ports),	      TEST(killed_peers),
+	TEST(killed_half_way),	      TEST(stopped_peers),
+	TEST(lies_end_the_link),      TEST(nothing_is_no_piece_of_a_stream),
+	TEST(too_much_ends_the_link), TEST(nobody_speaks_in_anothers_name),
+	TEST(threads_share_a_port),   TEST(ports_and_descriptors),
 };
 
 int main(int argc, char **argv)
