@@ -15,7 +15,7 @@
 #include "step.h"
 #include "stream.h"
 
-/* Under tx_lock, after the head was stored. n bytes of the message that ends there come along, or none; `words` has SHM_TOLD bytes in any case. */
+/* Under tx_lock, after the head was stored. n bytes of the message that ends there come along, if it is not 0; `words` has SHM_TOLD bytes then. */
 static inline void exchange_tell(struct shm_half *half, uint64_t head, const uint64_t *words,
 				 unsigned n)
 {

@@ -42,7 +42,9 @@ static void every_call_says(int e)
 	MUST_IS(pulc_node(&n), e);
 	MUST_IS(pulc_process(&n), e);
 	MUST_IS(pulc_peer_find(&a, &n), e);
+	MUST_IS(pulc_progress(&(uint64_t){ 0 }, 0), e);
 	MUST_IS(pulc_progress_thread(true), e);
+	MUST_IS(pulc_fd(), e);
 	MUST_IS(pulc_select(&(struct pulc_wait){ .tag = &any }, 1, NULL, 0, 0), e);
 	MUST_IS(pulc_tag_send(0, 1, "x", 1), e);
 	MUST_IS(pulc_tag_isend(0, 1, "x", 1, &op), e);
