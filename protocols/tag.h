@@ -213,6 +213,7 @@ struct tag_rate {
 	uint64_t nsec_per_megabyte; /* of the last ones; 0: not known */
 	uint64_t nsec_last;	    /* when the last one was there */
 	uint64_t nsec, size;	    /* of those that were timed since */
+	bool is_old;		    /* what is known is of before the trial that has begun */
 };
 
 /* Long messages go one way for a run of them. */
@@ -220,6 +221,8 @@ struct tag_choice {
 	enum tag_way way;
 	uint64_t n_runs, size,
 		size_kept; /* finished ones; bytes of this one; its length, unless it is a trial */
+	uint64_t size_timed; /* of a trial: bytes that count, */
+	unsigned n_timed;    /* and the times that were taken of them */
 };
 
 struct tag_peer {

@@ -13,8 +13,9 @@
  *
  * The choice. Which way takes less time depends on the machine, on where its processors are, and on the two programs: asking is slow if the sender is seldom
  * in the library, and a copy where the kernel's is slow. So each is tried, what took less time for a byte is kept, and the other one is tried again
- * later, the more seldom the more often it has lost. A trial is counted by its second half: in the first one messages of both ways are under way beside each other,
- * and the ring's lines are not where pushing leaves them. Of several under way the time of each begins when the one before was there.
+ * later, the more seldom the more often it has lost. A trial is counted by its second half, and by no less than two messages: in the first one messages of both ways are
+ * under way beside each other, and the ring's lines are not where pushing leaves them, or it has still to grow. What was known of that way before counts no more then: it
+ * may have been a trial that went badly. Of several under way the time of each begins when the one before was there.
  *
  * Messages of a sender that has asked for a progress thread are always fetched: pushing them would take the processor that it computes on.
  *
@@ -29,9 +30,11 @@
 #include "rawsys.h"
 #include "tag.h"
 
-/* Bytes of a trial, and how many of them are not counted; of what is kept until the next one, at first and at most. */
+/* Bytes of a trial, at least, and how many of them are not counted; of what is kept until the next one, at first and at most. */
 #define SIZE_TRIAL (16ull << 20)
 #define SIZE_SETTLE (8ull << 20)
+/* Times that are taken in a trial, at least. */
+#define N_TIMED 2u
 #define SIZE_KEPT (512ull << 20)
 #define SIZE_KEPT_MAX (4ull << 30)
 /* Short messages are timed together until they are so long. */
@@ -102,7 +105,7 @@ static bool is_over(const struct tag_peer *tp)
 	const struct tag_choice *c = &tp->choice;
 
 	if (is_trial(c))
-		return c->size >= SIZE_TRIAL;
+		return c->n_timed >= N_TIMED && c->size_timed >= SIZE_TRIAL - SIZE_SETTLE;
 	return c->size >= c->size_kept || (c->size >= SIZE_TRIAL && is_better(tp, !c->way));
 }
 
@@ -110,9 +113,11 @@ static void begin_run(struct tag_peer *tp)
 {
 	struct tag_choice *c = &tp->choice;
 
-	c->size = 0;
+	c->size = c->size_timed = 0;
+	c->n_timed = 0;
 	if (++c->n_runs % 2 == 1) {
 		c->way = !c->way;
+		tp->rates[c->way].is_old = true;
 	} else if (is_better(tp, c->way)) {
 		c->size_kept = SIZE_KEPT;
 	} else {
@@ -132,7 +137,7 @@ enum tag_way tag_choose(struct tag_message *m)
 		return TAG_WAY_PULL;
 	if (is_over(tp))
 		begin_run(tp);
-	m->settles = tp->choice.size < SIZE_SETTLE && m->size < SIZE_SETTLE;
+	m->settles = tp->choice.size < SIZE_SETTLE;
 	tp->choice.size += m->size;
 	return tp->choice.way;
 }
@@ -191,9 +196,19 @@ int tag_pull(struct tag_message *const *batch, unsigned n)
 /* A quarter of the way; but whoever lost his processor meanwhile has learnt little. */
 static void learn(struct tag_rate *rate, uint64_t now)
 {
-	uint64_t known = rate->nsec_per_megabyte;
+	uint64_t known = rate->is_old ? 0 : rate->nsec_per_megabyte;
 
 	rate->nsec_per_megabyte = known ? (3 * known + MIN(now, 2 * known) + 2) / 4 : now;
+	rate->is_old = false;
+}
+
+/* So much of the way that is tried was timed. */
+static void count(struct tag_choice *c, enum tag_way way, uint64_t size)
+{
+	if (way != c->way)
+		return;
+	c->size_timed += size;
+	c->n_timed++;
 }
 
 /* A trial that takes more than twice the time has lost, whatever its beginning is worth. */
@@ -204,13 +219,15 @@ static void end_trial_early(struct tag_peer *tp, enum tag_way way, uint64_t now)
 	if (!is_trial(&tp->choice) || tp->choice.way != way || !other || now <= 2 * other)
 		return;
 	tp->rates[way].nsec_per_megabyte = now;
-	tp->choice.size = SIZE_TRIAL;
+	tp->choice.size_timed = SIZE_TRIAL;
+	tp->choice.n_timed = N_TIMED;
 }
 
 void tag_rate(const struct tag_message *m, enum tag_way way)
 {
-	struct tag_rate *rate = &m->peer->tags->rates[way];
-	uint64_t now = nsec_now(), begun = MAX(m->nsec_begun, rate->nsec_last);
+	struct tag_peer *tp = m->peer->tags;
+	struct tag_rate *rate = &tp->rates[way];
+	uint64_t now = nsec_now(), begun = MAX(m->nsec_begun, rate->nsec_last), size;
 
 	rate->n++;
 	rate->nsec_last = now;
@@ -218,12 +235,15 @@ void tag_rate(const struct tag_message *m, enum tag_way way)
 	rate->nsec += now - begun;
 	if (rate->size < SIZE_TIMED)
 		return;
-	now = (uint64_t)((double)rate->nsec / (double)rate->size * (1 << 20)) + 1;
+	size = rate->size;
+	now = (uint64_t)((double)rate->nsec / (double)size * (1 << 20)) + 1;
 	rate->nsec = rate->size = 0;
-	if (m->settles)
-		end_trial_early(m->peer->tags, way, now);
-	else
-		learn(rate, now);
+	if (m->settles) {
+		end_trial_early(tp, way, now);
+		return;
+	}
+	learn(rate, now);
+	count(&tp->choice, way, size);
 }
 
 void tag_pull_forget(void)
