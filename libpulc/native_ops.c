@@ -313,6 +313,8 @@ PULC_EXPORT int pulc_op_cancel(pulc_op *op)
 {
 	int e = 0;
 
+	if (!op)
+		return -EINVAL;
 	if (!native_lock())
 		return -EDEADLK;
 	if (!is_complete(op) && op->is_tagged)

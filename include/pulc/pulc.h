@@ -188,7 +188,7 @@ int pulc_find(const char *name, struct pulc_address *ret_address);
  * Return: the bytes sent: len, or with PULC_DONTWAIT on a stream perhaps fewer.
  * Errors: -EAGAIN: would wait; -EMSGSIZE: a datagram longer than PULC_MESSAGE_MAX; -ECONNREFUSED: no such port (any more); -ECONNRESET:
  * its process has ended, or its node cannot be reached any more; -EBADMSG: its process wrote what makes no sense, the link to it was
- * ended; -EHOSTUNREACH: there is no such node, or it does not answer; -EINVAL: unknown flags, or another process of this node may not be joined with; -EMFILE,
+ * ended; -EHOSTUNREACH: there is no such node, or it does not answer; -EINVAL: unknown flags; -EMFILE,
  * -ENOMEM: psid's limits; -EINTR: a signal handler ran before anything was sent; -ECHILD: the port is the parent's; -EBUSY: it is being given
  * away; -EDEADLK; and those of pulc_attach.
  * Threads and fork: any thread; two threads' messages do not mix.
@@ -340,7 +340,7 @@ ssize_t pulc_op_end(pulc_op *op, struct pulc_address *ret_from);
  * op: not ended.
  * Return: 0: it is complete now, and pulc_op_end will not wait; 1: the receiver of a long message (pulc/tag.h) was asked, and it is complete
  * with the answer.
- * Errors: -ENOMEM: no memory for that copy, it goes on; -EAGAIN: the receiver could not be asked now, it goes on; -EDEADLK.
+ * Errors: -ENOMEM: no memory for that copy, it goes on; -EAGAIN: the receiver could not be asked now, it goes on; -EINVAL: op is NULL; -EDEADLK.
  * Threads and fork: any thread.
  * Blocking: never.
  * Source: DESIGN 5.
