@@ -49,13 +49,18 @@ void tag_set_busy(struct tag_peer *tp)
 		TAILQ_REMOVE(&tag_busy, tp, link);
 }
 
-static void move(struct tag_send *s, struct tag_sends *to)
+static void put(struct tag_send *s, struct tag_sends *to)
 {
 	if (s->list)
 		TAILQ_REMOVE(s->list, s, link);
 	s->list = to;
 	if (to)
 		TAILQ_INSERT_TAIL(to, s, link);
+}
+
+static void move(struct tag_send *s, struct tag_sends *to)
+{
+	put(s, to);
 	tag_set_busy(s->peer->tags);
 }
 
@@ -123,9 +128,13 @@ static int send_eager(struct tag_send *s)
 	return e;
 }
 
-/* It is an offer before it is sent: to oneself, the answer may come first. */
+/*
+ * It is an offer before it is sent: to oneself, the answer may come first. Its peer stays where it is among those with something to be moved on until it
+ * is known how that has gone: whoever goes through them would meet again one that was put behind the others.
+ */
 static int send_offer(struct tag_send *s)
 {
+	struct tag_peer *tp = s->peer->tags;
 	struct tag_block b = { { ++last_id, s->size, tag_place_of(s) }, s->offset };
 	const struct hal_frame f = {
 		.word = s->tag,
@@ -140,20 +149,21 @@ static int send_offer(struct tag_send *s)
 	int e;
 
 	s->id = b.offer.id;
-	move(s, &s->peer->tags->offers);
+	put(s, &tp->offers);
 	e = send_counted(s, &f, &iov);
 	if (LIKELY(e == 0)) {
+		tag_set_busy(tp);
 		STEP(TAG_OFFERED);
 		return 0;
 	}
 	s->id = 0;
-	move(s, NULL);
+	put(s, NULL);
 	if (before) {
 		/* It was the first one. */
 		TAILQ_INSERT_HEAD(before, s, link);
 		s->list = before;
-		tag_set_busy(s->peer->tags);
 	}
+	tag_set_busy(tp);
 	return e;
 }
 
