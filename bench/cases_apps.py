@@ -11,10 +11,10 @@ import subprocess
 import tempfile
 
 import harness
+import peers
 import report
 from cases import Series, case
 
-MPI_SOURCE = pathlib.Path(__file__).parent / "mpi" / "pingpong.c"
 N_CONNECTIONS = 50
 NGINX_CONF = """
 {user}
@@ -151,9 +151,9 @@ def postgres(bench):
 
 # How each MPI is told to use TCP over the loopback and nothing else.
 MPIS = {
-    "openmpi": ("mpicc.openmpi", ["mpiexec.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
-                                  "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]),
-    "mpich": ("mpicc.mpich", ["env", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo", "mpiexec.mpich"]),
+    "openmpi": ["mpiexec.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
+                "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"],
+    "mpich": ["env", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo", "mpiexec.mpich"],
 }
 
 
@@ -161,23 +161,21 @@ def mpi_once(bench, launcher, program, pulc):
     """The launcher is on the kernel; the ranks get the environment of the path."""
     env = [f"{name}={value}" for name, value in bench.environment(pulc).items()
            if name.startswith("PULC_") or name == "LD_PRELOAD"]
-    done = subprocess.run([*launcher, "-n", "2", "env", *env, program, str(bench.machine.server), str(bench.machine.client)],
-                          env=bench.environment(False), capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, timeout=harness.SECONDS_TO_RUN)
-    if done.returncode or "one_way_ns" not in done.stdout:
-        raise harness.Failed(f"{launcher[0]}: {(done.stderr or done.stdout).strip()[-300:]}")
-    return harness.parse_figures(done.stdout)["one_way_ns"]
+    said = peers.said_by([*launcher, "-n", "2", "env", *env, program, str(bench.machine.server), str(bench.machine.client)],
+                         bench.environment(False), seconds=harness.SECONDS_TO_RUN)
+    if "one_way_ns" not in said:
+        raise harness.Failed(f"{launcher[0]} said nothing")
+    return harness.parse_figures(said)["one_way_ns"]
 
 
 @case("mpi")
 def mpi(bench):
     """Open MPI (btl tcp) and MPICH (UCX over TCP): 8 B one way between two ranks"""
     rows = []
-    for name, (compiler, launcher) in MPIS.items():
-        if not has(compiler, launcher[0]):
+    for name, launcher in MPIS.items():
+        if not has(peers.MPI_COMPILERS[name], launcher[0]):
             continue
-        program = harness.BUILD / "bench" / f"mpi-{name}"
-        subprocess.run([compiler, "-O2", "-D_GNU_SOURCE", "-o", program, MPI_SOURCE], check=True)
+        program = peers.mpi_program(name)
         s = Series()
         for _ in bench.repetitions(3):
             before = bench.psid.n_upgrades()

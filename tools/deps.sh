@@ -12,7 +12,8 @@ declare -A packages=(
 		libssl-dev libmicrohttpd-dev liburing-dev"
 	[demo]="iperf3 redis-server redis-tools"
 	[bench]="iperf3 redis-server redis-tools python3"
-	[bench-apps]="memcached nginx-light wrk postgresql mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux"
+	[bench-apps]="memcached nginx-light wrk postgresql mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux
+		ucx-utils libfabric-bin"
 	[check]="libcunit1-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 python3-prometheus-client iproute2 util-linux netcat-openbsd mandoc
 		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libtcmalloc-minimal4 slurm-wlm munge"

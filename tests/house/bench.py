@@ -1,9 +1,12 @@
-"""Which rounds of a measurement count, and what is said of them. Prints test results; bench.sh runs it."""
+"""Which rounds of a measurement count, and what is said of them; guests that are missing or hang. Prints test results; bench.sh runs it."""
+import os
 import sys
 import types
 
 sys.path.insert(0, "bench")
+import cases_peers  # noqa: E402
 import harness  # noqa: E402
+import peers  # noqa: E402
 import report  # noqa: E402
 import rounds  # noqa: E402
 from rounds import Round  # noqa: E402
@@ -81,5 +84,40 @@ def memcpy():
     check("memcpy_is_the_twin", (rows[0].twin, rows[0].ratio, rows[0].met), (50, 0.42, True))
 
 
-for part in (parses, counts, one_placement, several_placements, no_round, one_processor, memcpy):
+def failure_of(function, *arguments, **named):
+    try:
+        return f"no failure, but {function(*arguments, **named)!r}"
+    except harness.Failed as failure:
+        return str(failure)
+
+
+def hanging_guest():
+    mark = f"PULC_BENCH_MARK={os.getpid()}"
+    env = {**os.environ, **dict([mark.split("=")])}
+    said = failure_of(peers.said_by, ["sh", "-c", "sleep 600 & sleep 600; wait"], env, seconds=0.2)
+    check("a_guest_that_hangs_is_ended", said, "sh took longer than 0.2 s")
+    harness.wait_until(lambda: not harness.carry(mark), "the end of what a guest has started")
+    check("what_it_has_started_too", harness.carry(mark), False)
+
+
+def missing_guest():
+    def measure(_, way):
+        if way == "broken":
+            raise harness.Failed("broken\nfor good")
+        return way
+
+    check("the_best_way_that_works", peers.best(["broken", 1, 3, 2], lambda way: measure(None, way)), 3)
+    check("no_way_works", failure_of(peers.best, ["broken"], lambda way: measure(None, way)), "broken\nfor good")
+    bench, series = types.SimpleNamespace(tables=[]), cases_peers.Series()
+    guests = cases_peers.Guests(bench, series)
+    for way in (5, 6):
+        guests.add("here", measure, way)
+        guests.add("away", measure, "broken")
+    rows = guests.rows(report.at_least, "case", [10, 12], "GB/s", {"here": (1.0, "here"), "away": (1.0, "away")})
+    check("who_is_here_is_judged", [(row.case, row.ratio, row.met) for row in rows], [("case/here", 2.0, True)])
+    guests.say_absent("case")
+    check("who_is_not_is_said", bench.tables, ["case: without away: broken"])
+
+
+for part in (parses, counts, one_placement, several_placements, no_round, one_processor, memcpy, hanging_guest, missing_guest):
     part()
