@@ -32,6 +32,11 @@ struct fuzz_link {
 	void (*sent)(struct fuzz_link *link, const struct hal_frame *f, const struct iovec *iov);
 };
 
+struct fuzz_input {
+	const uint8_t *at;
+	size_t left;
+};
+
 static inline void fuzz_must_be(bool is, const char *what, int line)
 {
 	if (is)
@@ -40,6 +45,18 @@ static inline void fuzz_must_be(bool is, const char *what, int line)
 	abort();
 }
 #define fuzz_must(is) fuzz_must_be(is, #is, __LINE__)
+
+/* 8 raw bytes of the input, as far as there are so many. */
+static inline uint64_t fuzz_value(struct fuzz_input *in)
+{
+	uint64_t v = 0;
+	size_t len = MIN(in->left, sizeof(v));
+
+	memcpy(&v, in->at, len);
+	in->at += len;
+	in->left -= len;
+	return v;
+}
 
 static inline struct fuzz_link *fuzz_of(const struct hal_link *link)
 {

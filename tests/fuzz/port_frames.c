@@ -28,11 +28,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Memory that a message takes at most for what it costs. */
 #define PART_MEMORY 32u
 
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
 struct flow {
 	uint32_t sent, got;
 	bool loose;
@@ -63,17 +58,6 @@ static bool any_taken;
 static struct fuzz_link *owner_of(unsigned theirs)
 {
 	return &links[theirs == N_THEIRS - 1];
-}
-
-static uint64_t value(struct input *in)
-{
-	uint64_t v = 0;
-	size_t len = MIN(in->left, sizeof(v));
-
-	memcpy(&v, in->at, len);
-	in->at += len;
-	in->left -= len;
-	return v;
 }
 
 static void loosen(void)
@@ -110,7 +94,7 @@ static void join(unsigned i)
 }
 
 /* A frame of data goes on with its flow. */
-static void say_data(struct fuzz_link *link, struct input *in, unsigned kind, uint8_t addr,
+static void say_data(struct fuzz_link *link, struct fuzz_input *in, unsigned kind, uint8_t addr,
 		     uint8_t much)
 {
 	unsigned ours = addr >> 1 & 3, theirs = (addr >> 3 & 3) % N_THEIRS;
@@ -122,7 +106,7 @@ static void say_data(struct fuzz_link *link, struct input *in, unsigned kind, ui
 	uint64_t size = (uint64_t)(addr >> 5) * len;
 
 	if (addr >= 0xe0)
-		size = value(in);
+		size = fuzz_value(in);
 	f = fuzz_say(link, word, PROTOCOL_PORT, kind, len);
 	if (kind == PORT_FIRST) {
 		f->n_head = sizeof(size);
@@ -134,17 +118,17 @@ static void say_data(struct fuzz_link *link, struct input *in, unsigned kind, ui
 	flow->sent += len - MIN(len, f->n_head);
 }
 
-static uint64_t control_value(struct input *in, unsigned kind, uint64_t word, uint8_t much)
+static uint64_t control_value(struct fuzz_input *in, unsigned kind, uint64_t word, uint8_t much)
 {
 	struct port *port = port_find((uint32_t)(word >> 32));
 	const struct port_out *out = port ? port_out_find(port, 0, (uint32_t)word) : NULL;
 
 	if (much == 255)
-		return value(in);
+		return fuzz_value(in);
 	return kind != PORT_CREDIT ? much & 7 : out ? out->freed + much * 512u : 0;
 }
 
-static void say_control(struct fuzz_link *link, struct input *in, unsigned kind, uint8_t addr,
+static void say_control(struct fuzz_link *link, struct fuzz_input *in, unsigned kind, uint8_t addr,
 			uint8_t much)
 {
 	unsigned theirs = FIRST_THEIRS + (addr >> 3 & 3);
@@ -166,7 +150,7 @@ static void say_control(struct fuzz_link *link, struct input *in, unsigned kind,
 }
 
 /* To the port that is being taken. */
-static void say_carry(struct fuzz_link *link, struct input *in, unsigned kind, uint8_t addr,
+static void say_carry(struct fuzz_link *link, struct fuzz_input *in, unsigned kind, uint8_t addr,
 		      uint8_t much)
 {
 	struct port_carried head = { .node = addr >> 1 & 1, .size = (uint64_t)much * (addr >> 5) };
@@ -176,7 +160,7 @@ static void say_carry(struct fuzz_link *link, struct input *in, unsigned kind, u
 
 	if (kind == PORT_CARRY) {
 		if (addr >= 0xe0)
-			head.size = value(in);
+			head.size = fuzz_value(in);
 		head.ended = addr & 4 ? -EPIPE : 0;
 		f->f.len += sizeof(head);
 		f->n_head = sizeof(head);
@@ -187,7 +171,7 @@ static void say_carry(struct fuzz_link *link, struct input *in, unsigned kind, u
 	}
 }
 
-static void say(struct input *in, uint8_t what, uint8_t addr, uint8_t much)
+static void say(struct fuzz_input *in, uint8_t what, uint8_t addr, uint8_t much)
 {
 	struct fuzz_link *link = &links[addr & 1];
 	unsigned kind = (what >> 3) % (PORT_YOURS + 2u);
@@ -506,7 +490,7 @@ static void change(uint8_t addr, uint8_t much)
 	}
 }
 
-static void step(struct input *in, uint8_t what, uint8_t addr, uint8_t much)
+static void step(struct fuzz_input *in, uint8_t what, uint8_t addr, uint8_t much)
 {
 	struct port *port = ports[(addr >> 1 & 3) % N_PORTS];
 	struct reading *g = &readings[much % N_OPS];
@@ -576,7 +560,7 @@ static void finish(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = { data, size };
+	struct fuzz_input in = { data, size };
 	uint8_t s[4];
 
 	(void)protocol_register(PROTOCOL_PORT, &port_protocol);
