@@ -286,6 +286,10 @@ static ssize_t receive_rest(struct pulc_stream *s, int fd, const struct iovec *i
 		fd = stream_fd(s, fd);
 		if (e == -ERESTART && !done)
 			continue;
+		/* As a receive that sleeps in the kernel: the reset is for the next one. */
+		if (e == 0 && UNLIKELY(!shm_rx_maybe(&s->tcp.ring)) &&
+		    tcp_is_dissolved(&s->tcp, fd))
+			e = -EPIPE;
 		if (e < 0)
 			return done ? (ssize_t)done : e;
 		/* What was received before urgent data stands alone. */

@@ -229,12 +229,21 @@ bool upgrade_slabs(const Pulc__Wire__Upgrade *m, struct received *r, struct slab
 	return *ret_own && *ret_peer;
 }
 
+/* It may have been reset since, or dissolved and connected elsewhere, by a holder who has gone. */
+static bool is_same_connection(const struct pulc_stream *s)
+{
+	struct hint_ends now;
+
+	return hint_ends(s->fd, &now) && memcmp(&now, &s->ends, sizeof(now)) == 0;
+}
+
 /* Not if it was forked since the socket was given: the other holder would go on with the kernel alone. Nor if the number that we know
  * it by has become somebody else's. */
 static bool may_attach(struct pulc_stream *s)
 {
 	return stream_owns(s, s->fd) &&
-	       (s->inherited || (nursery_alone(s->nursery) && label_set(s->fd) == 0));
+	       (s->inherited ||
+		(nursery_alone(s->nursery) && is_same_connection(s) && label_set(s->fd) == 0));
 }
 
 static void upgraded(const Pulc__Wire__Upgrade *m, struct received *r)

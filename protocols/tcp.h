@@ -115,6 +115,10 @@ void tcp_reset(int fd);
 void tcp_leave_for_good(struct tcp *t);
 /* The program has ended the connection and kept the socket: whatever process holds it, nothing in the rings is about it any more. */
 void tcp_disconnected(struct tcp *t, int fd);
+/* Was that done? */
+bool tcp_is_disconnected(const struct tcp *t);
+/* The same, or is just being done, or was done by somebody who knows nothing of rings. */
+bool tcp_is_dissolved(const struct tcp *t, int fd);
 /* This side has left, but what it left behind could still be read from the ring. */
 bool tcp_may_reclaim(struct tcp *t);
 /*

@@ -145,6 +145,11 @@ static int left_by(int fd, const struct tcp_info *info, uint64_t queued, uint64_
 		*ret_bytes = queued;
 		return 0;
 	}
+	/* Nothing comes any more. Were a FIN counted, or something behind the ring among them, they would be more. */
+	if (info->tcpi_state == CLOSED && consumed + queued <= kernel_at) {
+		*ret_bytes = queued;
+		return 0;
+	}
 	if (fin_received(info)) {
 		if (info->tcpi_state == CLOSED && has_error(fd))
 			return -EBADMSG;
@@ -218,6 +223,13 @@ bool tcp_count_is_deaf(int fd)
 		return false;
 	return info.tcpi_state == ESTABLISHED || info.tcpi_state == FIN_WAIT1 ||
 	       info.tcpi_state == FIN_WAIT2;
+}
+
+bool tcp_count_is_closed(int fd)
+{
+	struct tcp_info info;
+
+	return get_info(fd, &info) == 0 && info.tcpi_state == CLOSED;
 }
 
 void tcp_push_corked(int fd)

@@ -20,6 +20,8 @@ enum pulc_role tcp_count_role(int fd);
 bool tcp_count_is_shut(int fd);
 /* True if it was shut down for reading; once the peer has ended that makes no difference, and is not found. */
 bool tcp_count_is_deaf(int fd);
+/* True if it is no connection any more: reset, or dissolved. */
+bool tcp_count_is_closed(int fd);
 /* Sends off what cork or Nagle hold back. */
 void tcp_push_corked(int fd);
 

@@ -252,7 +252,8 @@ void tcp_end_left(const struct tcp *t, int fd)
 {
 	const uint32_t told = TCP_LOCAL_RESET_SEEN, all = TCP_LOCAL_RESET_SEEN | TCP_LOCAL_RESET;
 
-	if ((atomic_load(&t->ring.own->local) & all) == told)
+	/* A socket without a connection would take the shutdown for the next one, and say so. */
+	if ((atomic_load(&t->ring.own->local) & all) == told && !tcp_count_is_closed(fd))
 		(void)raw_shutdown(fd, SHUT_RDWR);
 }
 
@@ -343,6 +344,11 @@ void tcp_disconnected(struct tcp *t, int fd)
 	shm_rx_leave(&t->ring);
 	atomic_store(&t->ring.own->rx_mode, TCP_RX_KERNEL_AGAIN);
 	shm_unlock(&t->ring.own->rx_lock);
+}
+
+bool tcp_is_disconnected(const struct tcp *t)
+{
+	return atomic_load(&t->ring.own->local) & TCP_LOCAL_DISCONNECTED;
 }
 
 /* ---- changing one's mind ------------------------------------------------------------------------ */

@@ -112,7 +112,9 @@ static unsigned end_states(struct tcp *t)
 	local = own_local(t);
 	if (UNLIKELY(local & TCP_LOCAL_SHUT_RD))
 		ready |= READABLE | POLLRDHUP;
-	if (UNLIKELY(local & TCP_LOCAL_RESET_SEEN))
+	/* Once it is told, the kernel says the rest of a side that has left: its socket may be no connection any more. */
+	if (UNLIKELY(local & TCP_LOCAL_RESET_SEEN) &&
+	    (!tcp_has_left(t) || (local & TCP_LOCAL_RESET)))
 		ready |= READABLE | WRITABLE | POLLRDHUP | POLLHUP;
 	if (UNLIKELY(local & TCP_LOCAL_RESET))
 		ready |= POLLERR;
@@ -253,6 +255,16 @@ void tcp_look_for_end(struct tcp *t, int fd)
 	tcp_note_end(t);
 }
 
+/* Of a connection that its peer has reset nothing can be received either; of one that is dissolved that has not been said. */
+bool tcp_is_dissolved(const struct tcp *t, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	if (tcp_is_disconnected(t))
+		return true;
+	return look_at_socket(&p) > 0 && (p.revents & POLLHUP) && !(p.revents & POLLRDHUP);
+}
+
 unsigned tcp_poll(struct tcp *t, int fd, unsigned events)
 {
 	struct pollfd p = { .fd = fd, .events = (short)(events | POLLRDHUP) };
@@ -277,6 +289,9 @@ int tcp_shutdown(struct tcp *t, int fd, int how)
 {
 	int e;
 
+	/* What somebody else has dissolved is none of the peer's matter any more. */
+	if (UNLIKELY(tcp_has_left(t)) && (tcp_is_disconnected(t) || tcp_count_is_closed(fd)))
+		return raw_shutdown(fd, how);
 	/* A reset that comes before is one. */
 	if (UNLIKELY(tcp_peer_left(t)))
 		tcp_note_end(t);
