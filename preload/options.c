@@ -7,11 +7,15 @@
  * A connection with the last kind stays on the kernel, or goes back; a socket that has one before it is
  * connected is remembered, and so is a listener, which passes it on. SO_ZEROCOPY is of the last kind only when the
  * first send makes use of it: gRPC sets it on each listener, to see whether it could.
+ *
+ * One receives when it is read, TCP_ZEROCOPY_RECEIVE: pages of the kernel's come where the program has mapped the socket. Of what is in a ring no page can be
+ * had, and so it is answered as the kernel answers where it can map none: what fits is copied, of more it is said that it is to be received otherwise.
  */
 #include <asm/socket.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -127,6 +131,65 @@ int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 	return is_reset ? -ENOTCONN : (int)pre_sys(pre_real.getpeername(fd, addr, len));
 }
 
+#define SIZE_UNTIL(member)                                                                         \
+	(offsetof(struct tcp_zerocopy_receive, member) +                                           \
+	 sizeof(((struct tcp_zerocopy_receive *)0)->member))
+
+/* What the kernel says of the rest of the request, without receiving anything. At the end of what it has there may be more in a ring. */
+static int check_mapped(int fd, struct tcp_zerocopy_receive *r, socklen_t size)
+{
+	int ret;
+
+	r->length = 0;
+	r->copybuf_len = 0;
+	ret = (int)pre_sys(pre_real.getsockopt(fd, IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, r, &size));
+	return ret == -EIO ? 0 : ret;
+}
+
+/* Bytes for the program's buffer, which has room for all of them. */
+static ssize_t copy_instead(pulc_stream *s, int fd, void *buf, int size)
+{
+	ssize_t n;
+
+	if (pre_is_bad(buf, (size_t)size))
+		return -EFAULT;
+	n = pulc_stream_recv(s, fd, buf, (size_t)size, MSG_DONTWAIT);
+	if (n == PULC_USE_KERNEL) {
+		n = pre_sys(pre_real.recv(fd, buf, (size_t)size, MSG_DONTWAIT));
+		pulc_stream_recv_end(s, fd, n);
+	}
+	return n;
+}
+
+/* TCP_ZEROCOPY_RECEIVE of a connection that is on rings and has bytes. False: ask the kernel. */
+static bool receive_mapped(pulc_stream *s, int fd, void *value, const socklen_t *len, int *ret_e)
+{
+	struct tcp_zerocopy_receive r = { 0 };
+	int there = 0, room;
+	socklen_t size;
+	ssize_t n = 0;
+
+	if (pulc_stream_is_kernels(s) || !value || !len || *len < SIZE_UNTIL(recv_skip_hint) ||
+	    *len > sizeof(r) || pulc_stream_inq(s, fd, &there) < 0 || there == 0)
+		return false;
+	size = *len;
+	memcpy(&r, value, size);
+	room = r.copybuf_len;
+	*ret_e = check_mapped(fd, &r, size);
+	if (*ret_e == 0 && there <= room)
+		n = copy_instead(s, fd, (void *)(uintptr_t)r.copybuf_address, there);
+	if (*ret_e < 0 || n < 0) {
+		*ret_e = *ret_e < 0 ? *ret_e : (int)n;
+		return true;
+	}
+	r.copybuf_len = (int)n;
+	r.recv_skip_hint = n ? 0 : (uint32_t)there;
+	if (pulc_stream_inq(s, fd, &there) == 0)
+		r.inq = (uint32_t)there;
+	memcpy(value, &r, size);
+	return true;
+}
+
 int pre_getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 {
 	struct pre_use use;
@@ -135,6 +198,8 @@ int pre_getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 
 	if (!pre_use_stream(&use, fd))
 		return (int)pre_sys(pre_real.getsockopt(fd, level, option, value, len));
+	if (level == IPPROTO_TCP && option == TCP_ZEROCOPY_RECEIVE)
+		taken = receive_mapped(use.stream, fd, value, len, &ret);
 	if (level == SOL_SOCKET && option == SO_ERROR)
 		taken = take_error(use.stream, fd, value, len);
 	if (!taken)

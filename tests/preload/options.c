@@ -259,3 +259,60 @@ CASE(options_status_of_the_descriptor, ANY)
 	}
 	B { RECV(1); }
 }
+
+/* ---- receiving without copying ------------------------------------------------------------------- */
+
+/* As the kernel has it since 5.11 (linux/tcp.h does not go together with libc's). */
+struct mapped_receive {
+	uint64_t address;
+	uint32_t length, recv_skip_hint, inq;
+	int32_t err;
+	uint64_t copybuf_address;
+	int32_t copybuf_len;
+	uint32_t flags;
+	uint64_t msg_control, msg_controllen;
+	uint32_t msg_flags, reserved;
+};
+
+/* Nothing can be mapped of so few bytes: they are copied where there is room, and else counted. */
+static void receive_mapped(struct play *p, int room)
+{
+	char buf[200] = "";
+	struct mapped_receive r = { .length = 65536,
+				    .copybuf_address = (uintptr_t)buf,
+				    .copybuf_len = room };
+	socklen_t size = sizeof(r);
+
+	R(getsockopt(FD, IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, &r, &size));
+	say(p, "mapped %u, to skip %u, there %u, error %d, copied %d", r.length, r.recv_skip_hint,
+	    r.inq, r.err, r.copybuf_len);
+	say_bytes(p, "copied", buf, strlen(buf));
+}
+
+CASE(options_zerocopy_receive, ANY)
+{
+	A { SEND("those that lie there"); }
+	B {
+		settle(p, FD, 20);
+		receive_mapped(p, 10);
+		receive_mapped(p, 100);
+		receive_mapped(p, 100);
+	}
+	A { SEND("others"); }
+	B {
+		settle(p, FD, 6);
+		receive_mapped(p, 0);
+		RECV(3);
+		receive_mapped(p, 100);
+		SEND("reply");
+	}
+	A {
+		RECV_FLAGS(5, MSG_WAITALL);
+		shutdown(FD, SHUT_WR);
+	}
+	B {
+		settle_poll(p, FD, POLLRDHUP);
+		receive_mapped(p, 100);
+		RECV(1);
+	}
+}
