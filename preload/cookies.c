@@ -58,7 +58,9 @@ static uint64_t cookie_of(struct pre_file *f, int fd)
 
 void pre_cookie_shares(struct pre_file *f)
 {
-	if (!atomic_exchange(&f->shared, true) && !atomic_load(&f->cookie))
+	/* A fork finds most of them shared: to write to all would copy their pages. */
+	if (!atomic_load(&f->shared) && !atomic_exchange(&f->shared, true) &&
+	    !atomic_load(&f->cookie))
 		(void)atomic_fetch_add(&n_shared, 1);
 }
 

@@ -30,5 +30,7 @@ USUAL void pre_unlock(struct pre_lock *lock)
 
 USUAL void pre_lock_reset(struct pre_lock *lock)
 {
-	atomic_store(&lock->word, 0);
+	/* Each record has one: to write to all would copy their pages. */
+	if (atomic_load(&lock->word))
+		atomic_store(&lock->word, 0);
 }

@@ -104,6 +104,15 @@ USUAL static void mark_shared(int fd, struct pre_file *f, void *arg)
 	pre_use_end(&use);
 }
 
+/* Files are marked before, for who writes to them afterwards copies their pages; then those that are made meanwhile. */
+USUAL static void fork_begins(void)
+{
+	bool serves = false;
+
+	pre_epoll_fork_begin();
+	pre_file_each(0, UINT32_MAX, mark_shared, &serves);
+}
+
 USUAL static void forked_parent(void)
 {
 	bool serves = false;
@@ -159,7 +168,7 @@ void pre_process_start(void)
 		owner = (_Atomic int *)page;
 	atomic_store(owner, (int)raw_syscall(SYS_getpid));
 	(void)pre_thread_start();
-	(void)pthread_atfork(pre_epoll_fork_begin, forked_parent, forked_child);
+	(void)pthread_atfork(fork_begins, forked_parent, forked_child);
 	pre_epoll_start();
 }
 

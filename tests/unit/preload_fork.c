@@ -218,11 +218,49 @@ static void a_connection_with_calls_inside_is_closed_meanwhile(void)
 	close(fds[1]);
 }
 
+static bool is_shared(int fd)
+{
+	return atomic_load(&pre_file_at(fd)->shared);
+}
+
+static int marked, made[2];
+
+/* The shim's part is done by now. */
+static void look_whether_it_is_marked(void)
+{
+	marked = is_shared(marked);
+	fake_pair(made);
+}
+
+/* Who writes to a file after the fork copies its page; but what is made meanwhile is another process's too. */
+static void files_are_marked_before_and_those_made_meanwhile_after(void)
+{
+	int fds[2];
+	pid_t pid;
+
+	fake_pair(fds);
+	CHECK(!is_shared(fds[0]));
+	marked = fds[0];
+	in_fork = look_whether_it_is_marked;
+	pid = fork();
+	in_fork = NULL;
+	if (pid == 0)
+		_exit(is_shared(fds[0]) && is_shared(made[0]) ? 0 : 1);
+	reap(pid);
+	CHECK_INT(marked, ==, true);
+	CHECK(is_shared(made[0]) && is_shared(made[1]));
+	for (unsigned i = 0; i < 2; i++) {
+		close(fds[i]);
+		close(made[i]);
+	}
+}
+
 static const struct test tests[] = {
 	TEST(sets_are_made_meanwhile),
 	TEST(sets_come_and_go_meanwhile),
 	TEST(a_connection_is_taken_up_meanwhile),
 	TEST(a_connection_with_calls_inside_is_closed_meanwhile),
+	TEST(files_are_marked_before_and_those_made_meanwhile_after),
 };
 
 int main(int argc, char **argv)
