@@ -529,7 +529,7 @@ void client_credit_return(uint64_t size)
 	(void)atomic_fetch_add(&self.credit, (int64_t)size);
 }
 
-USUAL void client_forked(void)
+USUAL void client_forked(int pid)
 {
 	atomic_store(&self.lock.word, 0);
 	pulc_fd_release(&self.fd);
@@ -539,7 +539,7 @@ USUAL void client_forked(void)
 	self.id = 0;
 	self.boards = NULL;
 	self.forked = true;
-	self.pid = raw_getpid();
+	self.pid = pid;
 	self.nsec_retry = 0;
 	notice_forked();
 	unsent_forget();

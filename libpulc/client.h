@@ -70,7 +70,7 @@ void client_credit_return(uint64_t size);
 /* At start, and in a forked child that is about to have threads: makes what is better made while there is one. */
 void client_prepare(void);
 /* For a forked child, whose lock and channel are its parent's. */
-void client_forked(void);
+void client_forked(int pid);
 /* Every client_attach after a lost psid makes a new generation: what was told to the old one must be told again. */
 uint32_t client_generation(void);
 /* How many psids this process, and those it was forked from, have been attached to. */

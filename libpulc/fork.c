@@ -81,10 +81,11 @@ PULC_EXPORT void pulc_process_threads(void)
 	client_unlock();
 }
 
-USUAL static void enter(void)
+USUAL static void enter(int pid)
 {
 	signals_forked();
-	client_forked();
+	leave_forked(client_pid());
+	client_forked(pid);
 	waitset_forked();
 	datagram_kernel_forked();
 	stream_list_each(enter_child);
@@ -104,8 +105,7 @@ USUAL static void in_child(void)
 	if (client_is_confined())
 		return;
 	/* Now: a sandbox may come before the first lock, and forbid what this asks the kernel. */
-	shm_self_forked();
-	enter();
+	enter(shm_self_forked());
 }
 
 /* ---- children that libc does not tell of ---------------------------------------------------------- */
@@ -127,15 +127,17 @@ PULC_EXPORT void pulc_fork_done(bool failed)
 
 PULC_EXPORT void pulc_forked(void)
 {
+	int pid;
+
 	nursery_forked();
 	if (client_is_confined())
 		return;
-	shm_self_cloned();
+	pid = shm_self_cloned();
 	if (!announced) {
 		locked = false;
 		add_holder();
 	}
-	enter();
+	enter(pid);
 }
 
 /* Before the shim, where both are one library: its handlers of a fork come before ours, and after them in the child. */

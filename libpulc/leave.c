@@ -11,6 +11,8 @@
  *
  * A process that ends also pays what its peers are owed: bytes in its rings that they left behind. And a program outside PULC
  * that has the socket from us is not left alone with a part of the bytes, nor one at the other end with an end that is a reset.
+ * A forked child leaves that to its parent, while that one lives, where it has sent nothing itself: it has thousands of its parent's connections perhaps,
+ * and would look at memory of each that it has not touched before.
  */
 #include <pulc/process.h>
 
@@ -124,11 +126,31 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 	client_unlock();
 }
 
+/* Of a forked child. */
+static OFTEN struct {
+	int parent; /* its process id; 0: this one was not forked */
+	uint32_t joined;
+	bool parent_lives; /* when this process ends */
+} born;
+
+USUAL void leave_forked(int parent)
+{
+	born.parent = parent;
+	born.joined = atomic_load(&shm_joined);
+}
+
+/* The parent has all that is owed, and can pay. */
+static bool is_parents_to_pay(const struct pulc_stream *s)
+{
+	return born.parent_lives && shm_unsent_since(&s->tcp.ring, born.joined) &&
+	       !shm_has_one_holder(&s->tcp.ring);
+}
+
 USUAL static void pay(struct pulc_stream *s)
 {
 	bool holds, last, refuses;
 
-	if (!is_shared_tcp(s))
+	if (!is_shared_tcp(s) || is_parents_to_pay(s))
 		return;
 	holds = !s->left && !s->ended;
 	last = holds && tcp_is_last_inside(&s->tcp);
@@ -144,9 +166,11 @@ USUAL static void pay(struct pulc_stream *s)
 
 USUAL PULC_EXPORT void pulc_process_ends(void)
 {
-	if (client_is_confined() || raw_getpid() != client_pid() || !client_lock())
+	if (!pulc_any_stream() || client_is_confined() || raw_getpid() != client_pid() ||
+	    !client_lock())
 		return;
 	process_ends = true;
+	born.parent_lives = born.parent && raw_syscall(SYS_getppid) == born.parent;
 	stream_list_each(pay);
 	stream_list_each(leave);
 	client_unlock();

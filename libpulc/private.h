@@ -215,6 +215,10 @@ void waitsets_rouse(void);
 /* Wakes a waiter of this process, or of its family, as its peer would. Under the client lock. */
 void waitset_tell(uint64_t watch);
 
+/* ---- leave.c ---- */
+/* In a forked child: who has forked it. */
+void leave_forked(int parent);
+
 /* ---- nursery.c: which processes hold a socket that is not upgraded yet ---- */
 uint32_t nursery_enter(void);
 void nursery_leave(uint32_t entry);

@@ -144,7 +144,7 @@ PULC_EXPORT void pulc_stream_loses(pulc_stream *s, int fd, int other)
 		(void)atomic_compare_exchange_strong(&s->fd, &fd, other);
 }
 
-PULC_EXPORT bool pulc_any_stream(void)
+USUAL PULC_EXPORT bool pulc_any_stream(void)
 {
 	return firsts[0] || firsts[1];
 }

@@ -71,21 +71,22 @@ void shm_self_forget(void)
 }
 
 /* libc has told the kernel of the same list anew, and the child's only thread has the number of the process. */
-USUAL void shm_self_forked(void)
+USUAL int shm_self_forked(void)
 {
 	if (!shm_self.tid || shm_self.robust == &unwatched)
 		shm_self_init();
 	else
 		shm_self.tid = (uint32_t)raw_getpid();
 	shm_self.n_held = 0;
+	return (int)shm_self.tid;
 }
 
-void shm_self_cloned(void)
+int shm_self_cloned(void)
 {
 	if (shm_self.tid && shm_self.robust != &unwatched)
 		(void)raw_syscall(SYS_set_robust_list, shm_self.robust, sizeof(*shm_self.robust), 0,
 				  0, 0, 0);
-	shm_self_forked();
+	return shm_self_forked();
 }
 
 static bool try_take(_Atomic uint32_t *word, uint32_t *seen, uint32_t mark)

@@ -52,10 +52,10 @@ extern void (*shm_on_free)(void) __attribute__((visibility("hidden")));
 void shm_self_init(void);
 /* All of it is void, as in a child that was made past libc. */
 void shm_self_forget(void);
-/* In a child that libc has forked: its thread id is another one. */
-void shm_self_forked(void);
+/* In a child that libc has forked: its thread id is another one. Returns it, which is its process id too. */
+int shm_self_forked(void);
 /* The same in one that libc knows nothing of: nobody has told the kernel of the list. */
-void shm_self_cloned(void);
+int shm_self_cloned(void);
 
 static inline void shm_hold(void)
 {

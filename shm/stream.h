@@ -73,6 +73,11 @@ static inline bool shm_is_alone(const struct shm_stream *s)
  * alone is void then. Raised after the holders are counted and before the other process runs.
  */
 extern _Atomic uint32_t shm_joined __attribute__((visibility("hidden")));
+/* Surely nothing was sent through this side by this process since shm_joined was `joined`: a send has what it knows of that time renewed. */
+static inline bool shm_unsent_since(const struct shm_stream *s, uint32_t joined)
+{
+	return s->tx_known != 0 && (int32_t)(s->tx_known - joined) < 0;
+}
 /* Another process is about to hold this side as well. */
 void shm_add_holder(struct shm_stream *s);
 /* One of several holds it no more. False: there are no others. */

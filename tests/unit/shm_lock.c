@@ -150,7 +150,7 @@ static pid_t child_elsewhere(const char *test)
 	if (pid < 0)
 		printf("skip %s: no pid namespaces: %s\n", test, strerrorname_np(errno));
 	if (pid == 0)
-		shm_self_cloned();
+		(void)shm_self_cloned();
 	return pid;
 }
 

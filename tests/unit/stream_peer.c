@@ -3,8 +3,10 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -282,6 +284,113 @@ static void closed_after_it_was_kept_on_the_kernel(void)
 	fake_close(&peer);
 }
 
+/* ---- what is owed to a peer that leaves --------------------------------------------------------- */
+
+static void check_came(const char *bytes)
+{
+	char buf[16];
+	size_t len = strlen(bytes);
+
+	CHECK_INT(recv(fds[1], buf, sizeof(buf), MSG_DONTWAIT), ==, len ? (ssize_t)len : -1);
+	CHECK(memcmp(buf, bytes, len) == 0);
+}
+
+/* With what libpulc does before and in the child. */
+static pid_t fork_here(void)
+{
+	pid_t pid;
+
+	slabs_forking();
+	pid = fork();
+	if (pid == 0) {
+		int me = shm_self_forked();
+
+		leave_forked(client_pid());
+		client_forked(me);
+	}
+	return pid;
+}
+
+/* Three bytes lie in our ring. */
+static struct shm_side *begin_in_ring(void)
+{
+	struct shm_side *side;
+
+	begin();
+	client_prepare();
+	give();
+	side = peer_side();
+	look_while(STREAM_GIVEN);
+	REQUIRE(pulc_stream_attached(stream));
+	(void)atomic_fetch_or(&side->notice, SHM_RX_READY | SHM_RX_RING);
+	REQUIRE_INT(pulc_stream_send(stream, fds[0], "one", 3, 0), ==, 3);
+	check_came("");
+	return side;
+}
+
+/* The parent has sent something, the child perhaps too; then the peer leaves, and the child ends. */
+static void a_child_ends(bool has_sent)
+{
+	struct shm_side *side = begin_in_ring();
+	pid_t pid = fork_here();
+	int status;
+
+	if (pid == 0) {
+		if (has_sent && pulc_stream_send(stream, fds[0], "two", 3, 0) != 3)
+			_exit(1);
+		(void)atomic_fetch_or(&side->notice, SHM_LEFT);
+		pulc_process_ends();
+		_exit(0);
+	}
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 0);
+}
+
+static void a_child_pays_where_it_has_sent(void)
+{
+	a_child_ends(true);
+	check_came("onetwo");
+	end();
+}
+
+static void a_child_leaves_it_to_its_parent_otherwise(void)
+{
+	char byte;
+
+	a_child_ends(false);
+	check_came("");
+	CHECK_INT(pulc_stream_recv(stream, fds[0], &byte, 1, MSG_DONTWAIT), ==, -EAGAIN);
+	check_came("one");
+	end();
+}
+
+/* Whose parent is no more has nobody to leave it to. */
+static void a_childs_child_pays_when_that_has_ended(void)
+{
+	struct shm_side *side = begin_in_ring();
+	int said[2];
+	char c;
+
+	REQUIRE_INT(pipe(said), ==, 0);
+	if (fork_here() == 0) {
+		pid_t me = getpid();
+
+		if (fork_here() == 0) {
+			while (getppid() == me)
+				(void)poll(NULL, 0, 1);
+			(void)atomic_fetch_or(&side->notice, SHM_LEFT);
+			pulc_process_ends();
+		}
+		_exit(0);
+	}
+	(void)close(said[1]);
+	REQUIRE_INT(read(said[0], &c, 1), ==, 0);
+	(void)wait(NULL);
+	(void)close(said[0]);
+	check_came("one");
+	end();
+}
+
 static void psid_was_well(void)
 {
 	CHECK_INT(daemon_stop(&psid), ==, 0);
@@ -298,6 +407,9 @@ static const struct test tests[] = {
 	TEST(a_foreign_socket_is_not_given),
 	TEST(a_foreign_socket_is_not_upgraded),
 	TEST(closed_after_it_was_kept_on_the_kernel),
+	TEST(a_child_pays_where_it_has_sent),
+	TEST(a_child_leaves_it_to_its_parent_otherwise),
+	TEST(a_childs_child_pays_when_that_has_ended),
 	TEST(psid_was_well),
 };
 
