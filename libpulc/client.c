@@ -40,6 +40,9 @@
 #include "upgrade.h"
 
 #define HINT_AFTER_DEFAULT 4
+/* Where a forked child would first have to become a client: so many times that. A child that serves one connection pays for that too, and
+ * has it back only after dozens of requests and their answers. */
+#define N_TIMES_FORKED 2
 /* Credit is asked for in lumps of this. */
 #define SIZE_CREDIT (64ull << 20)
 #define SIZE_CREDIT_FORKED (8ll << 20)
@@ -181,6 +184,8 @@ static void read_environment(void)
 USUAL uint32_t client_hint_after(void)
 {
 	read_environment();
+	if (UNLIKELY(self.forked) && self.fd < 0 && !self.hint_after_fixed)
+		return N_TIMES_FORKED * self.hint_after;
 	return self.hint_after;
 }
 

@@ -391,6 +391,29 @@ static void a_childs_child_pays_when_that_has_ended(void)
 	end();
 }
 
+/* ---- who hints when ----------------------------------------------------------------------------- */
+
+/* Its first hint would have to make it a client. */
+static void a_child_hints_later_until_it_is_a_client(void)
+{
+	uint32_t after = client_hint_after();
+	int status;
+	pid_t pid;
+
+	client_prepare();
+	pid = fork_here();
+	if (pid == 0) {
+		bool later = client_hint_after() > after;
+
+		REQUIRE(client_lock());
+		REQUIRE_INT(client_attach(), ==, 0);
+		client_unlock();
+		_exit(later && client_hint_after() == after ? 0 : 1);
+	}
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 0);
+}
+
 static void psid_was_well(void)
 {
 	CHECK_INT(daemon_stop(&psid), ==, 0);
@@ -410,6 +433,7 @@ static const struct test tests[] = {
 	TEST(a_child_pays_where_it_has_sent),
 	TEST(a_child_leaves_it_to_its_parent_otherwise),
 	TEST(a_childs_child_pays_when_that_has_ended),
+	TEST(a_child_hints_later_until_it_is_a_client),
 	TEST(psid_was_well),
 };
 
