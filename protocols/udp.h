@@ -68,6 +68,7 @@ struct udp {
 	_Atomic uint32_t n_since;    /* datagrams taken from queues since */
 	_Atomic uint64_t sends_seen; /* udp_kernel_sends then */
 	_Atomic uint64_t last_stamp; /* of the last record that was taken in the usual way */
+	_Atomic uint64_t mark_gone;  /* what flows that have ended had counted (udp_mark) */
 };
 #define UDP_NONE 0u
 #define UDP_UNKNOWN UINT64_MAX

@@ -136,7 +136,7 @@ bool udp_has_datagram(struct udp *u)
 uint64_t udp_mark(struct udp *u)
 {
 	uint32_t n = LOAD(u->n_flows);
-	uint64_t mark = 0;
+	uint64_t mark = LOAD(u->mark_gone);
 	struct udp_flow *f;
 
 	for (uint32_t i = 0; i < n; i++) {

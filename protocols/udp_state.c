@@ -66,7 +66,9 @@ void udp_remove(struct udp *u, struct udp_flow *f)
 
 	for (uint32_t i = 0; i < UDP_N_FLOWS; i++) {
 		expected = f;
-		if (!atomic_compare_exchange_strong(&u->flows[i], &expected, NULL) && expected)
+		if (atomic_compare_exchange_strong(&u->flows[i], &expected, NULL))
+			(void)atomic_fetch_add(&u->mark_gone, shm_mark(&f->ring));
+		else if (expected)
 			n = i + 1;
 	}
 	atomic_store(&u->n_flows, n);

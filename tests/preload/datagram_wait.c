@@ -295,6 +295,24 @@ CASE_TRAITS(datagram_epoll_nested, DUO, DATAGRAMS)
 	}
 }
 
+/* That a flow has ended is no arrival. */
+CASE_TRAITS(datagram_epoll_hears_nothing_of_a_flow_that_ended, ANY, DATAGRAMS | SERVER | SETTLED)
+{
+	int ep = -1;
+
+	B {
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLIN | EPOLLOUT | EPOLLET, 1);
+		EXPECT(ep);
+	}
+	A { close(FD); }
+	B {
+		for (int i = 0; i < 2; i++) RECV_FLAGS(4, MSG_DONTWAIT);
+		EXPECT_NONE(ep);
+		close(ep);
+	}
+}
+
 CASE_TRAITS(datagram_epoll_hears_of_refusal, ANY, DATAGRAMS)
 {
 	int ep = -1;
