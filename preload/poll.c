@@ -107,8 +107,12 @@ static void add_stream(struct wait *w, nfds_t i, pulc_stream *s)
 		w->entries[w->n - ++w->n_held].stream = pulc_stream_ref(s);
 	} else if (pulc_stream_attached(s)) {
 		w->entries[w->n_entries++] = (struct entry){ pulc_stream_ref(s), i };
-		w->kernel[i].events = (short)pre_poll_wanted(w->fds[i].events) | POLLRDHUP;
-		w->exact |= pulc_stream_is_datagram(s);
+		w->kernel[i].events = (short)pre_poll_wanted(w->fds[i].events);
+		/* A peer's end, or a death. Datagrams know none, and a socket that is shut for reading says so for ever. */
+		if (pulc_stream_is_datagram(s))
+			w->exact = true;
+		else
+			w->kernel[i].events |= POLLRDHUP;
 		w->urgent |= (w->fds[i].events & POLLPRI) != 0;
 	}
 }

@@ -358,6 +358,20 @@ CASE_TRAITS(datagram_shutdown_wakes, DUO, DATAGRAMS)
 	}
 }
 
+/* Who waits for something else than what a shut socket says for ever sleeps. */
+CASE_TRAITS(datagram_shutdown_leaves_others_asleep, DUO, DATAGRAMS)
+{
+	struct pollfd pfd;
+
+	A {
+		count_signal(SIGUSR1, 0);
+		R(shutdown(FD, SHUT_RD));
+		pfd = (struct pollfd){ .fd = FD, .events = POLLPRI };
+		R(poll(&pfd, 1, 10000));
+	}
+	WITH_B { interrupt_other(p, SIGUSR1); }
+}
+
 CASE_TRAITS(datagram_shutdown_unconnected, SELF, OWN_PAIR)
 {
 	A {
