@@ -17,6 +17,7 @@
 #include "datagram.h"
 #include "datagram_hint.h"
 #include "macros.h"
+#include "rawsys.h"
 
 /* A peer that leaves a datagram unread for so long may be gone. */
 #define NSEC_CHECK (100 * 1000 * NSEC_PER_USEC)
@@ -24,6 +25,15 @@
 static bool is_own_socket(const pulc_stream *s, int fd)
 {
 	return flow_cookie(fd, SO_COOKIE) == s->cookie;
+}
+
+/* Another process that holds the socket may have dissolved what we know of: then the kernel refuses nothing any more. */
+static bool is_connected(int fd)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+
+	return raw_syscall(SYS_getpeername, fd, &peer, &len, 0, 0, 0) >= 0;
 }
 
 /* Nobody reads what was sent to the peer, and the kernel knows why. Between enter and leave. */
@@ -47,7 +57,7 @@ static bool is_deserted(pulc_stream *s, struct flow *f)
 	stands = shm_tx_unread(&f->queue.ring) > head - d->head_checked;
 	d->head_checked = head;
 	return stands && flow_local(f, s->fd, &own) && is_own_socket(s, s->fd) &&
-	       !datagram_kernel_has_receiver(&own, &f->peer);
+	       is_connected(s->fd) && !datagram_kernel_has_receiver(&own, &f->peer);
 }
 
 void datagram_send_unread(struct flow *f, int fd)

@@ -173,6 +173,30 @@ CASE_TRAITS(datagram_dissolved_peer_refuses_nothing_of_before, ANY, DATAGRAMS)
 	B { RECV_FLAGS(16, MSG_DONTWAIT); }
 }
 
+CASE_TRAITS(datagram_dissolved_by_child_is_refused_nothing, ANY, DATAGRAMS)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct pollfd pfd;
+	pid_t pid;
+
+	A {
+		SEND("unread");
+		pid = fork();
+		if (pid == 0) {
+			connect(FD, &none, sizeof(none));
+			/* In vain, but it gives the socket another port. */
+			_exit(send(FD, "nowhere", 7, 0) >= 0);
+		}
+		reap(p, "child", pid);
+		for (int i = 0; i < 4; i++) {
+			pfd = (struct pollfd){ .fd = FD, .events = POLLIN };
+			R(poll(&pfd, 1, 100));
+		}
+		say(p, "error %s", errno_name(pending_error(FD)));
+	}
+	B { RECV_FLAGS(16, MSG_DONTWAIT); }
+}
+
 CASE_TRAITS(datagram_refused_is_polled, ANY, DATAGRAMS)
 {
 	struct pollfd pfd;
