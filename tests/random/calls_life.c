@@ -15,7 +15,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
+
+/* What somebody else holds too stays in the kernel's epoll sets when it is closed here, and out of anybody's reach
+ * (docs/differences.md): it is taken out before. */
+static void leave_sets(const struct call *call, int fd)
+{
+	for (unsigned i = 0; call->world->has_shared && i < N_SLOTS; i++)
+		if (call->player->kinds[i] == KIND_EPOLL)
+			epoll_ctl(call->player->fds[i], EPOLL_CTL_DEL, fd, NULL);
+}
 
 void slot_put(struct call *call, int slot, int fd, enum kind kind)
 {
@@ -23,8 +33,10 @@ void slot_put(struct call *call, int slot, int fd, enum kind kind)
 
 	if (slot < 0)
 		return;
-	if (player->fds[slot] >= 0 && player->fds[slot] != fd)
+	if (player->fds[slot] >= 0 && player->fds[slot] != fd) {
+		leave_sets(call, player->fds[slot]);
 		close(player->fds[slot]);
+	}
 	player->fds[slot] = fd;
 	player->kinds[slot] = (char)(fd < 0 ? KIND_NONE : kind);
 }
@@ -133,6 +145,7 @@ static void call_shutdown(struct call *call)
 
 static void call_close(struct call *call)
 {
+	leave_sets(call, call->fd);
 	RESULT(call, close(call->fd));
 	call->player->fds[call->slot] = -1;
 	call->player->kinds[call->slot] = KIND_NONE;
@@ -145,6 +158,8 @@ static void call_dup(struct call *call)
 
 	if (call->fd == old && old >= 0)
 		return;
+	if (old >= 0 && call->fd >= 0)
+		leave_sets(call, old);
 	errno = ERRNO_UNTOUCHED;
 	fd = old >= 0 ? dup2(call->fd, old) : dup(call->fd);
 	answer_result(call, fd < 0 ? fd : 0);
@@ -170,6 +185,15 @@ static void empty(int fd)
 		;
 }
 
+/* drain: before its player is killed. What connected sockets have sent to one that dies unread is refused under PULC
+ * (docs/differences.md). */
+static void call_drain(struct call *call)
+{
+	for (unsigned i = 0; i < N_SLOTS; i++)
+		if (call->player->kinds[i] == KIND_DATAGRAM)
+			empty(call->player->fds[i]);
+}
+
 /* give slot: into the hat, by SCM_RIGHTS; its kind goes with it */
 static void call_give(struct call *call)
 {
@@ -186,6 +210,7 @@ static void call_give(struct call *call)
 		empty(call->fd);
 	*header = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
 	memcpy(CMSG_DATA(header), &call->fd, sizeof(int));
+	call->world->has_shared = true;
 	RESULT(call, sendmsg(FD_HAT_IN, &msg, MSG_DONTWAIT));
 }
 
@@ -229,6 +254,7 @@ static void call_fork(struct call *call)
 
 	memcpy(child->fds, call->player->fds, sizeof(child->fds));
 	memcpy(child->kinds, call->player->kinds, sizeof(child->kinds));
+	call->world->has_shared = true;
 	pid = fork();
 	if (pid == 0) {
 		close_sets(child);
@@ -273,6 +299,7 @@ const struct verb verbs_life[] = {
 	{ "shutdown", call_shutdown },
 	{ "close", call_close },
 	{ "dup", call_dup },
+	{ "drain", call_drain },
 	{ "give", call_give },
 	{ "take", call_take },
 	{ "fork", call_fork },

@@ -9,6 +9,7 @@
  * - at most one byte is urgent: of two, the first may fall into the stream (docs/differences.md);
  * - nothing is given away while somebody sleeps: what is under way then comes with its sender's next call (docs/upgrade.md);
  * - nor is anything sent in pieces then, of which the sleeper may see one or more;
+ * - each datagram sent is an edge for EPOLLOUT on the kernel, and not in a queue (docs/differences.md);
  * - where SO_RCVLOWAT was set nobody sleeps: the kernel does not wake one who wants less (docs/differences.md);
  * - one sleeps at a time: which of two that want the same is woken is nobody's promise, and somebody has to be awake.
  */
@@ -194,9 +195,13 @@ static void some_slots(struct drawer *d, const struct player *player, char *text
 
 static void epoll_events(struct drawer *d, char *text)
 {
+	const char *how;
+
 	strcpy(text, ONE_OF(d, "IN", "IN", "OUT", "IN|OUT", "IN|RDHUP", "IN|OUT|RDHUP", "RDHUP",
 			    "IN|PRI", "PRI"));
-	strcat(text, ONE_OF(d, "", "", "|ET", "|ET", "|ONESHOT", "|ET|ONESHOT"));
+	how = ONE_OF(d, "", "", "|ET", "|ET", "|ONESHOT", "|ET|ONESHOT");
+	if (!d->datagrams || !strstr(text, "OUT") || strcmp(how, "|ET") != 0)
+		strcat(text, how);
 }
 
 static void put_number(char *text, unsigned n)

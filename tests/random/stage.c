@@ -213,10 +213,13 @@ static bool warm(struct stage *stage, const char *line)
 static void send_signal(struct stage *stage, unsigned index, int signal, char *ret_outcome)
 {
 	struct player *player = &stage->world->players[index];
+	char unused[ANSWER_MAX];
 
 	(void)strcpy(ret_outcome, " no such player");
 	if (index >= N_PLAYERS || !player->pid)
 		return;
+	if (signal == SIGKILL && !stage->asleep[index])
+		have_made(stage, index, "drain", EXPECT_RETURN, unused);
 	kill(player->pid, signal);
 	while (signal == SIGKILL && !is_gone(player))
 		raw_futex(&player->turn, FUTEX_WAIT, player->turn,

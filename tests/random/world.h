@@ -50,6 +50,8 @@ struct address {
 
 struct world {
 	pid_t driver;
+	_Atomic bool
+		has_shared; /* a descriptor may be held by several players, or lie in the hat */
 	struct player players[N_PLAYERS];
 	struct address addresses[N_ADDRESSES];
 };
