@@ -13,11 +13,11 @@ for i in 1 2; do lab_start $i; done
 comes ports.nodes_are_there lab_all_alive 2 1 2
 
 # One process of the lab's, with its own number: no shell in between.
-way=plain
+way=plain preload=
 far_on() { # I ARGUMENT...
 	local i=$1
 	shift
-	exec ip netns exec "$lab_id-$i" env PULC_RUNTIME_DIR="$lab/$i" XDG_RUNTIME_DIR="$lab/$i" PULC_TCP="$way" timeout -k 1 120 "$far" "$@"
+	exec ip netns exec "$lab_id-$i" env PULC_RUNTIME_DIR="$lab/$i" XDG_RUNTIME_DIR="$lab/$i" PULC_TCP="$way" LD_PRELOAD="$preload" timeout -k 1 120 "$far" "$@"
 }
 column() { # I NAME COLUMN: of pulcctl ports
 	lab_ctl "$1" --json ports | python3 -c 'import json, sys
@@ -53,13 +53,15 @@ for direction in "2 1 plain plain" "1 2 plain plain" "2 1 io_uring io_uring" "1 
 	is "ports.as_over_memory_$name" "$(cat "$lab/shm")" "$(cat "$lab/tcp")"
 done
 
-# Both at once: they are joined once. Each side's bytes move its own way.
+# Both at once: they are joined once. Each side's bytes move its own way. One is under the shim, which would not let it have a ring if it took that for the
+# program's: there is no liburing in the program.
 left=([1]=plain plain io_uring io_uring) right=([1]=plain plain plain io_uring)
+shim=([1]="" "" "" "$PULC_BUILD/lib/libpulc-preload.so")
 path_of() { # WAY NODE
 	[ "$1" = plain ] && echo "tcp $2" || echo "tcp ($1) $2"
 }
 for i in 1 2 3 4; do
-	(way=${left[i]} far_on 1 cross "left$i" "right$i@n2") >"$lab/left$i" &
+	(way=${left[i]} preload=${shim[i]} far_on 1 cross "left$i" "right$i@n2") >"$lab/left$i" &
 	crossing[2 * i]=$!
 	(way=${right[i]} far_on 2 cross "right$i" "left$i@n1") >"$lab/right$i" &
 	crossing[2 * i + 1]=$!

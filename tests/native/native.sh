@@ -34,9 +34,10 @@ json() {
 }
 
 # No library has to be there for a program's sake but libc; and a ring of libpulc's own, made by what it has inside, is nobody's to notice.
-library=$PULC_BUILD/lib/libpulc.so
-is library.needs "" "$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|ld-linux|lib[a-z]*san\.)')"
-is library.has_its_own_ring "" "$(nm -D "$library" | grep io_uring)"
+for library in libpulc libpulc-preload; do
+	is $library.needs "" "$(readelf -d "$PULC_BUILD/lib/$library.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|ld-linux|lib[a-z]*san\.)')"
+	is $library.has_its_own_ring "" "$(nm -D --undefined-only "$PULC_BUILD/lib/$library.so" | grep io_uring)"
+done
 
 is without_psid 1 "$("$examples/pingpong" server 2>"$TMPDIR/none"; echo $?)"
 is says_why 1 "$(grep -c 'cannot open a port (does a psid run?): No such file or directory' "$TMPDIR/none")"
