@@ -108,6 +108,8 @@ struct hal_link {
 	 * looks again, for a look costs the sender time. The owner takes it back.
 	 */
 	bool gathers;
+	/* True while next() has an answer that lies in the HAL's own memory, so that fd() does not tell of it. NULL: only pending() knows. */
+	const _Atomic bool *inside;
 	/* The HAL has sent something of its own, in whatever slot: tell() is due although the owner did nothing. The owner takes it back. */
 	bool did_send;
 };

@@ -493,6 +493,7 @@ int tcp_open(int fd, int (*start)(struct hal_tcp *h), struct hal_link **ret_link
 		.alignment = 1,
 	};
 	h->link.costs = (struct hal_costs)COSTS;
+	h->link.inside = &h->hint;
 	*ret_link = &h->link;
 	return 0;
 }

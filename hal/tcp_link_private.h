@@ -11,8 +11,8 @@
 /* Three of the largest frames: one is shown while the next arrives. */
 #define TCP_SIZE_BUFFER (3 * (TCP_FRAME_MAX + TCP_HEAD))
 
-/* As many sleepers as a link over memory has room for. */
-#define TCP_N_WATCHES 8u
+/* As many sleepers as a link over memory has room for, and one who looks at many links at once. */
+#define TCP_N_WATCHES 9u
 
 /* Bytes in a row; [at, end) are there. */
 struct tcp_buffer {

@@ -102,20 +102,24 @@ static void sent(struct hal_tcp *h, int res)
 		h->tx_error = -EPIPE;
 }
 
+/* What a send finds here is for pull() to go on with, which the ring tells nobody any more. */
 static void reap(struct hal_tcp *h)
 {
+	struct tcp_uring *u = h->uring;
 	struct io_uring_cqe *cqe;
 	unsigned head, n = 0;
 
-	io_uring_for_each_cqe(&h->uring->ring, head, cqe)
+	io_uring_for_each_cqe(&u->ring, head, cqe)
 	{
 		n++;
 		if (cqe->user_data == TAG_RECEIVE)
-			received(h->uring, cqe);
+			received(u, cqe);
 		else if (cqe->user_data == TAG_SEND)
 			sent(h, cqe->res);
 	}
-	io_uring_cq_advance(&h->uring->ring, n);
+	io_uring_cq_advance(&u->ring, n);
+	if (u->n_held > 0 || u->end || !u->receives)
+		atomic_store_explicit(&h->hint, true, memory_order_relaxed);
 }
 
 /* From the lent buffers to where frames are shown. */

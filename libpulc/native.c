@@ -27,6 +27,8 @@
 #define N_TURN NATIVE_N_TURN
 /* Of calls that find something at once one in so many looks at the clock. */
 #define N_TIMES 256u
+/* Of looks at many links to other nodes one in so many is at all of them. */
+#define N_LOOKS 256u
 
 struct native_core native_core = { .peers = TAILQ_HEAD_INITIALIZER(native_core.peers) };
 static struct peer *self;
@@ -47,6 +49,7 @@ void native_peer_join(struct peer *peer)
 	TAILQ_INSERT_TAIL(&native_core.peers, peer, link_all);
 	native_core.n_joined++;
 	native_core.n_peers++;
+	native_core.n_far += peer->node != 0;
 }
 
 void native_peer_leave(struct peer *peer)
@@ -55,6 +58,7 @@ void native_peer_leave(struct peer *peer)
 		native_core.next = TAILQ_NEXT(peer, link_all);
 	TAILQ_REMOVE(&native_core.peers, peer, link_all);
 	native_core.n_peers--;
+	native_core.n_far -= peer->node != 0;
 	if (native_core.last == peer)
 		native_core.last = NULL;
 }
@@ -119,17 +123,35 @@ static inline void look_at_psid(void)
 		native_glance();
 }
 
+/* Those on other nodes that have something are known from here on. True: this time all are to be asked. */
+static bool look_at_net(void)
+{
+	static unsigned n_looks;
+
+	if (LIKELY(!native_net_is_many()))
+		return true;
+	(void)native_net_look();
+	return ++n_looks % N_LOOKS == 0;
+}
+
 void native_progress(void)
 {
 	struct peer *peer, *next;
+	bool all;
 
 	look_at_psid();
 	if (UNLIKELY(native_has_news()))
 		native_take_news();
+	all = look_at_net();
 	for (peer = TAILQ_FIRST(&native_core.peers); peer; peer = next) {
 		next = TAILQ_NEXT(peer, link_all);
-		if (LIKELY(!peer_serve(peer, N_TURN)))
+		if (!all && native_net_is_quiet(peer))
 			continue;
+		if (LIKELY(!peer_serve(peer, N_TURN))) {
+			if (UNLIKELY(peer->heard))
+				(void)native_net_pending(peer);
+			continue;
+		}
 		native_peer_leave(peer);
 		native_link_closed(peer);
 		peer_unref(peer);

@@ -67,6 +67,7 @@ struct native_core {
 	struct peer *last; /* of whom a short message was taken last, or is awaited; NULL: nobody */
 	struct peer *next; /* whom a short wait looks at next; NULL: the first */
 	unsigned n_peers;
+	unsigned n_far;		/* of these, on other nodes */
 	struct turn turn;	/* of short messages, whoever they come from */
 	uint64_t events_served; /* protocol_events when progress was last made */
 	uint64_t n_joined;	/* peers, ever */
@@ -297,6 +298,37 @@ unsigned native_net_gather(int epoll_fd, unsigned bit);
 /* What to sleep on besides a bell: the channel to psid, or a set of it and those. Takes the lock. */
 int native_net_fd(void);
 void native_net_forked(void);
+
+/*
+ * Many links to other nodes are not asked each for itself, but all together, and then those that have told of something. All under the lock.
+ */
+#define NATIVE_NET_LOOK 4u /* in peer.gathered: its link tells whether anybody sleeps or not */
+#define NATIVE_N_FAR_MANY 4u
+static inline bool native_net_is_many(void)
+{
+	return UNLIKELY(native_core.n_far >= NATIVE_N_FAR_MANY);
+}
+/* One call into the kernel for all of them. Returns one that told of something, or NULL. */
+struct peer *native_net_look(void);
+/* Nothing is known of it that would be worth a question. */
+static inline bool native_net_is_quiet(const struct peer *peer)
+{
+	const unsigned both = NATIVE_NET_LOOK | NATIVE_NET_WAIT;
+
+	return native_net_is_many() && (peer->gathered & both) == both && peer->link &&
+	       !peer->heard && !peer->held && !peer->orphan && !peer->any_closing &&
+	       !peer->no_room && STAILQ_EMPTY(&peer->pending) &&
+	       !atomic_load_explicit(peer->link->inside, memory_order_relaxed);
+}
+/* pending(), of those that are not quiet. */
+static inline bool native_net_pending(struct peer *peer)
+{
+	bool is = !native_net_is_quiet(peer) && peer->link->ops->pending(peer->link);
+
+	if (UNLIKELY(!is && peer->heard))
+		peer->heard = false;
+	return is;
+}
 
 /* ---- native_fd.c ---- */
 void native_fd_forked(void);

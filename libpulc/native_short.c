@@ -48,7 +48,7 @@ static inline bool has_news(const struct hal_link *link)
 }
 
 /* One without a word is asked at its turns. */
-static inline bool has_something(const struct peer *peer, unsigned turn)
+static inline bool has_something(struct peer *peer, unsigned turn)
 {
 	const struct hal_link *link = peer->link;
 
@@ -56,6 +56,8 @@ static inline bool has_something(const struct peer *peer, unsigned turn)
 		return false;
 	if (LIKELY(link->quiet.word))
 		return has_news(link);
+	if (native_net_is_many())
+		return native_net_pending(peer);
 	return (turn % N_TURNS_ASKED == 0 || native_core.n_peers > N_LOOKED ||
 		native_core.n_peers == 1) &&
 	       link->ops->pending(link);
@@ -76,8 +78,22 @@ static struct peer *look_at_others(unsigned turn)
 	return NULL;
 }
 
+/* Many on other nodes are asked together: at each turn if one of them is awaited. */
+static struct peer *look_at_net(unsigned turn)
+{
+	struct peer *peer = NULL;
+
+	if (turn % N_TURNS_ASKED == 0 || (native_core.last && native_core.last->node))
+		peer = native_net_look();
+	return peer && has_something(peer, turn) ? peer : NULL;
+}
+
 static inline struct peer *look(unsigned turn)
 {
+	struct peer *far = native_net_is_many() ? look_at_net(turn) : NULL;
+
+	if (far)
+		return far;
 	if (LIKELY(native_core.last && has_something(native_core.last, turn)))
 		return native_core.last;
 	/* It may be this process itself, to whom something was sent before. */

@@ -40,18 +40,20 @@ static hal_watch watch_of(const pulc_waitset *set, unsigned bit)
 
 /* ---- what there is to see ------------------------------------------------------------------------ */
 
-static inline bool has_something(const struct peer *peer)
+static inline bool has_something(struct peer *peer)
 {
 	const struct hal_link *link = peer->link;
 
 	return link && !peer->held &&
-	       (link->ops->pending(link) || (UNLIKELY(peer->no_room) && link->ops->room(link)));
+	       (native_net_pending(peer) || (UNLIKELY(peer->no_room) && link->ops->room(link)));
 }
 
 static inline bool any_peer_has(void)
 {
-	const struct peer *peer;
+	struct peer *peer;
 
+	if (native_net_is_many())
+		(void)native_net_look();
 	TAILQ_FOREACH(peer, native_peers(), link_all)
 	if (has_something(peer))
 		return true;

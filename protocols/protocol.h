@@ -44,7 +44,8 @@ struct peer {
 	struct peer *next_to_tell; /* one of protocol_to_tell */
 	bool held;	  /* its oldest frame cannot be judged before psid has told us more */
 	bool orphan;	  /* psid will tell us nothing more */
-	uint8_t gathered; /* libpulc's: the sets that its descriptor is in */
+	uint8_t gathered; /* libpulc's: the sets that its descriptor is in, */
+	bool heard;	  /* and whether it has told of something since nothing was found */
 	bool any_closing;
 	bool no_room; /* a frame was refused for want of room since one was sent */
 	bool untold;  /* a frame was sent that needs nobody's work */

@@ -101,6 +101,28 @@ wait "$owner"
 is ports.passed_within_streams "child
 parent" "$(cat "$lab/own")"
 
+# Many processes of the other node, and some of the own one, towards one that waits, looks, or has a loop of its own; some are silent for as long as others ask.
+crowd_on() { # I ARGUMENT...
+	local far=$PULC_BUILD/tests/native/crowd
+	far_on "$@"
+}
+for how in "wait plain" "look plain" "loop plain" "wait io_uring" "loop io_uring"; do
+	name=${how/ /_by_}
+	(way=${how#* } crowd_on 1 gather crowd 10 "${how% *}") >"$lab/gathered" &
+	gatherer=$!
+	crowd=()
+	for i in 2 2 2 2 2 2 2 2 1 1; do
+		(crowd_on "$i" join crowd n1) >"$lab/crowd${#crowd[@]}" &
+		crowd+=($!)
+	done
+	wait "$gatherer"
+	is "ports.crowd_is_gathered_$name" "0: 10 are done" "$?: $(cat "$lab/gathered")"
+	for i in "${!crowd[@]}"; do
+		wait "${crowd[i]}"
+		is "ports.crowd_${name}_$i" "0: 150 bursts" "$?: $(cat "$lab/crowd$i")"
+	done
+done
+
 # What is not there.
 (far_on 2 hold held) >"$lab/held" &
 holder=$!
