@@ -157,6 +157,12 @@ static bool has_bytes(pulc_stream *s, int fd)
 	return pulc_stream_inq(s, fd, &size) == 0 && size > 0;
 }
 
+/* The kernel's splice does not get past urgent data, and does not wait there: as if that were the end. */
+static ssize_t stopped_at_mark(int fd)
+{
+	return raw_syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK ? -EAGAIN : 0;
+}
+
 /*
  * Waits, unless told not to, for the first byte and for room for it; then takes what is there, as far as it fits. What lies in
  * several places may take several receives.
@@ -170,6 +176,8 @@ static ssize_t socket_to_pipe(pulc_stream *s, int fd, int fd_pipe, size_t len, u
 	if (!is_open_for(fd_pipe, O_WRONLY))
 		return -EBADF;
 	do {
+		if (pulc_stream_at_mark(s, fd))
+			return done > 0 ? (ssize_t)done : stopped_at_mark(fd);
 		piece = len - done < sizeof(buf) ? len - done : sizeof(buf);
 		n = pre_recv(fd, buf, piece, MSG_PEEK | (done ? MSG_DONTWAIT : 0));
 		if (n > 0)
@@ -295,6 +303,7 @@ ssize_t pre_splice(int fd_in, off64_t *offset_in, int fd_out, off64_t *offset_ou
 		   unsigned flags)
 {
 	struct pre_use use;
+	int saved = errno;
 	ssize_t n;
 
 	pre_cancellation_point();
@@ -307,5 +316,8 @@ ssize_t pre_splice(int fd_in, off64_t *offset_in, int fd_out, off64_t *offset_ou
 	else
 		return pre_sys(pre_real.splice(fd_in, NULL, fd_out, NULL, len, flags));
 	pre_use_end(&use);
+	/* Of several calls the last may have failed, which is no failure. */
+	if (n >= 0)
+		errno = saved;
 	return n;
 }

@@ -358,3 +358,27 @@ CASE(urgent_byte_is_something_to_who_takes_nothing, ANY)
 		RECV_FLAGS(0, MSG_DONTWAIT);
 	}
 }
+
+/* What the kernel's splice answers there: nothing, until somebody else has received what is behind. */
+CASE(urgent_data_stops_a_splice, ANY)
+{
+	int pipes[2];
+
+	A {
+		SEND("before");
+		SEND_FLAGS("!", MSG_OOB);
+		SEND("behind");
+	}
+	B {
+		settle_poll(p, FD, POLLPRI);
+		settle(p, FD, 6);
+		T(pipe(pipes) == 0);
+		R(splice(FD, NULL, pipes[1], NULL, 100, 0));
+		R(splice(FD, NULL, pipes[1], NULL, 100, SPLICE_F_NONBLOCK));
+		RECV_FLAGS(1, MSG_OOB);
+		R(splice(FD, NULL, pipes[1], NULL, 100, 0));
+		RECV_FLAGS(2, MSG_WAITALL);
+		settle(p, FD, 4);
+		R(splice(FD, NULL, pipes[1], NULL, 100, 0));
+	}
+}
