@@ -10,7 +10,7 @@
  *
  * Telling. What was done under the lock is told when it is left; with which fence, each HAL knows (docs/waiting.md).
  *
- * A forked child has none of its parent's ports and links: their memory has one writer, the parent.
+ * A forked child has none of its parent's ports and links: their memory has one writer, the parent. It is a guest at those ports (native_guest.c).
  *
  * Source: pulc-1998, 4.4 (the protocol switch) and 4.7 (no thread is needed to receive).
  */
@@ -163,6 +163,8 @@ void native_progress(void)
 		port_push_queued();
 	if (UNLIKELY(tag_any_to_move()))
 		tag_move_on();
+	if (UNLIKELY(guest_n_open))
+		native_guest_move_on();
 	native_core.events_served = protocol_events_now();
 }
 
@@ -195,6 +197,7 @@ static void __attribute__((noinline)) forget_parents(void)
 	shm_state_forget();
 	shm_pairs_forget();
 	native_move_forked();
+	guest_forked();
 	LIST_FOREACH(p, &ports, link)
 	{
 		if (p->port)
@@ -202,6 +205,7 @@ static void __attribute__((noinline)) forget_parents(void)
 		p->port = NULL;
 		p->n_inside = 0;
 		p->is_moving = false;
+		p->host = 0;
 		LIST_FOREACH(op, &p->ops, link)
 		{
 			op->p = NULL;

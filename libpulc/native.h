@@ -14,6 +14,7 @@
 #include "at_once.h"
 #include "channel.h"
 #include "client.h"
+#include "guest.h"
 #include "lock.h"
 #include "port.h"
 #include "protocol.h"
@@ -30,10 +31,12 @@ struct wait;
 struct pulc_waitset;
 
 struct pulc_port {
-	struct port *port; /* NULL: it is the parent's */
+	struct port *port; /* NULL: it is another process's, whose guest this one is */
 	uint32_t number;
 	uint32_t n_inside; /* calls, and operations that are not ended */
-	bool is_moving;	   /* a call gives it away */
+	bool is_moving;	   /* a call gives it away, or takes it */
+	uint64_t key;	   /* what a guest shows; 0: it has none */
+	uint32_t host;	   /* a guest: the owner, when it was last asked; 0: nobody */
 	LIST_ENTRY(pulc_port) link;
 	LIST_HEAD(, pulc_op) ops;
 };
@@ -48,7 +51,9 @@ struct pulc_op {
 	bool is_tagged;
 	bool is_cancelled;
 	bool is_parents; /* this is a forked child */
+	bool is_guest;
 	union {
+		struct guest_call guest;
 		struct port_sending sending;
 		struct port_request request;
 		struct tag_send tag_send;
@@ -142,13 +147,40 @@ static inline uint32_t native_node(uint32_t node)
 	return node && node == client_node() ? 0 : node;
 }
 
-/* Returns 0 with the lock held; or why not, without it: -EDEADLK, -ECHILD, -EBUSY. */
+/* Returns 0 with the lock held; or why not, without it: -EDEADLK, -ECHILD: its owner is to be asked; -EBUSY. */
 int native_enter(struct pulc_port *p);
 void native_leave(struct pulc_port *p);
 /* The destination, made known if need be; its end is told once. The errors of pulc_send. Under the lock. */
 int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out);
 /* The source, which may never have sent anything. Under the lock. */
 int native_know_source(struct pulc_port *p, const struct pulc_address *from);
+
+/* How another process becomes known by a port of it; as native_find_peer. */
+typedef int native_finder(uint32_t node, uint32_t number, struct peer **ret_peer,
+			  enum port_kind *ret_kind);
+/* The destination, made known if need be by that; its end is told once. */
+int native_find_out_by(native_finder *find, struct port *port, const struct pulc_address *to,
+		       struct port_out **ret_out);
+
+/* ---- native_guest.c: calls on a port that is another process's; flags: PULC_ ---- */
+/* Their ports' keys, and what is asked of us. */
+void native_guest_start(void);
+uint64_t native_guest_key(void);
+ssize_t native_guest_send(struct pulc_port *p, const struct pulc_address *to,
+			  const struct iovec *iov, unsigned n, int flags);
+ssize_t native_guest_receive(struct pulc_port *p, const struct iovec *iov, unsigned n,
+			     const struct pulc_address *from, struct pulc_address *ret_from,
+			     int flags);
+/* The same as operations, of which is_send, flags and iov are filled in. 0: it is begun; or why it is none. */
+int native_guest_begin(struct pulc_op *op, struct pulc_port *p, const struct pulc_address *other,
+		       unsigned n);
+ssize_t native_guest_result(const struct pulc_op *op, struct pulc_address *ret_from);
+/* Finds the owners of those that are parked. In progress. */
+void native_guest_move_on(void);
+/* Asks the owners of those ports that are not ours. msec_timeout 0: until they have answered. 0; -ENOMEM; -EINTR; *ret_looks is for the others. Under the lock. */
+int native_guest_looks(const struct pulc_wait *ports, size_t n, bool now,
+		       struct guest_call **ret_looks);
+void native_guest_looks_end(const struct pulc_wait *ports, size_t n, struct guest_call *looks);
 
 /* ---- native_move.c ---- */
 /* What psid says of a port that passes from one process to another. */
@@ -166,6 +198,8 @@ void native_find_elsewhere(void);
 void native_move_forked(void);
 
 /* ---- native_ops.c ---- */
+/* It is begun, and the port's. Under the lock. */
+void native_op_list(struct pulc_op *op, struct pulc_port *p);
 /* Until it is complete. 0; -EINTR. Under the lock, which it gives up meanwhile. */
 int native_op_await(struct pulc_op *op);
 

@@ -164,6 +164,9 @@ int native_attach(void)
 	e = protocol_register(PROTOCOL_PORT, &port_protocol);
 	if (e == 0)
 		e = protocol_register(PROTOCOL_TAG, &tag_protocol);
+	if (e == 0)
+		e = protocol_register(PROTOCOL_GUEST, &guest_protocol);
+	native_guest_start();
 	port_budget_set(secure_getenv("PULC_QUEUE_MAX"));
 	tag_allow_pulls(secure_getenv("PULC_PULL"));
 	native_choose_tcp(secure_getenv("PULC_TCP"));

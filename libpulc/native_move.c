@@ -114,6 +114,7 @@ static int say_give(uint32_t port, pid_t pid)
 static int begin_give(struct moving *o)
 {
 	struct peer *to = native_peer(o->m.client);
+	int e;
 
 	if (o->begun)
 		return 0;
@@ -121,7 +122,10 @@ static int begin_give(struct moving *o)
 		return -ECONNRESET;
 	o->begun = true;
 	STEP(GIVE_BEGUN);
-	return port_give_begin(o->p->port, to, o->m.id);
+	e = port_give_begin(o->p->port, to, o->m.id);
+	if (e == 0)
+		guest_port_hold(o->p->port);
+	return e;
 }
 
 /* 0: it is the taker's; -EAGAIN; or why it will not be. */
@@ -143,7 +147,7 @@ static int step_give(void *arg)
 	TAILQ_FOREACH(peer, native_peers(), link_all)
 	if (peer->link && port_give_ask(o->p->port, peer) < 0 && peer->link)
 		return -EAGAIN;
-	if (port_give_ask(o->p->port, self) < 0)
+	if (port_give_ask(o->p->port, self) < 0 || !guest_port_rests(o->p->port))
 		return -EAGAIN;
 	e = port_give_on(o->p->port);
 	return e < 0 && e != -EAGAIN ? -ECONNRESET : -EAGAIN;
@@ -197,6 +201,8 @@ static int give(struct pulc_port *p, pid_t pid, uint64_t deadline)
 	LIST_REMOVE(&o, link);
 	if (e == 0)
 		STEP(GIVE_DONE);
+	if (e == 0)
+		guest_port_moved(p->port);
 	if (e < 0 && p->port->give)
 		port_give_off(p->port);
 	else if (e == 0 && p->port->give)
@@ -344,6 +350,7 @@ static void own(struct pulc_port *p, struct port *port)
 {
 	p->port = port;
 	p->number = port->number;
+	p->key = port->key;
 	p->n_inside = 0;
 	LIST_INIT(&p->ops);
 	STEP(TAKE_OWNED);
@@ -372,16 +379,31 @@ PULC_EXPORT int pulc_port_take(uint32_t number, int msec_timeout, pulc_port **re
 	return e;
 }
 
-PULC_EXPORT int pulc_port_inherit(pulc_port *p, int msec_timeout)
+static int inherit(struct pulc_port *p, int msec_timeout)
 {
 	struct port *port;
 	int e;
 
-	if (!native_lock())
-		return -EDEADLK;
-	e = p->port ? -EINVAL : take_one(p->number, msec_timeout, &port);
+	p->is_moving = true;
+	e = take_one(p->number, msec_timeout, &port);
+	p->is_moving = false;
 	if (e == 0)
 		own(p, port);
+	return e;
+}
+
+PULC_EXPORT int pulc_port_inherit(pulc_port *p, int msec_timeout)
+{
+	int e;
+
+	if (!native_lock())
+		return -EDEADLK;
+	if (p->port)
+		e = -EINVAL;
+	else if (p->n_inside || p->is_moving)
+		e = -EBUSY;
+	else
+		e = inherit(p, msec_timeout);
 	native_unlock();
 	return e;
 }

@@ -33,7 +33,7 @@ static struct pulc_op *op_new(const struct iovec *iov, int n)
 	return op;
 }
 
-static void list(struct pulc_op *op, struct pulc_port *p)
+void native_op_list(struct pulc_op *op, struct pulc_port *p)
 {
 	op->p = p;
 	p->n_inside++;
@@ -81,10 +81,12 @@ PULC_EXPORT int pulc_isendv(pulc_port *p, const struct pulc_address *to, const s
 	op->sending = (struct port_sending){ .iov = op->iov, .n = (unsigned)n };
 	op->sending.size = hal_iov_size(op->iov, (unsigned)n);
 	e = native_enter(p);
-	if (e == 0) {
+	if (e == -ECHILD) {
+		e = native_guest_begin(op, p, to, (unsigned)n);
+	} else if (e == 0) {
 		e = begin_send(op, p, to);
 		if (e == 0)
-			list(op, p);
+			native_op_list(op, p);
 		/* There may be room, or credit, that we have not heard of yet. */
 		if (e == 0 && !op->sending.complete)
 			native_progress();
@@ -143,10 +145,12 @@ PULC_EXPORT int pulc_ireceivev(pulc_port *p, const struct iovec *iov, int n,
 	op->request.from = from ? from->port : 0;
 	op->request.from_node = from ? native_node(from->node) : 0;
 	e = native_enter(p);
-	if (e == 0) {
+	if (e == -ECHILD) {
+		e = native_guest_begin(op, p, from, (unsigned)n);
+	} else if (e == 0) {
 		e = begin_receive(op, p, from);
 		if (e == 0)
-			list(op, p);
+			native_op_list(op, p);
 		native_leave(p);
 	}
 	if (e < 0)
@@ -171,6 +175,8 @@ static bool is_complete(const struct pulc_op *op)
 		return true;
 	if (op->is_tagged)
 		return native_tag_is_complete(op);
+	if (op->is_guest)
+		return op->guest.complete;
 	return op->is_send ? op->sending.complete : op->request.complete;
 }
 
@@ -244,6 +250,8 @@ static ssize_t result(const struct pulc_op *op, struct pulc_address *ret_from)
 		return -ECHILD;
 	if (op->is_tagged)
 		return native_tag_result(op);
+	if (op->is_guest)
+		return native_guest_result(op, ret_from);
 	if (op->is_cancelled)
 		return -ECANCELED;
 	error = op->is_send ? s->error : r->error;
@@ -319,6 +327,8 @@ PULC_EXPORT int pulc_op_cancel(pulc_op *op)
 		return -EDEADLK;
 	if (!is_complete(op) && op->is_tagged)
 		e = native_tag_cancel(op);
+	else if (!is_complete(op) && op->is_guest)
+		e = guest_call_cancel(&op->guest);
 	else if (!is_complete(op))
 		e = op->is_send ? cancel_send(op) : cancel_receive(op);
 	native_unlock();

@@ -70,6 +70,7 @@ PULC_EXPORT int pulc_port_open(enum pulc_kind kind, uint32_t number, const char 
 	e = open_locked(kind, number, name, &p->port);
 	if (e == 0) {
 		p->number = p->port->number;
+		p->key = p->port->key = native_guest_key();
 		native_port_list(p);
 	}
 	native_unlock();
@@ -245,14 +246,15 @@ static int wait_locked(void)
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
-int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out)
+static inline int find_out(native_finder *find, struct port *port, const struct pulc_address *to,
+			   struct port_out **ret_out)
 {
 	uint32_t node = native_node(to->node);
 	enum port_kind kind;
 	struct peer *peer;
 	int e;
 
-	*ret_out = port_out_find(p->port, node, to->port);
+	*ret_out = port_out_find(port, node, to->port);
 	if (LIKELY(*ret_out && !(*ret_out)->error))
 		return 0;
 	e = *ret_out ? (*ret_out)->error : PORT_ELSEWHERE;
@@ -263,15 +265,26 @@ int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct p
 		port_out_free(*ret_out);
 	if (e != PORT_ELSEWHERE)
 		return e;
-	e = native_find_peer(node, to->port, &peer, &kind);
+	e = find(node, to->port, &peer, &kind);
 	if (e < 0)
 		return e;
 	/* Another thread may have looked for it meanwhile. */
-	*ret_out = port_out_find(p->port, node, to->port);
+	*ret_out = port_out_find(port, node, to->port);
 	if (*ret_out)
 		return (*ret_out)->error == PORT_ELSEWHERE ? 0 : (*ret_out)->error;
-	*ret_out = port_out_new(p->port, to->port, kind, peer);
+	*ret_out = port_out_new(port, to->port, kind, peer);
 	return *ret_out ? 0 : -ENOMEM;
+}
+
+int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out)
+{
+	return find_out(native_find_peer, p->port, to, ret_out);
+}
+
+int native_find_out_by(native_finder *find, struct port *port, const struct pulc_address *to,
+		       struct port_out **ret_out)
+{
+	return find_out(find, port, to, ret_out);
 }
 
 /* The call ends in the middle of a message. What has begun must go on: a datagram's rest is copied. */
@@ -355,7 +368,7 @@ PULC_EXPORT ssize_t pulc_sendv(pulc_port *p, const struct pulc_address *to, cons
 	s.size = hal_iov_size(iov, s.n);
 	e = native_enter(p);
 	if (UNLIKELY(e < 0))
-		return e;
+		return e == -ECHILD ? native_guest_send(p, to, iov, s.n, flags) : e;
 	sent = send_locked(p, to, &s, flags);
 	native_leave(p);
 	return sent;
@@ -372,6 +385,15 @@ static __attribute__((noinline)) ssize_t send_one(struct pulc_port *p,
 	return send_locked(p, to, &s, flags);
 }
 
+static __attribute__((noinline)) ssize_t send_as_guest(struct pulc_port *p,
+						       const struct pulc_address *to,
+						       const void *buf, size_t len, int flags)
+{
+	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+
+	return native_guest_send(p, to, &iov, 1, flags);
+}
+
 PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const void *buf,
 			      size_t len, int flags)
 {
@@ -382,7 +404,7 @@ PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const
 		return -EINVAL;
 	e = native_enter(p);
 	if (UNLIKELY(e < 0))
-		return e;
+		return e == -ECHILD ? send_as_guest(p, to, buf, len, flags) : e;
 	if (LIKELY(port_push_at_once(p->port, native_node(to->node), to->port, buf, len)))
 		turn_sent(&native_core.turn);
 	else
@@ -492,6 +514,8 @@ static inline ssize_t receive(pulc_port *p, const struct iovec *iov, unsigned n,
 	r.from = from ? from->port : 0;
 	r.from_node = from ? native_node(from->node) : 0;
 	e = native_enter(p);
+	if (UNLIKELY(e == -ECHILD))
+		return native_guest_receive(p, iov, n, from, ret_from, flags);
 	if (UNLIKELY(e < 0))
 		return e;
 	if (UNLIKELY(p->port->kind == PORT_S && from))
@@ -567,7 +591,7 @@ PULC_EXPORT ssize_t pulc_receive(pulc_port *p, void *buf, size_t len, struct pul
 		return receive(p, &iov, 1, len, NULL, ret_from, flags);
 	e = native_enter(p);
 	if (UNLIKELY(e < 0))
-		return e;
+		return e == -ECHILD ? native_guest_receive(p, &iov, 1, NULL, ret_from, 0) : e;
 	n = LIKELY(len || p->port->kind == PORT_D) ? receive_at_once(p->port, buf, len, &in)
 						   : -EAGAIN;
 	if (LIKELY(n >= 0))

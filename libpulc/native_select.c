@@ -14,18 +14,24 @@
 
 /* ---- select ------------------------------------------------------------------------------------- */
 
-/* Under the lock. Returns how many are ready; -ECHILD, -EBUSY. */
-static int look_at_ports(struct pulc_wait *ports, size_t n)
+/* An owner says that there is something, or that there will be nothing. */
+static bool is_ready(const struct guest_call *look)
+{
+	return look->complete && look->error != -EAGAIN && look->error != -ECANCELED;
+}
+
+/* Under the lock. Returns how many are ready; -EBUSY. looks: of those that are not ours. */
+static int look_at_ports(struct pulc_wait *ports, size_t n, const struct guest_call *looks)
 {
 	int n_ready = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		ports[i].ready = false;
-		if (ports[i].port && !ports[i].port->port)
-			return -ECHILD;
 		if (ports[i].port && ports[i].port->is_moving)
 			return -EBUSY;
-		if (ports[i].port)
+		if (ports[i].port && !ports[i].port->port)
+			ports[i].ready = looks && is_ready(&looks[i]);
+		else if (ports[i].port)
 			ports[i].ready = port_has(ports[i].port->port);
 		else if (ports[i].tag)
 			ports[i].ready = native_tag_ready(ports[i].tag);
@@ -49,16 +55,25 @@ static int look_at_fds(struct pollfd *fds, size_t n)
 	return n ? raw_ppoll(fds, n, &now) : 0;
 }
 
+/* The ports of a call. */
+struct selected {
+	struct pulc_wait *ports;
+	size_t n;
+	struct guest_call *looks;
+};
+
 /* Returns the number that is ready, 0 when time is over. `all` has room for two descriptors more. */
-static int select_locked(struct pulc_wait *ports, size_t n_ports, struct pollfd *all, size_t n_fds,
-			 uint64_t nsec_deadline)
+static int select_until(struct selected *s, struct pollfd *all, size_t n_fds,
+			uint64_t nsec_deadline)
 {
 	struct native_wait w = { .nsec_deadline = nsec_deadline };
+	struct pulc_wait *ports = s->ports;
+	size_t n_ports = s->n;
 	int n, n_ready, e = 0;
 
 	for (;;) {
 		native_progress();
-		n_ready = look_at_ports(ports, n_ports);
+		n_ready = look_at_ports(ports, n_ports, s->looks);
 		w.seen = protocol_events_now();
 		n = n_ready < 0 ? 0 : look_at_fds(all, n_fds);
 		if (n_ready < 0 || n < 0)
@@ -83,12 +98,25 @@ static bool any_port(const struct pulc_wait *ports, size_t n)
 	return false;
 }
 
+static int select_locked(struct pulc_wait *ports, size_t n_ports, struct pollfd *all, size_t n_fds,
+			 int msec_timeout)
+{
+	uint64_t deadline = msec_timeout < 0 ? UINT64_MAX
+					     : nsec_now() + (uint64_t)msec_timeout * NSEC_PER_MSEC;
+	struct selected s = { ports, n_ports, NULL };
+	int n = native_guest_looks(ports, n_ports, msec_timeout == 0, &s.looks);
+
+	if (n == 0)
+		n = select_until(&s, all, n_fds, deadline);
+	if (s.looks)
+		native_guest_looks_end(ports, n_ports, s.looks);
+	return n;
+}
+
 PULC_EXPORT int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds,
 			    size_t n_fds, int msec_timeout)
 {
 	struct pollfd few[N_FDS_FEW + 2], *all = few;
-	uint64_t deadline = msec_timeout < 0 ? UINT64_MAX
-					     : nsec_now() + (uint64_t)msec_timeout * NSEC_PER_MSEC;
 	int n;
 
 	if (n_fds > N_FDS_FEW) {
@@ -105,7 +133,7 @@ PULC_EXPORT int pulc_select(struct pulc_wait *ports, size_t n_ports, struct poll
 		if (n < 0 && n != -EDEADLK && any_port(ports, n_ports))
 			n = 0;
 		if (n == 0)
-			n = select_locked(ports, n_ports, all, n_fds, deadline);
+			n = select_locked(ports, n_ports, all, n_fds, msec_timeout);
 		native_unlock();
 	}
 	for (size_t i = 0; i < n_fds; i++)
@@ -117,13 +145,21 @@ PULC_EXPORT int pulc_select(struct pulc_wait *ports, size_t n_ports, struct poll
 
 /* ---- close -------------------------------------------------------------------------------------- */
 
+/* A datagram of a guest's that has begun is finished. */
+static bool is_busy(const struct port_out *out)
+{
+	const struct port_sending *head = TAILQ_FIRST(&out->queue);
+
+	return out->n_waiting || (head && head->begun && out->kind == PORT_D);
+}
+
 static bool is_drained(const struct port *port)
 {
 	const struct port_out *out;
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
 		LIST_FOREACH(out, &port->outs[i], link)
-	if (out->n_waiting && !out->error)
+	if (is_busy(out) && !out->error)
 		return false;
 	return true;
 }
@@ -162,6 +198,7 @@ PULC_EXPORT int pulc_port_close(pulc_port *p)
 	if (e == 0) {
 		native_port_unlist(p);
 		if (p->port) {
+			guest_port_end(p->port);
 			port_free(p->port);
 			native_give_back(p->number);
 		}

@@ -179,7 +179,7 @@ static bool is_left_to_resident(void)
 	const struct peer *peer;
 
 	if (protocol_is_unfinished() || port_any_elsewhere || port_any_to_move() ||
-	    tag_any_to_move() || native_has_news() || native_thread_ends())
+	    tag_any_to_move() || guest_any_to_move() || native_has_news() || native_thread_ends())
 		return true;
 	TAILQ_FOREACH(peer, native_peers(), link_all)
 	if (peer->link &&

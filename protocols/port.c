@@ -208,7 +208,7 @@ static void forget_ended(struct port *port, uint32_t node, uint32_t number)
 
 	for (in = LIST_FIRST(&port->ins[number % PORT_N_BUCKETS]); in; in = next) {
 		next = LIST_NEXT(in, link);
-		if (in->from == number && in->peer->node == node && in->ended &&
+		if (in->from == number && in->peer->node == node && in->ended && !in->n_borrowed &&
 		    TAILQ_EMPTY(&in->queue))
 			in_free(in);
 	}
@@ -273,7 +273,7 @@ static void reap_ins(struct port *port)
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
 		for (in = LIST_FIRST(&port->ins[i]); in; in = next) {
 			next = LIST_NEXT(in, link);
-			if (in->ended && TAILQ_EMPTY(&in->queue))
+			if (in->ended && !in->n_borrowed && TAILQ_EMPTY(&in->queue))
 				in_free(in);
 		}
 }

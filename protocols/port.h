@@ -33,6 +33,8 @@
 	17u /* from the owner, who has lost psid: did the taker hear that it is its own? */
 #define PORT_MINE 18u  /* the answer: yes; */
 #define PORT_YOURS 19u /* no, and it will not */
+#define PORT_KEY                                                                                   \
+	20u /* to the taker, before CARRIED: what guests show (guest.h); payload: 8 bytes */
 
 /* What a source may have on its way to one port and unread there, bytes of cost; a message may begin while less is used. */
 #define PORT_WINDOW SHM_PORT_WINDOW
@@ -77,6 +79,12 @@ struct port_request {
 	struct port_in *bound;
 };
 TAILQ_HEAD(port_requests, port_request);
+
+/* A receive without a buffer: it gets the message itself, and can give it back. */
+struct port_borrow {
+	struct port_request request;
+	struct port_message *message;
+};
 
 /* One by one: to clear the whole would take longer than to receive a short message. */
 static inline void port_request_init(struct port_request *r, const struct iovec *iov, unsigned n,
@@ -124,6 +132,7 @@ struct port_in {
 	uint32_t shown;		       /* its entry in what psid is shown (shm/pairs.h) */
 	bool held;		       /* it was told to wait, */
 	LIST_ENTRY(port_in) link_held; /* and stands among those */
+	uint32_t n_borrowed;	       /* of its messages: it stays */
 };
 
 /* A destination, as the sending port sees it. */
@@ -166,6 +175,8 @@ struct port {
 	uint32_t shown;		 /* its entry in what psid is shown (shm/state.h), */
 	unsigned n_held,
 		n_waits; /* and of that: sources that are held, destinations that are waited for */
+	uint64_t place;	 /* of what is queued next */
+	uint64_t key;	 /* of its guests (guest.h); 0: it can have none */
 };
 
 extern const struct protocol port_protocol __attribute__((visibility("hidden")));
@@ -247,6 +258,20 @@ int port_take(struct port *port, struct port_request *r);
 void port_post(struct port *port, struct port_request *r);
 /* Takes it back; what has arrived in part is kept. -ENOMEM: a message is lost, the peer's link ends. */
 int port_unpost(struct port *port, struct port_request *r);
+/* A receive of up to so many bytes of a stream, or of a whole datagram. Posted and taken back as any. */
+void port_borrow_init(struct port_borrow *b, size_t size);
+static inline bool port_is_borrow(const struct port_request *r)
+{
+	return r->n == 0 && r->size;
+}
+/* What is lent: its bytes; NULL: nothing is. */
+const unsigned char *port_borrow_bytes(const struct port_borrow *b, size_t *ret_len);
+/* It was received. */
+void port_borrow_end(struct port_borrow *b);
+/* It was not: it is to be received where it stood. Serves who waits for it. */
+void port_borrow_return(struct port_borrow *b);
+/* It stays lent, but its port will be gone. */
+void port_borrow_detach(struct port_borrow *b);
 /* Is there something to receive? */
 static inline bool port_has(const struct port *port)
 {

@@ -91,6 +91,8 @@ static int give(struct port_in *in, struct port_request *r, uint32_t len)
 		room = MIN(r->size, (size_t)len);
 		(void)link->ops->copy(link, r->iov, 1);
 	} else {
+		if (port_is_borrow(r))
+			return port_queue_frame(in, len, 0);
 		n = port_slice(r->iov, r->n, r->done, len, iov, ARRAY_SIZE(iov), &room);
 		/* More pieces than are worth naming: by way of the queue. */
 		if (room < len && r->done + room < r->size)
@@ -311,7 +313,7 @@ static int moving(struct peer *peer, const struct hal_frame *f)
 	struct iovec iov = { .iov_base = &move, .iov_len = sizeof(move) };
 	struct port *port;
 
-	if (f->kind >= PORT_CARRIES && f->kind <= PORT_CARRIED)
+	if ((f->kind >= PORT_CARRIES && f->kind <= PORT_CARRIED) || f->kind == PORT_KEY)
 		return port_take_arrived(peer, f);
 	if (f->len != sizeof(move))
 		return -EBADMSG;

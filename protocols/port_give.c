@@ -3,7 +3,7 @@
  *
  * Everybody whom we are joined with is asked to stop (port_move.c), because anybody may have been told that the port is here. When all
  * have answered or are gone, nothing is on its way to the port, and what is unread of it lies in its queue, which nobody takes from meanwhile. That is
- * sent to the taker, message by message in the order of arrival, each with its source. It is kept here as well until psid says whose the port
+ * sent to the taker, message by message in the order of arrival, each with its source, and the key that the port's guests show. It is kept here as well until psid says whose the port
  * is: whatever goes wrong before leaves it here with all that it has. If psid ends without saying so, the taker is asked, for whom psid's word
  * has come or never will.
  */
@@ -121,10 +121,11 @@ static bool all_have_stopped(const struct port_give *give)
 static int send_mark(struct port *port, unsigned kind)
 {
 	struct port_give *give = port->give;
-	struct iovec iov = { .iov_base = &give->move, .iov_len = sizeof(give->move) };
+	uint64_t value = kind == PORT_KEY ? port->key : give->move;
+	struct iovec iov = { .iov_base = &value, .iov_len = sizeof(value) };
 	struct hal_frame f = {
 		.word = word_of(port),
-		.len = sizeof(give->move),
+		.len = sizeof(value),
 		.protocol = PROTOCOL_PORT,
 		.kind = (uint16_t)kind,
 	};
@@ -193,7 +194,10 @@ int port_give_on(struct port *port)
 		if (e < 0)
 			return e;
 	}
-	e = send_mark(port, PORT_CARRIED);
+	/* Said again, it is the same. */
+	e = send_mark(port, PORT_KEY);
+	if (e == 0)
+		e = send_mark(port, PORT_CARRIED);
 	give->carried = e == 0;
 	STEP(GIVE_CARRIED);
 	return e;

@@ -11,6 +11,9 @@
  * Requests stand in a row of the port's too, in order of posting, and what comes is for the first that wants it. Whatever is queued
  * is offered to them at once, so a message in the row of messages is one that nobody has asked for.
  *
+ * A request without a buffer borrows what it gets: the message itself, or, of a stream, one made of what it asked for. It ends that, or returns the message to its place among
+ * those that came before and after it, which each message knows.
+ *
  * Source: pulc-1998, 4.5.2 (queueing strategies, end queueing, preallocated fragments).
  */
 #include <stdlib.h>
@@ -26,9 +29,12 @@
 
 struct port_message {
 	TAILQ_ENTRY(port_message) by_port, by_source;
-	struct port_in *in;
+	struct port_in *in;   /* NULL: it is borrowed, and its port is gone */
 	size_t len, at, size; /* bytes there, bytes taken, bytes of room */
 	uint64_t cost;
+	uint64_t
+		place; /* of its first byte: in order for each source, and on a stream of all sources for the port */
+	bool was_lent; /* others that were may belong behind it: nothing is appended */
 	unsigned char data[];
 };
 
@@ -51,6 +57,7 @@ static struct port_message *message_new(struct port_in *in, size_t size)
 	}
 	m->in = in;
 	m->len = m->at = 0;
+	m->was_lent = false;
 	m->cost = PORT_OVERHEAD;
 	port_budget_take(in, m->size);
 	return m;
@@ -88,6 +95,8 @@ static void queue(struct port_message *m)
 {
 	TAILQ_INSERT_TAIL(&m->in->port->messages, m, by_port);
 	TAILQ_INSERT_TAIL(&m->in->queue, m, by_source);
+	m->place = m->in->port->place;
+	m->in->port->place += m->len + 1;
 	count_unread(m->in, m->size);
 	port_serve_posted(m->in->port);
 }
@@ -138,7 +147,7 @@ static struct port_message *message_to_append(struct port_in *in, uint32_t len)
 {
 	struct port_message *m = TAILQ_LAST(&in->queue, port_messages);
 
-	if (in->port->kind == PORT_D || !m || m->size - m->len < len)
+	if (in->port->kind == PORT_D || !m || m->size - m->len < len || m->was_lent)
 		return NULL;
 	if (in->port->kind == PORT_S && m != TAILQ_LAST(&in->port->messages, port_messages))
 		return NULL;
@@ -152,6 +161,7 @@ int port_queue_frame(struct port_in *in, uint32_t len, uint32_t skip)
 	if (m) {
 		append(m, in->peer->link, len, skip);
 		m->cost += len + PORT_OVERHEAD;
+		in->port->place += len - skip;
 		return 0;
 	}
 	m = message_new(in, len);
@@ -276,6 +286,146 @@ static void take_stream(struct port_in *in, struct port_request *r)
 	r->size_whole = r->done;
 }
 
+/* ---- lent ---------------------------------------------------------------------------------------- */
+
+void port_borrow_init(struct port_borrow *b, size_t size)
+{
+	port_request_init(&b->request, NULL, 0, size);
+	b->request.once = true;
+	b->message = NULL;
+}
+
+/* Bytes that take_stream would take. */
+static size_t size_of_stream(const struct port_in *in, size_t most)
+{
+	const struct port_message *m = TAILQ_FIRST(&in->queue), *next;
+	size_t size = 0;
+
+	for (; m && size < most; m = next) {
+		next = TAILQ_NEXT(m, by_source);
+		if (in->port->kind == PORT_S && next != TAILQ_NEXT(m, by_port))
+			next = NULL;
+		size += m->len - m->at;
+	}
+	return MIN(size, most);
+}
+
+/* A message of its own with what the request asks for of those that are queued, which may lie in several, or stay. NULL: no memory. */
+static struct port_message *extract(struct port_message *m, struct port_request *r)
+{
+	struct port_in *in = m->in;
+	bool stream = in->port->kind != PORT_D;
+	size_t size = stream ? size_of_stream(in, r->size) : MIN(m->len, r->size);
+	struct port_message *copy = message_new(in, size);
+	struct port_request to = *r;
+	struct iovec iov;
+
+	if (!copy)
+		return NULL;
+	iov = (struct iovec){ .iov_base = copy->data, .iov_len = size };
+	to.iov = &iov;
+	to.n = 1;
+	to.size = size;
+	copy->place = m->place + m->at;
+	copy->cost = 0;
+	copy->len = size;
+	if (stream)
+		take_stream(in, &to);
+	else
+		take_datagram(m, &to);
+	r->size_whole = to.size_whole;
+	return copy;
+}
+
+static int lend(struct port_message *m, struct port_request *r)
+{
+	struct port_borrow *b = CONTAINER_OF(r, struct port_borrow, request);
+	struct port_in *in = m->in;
+
+	if (in->port->kind != PORT_D || r->peek) {
+		m = extract(m, r);
+		if (!m)
+			return -ENOMEM;
+	} else {
+		unqueue(m);
+		r->size_whole = m->len;
+	}
+	in->n_borrowed++;
+	b->message = m;
+	r->complete = true;
+	return 0;
+}
+
+const unsigned char *port_borrow_bytes(const struct port_borrow *b, size_t *ret_len)
+{
+	const struct port_message *m = b->message;
+
+	*ret_len = m ? m->len : 0;
+	return m ? m->data : NULL;
+}
+
+void port_borrow_detach(struct port_borrow *b)
+{
+	struct port_message *m = b->message;
+
+	if (!m || !m->in)
+		return;
+	m->in->n_borrowed--;
+	m->in = NULL;
+}
+
+void port_borrow_end(struct port_borrow *b)
+{
+	struct port_message *m = b->message;
+
+	if (!m)
+		return;
+	if (m->in && m->cost)
+		port_taken(m->in, m->cost);
+	port_borrow_detach(b);
+	message_free(m);
+	b->message = NULL;
+}
+
+/* Before the first that came behind it. */
+static void queue_again(struct port_message *m)
+{
+	struct port_in *in = m->in;
+	struct port_message *behind;
+
+	TAILQ_FOREACH(behind, &in->queue, by_source)
+	if (behind->place + behind->at > m->place)
+		break;
+	if (behind)
+		TAILQ_INSERT_BEFORE(behind, m, by_source);
+	else
+		TAILQ_INSERT_TAIL(&in->queue, m, by_source);
+	TAILQ_FOREACH(behind, &in->port->messages, by_port)
+	if (behind->place + behind->at > m->place)
+		break;
+	if (behind)
+		TAILQ_INSERT_BEFORE(behind, m, by_port);
+	else
+		TAILQ_INSERT_TAIL(&in->port->messages, m, by_port);
+	m->was_lent = true;
+	count_unread(in, m->size);
+}
+
+void port_borrow_return(struct port_borrow *b)
+{
+	struct port_message *m = b->message;
+
+	if (!m || !m->in || b->request.peek) {
+		port_borrow_end(b);
+		return;
+	}
+	m->in->n_borrowed--;
+	b->message = NULL;
+	queue_again(m);
+	port_serve_posted(m->in->port);
+	protocol_count_event();
+}
+
 int port_take(struct port *port, struct port_request *r)
 {
 	struct port_in *in = r->from ? port_in_of(port, r->from_node, r->from) : NULL;
@@ -288,6 +438,8 @@ int port_take(struct port *port, struct port_request *r)
 		return in && in->ended ? in->ended : -EAGAIN;
 	r->source = m->in->from;
 	r->source_node = m->in->peer->node;
+	if (UNLIKELY(port_is_borrow(r)))
+		return lend(m, r);
 	if (port->kind == PORT_D)
 		take_datagram(m, r);
 	else

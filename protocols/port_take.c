@@ -186,7 +186,7 @@ static int message(struct peer *peer, uint32_t from, uint32_t len)
 	return more(peer, len, sizeof(head));
 }
 
-/* The marks at the beginning and at the end. */
+/* The marks at the beginning and at the end; and the key of the port's guests. */
 static int mark(struct peer *peer, const struct hal_frame *f)
 {
 	uint64_t id = 0;
@@ -195,6 +195,11 @@ static int mark(struct peer *peer, const struct hal_frame *f)
 	if (f->len != sizeof(id))
 		return -EBADMSG;
 	(void)peer->link->ops->copy(peer->link, &iov, 1);
+	if (f->kind == PORT_KEY) {
+		if (!complete)
+			port->key = id;
+		return 0;
+	}
 	if (id != move)
 		return 0;
 	if (f->kind == PORT_CARRIES) {
@@ -213,7 +218,7 @@ int port_take_arrived(struct peer *peer, const struct hal_frame *f)
 {
 	if (!port || peer != giver || (uint32_t)(f->word >> 32) != port->number)
 		return 0;
-	if (f->kind == PORT_CARRIES || f->kind == PORT_CARRIED)
+	if (f->kind == PORT_CARRIES || f->kind == PORT_CARRIED || f->kind == PORT_KEY)
 		return mark(peer, f);
 	if (!began || complete)
 		return 0;

@@ -18,6 +18,7 @@
 #define PROTOCOLS_MAX 32u
 #define PROTOCOL_PORT 1u
 #define PROTOCOL_TAG 2u
+#define PROTOCOL_GUEST 3u
 
 /* A port that psid has granted to a peer. */
 struct granted {

@@ -10,8 +10,13 @@
  *   PULC_S  one byte stream, of all sources together
  *
  * Functions return 0 or a count, or a negative errno, and never touch errno. All may be called from any thread, none
- * from a signal handler (-EDEADLK when it has interrupted one of them). A forked child attaches anew and opens ports of its own; those of its
- * parent stay the parent's (-ECHILD) unless they are given to it (pulc_port_inherit). docs/native.md says what happens underneath; pulc(3) is the manual page.
+ * from a signal handler (-EDEADLK when it has interrupted one of them). docs/native.md says what happens underneath; pulc(3) is the manual page.
+ *
+ * Fork. A forked child attaches anew and opens ports of its own. Those that its parent has opened, or was itself forked with, they share: all of them
+ * send from the port and receive from it at once, and each message goes to exactly one of them. The port stays its owner's, which is
+ * whoever has opened it, or to whom it was given (pulc_port_give, pulc_port_inherit); the others are its guests. A guest's sends and receives are done for it by
+ * the owner, in whatever call of this header the owner waits or looks, or by the owner's progress thread (pulc_progress_thread): so the
+ * guest's calls wait until the owner makes one, with PULC_DONTWAIT too. When the owner has closed the port, or has ended, they fail with -EPIPE.
  */
 #ifndef PULC_PULC_H
 #define PULC_PULC_H
@@ -71,20 +76,20 @@ int pulc_attach(void);
  * Errors: as pulc_attach; -EINVAL: no such kind, number or name too long; -EADDRINUSE: somebody has the number or the name; -EMFILE: this
  * process has too many ports; -ENOMEM.
  * Ownership: the caller's, until pulc_port_close.
- * Threads and fork: any thread; the port is this process's alone.
+ * Threads and fork: any thread; children that are forked later are guests at the port.
  * Blocking: until psid has answered.
- * Source: pulc-1998, 4.6.2.
+ * Source: pulc-1998, 4.6.2; 4.6.3 (fork: parent and child share the port).
  */
 int pulc_port_open(enum pulc_kind kind, uint32_t number, const char *name, pulc_port **ret_port);
 
 /*
  * Closes a port. What was sent through it is still delivered; what was not received is lost; whoever sends to it
- * afterwards is refused.
+ * afterwards is refused. A guest only ends its being one.
  *
  * port: NULL does nothing.
  * Return: 0.
  * Errors: -EINTR: a signal came while messages waited for room; the port is still open; -EBUSY: another thread is inside a call on it, or an operation of it is not ended;
- * -EDEADLK. In a forked child (-ECHILD) the parent's port is only forgotten.
+ * -EDEADLK.
  * Threads and fork: any thread.
  * Blocking: while messages that were accepted with PULC_DONTWAIT wait for room.
  * Source: pulc-1998, 4.6.2.
@@ -96,18 +101,18 @@ struct pulc_address pulc_port_address(const pulc_port *port);
 
 /*
  * Gives a port to another process of this node and of the same user, which takes it by pulc_port_take, or a forked child by pulc_port_inherit.
- * What is unread goes with it, and whoever sends to it, or receives from it, goes on with its new owner: in order, nothing lost, nothing twice. It
- * happens wholly or not at all.
+ * What is unread goes with it, and whoever sends to it, or receives from it, goes on with its new owner, guests among them: in order, nothing lost, nothing twice. It
+ * happens wholly or not at all. Who has given a port away is no guest at it.
  *
  * port: no call or operation of it is under way. pid: the process. msec_timeout: -1: for ever.
  * Return: 0: it is the other process's, and port is freed.
  * Errors: the port stays here, and nothing is lost: -ETIMEDOUT: the other process has not taken it within the time, or a process that is
  * joined with this one has not answered; -EINTR; -ECONNRESET: the other process has ended or has given up; -EPERM: it is another user's; -EBUSY: another thread is
  * inside a call on the port, or an operation of it is not ended; -EINVAL: pid is this process, or none; -ENOENT: psid does not know the
- * port, another one runs by now; -ENOTCONN: psid has ended; -ENOMEM; -ECHILD; -EDEADLK.
+ * port, another one runs by now; -ENOTCONN: psid has ended; -ENOMEM; -ECHILD: this process is a guest; -EDEADLK.
  * Ownership: the port is freed on success, and the caller's on failure.
  * Threads and fork: any thread; calls on the port fail meanwhile (-EBUSY).
- * Blocking: until the other process has it, and all processes that are joined with this one have made some call of this header.
+ * Blocking: until the other process has it, all processes that are joined with this one have made some call of this header, and guests have taken what is on its way to them.
  * If psid ends when everything is there but not confirmed, also until the other process has said whose it is, whatever the time.
  * Source: pulc-1998, 4.6.2.
  */
@@ -134,7 +139,7 @@ int pulc_port_take(uint32_t number, int msec_timeout, pulc_port **ret_port);
  *
  * port: the parent's, opened before the fork. msec_timeout: -1: for ever.
  * Return: 0: it is this process's.
- * Errors: as pulc_port_take; -EINVAL: it is this process's already.
+ * Errors: as pulc_port_take; -EINVAL: it is this process's already; -EBUSY: also: a call of it as a guest is under way, or an operation not ended.
  * Ownership: as before.
  * Threads and fork: any thread, one at a time.
  * Blocking: as pulc_port_take.
@@ -189,10 +194,12 @@ int pulc_find(const char *name, struct pulc_address *ret_address);
  * Errors: -EAGAIN: would wait; -EMSGSIZE: a datagram longer than PULC_MESSAGE_MAX; -ECONNREFUSED: no such port (any more); -ECONNRESET:
  * its process has ended, or its node cannot be reached any more; -EBADMSG: its process wrote what makes no sense, the link to it was
  * ended; -EHOSTUNREACH: there is no such node, or it does not answer; -EINVAL: unknown flags; -EMFILE,
- * -ENOMEM: psid's limits; -EINTR: a signal handler ran before anything was sent; -ECHILD: the port is the parent's; -EBUSY: it is being given
- * away; -EDEADLK; and those of pulc_attach.
+ * -ENOMEM: psid's limits; -EINTR: a signal handler ran before anything was sent; -EPIPE: the port's owner has closed it or has ended, and may have sent this; -EPERM: the owner is
+ * another user's; -ECHILD: the port can have no guests, for lack of random bytes when it was opened, or is this process's own by pulc_port_take; -EBUSY: it is being given away, or
+ * taken; -EDEADLK; and those of pulc_attach.
  * Threads and fork: any thread; two threads' messages do not mix.
- * Blocking: while the receiver has too much unread from this port, unless PULC_DONTWAIT.
+ * Blocking: while the receiver has too much unread from this port, unless PULC_DONTWAIT. A guest: until the owner has answered; a signal ends that with -EINTR only if the owner says
+ * that nothing was sent, or does not have all of it yet.
  * Source: pulc-1998, 4.5.4 and 5.1.
  */
 ssize_t pulc_send(pulc_port *port, const struct pulc_address *to, const void *buf, size_t len,
@@ -207,10 +214,11 @@ ssize_t pulc_sendv(pulc_port *port, const struct pulc_address *to, const struct 
  * port: the receiver. buf: room for len bytes; what a datagram has beyond is cut off. ret_from: whose it
  * was; NULL: not wanted. flags: PULC_DONTWAIT, PULC_PEEK, PULC_TRUNC.
  * Return: the bytes received, which may be 0 for an empty datagram, and is for len 0 on a stream.
- * Errors: -EAGAIN: nothing there; -EINVAL: unknown flags; -EINTR; -ENOMEM: the rest of a message was lost; -ECHILD: the port is the
- * parent's; -EBUSY: it is being given away; -EDEADLK. The end of some source is no error here.
- * Threads and fork: any thread; each message goes to one.
- * Blocking: until something comes, unless PULC_DONTWAIT.
+ * Errors: -EAGAIN: nothing there; -EINVAL: unknown flags; -EINTR; -ENOMEM: the rest of a message was lost; -EPIPE: the port's owner has closed it or has ended; -EBADMSG: it
+ * wrote what makes no sense; -EPERM, -ECHILD, -EBUSY: as pulc_send; -EDEADLK. The end of some source is no error here.
+ * Threads and fork: any thread; each message goes to one, of this process or a guest, whoever has waited longest. Each of these processes receives what a source
+ * sends in order; but a message that was on its way to a guest which ended, or was interrupted, is received after later ones that others have received meanwhile.
+ * Blocking: until something comes, unless PULC_DONTWAIT. A guest: until the owner has answered.
  * Source: pulc-1998, 4.5.2.
  */
 ssize_t pulc_receive(pulc_port *port, void *buf, size_t len, struct pulc_address *ret_from,
@@ -239,9 +247,9 @@ struct pulc_wait {
  *
  * ports, n_ports: may be NULL and 0; fds, n_fds: as for poll(2), may be NULL and 0. msec_timeout: -1: for ever; 0: only looks.
  * Return: how many ports are ready and descriptors have events; 0: none within the time.
- * Errors: -EINTR, -EINVAL, -ENOMEM as poll(2); -ECHILD; -EBUSY: a port is being given away; -EDEADLK; those of pulc_attach.
- * Threads and fork: any thread.
- * Blocking: as said.
+ * Errors: -EINTR, -EINVAL, -ENOMEM as poll(2); -EBUSY: a port is being given away, or taken; -EDEADLK; those of pulc_attach.
+ * Threads and fork: any thread. Of a guest's port the owner tells; one whose owner is gone is ready.
+ * Blocking: as said; with 0 also until the owners of guests' ports have answered.
  * Source: DESIGN 3.3 (one wait for both worlds).
  */
 int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds, size_t n_fds,
@@ -264,7 +272,7 @@ int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds, siz
  * Return: 0.
  * Errors: as pulc_send, but neither -EAGAIN nor -EINTR: then nothing was begun. What goes wrong later is the operation's result.
  * Ownership: the operation is the caller's, to be ended.
- * Threads and fork: any thread; in a forked child it is complete with -ECHILD, and the parent's goes on.
+ * Threads and fork: any thread; in a child that is forked later it is complete with -ECHILD, and the parent's goes on.
  * Blocking: never, but for psid's answer when the destination is new.
  * Source: pulc-1998, 4.6.1.
  */
@@ -281,7 +289,7 @@ int pulc_isendv(pulc_port *port, const struct pulc_address *to, const struct iov
  * Return: 0.
  * Errors: as pulc_receive, but neither -EAGAIN nor -EINTR: then nothing was begun.
  * Ownership: the operation is the caller's, to be ended.
- * Threads and fork: any thread; in a forked child it is complete with -ECHILD, and the parent's goes on.
+ * Threads and fork: any thread; in a child that is forked later it is complete with -ECHILD, and the parent's goes on.
  * Blocking: never.
  * Source: pulc-1998, 4.6.1 (posted receives).
  */
@@ -338,9 +346,9 @@ ssize_t pulc_op_end(pulc_op *op, struct pulc_address *ret_from);
  * nothing received; a datagram of which a part has left already is copied and counts as sent; a stream's send returns the bytes that left.
  *
  * op: not ended.
- * Return: 0: it is complete now, and pulc_op_end will not wait; 1: the receiver of a long message (pulc/tag.h) was asked, and it is complete
+ * Return: 0: it is complete now, and pulc_op_end will not wait; 1: the receiver of a long message (pulc/tag.h), or the owner of a guest's port, was asked, and it is complete
  * with the answer.
- * Errors: -ENOMEM: no memory for that copy, it goes on; -EAGAIN: the receiver could not be asked now, it goes on; -EINVAL: op is NULL; -EDEADLK.
+ * Errors: -ENOMEM: no memory for that copy, it goes on; -EAGAIN: the receiver, or the owner, could not be asked now, it goes on; -EINVAL: op is NULL; -EDEADLK.
  * Threads and fork: any thread.
  * Blocking: never.
  * Source: DESIGN 5.
@@ -470,7 +478,8 @@ int pulc_progress_thread(bool on);
  *
  *   uint64_t seen = 0;
  *   for (;;) {
- *           ... receive from each port with PULC_DONTWAIT until -EAGAIN; handlers of protocols run meanwhile ...
+ *           ... receive from each port with PULC_DONTWAIT until -EAGAIN; handlers of protocols run meanwhile, and guests are served;
+ *               of a port that this process is a guest at, begin a receive (pulc_ireceive) and look whether it is complete ...
  *           e = pulc_arm(&seen);
  *           if (e > 0) continue;            something has come since: look again
  *           poll() on pulc_fd() and others  returns when something may have come

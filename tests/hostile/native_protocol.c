@@ -79,7 +79,7 @@ static void send_unknown(void)
 	pulc_port *p = native_open(PULC_D, NULL);
 
 	for (unsigned i = 0; i < 65536; i += i < 64 ? 1 : 251)
-		if (i != PROTOCOL_PORT && i != PROTOCOL_TAG && i != NUMBER)
+		if (i != PROTOCOL_PORT && i != PROTOCOL_TAG && i != PROTOCOL_GUEST && i != NUMBER)
 			MUST_IS(send_raw(peer, i, i % 100), 0);
 	MUST_IS(send_raw(peer, NUMBER, PULC_FRAME_MAX), 0);
 	MUST_IS(pulc_send(p, &to, "x", 1, 0), 1);

@@ -34,9 +34,7 @@ static int say(pulc_port *p, const struct pulc_address *to, const char *text)
 
 static int be_child(pulc_port *p, pulc_op *parents)
 {
-	char buf[8];
-
-	if (pulc_receive(p, buf, 8, NULL, 0) != -ECHILD)
+	if (pulc_port_give(p, getppid(), 0) != -ECHILD)
 		return failed(__LINE__);
 	if (pulc_port_inherit(p, MSEC_PATIENCE) != 0 || pulc_port_inherit(p, 0) != -EINVAL)
 		return failed(__LINE__);

@@ -182,6 +182,9 @@ is file_transfer.no_receiver 1 "$("$examples/file_transfer" send "$TMPDIR/file" 
 
 is fork "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork" 2>&1)"
 is fork.port "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_port" 2>&1)"
+for preload in "" "$PULC_BUILD/lib/libpulc-preload.so"; do
+	is "fork.shared${preload:+.under_the_shim}" "$(printf '500 jobs, right\nclosed\nclosed\nclosed\nclosed')" "$(LD_PRELOAD=$preload "$PULC_BUILD/tests/native/fork_shared" 2>&1)"
+done
 "$PULC_BUILD/tests/native/pass" own 3 >"$TMPDIR/own" &
 server=$!
 feeders=()
