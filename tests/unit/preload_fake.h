@@ -420,19 +420,6 @@ bool pulc_stream_is_far(const pulc_stream *s)
 	return s->far;
 }
 
-void pulc_fork_begins(void)
-{
-}
-
-void pulc_fork_done(bool failed)
-{
-	(void)failed;
-}
-
-void pulc_forked(void)
-{
-}
-
 void pulc_process_confined(void)
 {
 }
@@ -505,6 +492,7 @@ void *pulc_stream_user(const pulc_stream *s)
 }
 
 #include "preload_fake_wait.h"
+#include "preload_fake_process.h"
 
 /* ---- exec and exit: nothing here is upgraded by anybody else, and nobody executes anything ---- */
 
@@ -527,70 +515,6 @@ pulc_stream *pulc_stream_of(int fd)
 {
 	(void)fd;
 	return NULL;
-}
-
-bool pulc_can_be_inherited(void)
-{
-	return false;
-}
-
-bool pulc_process_attached(void)
-{
-	return false;
-}
-
-bool pulc_any_stream(void)
-{
-	return false;
-}
-
-void pulc_stream_passes(pulc_stream *s)
-{
-	(void)s;
-}
-
-void pulc_stream_shared_with(pulc_stream *s, int pid)
-{
-	(void)s;
-	(void)pid;
-}
-
-void pulc_streams_shared_with(int pid)
-{
-	(void)pid;
-}
-
-void pulc_spawn_begins(void)
-{
-}
-
-void pulc_spawn_done(void)
-{
-}
-
-void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces)
-{
-	(void)s;
-	(void)fd;
-	(void)replaces;
-}
-
-void pulc_stream_leaves(pulc_stream *s)
-{
-	(void)s;
-}
-
-void pulc_stream_stays(pulc_stream *s)
-{
-	(void)s;
-}
-
-void pulc_process_threads(void)
-{
-}
-
-void pulc_process_ends(void)
-{
 }
 
 uint64_t pulc_spin_start(struct pulc_spin *spin, bool peer_on_this_cpu)

@@ -1,0 +1,82 @@
+/* The fake libpulc's other processes, of which it knows nothing: a part of preload_fake.h, which alone includes it. */
+#ifndef PULC_TESTS_PRELOAD_FAKE_PROCESS_H
+#define PULC_TESTS_PRELOAD_FAKE_PROCESS_H
+
+void pulc_fork_begins(void)
+{
+}
+
+void pulc_fork_done(bool failed)
+{
+	(void)failed;
+}
+
+void pulc_forked(void)
+{
+}
+
+bool pulc_can_be_inherited(void)
+{
+	return false;
+}
+
+bool pulc_process_attached(void)
+{
+	return false;
+}
+
+bool pulc_any_stream(void)
+{
+	return false;
+}
+
+void pulc_stream_passes(pulc_stream *s)
+{
+	(void)s;
+}
+
+void pulc_stream_shared_with(pulc_stream *s, int pid)
+{
+	(void)s;
+	(void)pid;
+}
+
+void pulc_streams_shared_with(int pid)
+{
+	(void)pid;
+}
+
+void pulc_spawn_begins(void)
+{
+}
+
+void pulc_spawn_done(void)
+{
+}
+
+void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces)
+{
+	(void)s;
+	(void)fd;
+	(void)replaces;
+}
+
+void pulc_stream_leaves(pulc_stream *s)
+{
+	(void)s;
+}
+
+void pulc_stream_stays(pulc_stream *s)
+{
+	(void)s;
+}
+
+void pulc_process_threads(void)
+{
+}
+
+void pulc_process_ends(void)
+{
+}
+
+#endif
