@@ -133,7 +133,7 @@ void native_forking(void);
 void native_fork_done(void);
 void native_forked(void);
 
-/* ---- native_ports.c ---- */
+/* ---- native_find.c ---- */
 /* The process that has this port of this node, joined with us; its errors are those of pulc_send. Under the lock, which it gives up while the
  * port is on its way from one process to another. */
 int native_find_peer(uint32_t node, uint32_t number, struct peer **ret_peer,
@@ -147,6 +147,7 @@ static inline uint32_t native_node(uint32_t node)
 	return node && node == client_node() ? 0 : node;
 }
 
+/* ---- native_ports.c ---- */
 /* Returns 0 with the lock held; or why not, without it: -EDEADLK, -ECHILD: its owner is to be asked; -EBUSY. */
 int native_enter(struct pulc_port *p);
 void native_leave(struct pulc_port *p);
