@@ -29,21 +29,34 @@
 #define ALWAYS (EPOLLERR | EPOLLHUP)
 #define SIDES PULC_ON_KERNEL(POLLIN | POLLOUT)
 
-void pre_ready_list(struct pre_member *m)
+static void list_behind(struct pre_member *m, struct pre_member *before, bool in_order)
 {
 	struct pre_set *set = m->set;
 
-	if (m->listed || m->disarmed)
-		return;
 	m->listed = true;
-	m->in_order = false;
-	m->next_ready = NULL;
-	m->prev_ready = set->ready_last;
-	if (set->ready_last)
-		set->ready_last->next_ready = m;
+	m->in_order = in_order;
+	set->n_unordered += !in_order;
+	m->prev_ready = before;
+	m->next_ready = before ? before->next_ready : set->ready;
+	if (m->next_ready)
+		m->next_ready->prev_ready = m;
+	else
+		set->ready_last = m;
+	if (before)
+		before->next_ready = m;
 	else
 		set->ready = m;
-	set->ready_last = m;
+}
+
+static void list_last(struct pre_member *m, bool in_order)
+{
+	if (!m->listed && !m->disarmed)
+		list_behind(m, m->set->ready_last, in_order);
+}
+
+void pre_ready_list(struct pre_member *m)
+{
+	list_last(m, false);
 }
 
 void pre_ready_unlist(struct pre_member *m)
@@ -53,6 +66,7 @@ void pre_ready_unlist(struct pre_member *m)
 	if (!m->listed)
 		return;
 	m->listed = false;
+	set->n_unordered -= !m->in_order;
 	if (m->prev_ready)
 		m->prev_ready->next_ready = m->next_ready;
 	else
@@ -277,6 +291,7 @@ static void report(struct pre_member *m, uint32_t ready, const struct pre_marks 
 	m->edge = false;
 	m->answer = to->number;
 	m->said = ready;
+	m->armed = 0;
 	if (m->events & EPOLLONESHOT) {
 		m->disarmed = true;
 		pre_ready_unlist(m);
@@ -284,10 +299,8 @@ static void report(struct pre_member *m, uint32_t ready, const struct pre_marks 
 		return;
 	}
 	heat(m);
-	if (!(m->events & EPOLLET)) {
-		pre_ready_list(m);
-		m->in_order = true;
-	}
+	if (!(m->events & EPOLLET))
+		list_last(m, true);
 }
 
 /* Steps back at most: beyond that an order is no longer worth its price. */
@@ -296,22 +309,6 @@ static void report(struct pre_member *m, uint32_t ready, const struct pre_marks 
 static bool is_before(uint32_t when, uint32_t other)
 {
 	return when && other && (int32_t)(when - other) < 0;
-}
-
-static void link_behind(struct pre_member *m, struct pre_member *before)
-{
-	struct pre_set *set = m->set;
-
-	m->prev_ready = before;
-	m->next_ready = before ? before->next_ready : set->ready;
-	if (m->next_ready)
-		m->next_ready->prev_ready = m;
-	else
-		set->ready_last = m;
-	if (before)
-		before->next_ready = m;
-	else
-		set->ready = m;
 }
 
 /* Since when m is ready, if it is. Who had unread bytes when it was armed is ready since then. */
@@ -331,13 +328,11 @@ static void list_in_order(struct pre_member *m, uint32_t answer)
 		return;
 	m->when = since(m);
 	m->listed_for = answer;
-	m->in_order = true;
 	for (unsigned n = 0; before && before->listed_for == answer && n < N_STEPS_BACK &&
 			     is_before(m->when, before->when);
 	     n++)
 		before = before->prev_ready;
-	m->listed = true;
-	link_behind(m, before);
+	list_behind(m, before, true);
 }
 
 static void take_bits(struct pre_set *set, uint32_t answer)
@@ -413,8 +408,7 @@ static void collect_listed(struct pre_set *set, struct pre_answer *to, bool hear
 		in_order = m->in_order;
 		pre_ready_unlist(m);
 		if (passed) {
-			pre_ready_list(m);
-			m->in_order = in_order;
+			list_last(m, in_order);
 		} else if (ready) {
 			report(m, ready, &marks, to);
 		} else {
@@ -485,12 +479,17 @@ static void collect_hot(struct pre_set *set, struct pre_answer *to)
 		let_cool(set);
 }
 
-/* Puts those in order that were listed to be looked at, some time since the last answer. */
+/* Puts those in order that were listed to be looked at, some time since the last answer: near the end of the list. */
 static void order_listed(struct pre_set *set, uint32_t answer)
 {
-	struct pre_member *m, *next, *last = set->ready_last;
+	struct pre_member *m = set->ready_last, *next, *last = m;
+	unsigned n = set->n_unordered;
 
-	for (m = set->ready; m; m = m == last ? NULL : next) {
+	if (n == 0)
+		return;
+	while (m->in_order || --n)
+		m = m->prev_ready;
+	for (; m; m = m == last ? NULL : next) {
 		next = m->next_ready;
 		if (m->in_order)
 			continue;
@@ -540,20 +539,11 @@ void pre_ready_collect_heard(struct pre_set *set, struct pre_answer *to)
 
 void pre_ready_take_back(struct pre_member *m)
 {
-	struct pre_set *set = m->set;
-
 	if (m->parked)
 		return;
 	m->edge = true;
 	m->disarmed = false;
 	m->said = 0;
 	pre_ready_unlist(m);
-	m->listed = m->in_order = true;
-	m->prev_ready = NULL;
-	m->next_ready = set->ready;
-	if (set->ready)
-		set->ready->prev_ready = m;
-	else
-		set->ready_last = m;
-	set->ready = m;
+	list_behind(m, NULL, true);
 }

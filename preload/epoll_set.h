@@ -104,6 +104,7 @@ struct pre_set {
 	struct pre_member **rings; /* by index */
 	uint32_t n_rings, size_rings;
 	struct pre_member *ready, *ready_last;
+	unsigned n_unordered; /* of these, not at their places yet */
 	struct pre_member *unsure;
 	struct pre_member *hot[PRE_N_HOT]; /* in no order */
 	unsigned n_hot;

@@ -163,11 +163,36 @@ static void told_by_level_before(void)
 	end_rings();
 }
 
+/* Those that were listed to be looked at are put in order, and nobody who stands there by level, however many do. */
+static void few_among_many(void)
+{
+	const uint32_t once = EPOLLIN | EPOLLONESHOT;
+
+	begin_rings(EPOLLIN | EPOLLOUT);
+	rearm(0, once);
+	rearm(2, once);
+	arrive(0, 1);
+	arrive(2, 2);
+	CHECK_INT(told(N), ==, 2);
+	for (int i = 1; i < N; i++)
+		atomic_fetch_or(&rings.s[i]->ready, EPOLLOUT);
+	REQUIRE_INT(epoll_wait(rings.ep, rings.events, N_EVENTS, 0), ==, N - 2);
+	rearm(2, once);
+	rearm(0, once);
+	arrive(0, 10);
+	arrive(2, 20);
+	REQUIRE_INT(epoll_wait(rings.ep, rings.events, N_EVENTS, 0), ==, N);
+	CHECK_INT(rings.events[N - 2].data.u64, ==, 0);
+	CHECK_INT(rings.events[N - 1].data.u64, ==, 2);
+	end_rings();
+}
+
 static const struct test tests[] = {
 	TEST(the_first_one_sent_is_told_first),
 	TEST(hot_ones_and_others),
 	TEST(times_go_round),
 	TEST(a_time_that_is_not_known),
+	TEST(few_among_many),
 	TEST(armed_in_another_order),
 	TEST(told_by_level_before),
 };
