@@ -12,7 +12,7 @@
  * a send that the ended one may have sent: it fails. And for one that the owner of before may not have seen: if the port is nobody's it fails too, else the port has passed, and who gave it
  * says how much was sent.
  *
- * What is asked for and not answered is bounded in number and, for sends, in bytes; the rest waits here.
+ * What is asked for and not answered is bounded in number and, for sends, in bytes; the rest waits here, sends and receives each in their order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -193,22 +193,31 @@ static int tell_taken(struct guest_call *c)
 	return e;
 }
 
-/* One that waits for room or window lets nobody pass who asks the same owner. */
+static void move_on(struct guest_call *c)
+{
+	const uint8_t kind = c->is_send ? 1 : 2;
+	bool asks = c->stage == GUEST_ASKS;
+	int e;
+
+	if (!c->peer->link || (asks && (c->peer->waiting & kind)))
+		return;
+	e = asks ? ask(c) : tell_taken(c);
+	if (asks && e == -EAGAIN)
+		c->peer->waiting |= kind;
+}
+
+/* One that waits for room or window lets none of its kind pass who asks the same owner. Receives pass sends: what these wait for may wait for them. */
 void guest_calls_move_on(void)
 {
 	struct guest_call *c, *next;
-	const struct peer *full = NULL;
-	int e;
 
+	TAILQ_FOREACH(c, &calls, link)
+	if (c->peer)
+		c->peer->waiting = 0;
 	for (c = TAILQ_FIRST(&calls); c; c = next) {
 		next = TAILQ_NEXT(c, link);
-		if ((c->stage != GUEST_ASKS && c->stage != GUEST_OWES) || c->peer == full)
-			continue;
-		if (!c->peer->link)
-			continue;
-		e = c->stage == GUEST_ASKS ? ask(c) : tell_taken(c);
-		if (e == -EAGAIN && c->stage == GUEST_ASKS)
-			full = c->peer;
+		if (c->stage == GUEST_ASKS || c->stage == GUEST_OWES)
+			move_on(c);
 	}
 }
 

@@ -47,6 +47,7 @@ struct peer {
 	bool orphan;	  /* psid will tell us nothing more */
 	uint8_t gathered; /* libpulc's: the sets that its descriptor is in, */
 	bool heard;	  /* and whether it has told of something since nothing was found */
+	uint8_t waiting;  /* guest_ask.c's: which kinds of calls wait for room at it */
 	bool any_closing;
 	bool no_room; /* a frame was refused for want of room since one was sent */
 	bool untold;  /* a frame was sent that needs nobody's work */
