@@ -132,7 +132,8 @@ static void answer_on(struct guest_request *q)
 	while (e > 0);
 	if (e < 0)
 		return;
-	if (q->is_send || q->result < 0 || !q->borrow.message || q->borrow.request.peek) {
+	/* A guest says so too that it has received nothing of a stream. */
+	if (q->is_send || q->result < 0 || (q->flags & (GUEST_PEEK | GUEST_LOOK))) {
 		port_borrow_end(&q->borrow);
 		request_free(q);
 	} else {

@@ -408,6 +408,40 @@ static void flags(void)
 	NATIVE_RUN(flags_owner);
 }
 
+/* Nothing of a stream is received at once; what else is under way goes on. */
+static void guest_of_nothing(pulc_port *p)
+{
+	struct pulc_address to = native_find("unread");
+	pulc_op *ops[5];
+	char text[8];
+
+	for (unsigned i = 0; i < 5; i++)
+		ops[i] = native_send_begin(p, &to, buf, 1 << 20);
+	for (unsigned i = 0; i < 3; i++)
+		MUST_IS(pulc_receive(p, text, 0, NULL, 0), 0);
+	MUST_IS(pulc_receive(p, text, sizeof(text), NULL, PULC_DONTWAIT), -EAGAIN);
+	for (unsigned i = 0; i < 5; i++)
+		if (pulc_op_test(ops[i]) == 1)
+			MUST_IS(pulc_op_end(ops[i], NULL), 1 << 20);
+}
+
+static void owner_of_nothing(void)
+{
+	pulc_port *unread = native_open(PULC_D, "unread"), *p;
+
+	for (enum pulc_kind kind = PULC_S; kind <= PULC_M; kind++) {
+		p = native_open(kind, NULL);
+		MUST_IS(end_of(start(guest_of_nothing, p)), 0);
+		MUST_IS(pulc_port_close(p), 0);
+	}
+	MUST_IS(pulc_port_close(unread), 0);
+}
+
+static void nothing(void)
+{
+	NATIVE_RUN(owner_of_nothing);
+}
+
 static void ops_guest(pulc_port *p)
 {
 	pulc_port *mine = native_open(PULC_D, NULL);
@@ -512,6 +546,7 @@ static const struct test tests[] = {
 	TEST(long_messages),
 	TEST(very_long_streams),
 	TEST(flags),
+	TEST(nothing),
 	TEST(operations_and_select),
 	TEST(grandchildren_and_a_thread),
 };
