@@ -278,21 +278,29 @@ static bool is_guests(const struct pulc_wait *w)
 	return w->port && !w->port->port;
 }
 
-static bool any_is_guests(const struct pulc_wait *ports, size_t n)
+/* How many there are; -EBUSY: another thread makes one this process's own. */
+static int count_guests(const struct pulc_wait *ports, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (is_guests(&ports[i]))
-			return true;
-	return false;
+	int n_guests = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!is_guests(&ports[i]))
+			continue;
+		if (ports[i].port->is_moving)
+			return -EBUSY;
+		n_guests++;
+	}
+	return n_guests;
 }
 
 int native_guest_looks(const struct pulc_wait *ports, size_t n, bool now,
 		       struct guest_call **ret_looks)
 {
 	struct guest_call *looks;
+	int n_guests = count_guests(ports, n);
 
-	if (LIKELY(!any_is_guests(ports, n)))
-		return 0;
+	if (LIKELY(n_guests <= 0))
+		return n_guests;
 	looks = calloc(n, sizeof(*looks));
 	if (!looks)
 		return -ENOMEM;

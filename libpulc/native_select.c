@@ -191,7 +191,7 @@ PULC_EXPORT int pulc_port_close(pulc_port *p)
 		return 0;
 	if (!native_lock())
 		return -EDEADLK;
-	if (p->n_inside)
+	if (p->n_inside || p->is_moving)
 		e = -EBUSY;
 	else if (p->port)
 		e = drain(p);

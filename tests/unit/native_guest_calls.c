@@ -1,0 +1,101 @@
+/*
+ * What else goes on in a guest while it waits for the port's owner: another thread makes it the owner.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include <pulc/process.h>
+
+#include "native.h"
+#include "psid/native_case.h"
+
+typedef void guest(pulc_port *p);
+
+static pid_t start(guest *f, pulc_port *p)
+{
+	pid_t pid;
+
+	/* The library's handlers of a fork are linked with this. */
+	pulc_process_threads();
+	pid = fork();
+	if (pid != 0)
+		return pid;
+	f(p);
+	_exit(0);
+}
+
+static void serve(void)
+{
+	uint64_t seen = 0;
+
+	(void)pulc_progress(&seen, 1);
+}
+
+static int end_of(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, WNOHANG) != pid)
+		serve();
+	return status;
+}
+
+/* ---- another thread ------------------------------------------------------------------------------- */
+
+static void *inherit(void *p)
+{
+	return (void *)(intptr_t)pulc_port_inherit(p, -1);
+}
+
+static void becoming_owner(pulc_port *p)
+{
+	struct pulc_address to = pulc_port_address(p);
+	struct pulc_wait w = { .port = p };
+	bool begun = false;
+	pthread_t thread;
+	void *result;
+
+	(void)alarm(50);
+	MUST_IS(pthread_create(&thread, NULL, inherit, p), 0);
+	while (!begun) {
+		MUST(native_lock());
+		begun = p->is_moving;
+		native_unlock();
+	}
+	MUST_IS(pulc_port_close(p), -EBUSY);
+	MUST_IS(pulc_select(&w, 1, NULL, 0, 0), -EBUSY);
+	MUST_IS(pulc_send(p, &to, "x", 1, 0), -EBUSY);
+	native_reach(1);
+	MUST_IS(pthread_join(thread, &result), 0);
+	MUST_IS((intptr_t)result, 0);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void giving_owner(void)
+{
+	pulc_port *p = native_open(PULC_D, NULL);
+	pid_t pid = start(becoming_owner, p);
+
+	while (!native_is_reached(1))
+		serve();
+	MUST_IS(pulc_port_give(p, pid, -1), 0);
+	MUST_IS(end_of(pid), 0);
+}
+
+/* The others leave the port alone meanwhile, and nobody closes it. */
+static void a_thread_becomes_the_owner(void)
+{
+	NATIVE_RUN(giving_owner);
+}
+
+static const struct test tests[] = {
+	TEST(a_thread_becomes_the_owner),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
