@@ -178,7 +178,8 @@ int native_guest_begin(struct pulc_op *op, struct pulc_port *p, const struct pul
 ssize_t native_guest_result(const struct pulc_op *op, struct pulc_address *ret_from);
 /* Finds the owners of those that are parked. In progress. */
 void native_guest_move_on(void);
-/* Asks the owners of those ports that are not ours; now: until they have answered. 0; -ENOMEM; -EBUSY. *ret_looks: NULL if there are none. Under the lock. */
+/* Asks the owners of those ports that are not ours; now: until they have answered. 0; -ENOMEM; -EBUSY; -EINTR.
+ * *ret_looks is to be ended whatever it returns, unless it is NULL. Under the lock. */
 int native_guest_looks(const struct pulc_wait *ports, size_t n, bool now,
 		       struct guest_call **ret_looks);
 void native_guest_looks_end(const struct pulc_wait *ports, size_t n, struct guest_call *looks);

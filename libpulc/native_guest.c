@@ -313,9 +313,13 @@ int native_guest_looks(const struct pulc_wait *ports, size_t n, bool now,
 		ports[i].port->n_inside++;
 		guest_call_begin(&looks[i]);
 	}
-	for (size_t i = 0; now && i < n; i++)
-		if (looks[i].owner)
-			await(&looks[i]);
+	for (size_t i = 0; now && i < n; i++) {
+		if (!looks[i].owner)
+			continue;
+		await(&looks[i]);
+		if (looks[i].error == -ECANCELED)
+			return -EINTR;
+	}
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /*
- * What else goes on in a guest while it waits for the port's owner: another thread makes it the owner.
+ * What else goes on in a guest while it waits for the port's owner: another thread makes it the owner; a signal comes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -91,8 +91,45 @@ static void a_thread_becomes_the_owner(void)
 	NATIVE_RUN(giving_owner);
 }
 
+/* ---- a signal ------------------------------------------------------------------------------------- */
+
+static void nothing(int sig)
+{
+	(void)sig;
+}
+
+static void looking_guest(pulc_port *p)
+{
+	struct sigaction action = { .sa_handler = nothing };
+	const struct itimerval often = { { 0, 700 }, { 0, 700 } };
+	struct pulc_wait w = { .port = p };
+
+	MUST_IS(sigaction(SIGALRM, &action, NULL), 0);
+	MUST_IS(setitimer(ITIMER_REAL, &often, NULL), 0);
+	MUST_IS(pulc_select(&w, 1, NULL, 0, 0), -EINTR);
+	native_reach(2);
+	while (pulc_select(&w, 1, NULL, 0, 0) == -EINTR)
+		;
+}
+
+static void silent_owner(void)
+{
+	pulc_port *p = native_open(PULC_D, NULL);
+	pid_t pid = start(looking_guest, p);
+
+	native_await(2);
+	MUST_IS(end_of(pid), 0);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void a_look_is_interrupted(void)
+{
+	NATIVE_RUN(silent_owner);
+}
+
 static const struct test tests[] = {
 	TEST(a_thread_becomes_the_owner),
+	TEST(a_look_is_interrupted),
 };
 
 int main(int argc, char **argv)
