@@ -94,8 +94,9 @@ static void watch_new(void)
 	(void)native_net_gather(set, NATIVE_NET_WAIT);
 	TAILQ_FOREACH(peer, native_peers(), link_all)
 	{
+		/* A link may have been ended since, by whoever took a frame that made no sense. */
 		if ((peer->gathered & (NATIVE_NET_WAIT | NATIVE_NET_LOOK)) != NATIVE_NET_WAIT ||
-		    !peer->link->inside ||
+		    !peer->link || !peer->link->inside ||
 		    peer->link->ops->watch(peer->link, WATCH, HAL_WATCH_DATA | HAL_WATCH_SPACE) < 0)
 			continue;
 		peer->gathered |= NATIVE_NET_LOOK;
