@@ -5,7 +5,8 @@
  * wait have theirs on the stack, operations have it in them. A receive that a signal interrupts is taken back at once. A send whose bytes the owner
  * has can be taken back with the owner's consent only, so the call waits for that and then says which of the two came first.
  *
- * Where the owner is is asked in progress, for those that have just begun and for those that were told it is elsewhere.
+ * Where the owner is is asked in progress, for those that have just begun and for those that were told it is elsewhere, one behind the other: while the port
+ * passes, a later send does not reach the new owner before an earlier one has been told that it was not done by the old one.
  *
  * Source: pulc-1998, 4.6.3 (fork: parent and child share the port).
  */
@@ -81,7 +82,8 @@ static void find_owner(struct guest_call *c)
 		guest_call_fail(c, is_end(e) ? -EPIPE : e);
 	} else {
 		p->host = peer->client;
-		guest_call_at(c, peer);
+		if (!guest_call_is_behind(c, peer))
+			guest_call_at(c, peer);
 	}
 }
 
@@ -106,7 +108,7 @@ void native_guest_move_on(void)
 	guest_requests_move_on();
 	for (c = guest_call_next(NULL); c; c = next) {
 		next = guest_call_next(c);
-		if (c->stage == GUEST_PARKED)
+		if (c->stage == GUEST_PARKED && !guest_call_is_behind(c, NULL))
 			find_owner(c);
 		else if (c->doubts)
 			settle(c);

@@ -92,6 +92,8 @@ TAILQ_HEAD(guest_calls, guest_call);
 
 /* Begins, parked: iov, n, is_send, flags, node, port, number, key are the caller's to fill in; all else is 0. */
 void guest_call_begin(struct guest_call *c);
+/* An earlier one of its kind on the port is parked; or, of sends, is with another owner than this peer (NULL: not known yet): it is not to be passed. */
+bool guest_call_is_behind(const struct guest_call *c, const struct peer *peer);
 /* The owner is to be found at this peer. */
 void guest_call_at(struct guest_call *c, struct peer *peer);
 /* It will not be found. */

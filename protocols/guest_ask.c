@@ -71,6 +71,19 @@ void guest_call_begin(struct guest_call *c)
 	guest_n_open++;
 }
 
+bool guest_call_is_behind(const struct guest_call *c, const struct peer *peer)
+{
+	const struct guest_call *o;
+
+	for (o = TAILQ_FIRST(&calls); o != c; o = TAILQ_NEXT(o, link)) {
+		if (o->number != c->number || o->is_send != c->is_send)
+			continue;
+		if (o->stage == GUEST_PARKED || (c->is_send && peer && o->peer != peer))
+			return true;
+	}
+	return false;
+}
+
 void guest_call_at(struct guest_call *c, struct peer *peer)
 {
 	c->peer = peer_ref(peer);

@@ -1,5 +1,5 @@
 /*
- * What else goes on in a guest while it waits for the port's owner: another thread makes it the owner; a signal comes.
+ * What else goes on in a guest while it waits for the port's owner: another thread makes it the owner; a signal comes; the port passes to and fro.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -127,9 +127,84 @@ static void a_look_is_interrupted(void)
 	NATIVE_RUN(silent_owner);
 }
 
+/* ---- the port passes to and fro ------------------------------------------------------------------- */
+
+#define N_PASSES 40u
+#define N_UNDER_WAY 8u
+#define LAST UINT32_MAX
+
+static void passed_sender(pulc_port *p)
+{
+	struct pulc_address to = native_find("sink");
+	uint32_t numbers[N_UNDER_WAY], n = 0, last = LAST;
+	pulc_op *ops[N_UNDER_WAY] = { NULL };
+
+	(void)alarm(50);
+	for (; !native_is_reached(3); n++) {
+		if (ops[n % N_UNDER_WAY])
+			MUST_IS(pulc_op_end(ops[n % N_UNDER_WAY], NULL), 4);
+		numbers[n % N_UNDER_WAY] = n;
+		ops[n % N_UNDER_WAY] = native_send_begin(p, &to, &numbers[n % N_UNDER_WAY], 4);
+	}
+	MUST_IS(pulc_send(p, &to, &last, 4, 0), 4);
+	for (unsigned i = 0; i < N_UNDER_WAY; i++)
+		if (ops[i])
+			MUST_IS(pulc_op_end(ops[i], NULL), 4);
+}
+
+static void passing_heir(pulc_port *p)
+{
+	uint32_t number = p->number;
+
+	(void)alarm(50);
+	MUST_IS(pulc_port_inherit(p, -1), 0);
+	for (unsigned i = 1; i < N_PASSES; i++) {
+		MUST_IS(pulc_port_give(p, getppid(), -1), 0);
+		MUST_IS(pulc_port_take(number, -1, &p), 0);
+	}
+	MUST_IS(pulc_port_give(p, getppid(), -1), 0);
+}
+
+static void passing_owner(void)
+{
+	pulc_port *p = native_open(PULC_D, NULL);
+	uint32_t number = p->number;
+	pid_t sender = start(passed_sender, p), heir = start(passing_heir, p);
+
+	(void)alarm(50);
+	for (unsigned i = 0; i < N_PASSES; i++) {
+		MUST_IS(pulc_port_give(p, heir, -1), 0);
+		MUST_IS(pulc_port_take(number, -1, &p), 0);
+	}
+	native_reach(3);
+	MUST_IS(end_of(sender), 0);
+	MUST_IS(end_of(heir), 0);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void sink(void)
+{
+	pulc_port *p = native_open(PULC_D, "sink");
+	uint32_t number = 0;
+
+	(void)alarm(50);
+	for (uint32_t next = 0; number != LAST; next++) {
+		MUST_IS(pulc_receive(p, &number, 4, NULL, 0), 4);
+		MUST(number == LAST || number == next);
+	}
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* Of one guest's sends none passes another. */
+static void the_order_of_sends_holds(void)
+{
+	NATIVE_RUN(passing_owner, sink);
+}
+
 static const struct test tests[] = {
 	TEST(a_thread_becomes_the_owner),
 	TEST(a_look_is_interrupted),
+	TEST(the_order_of_sends_holds),
 };
 
 int main(int argc, char **argv)
