@@ -141,12 +141,13 @@ static int left_by(int fd, const struct tcp_info *info, uint64_t queued, uint64_
 {
 	uint64_t consumed = info->tcpi_bytes_received - queued;
 
-	if (fin_received(info) && !more) {
-		*ret_bytes = queued;
+	/* Nothing comes any more. Were a FIN counted, or something behind the ring among them, they would be more. What a reset has kept from
+	 * coming never does, so nobody gets to the ring behind it. */
+	if (info->tcpi_state == CLOSED && consumed + queued <= kernel_at) {
+		*ret_bytes = kernel_at - consumed;
 		return 0;
 	}
-	/* Nothing comes any more. Were a FIN counted, or something behind the ring among them, they would be more. */
-	if (info->tcpi_state == CLOSED && consumed + queued <= kernel_at) {
+	if (fin_received(info) && !more) {
 		*ret_bytes = queued;
 		return 0;
 	}

@@ -80,7 +80,42 @@ static void an_end_that_was_told_is_found(void)
 	tcp_pair_deinit(&p);
 }
 
+/* Bytes of the kernel's part are on their way when the connection is reset: they never come, and what lies in the ring behind them is not to be
+ * had either. */
+static void what_is_behind_lost_bytes_is_lost(void)
+{
+	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+	unsigned char buf[4096];
+	uint64_t sent = 0, came = 0;
+	int size = sizeof(buf);
+	ssize_t n;
+
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	REQUIRE_INT(setsockopt(p.fd[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), ==, 0);
+	do {
+		bytes_fill(buf, sent, sizeof(buf));
+		n = send(p.fd[1], buf, sizeof(buf), MSG_DONTWAIT);
+		sent += n > 0 ? (uint64_t)n : 0;
+	} while (n > 0);
+	tcp_pair_watch(&p);
+	bytes_fill(buf, sent, 16);
+	REQUIRE_INT(pair_push(&p, 1, buf, 16), ==, 16);
+	REQUIRE_INT(p.tcp[1].ring.own->tx_mode, ==, SHM_TX_RING);
+	REQUIRE_INT(setsockopt(p.fd[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), ==, 0);
+	(void)close(p.fd[1]);
+	p.fd[1] = -1;
+	while ((n = pair_pull(&p, 0, buf, sizeof(buf), MSG_DONTWAIT)) > 0) {
+		CHECK(bytes_match(buf, came, (size_t)n));
+		came += (uint64_t)n;
+	}
+	CHECK_INT(n, ==, -ECONNRESET);
+	CHECK_INT(came, <, sent);
+	CHECK_INT(pair_pull(&p, 0, buf, sizeof(buf), MSG_DONTWAIT), ==, 0);
+	tcp_pair_deinit(&p);
+}
+
 static const struct test tests[] = {
+	TEST(what_is_behind_lost_bytes_is_lost),
 	TEST(an_end_that_was_told_is_found),
 	TEST(is_seen_whole_or_not_at_all),
 };
