@@ -11,8 +11,8 @@
  *
  * A process that ends also pays what its peers are owed: bytes in its rings that they left behind. And a program outside PULC
  * that has the socket from us is not left alone with a part of the bytes, nor one at the other end with an end that is a reset.
- * A forked child leaves that to its parent, while that one lives, where it has sent nothing itself: it has thousands of its parent's connections perhaps,
- * and would look at memory of each that it has not touched before.
+ * A forked child leaves that to its parent, while that one lives and holds the side, where it has sent nothing itself: it has thousands of its parent's
+ * connections perhaps, and would look at memory of each that it has not touched before.
  */
 #include <pulc/process.h>
 
@@ -71,6 +71,32 @@ PULC_EXPORT void pulc_spawn_done(void)
 /* The sockets that nobody else has are closed at once. */
 static OFTEN bool process_ends;
 
+/* Of a forked child. */
+static OFTEN struct {
+	int parent; /* its process id; 0: this one was not forked */
+	uint32_t joined;
+	bool parent_lives; /* when this process ends */
+} born = { .joined = 1 };
+
+USUAL void leave_forked(int parent)
+{
+	born.parent = parent;
+	born.joined = atomic_load(&shm_joined);
+}
+
+USUAL void leave_warn(const struct pulc_stream *s)
+{
+	if (atomic_load(&shm_joined) != born.joined)
+		atomic_store(&s->own_slab->map.slab->let_go[s->own_slot], 1);
+}
+
+USUAL static void has_left(struct pulc_stream *s)
+{
+	s->left = true;
+	slabs_let_go(s->own_slab, s->own_slot);
+	upgrade_closed(s->conn);
+}
+
 /* Under the client lock. */
 USUAL static void leave(struct pulc_stream *s)
 {
@@ -81,10 +107,10 @@ USUAL static void leave(struct pulc_stream *s)
 	if (s->datagram || !pulc_stream_attached(s)) {
 		nursery_leave(s->nursery);
 		s->left = true;
-	} else if (shm_drop_holder(&s->tcp.ring)) {
-		s->left = true;
-		slabs_let_go(s->own_slab, s->own_slot);
-		upgrade_closed(s->conn);
+	} else {
+		leave_warn(s);
+		if (shm_drop_holder(&s->tcp.ring))
+			has_left(s);
 	}
 }
 
@@ -94,6 +120,12 @@ PULC_EXPORT void pulc_stream_leaves(pulc_stream *s)
 		return;
 	leave(s);
 	client_unlock();
+}
+
+PULC_EXPORT void pulc_stream_changes_hands(pulc_stream *s)
+{
+	if (is_shared_tcp(s) && !s->left && !s->ended)
+		leave_warn(s);
 }
 
 PULC_EXPORT void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces)
@@ -126,24 +158,12 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 	client_unlock();
 }
 
-/* Of a forked child. */
-static OFTEN struct {
-	int parent; /* its process id; 0: this one was not forked */
-	uint32_t joined;
-	bool parent_lives; /* when this process ends */
-} born;
-
-USUAL void leave_forked(int parent)
-{
-	born.parent = parent;
-	born.joined = atomic_load(&shm_joined);
-}
-
-/* The parent has all that is owed, and can pay. */
+/* The parent has all that is owed, and can pay. The number of holders says nothing of it: others who were killed may be among them. */
 static bool is_parents_to_pay(const struct pulc_stream *s)
 {
 	return born.parent_lives && shm_unsent_since(&s->tcp.ring, born.joined) &&
-	       !shm_has_one_holder(&s->tcp.ring);
+	       !shm_has_one_holder(&s->tcp.ring) &&
+	       !atomic_load(&s->own_slab->map.slab->let_go[s->own_slot]);
 }
 
 USUAL static void pay(struct pulc_stream *s)
@@ -164,6 +184,27 @@ USUAL static void pay(struct pulc_stream *s)
 		tcp_reset(s->fd);
 }
 
+/* A parent that lets go between our look at its word and our leaving finds us among the holders, and pays nothing; but then their number is
+ * another one. */
+USUAL static void finish(struct pulc_stream *s)
+{
+	uint32_t n;
+
+	if (!is_shared_tcp(s) || s->left || s->ended) {
+		pay(s);
+		leave(s);
+		return;
+	}
+	if (!is_parents_to_pay(s))
+		leave_warn(s);
+	do {
+		n = shm_n_holders(&s->tcp.ring);
+		pay(s);
+	} while (!shm_drop_holder_of(&s->tcp.ring, n));
+	if (n > 1)
+		has_left(s);
+}
+
 USUAL PULC_EXPORT void pulc_process_ends(void)
 {
 	if (!pulc_any_stream() || client_is_confined() || raw_getpid() != client_pid() ||
@@ -171,8 +212,7 @@ USUAL PULC_EXPORT void pulc_process_ends(void)
 		return;
 	process_ends = true;
 	born.parent_lives = born.parent && raw_syscall(SYS_getppid) == born.parent;
-	stream_list_each(pay);
-	stream_list_each(leave);
+	stream_list_each(finish);
 	client_unlock();
 }
 

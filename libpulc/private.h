@@ -218,6 +218,8 @@ void waitset_tell(uint64_t watch);
 /* ---- leave.c ---- */
 /* In a forked child: who has forked it. */
 void leave_forked(int parent);
+/* This process is about to let go of s, which is attached: those that it has forked rely on it no longer. */
+void leave_warn(const struct pulc_stream *s);
 
 /* ---- nursery.c: which processes hold a socket that is not upgraded yet ---- */
 uint32_t nursery_enter(void);

@@ -221,6 +221,7 @@ USUAL static void stream_closing(pulc_stream *s, int fd)
 	if (!pulc_stream_attached(s) || !may_give_up(s))
 		return;
 	slabs_let_go(s->own_slab, s->own_slot);
+	leave_warn(s);
 	tcp_close(&s->tcp, fd);
 	/* A sender asleep on us gets no event from the kernel if we had shut down before. */
 	stream_tell(s, TCP_SENT | TCP_TAKEN);

@@ -133,7 +133,9 @@ static void leave(int fd, struct pre_file *f, void *arg)
 
 	(void)fd;
 	(void)arg;
-	if (s && !f->stays)
+	if (s && f->stays)
+		pulc_stream_changes_hands(s);
+	else if (s)
 		pulc_stream_leaves(s);
 }
 

@@ -46,6 +46,11 @@ static uint64_t slot_at(const struct psid_slab *slab, uint32_t slot)
 	return shm_slot_at(slab->size_slot, slot);
 }
 
+static uint64_t let_go_at(uint32_t slot)
+{
+	return offsetof(struct shm_slab, let_go) + slot;
+}
+
 static uint64_t holders_at(uint32_t slot)
 {
 	return offsetof(struct shm_slab, n_holders) + slot * sizeof(uint32_t);
@@ -192,6 +197,7 @@ static int prepare(const struct psid_slab *slab, uint32_t slot)
 {
 	struct shm_side side = { .rcvlowat = 1, .inline_at = SHM_NO_INLINE };
 	uint32_t n_holders = 1;
+	uint8_t let_go = 0;
 	int r;
 
 	for (uint32_t i = 1; i < SHM_N_RINGS; i++)
@@ -201,6 +207,8 @@ static int prepare(const struct psid_slab *slab, uint32_t slot)
 		r = psid_memory_write(slab->fd, slot_at(slab, slot), &side, sizeof(side));
 	if (r == 0)
 		r = psid_memory_write(slab->fd, holders_at(slot), &n_holders, sizeof(n_holders));
+	if (r == 0)
+		r = psid_memory_write(slab->fd, let_go_at(slot), &let_go, sizeof(let_go));
 	if (r < 0)
 		psid_memory_release(slab->fd, slot_at(slab, slot), slab->size_slot);
 	return r;

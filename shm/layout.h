@@ -75,7 +75,10 @@ struct shm_slab {
 	uint8_t reserved[SHM_LINE - sizeof(struct shm_geometry) - 8];
 	_Atomic uint64_t n_connects; /* connections that the owner has begun, free-running */
 	struct shm_acquaintance acquainted[SHM_N_ACQUAINTED];
-	uint8_t pad[SHM_PAGE - SHM_LINE - SHM_N_ACQUAINTED * sizeof(struct shm_acquaintance)];
+	uint8_t pad[SHM_PAGE - SHM_LINE - SHM_N_ACQUAINTED * sizeof(struct shm_acquaintance) -
+		    SHM_SLOTS_MAX];
+	/* Not 0: a process of the family that others were forked from holds this slot no more, or is another program: they pay what is owed. */
+	_Atomic uint8_t let_go[SHM_SLOTS_MAX];
 	/* How many processes of the owner's family hold each slot; side by side, because a fork raises them all. */
 	_Atomic uint32_t n_holders[SHM_SLOTS_MAX];
 };
@@ -84,6 +87,7 @@ static_assert(offsetof(struct shm_geometry, size_ring) == 32, "shared layout");
 static_assert(sizeof(struct shm_geometry) == 56, "shared layout");
 static_assert(offsetof(struct shm_slab, acquainted) == SHM_LINE, "shared layout");
 static_assert(offsetof(struct shm_slab, n_connects) == SHM_LINE - 8, "shared layout");
+static_assert(offsetof(struct shm_slab, let_go) == SHM_PAGE - SHM_SLOTS_MAX, "shared layout");
 static_assert(offsetof(struct shm_slab, n_holders) == SHM_PAGE, "shared layout");
 static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages");
 #define SHM_SIZE_HEADER ((uint64_t)sizeof(struct shm_slab))

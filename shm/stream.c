@@ -59,6 +59,11 @@ bool shm_drop_holder(struct shm_stream *s)
 	return false;
 }
 
+bool shm_drop_holder_of(struct shm_stream *s, uint32_t n)
+{
+	return atomic_compare_exchange_strong(s->own_holders, &n, n > 1 ? n - 1 : n);
+}
+
 bool shm_drop_last_holder(struct shm_stream *s)
 {
 	return atomic_fetch_sub(s->own_holders, 1) == 1;

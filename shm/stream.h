@@ -82,6 +82,13 @@ static inline bool shm_unsent_since(const struct shm_stream *s, uint32_t joined)
 void shm_add_holder(struct shm_stream *s);
 /* One of several holds it no more. False: there are no others. */
 bool shm_drop_holder(struct shm_stream *s);
+/* How many hold it. */
+static inline uint32_t shm_n_holders(const struct shm_stream *s)
+{
+	return atomic_load(s->own_holders);
+}
+/* Like shm_drop_holder, of n that were counted. False: there is another number of them by now, and nothing is done. */
+bool shm_drop_holder_of(struct shm_stream *s, uint32_t n);
 /* One holds it no more. True: it was the last one. */
 bool shm_drop_last_holder(struct shm_stream *s);
 

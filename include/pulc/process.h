@@ -55,6 +55,8 @@ void pulc_spawn_done(void);
  * when the last process under PULC that holds it closes.
  */
 void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces);
+/* exec is about to hand s to the next program, which may never look at it. */
+void pulc_stream_changes_hands(pulc_stream *s);
 /* exec is about to close this process's descriptors of s. */
 void pulc_stream_leaves(pulc_stream *s);
 /* It was not so, for exec has failed. */

@@ -61,6 +61,11 @@ void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces)
 	(void)replaces;
 }
 
+void pulc_stream_changes_hands(pulc_stream *s)
+{
+	(void)s;
+}
+
 void pulc_stream_leaves(pulc_stream *s)
 {
 	(void)s;

@@ -364,6 +364,38 @@ static void a_child_leaves_it_to_its_parent_otherwise(void)
 	end();
 }
 
+/* Nor has the one whose parent has let go, though another child that was killed is still counted: then nobody would pay. */
+static void a_child_pays_when_its_parent_has_let_go(void)
+{
+	struct shm_side *side = begin_in_ring();
+	int go_on[2], status;
+	pid_t pid;
+	char c;
+
+	REQUIRE_INT(pipe(go_on), ==, 0);
+	pid = fork_here();
+	if (pid == 0) {
+		(void)close(go_on[1]);
+		(void)read(go_on[0], &c, 1);
+		pulc_process_ends();
+		_exit(0);
+	}
+	if (fork_here() == 0)
+		_exit(0); /* as if killed */
+	pulc_stream_closing(stream, fds[0]);
+	(void)close(fds[0]);
+	(void)atomic_fetch_or(&side->notice, SHM_LEFT);
+	(void)close(go_on[1]);
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 0);
+	(void)wait(NULL);
+	check_came("one");
+	stream = pulc_stream_unref(stream);
+	(void)close(go_on[0]);
+	(void)close(fds[1]);
+	fake_close(&peer);
+}
+
 /* Whose parent is no more has nobody to leave it to. */
 static void a_childs_child_pays_when_that_has_ended(void)
 {
@@ -432,6 +464,7 @@ static const struct test tests[] = {
 	TEST(closed_after_it_was_kept_on_the_kernel),
 	TEST(a_child_pays_where_it_has_sent),
 	TEST(a_child_leaves_it_to_its_parent_otherwise),
+	TEST(a_child_pays_when_its_parent_has_let_go),
 	TEST(a_childs_child_pays_when_that_has_ended),
 	TEST(a_child_hints_later_until_it_is_a_client),
 	TEST(psid_was_well),
