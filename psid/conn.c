@@ -12,6 +12,9 @@
  * it is kept as unclaimed until somebody adopts it, or the kernel says that nobody has its socket
  * (doubt.c). That count is
  * the side's own memory: a false one keeps only its own user's memory busy.
+ *
+ * Of a connection whose both directions have ended, with both ends on this node, the kernel knows no socket any more, though somebody may have something to
+ * read yet. So what a side's uncounted holders may not have read is not emptied, nor used again.
  */
 #include "conn.h"
 
@@ -84,6 +87,9 @@ bool psid_conn_has_flow(const struct psid_hint *hint)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
+/* What becomes of a side's memory: given to nobody else as long as the slab is; or to the next one, as it is or empty. */
+enum fate { KEPT, AS_IT_IS, EMPTIED };
+
 /* Adds what the side says to have written. A number that no side can reach in its life is a lie, and left out. */
 static void count_bytes(struct psid_side *side)
 {
@@ -96,7 +102,7 @@ static void count_bytes(struct psid_side *side)
 		side->conn->psid->counts.size_rings += size;
 }
 
-static void side_leave(struct psid_side *side, bool emptied)
+static void side_leave(struct psid_side *side, enum fate fate)
 {
 	struct psid_conn *conn = side->conn;
 
@@ -104,19 +110,11 @@ static void side_leave(struct psid_side *side, bool emptied)
 		return;
 	count_bytes(side);
 	psid_map_remove(&conn->psid->cookies, &side->by_cookie);
-	psid_slot_free(side, emptied);
+	if (fate == KEPT)
+		psid_slot_keep(side);
+	else
+		psid_slot_free(side, fate == EMPTIED);
 	(void)psid_user_unref(side->user);
-}
-
-static void conn_free(struct psid_conn *conn)
-{
-	bool emptied = !psid_conn_is_half(conn) && !conn->psid->stopping;
-
-	side_leave(&conn->sides[0], emptied);
-	side_leave(&conn->sides[1], emptied);
-	psid_doubt_forget(conn);
-	psid_map_remove(&conn->psid->conns, &conn->by_id);
-	free(conn);
 }
 
 /* Does the side count holders that we don't know? One that never got to work has none. */
@@ -128,6 +126,36 @@ static bool counts_others(const struct psid_side *side)
 	return psid_slot_read(side->slab, side->slot, &copy) == 0 && (copy.notice & SHM_RX_READY) &&
 	       psid_slot_holders(side->slab, side->slot, &n) == 0 &&
 	       n > side->n_holders + side->n_lost;
+}
+
+/* Has it something to read, for holders that it counts and we don't know? */
+static bool is_owed(const struct psid_side *side)
+{
+	const struct psid_side *other = psid_side_other(side);
+	struct shm_side reader, writer;
+
+	return side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP && counts_others(side) &&
+	       psid_slot_read(side->slab, side->slot, &reader) == 0 &&
+	       psid_slot_read(other->slab, other->slot, &writer) == 0 &&
+	       writer.head != reader.rx_taken;
+}
+
+static enum fate fate_of(const struct psid_conn *conn)
+{
+	if (psid_conn_is_half(conn) || conn->psid->stopping)
+		return AS_IT_IS;
+	return is_owed(&conn->sides[0]) || is_owed(&conn->sides[1]) ? KEPT : EMPTIED;
+}
+
+static void conn_free(struct psid_conn *conn)
+{
+	enum fate fate = fate_of(conn);
+
+	side_leave(&conn->sides[0], fate);
+	side_leave(&conn->sides[1], fate);
+	psid_doubt_forget(conn);
+	psid_map_remove(&conn->psid->conns, &conn->by_id);
+	free(conn);
 }
 
 /* Does it count fewer holders than we know? */
@@ -296,7 +324,7 @@ static void side_deinit(struct psid_side *side)
 		return;
 	while ((holder = LIST_FIRST(&side->holders)))
 		psid_holder_free(holder);
-	side_leave(side, true);
+	side_leave(side, EMPTIED);
 }
 
 static int conn_init(struct psid_conn *conn, const struct psid_hint *a, const struct psid_hint *b)

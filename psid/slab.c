@@ -101,7 +101,7 @@ static void slab_free(struct psid_slab *slab)
 		LIST_REMOVE(slab, link);
 	}
 	psid_map_remove(&slab->psid->slabs, &slab->by_ino);
-	psid_user_give_bytes(slab->user, SHM_SIZE_HEADER);
+	psid_user_give_bytes(slab->user, SHM_SIZE_HEADER + slab->n_kept * size_first(slab));
 	psid_user_give_area(slab->user);
 	(void)psid_user_unref(slab->user);
 	(void)close_own(slab->fd);
@@ -220,7 +220,7 @@ static int slab_with_room(struct psid_pair *pair, struct psid_slab **ret_slab)
 	struct psid_slab *slab;
 
 	LIST_FOREACH(slab, &pair->slabs, link)
-	if (slab->n_used < slab->n_slots) {
+	if (slab->n_used + slab->n_kept < slab->n_slots) {
 		*ret_slab = slab;
 		return 0;
 	}
@@ -263,6 +263,18 @@ static bool is_only_one(const struct psid_slab *slab)
 	return slab == LIST_FIRST(&slab->pair->slabs) && !LIST_NEXT(slab, link);
 }
 
+static void leave_slot(struct psid_side *side)
+{
+	struct psid_slab *slab = side->slab;
+
+	slab->sides[side->slot] = NULL;
+	slab->n_used--;
+	side->slab = NULL;
+	/* A pair keeps one empty slab: short connections come one after the other. */
+	if (slab->n_used == 0 && (!slab->pair || !is_only_one(slab)))
+		slab_free(slab);
+}
+
 void psid_slot_free(struct psid_side *side, bool emptied)
 {
 	struct psid_slab *slab = side->slab;
@@ -272,12 +284,13 @@ void psid_slot_free(struct psid_side *side, bool emptied)
 		psid_memory_release(slab->fd, slot_at(slab, slot), slab->size_slot);
 	psid_user_give_bytes(slab->user, size_first(slab));
 	slab->used[slot / 64] &= ~(1ull << slot % 64);
-	slab->sides[slot] = NULL;
-	slab->n_used--;
-	side->slab = NULL;
-	/* A pair keeps one empty slab: short connections come one after the other. */
-	if (slab->n_used == 0 && (!slab->pair || !is_only_one(slab)))
-		slab_free(slab);
+	leave_slot(side);
+}
+
+void psid_slot_keep(struct psid_side *side)
+{
+	side->slab->n_kept++;
+	leave_slot(side);
 }
 
 /* ---- returned ------------------------------------------------------------------------------ */

@@ -22,9 +22,9 @@ struct psid_slab {
 	struct psid_user *user; /* pays */
 	uint64_t id, size, size_slot;
 	uint32_t size_ring[SHM_N_RINGS];
-	uint32_t n_slots, n_used;
-	uint64_t used[SHM_SLOTS_MAX / 64];
-	struct psid_side **sides; /* of each slot in use */
+	uint32_t n_slots, n_used, n_kept;
+	uint64_t used[SHM_SLOTS_MAX / 64]; /* and kept */
+	struct psid_side **sides;	   /* of each slot in use */
 	int fd;
 	bool sent_owner, sent_peer;
 };
@@ -39,6 +39,11 @@ int psid_slot_new(struct psid_pair *pair, struct psid_side *side);
  * don't know may still read it. May free the slab.
  */
 void psid_slot_free(struct psid_side *side, bool emptied);
+/*
+ * The side is done with for psid, but somebody that we don't know may have something to read there: it stays as it is, on the user's account, and
+ * is given to nobody, until the slab is freed; its memory then lasts as long as somebody maps it. May free the slab.
+ */
+void psid_slot_keep(struct psid_side *side);
 
 /*
  * The slab that a psid before us made and a client has returned, or that we know already. Takes *fd if

@@ -140,6 +140,42 @@ static void unclaimed_sides_wait_for_their_heir(void)
 	end();
 }
 
+/* Both directions have ended, so the kernel knows no socket any more; a child that psid does not know has not read all. */
+static void end_in_both_directions(uint64_t n_read, uint64_t n_left)
+{
+	struct shm_side *reader, *writer;
+
+	begin(NULL);
+	reader = fake_own_side(&u, 0);
+	writer = fake_own_side(&u, 1);
+	atomic_store(fake_own_holders(&u, 0), 2);
+	atomic_store(fake_own_holders(&u, 1), 2);
+	atomic_store(&reader->rx_taken, n_read);
+	atomic_store(&reader->notice, SHM_RX_READY | SHM_TX_FIN);
+	atomic_store(&writer->head, 5);
+	atomic_store(&writer->notice, SHM_RX_READY | SHM_TX_FIN);
+	REQUIRE_INT(shutdown(fds[0], SHUT_WR), ==, 0);
+	REQUIRE_INT(shutdown(fds[1], SHUT_WR), ==, 0);
+	fake_close(&a);
+	fake_close(&b);
+	fake_wait_counts(&psid, 0, 0);
+	CHECK_INT(writer->head, ==, n_left);
+	CHECK_INT(reader->rx_taken, ==, n_left ? n_read : 0);
+	fake_upgrade_done(&u);
+	tcp_close_pair(fds);
+	scene_close();
+}
+
+static void what_an_unknown_child_may_read_stays(void)
+{
+	end_in_both_directions(3, 5);
+}
+
+static void what_it_has_read_does_not(void)
+{
+	end_in_both_directions(5, 0);
+}
+
 /* ---- psid's own end ------------------------------------------------------------------------ */
 
 static void clients_are_told_of_the_end(void)
@@ -210,6 +246,8 @@ static const struct test tests[] = {
 	TEST(a_lost_socket_is_not_death),
 	TEST(children_inherit),
 	TEST(unclaimed_sides_wait_for_their_heir),
+	TEST(what_an_unknown_child_may_read_stays),
+	TEST(what_it_has_read_does_not),
 	TEST(clients_are_told_of_the_end),
 	TEST(idle_psid_goes_away),
 	TEST(one_psid_in_a_place),
