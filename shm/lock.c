@@ -195,10 +195,12 @@ static void sleep_until_left(_Atomic uint32_t *word, uint32_t seen, bool lends, 
 /* Does this thread hold it, or was it about to take it, when a signal handler came in between? */
 static bool is_interrupted(const _Atomic uint32_t *word, uint32_t seen)
 {
-	/* FUTEX_TID_MASK itself: taken by a lone holder, which can only be ourselves. */
+	/* FUTEX_TID_MASK itself: taken by a lone holder, which can only be ourselves. Of two that it holds the pending entry names the second one; nobody takes
+	 * three but a handler. */
 	return seen == FUTEX_TID_MASK ||
 	       ((seen & FUTEX_TID_MASK) == shm_self.tid &&
-		(char *)shm_self.pending + shm_self.robust->futex_offset == (const char *)word);
+		(shm_self.n_held > 2 ||
+		 (char *)shm_self.pending + shm_self.robust->futex_offset == (const char *)word));
 }
 
 /* Waits for one who has our id in another pid namespace. */
@@ -231,6 +233,7 @@ bool shm_lock_slow(_Atomic uint32_t *word)
 		}
 		if (is_interrupted(word, seen)) {
 			/* The section that we interrupted keeps the pending entry that it set, and not for longer. */
+			shm_self.robust->list_op_pending = shm_self.pending;
 			shm_self.pending = NULL;
 			shm_self.n_held--;
 			return false;

@@ -138,6 +138,22 @@ static void a_thread_does_not_wait_for_itself(void)
 	CHECK_INT(lock.word, ==, 0);
 }
 
+/* Nor where a handler comes in between while it holds two. */
+static void nor_does_one_that_holds_two(void)
+{
+	struct shm_lock first = { 0 }, second = { 0 };
+
+	REQUIRE(shm_lock(&first.word));
+	REQUIRE(shm_lock(&second.word));
+	CHECK(!shm_lock(&first.word));
+	CHECK((char *)shm_self.robust->list_op_pending + shm_self.robust->futex_offset ==
+	      (char *)&second.word); /* which is recovered if we die now */
+	CHECK(!shm_lock(&second.word));
+	shm_unlock(&second.word);
+	shm_unlock(&first.word);
+	CHECK_INT(first.word | second.word, ==, 0);
+}
+
 /* ---- namesakes ---------------------------------------------------------------------------------- */
 
 /* Thread 1 of a pid namespace of its own; -1: not here, which is said. */
@@ -457,11 +473,17 @@ static void many_real_time_waiters(void)
 }
 
 static const struct test tests[] = {
-	TEST(processes_exclude_each_other),	     TEST(a_killed_holder_is_recovered),
-	TEST(holders_killed_at_random_moments),	     TEST(a_thread_does_not_wait_for_itself),
-	TEST(namesakes_exclude_each_other),	     TEST(namesakes_are_killed),
-	TEST(a_real_time_waiter_lends_its_priority), TEST(somebody_else_was_named),
-	TEST(killed_while_priority_is_lent),	     TEST(many_real_time_waiters),
+	TEST(processes_exclude_each_other),
+	TEST(a_killed_holder_is_recovered),
+	TEST(holders_killed_at_random_moments),
+	TEST(a_thread_does_not_wait_for_itself),
+	TEST(nor_does_one_that_holds_two),
+	TEST(namesakes_exclude_each_other),
+	TEST(namesakes_are_killed),
+	TEST(a_real_time_waiter_lends_its_priority),
+	TEST(somebody_else_was_named),
+	TEST(killed_while_priority_is_lent),
+	TEST(many_real_time_waiters),
 };
 
 int main(int argc, char **argv)
