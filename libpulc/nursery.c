@@ -203,8 +203,8 @@ USUAL void nursery_forked(void)
 {
 	atomic_store(&kept, 0);
 	atomic_store(&n_entered, 0);
-	/* So it is, too, for one that has been given its parent's parent (CLONE_PARENT): that does no harm. */
-	elsewhere = raw_syscall(SYS_getppid) == 0;
+	/* So it is, too, for one that has been given its parent's parent (CLONE_PARENT): that does no harm. A sandbox may forbid to ask. */
+	elsewhere = !client_is_confined() && raw_syscall(SYS_getppid) == 0;
 }
 
 USUAL uint32_t nursery_inherit(uint32_t entry)

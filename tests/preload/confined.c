@@ -9,6 +9,7 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #define N_ALLOWED 16
 /* Ends the list; no system call has this number. */
@@ -130,6 +131,36 @@ CASE(confined_waits, DUO)
 		SEND("a");
 		RECV(1);
 		SEND("b");
+	}
+}
+
+CASE(confined_forks, DUO)
+{
+	static const int forks[] = { SYS_clone,	   SYS_set_robust_list, SYS_wait4, SYS_sendto,
+				     SYS_recvfrom, SYS_exit_group,	MEMORY,	   END };
+
+	B { *stage_word(p, 1) = FD; }
+	A {
+		pid_t inner, pid = fork_logged(p);
+		int status = -1;
+
+		if (pid == 0) {
+			R(confine(p, forks, true));
+			inner = fork();
+			if (inner == 0)
+				_exit(send(FD, "from a child", 12, 0) == 12 ? 0 : 1);
+			T(waitpid(inner, &status, 0) == inner);
+			R(status);
+			SEND(" and me");
+			RECV(20);
+			_exit(0);
+		}
+		reap(p, "child", pid);
+	}
+	WITH_B {
+		settle(p, FD, 19);
+		RECV(20);
+		SEND("answer");
 	}
 }
 
