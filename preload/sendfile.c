@@ -157,10 +157,13 @@ static bool has_bytes(pulc_stream *s, int fd)
 	return pulc_stream_inq(s, fd, &size) == 0 && size > 0;
 }
 
-/* The kernel's splice does not get past urgent data, and does not wait there: as if that were the end. */
+/* The kernel's splice does not get past urgent data, and does not wait there: as if that were the end. It says EAGAIN instead where it may not wait, and the
+ * end has not come. */
 static ssize_t stopped_at_mark(int fd)
 {
-	return raw_syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK ? -EAGAIN : 0;
+	if (!(raw_syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK))
+		return 0;
+	return look_at(fd, POLLRDHUP) ? 0 : -EAGAIN;
 }
 
 /*

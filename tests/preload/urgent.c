@@ -382,3 +382,26 @@ CASE(urgent_data_stops_a_splice, ANY)
 		R(splice(FD, NULL, pipes[1], NULL, 100, 0));
 	}
 }
+
+/* Who may not wait is told of the end there, if it has come. */
+CASE(urgent_data_stops_a_splice_before_the_end, ANY)
+{
+	int pipes[2];
+
+	A {
+		SEND_FLAGS("!", MSG_OOB);
+		SEND("behind");
+	}
+	B {
+		settle_poll(p, FD, POLLPRI);
+		T(pipe(pipes) == 0);
+		T(fcntl(FD, F_SETFL, O_NONBLOCK) == 0);
+		R(splice(FD, NULL, pipes[1], NULL, 100, 0));
+	}
+	A { R(shutdown(FD, SHUT_WR)); }
+	B {
+		settle_poll(p, FD, POLLRDHUP);
+		R(splice(FD, NULL, pipes[1], NULL, 100, 0));
+		RECV(2);
+	}
+}
