@@ -3,7 +3,7 @@
  * "Order"). A reader believes it in nothing else.
  *
  * To read the processor's counter takes a tenth of a short message's way, so a send does it only when it may matter:
- *  - after a receive, when turn.h reads it anyway. What was sent before has been read then, for the peer has answered;
+ *  - after a receive, when turn.h reads it anyway. What was sent before has been read then, if what the peer has sent is an answer;
  *  - not behind another send of the same thread to the same stream: nothing that this thread has sent or heard elsewhere lies between the two;
  *  - otherwise if the peer has read all that was sent before. If not, what is unread began to be sent when the time was noted last.
  * Where the counter is not at hand nothing is noted.
