@@ -4,12 +4,9 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/wait.h>
-
-#include <pulc/process.h>
 
 #include "native.h"
-#include "psid/native_case.h"
+#include "psid/native_guests.h"
 
 #define SIZE_HEAD 32u
 
@@ -51,36 +48,6 @@ static void send_raw(struct peer *peer, uint32_t port, uint32_t id, const struct
 		native_unlock();
 	}
 	MUST(e == 0 || e == -ECONNRESET || e == -EPIPE);
-}
-
-static pid_t start(void (*f)(pulc_port *), pulc_port *p)
-{
-	pid_t pid;
-
-	/* The library's handlers of a fork are linked with this. */
-	pulc_process_threads();
-	pid = fork();
-	if (pid != 0)
-		return pid;
-	(void)alarm(50);
-	f(p);
-	_exit(0);
-}
-
-static void serve(void)
-{
-	uint64_t seen = 0;
-
-	(void)pulc_progress(&seen, 1);
-}
-
-static int end_of(pid_t pid)
-{
-	int status;
-
-	while (waitpid(pid, &status, WNOHANG) != pid)
-		serve();
-	return status;
 }
 
 /* ---- a guest lies -------------------------------------------------------------------------------- */
