@@ -10,9 +10,9 @@
 #include "macros.h"
 #include "tag.h"
 
-/* Real time goes on meanwhile, and is nothing beside these. */
-#define NSEC_FAST (1 * NSEC_PER_SEC)
-#define NSEC_SLOW (2 * NSEC_PER_SEC)
+/* Real time goes on meanwhile, and is nothing beside these, be it that another program has the processor for seconds. */
+#define NSEC_FAST (1000 * NSEC_PER_SEC)
+#define NSEC_SLOW (2 * NSEC_FAST)
 #define N_UNDER_WAY_MAX 8u
 #define MIB (1ull << 20)
 
