@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -300,12 +299,12 @@ static void a_late_child_speaks_for_itself_only(void)
 /* ---- pid namespaces ------------------------------------------------------------------------------ */
 
 /* A child that is process 1 of its own; -1: not here, which is said. */
-static pid_t child_elsewhere(const char *test)
+static pid_t child_elsewhere(void)
 {
 	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
 
 	if (pid < 0)
-		printf("skip %s: no pid namespaces: %s\n", test, strerrorname_np(errno));
+		test_skip("no pid namespaces: %s", strerrorname_np(errno));
 	return pid;
 }
 
@@ -314,7 +313,7 @@ static void holders_in_other_namespaces_are_never_gone(void)
 {
 	uint32_t entry = nursery_enter();
 	int status;
-	pid_t pid = child_elsewhere("nursery_holders_in_other_namespaces_are_never_gone");
+	pid_t pid = child_elsewhere();
 
 	if (pid == 0) {
 		uint32_t inherited, own;
@@ -337,7 +336,7 @@ static void holders_in_other_namespaces_are_never_gone(void)
 static void a_family_begins_in_a_namespace(void)
 {
 	int status;
-	pid_t pid = child_elsewhere("nursery_a_family_begins_in_a_namespace"), child;
+	pid_t pid = child_elsewhere(), child;
 
 	if (pid == 0) {
 		uint32_t entry;
@@ -372,7 +371,7 @@ static bool is_given_away(uint32_t entry)
 static void process_one_is_somebody(void)
 {
 	int status;
-	pid_t pid = child_elsewhere("nursery_process_one_is_somebody"), child;
+	pid_t pid = child_elsewhere(), child;
 
 	if (pid == 0) {
 		uint32_t entry;

@@ -157,14 +157,14 @@ static void nor_does_one_that_holds_two(void)
 /* ---- namesakes ---------------------------------------------------------------------------------- */
 
 /* Thread 1 of a pid namespace of its own; -1: not here, which is said. */
-static pid_t child_elsewhere(const char *test)
+static pid_t child_elsewhere(void)
 {
 	pid_t pid;
 
 	shm_self_init();
 	pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
 	if (pid < 0)
-		printf("skip %s: no pid namespaces: %s\n", test, strerrorname_np(errno));
+		test_skip("no pid namespaces: %s", strerrorname_np(errno));
 	if (pid == 0)
 		(void)shm_self_cloned();
 	return pid;
@@ -191,7 +191,7 @@ static void namesakes_exclude_each_other(void)
 	int n = 0;
 
 	for (int i = 0; i < N_PROCESSES; i++) {
-		pid_t pid = child_elsewhere("shm_lock_namesakes_exclude_each_other");
+		pid_t pid = child_elsewhere();
 
 		if (pid == 0)
 			take_turns_elsewhere(s);
@@ -233,13 +233,13 @@ static bool is_asleep(pid_t pid)
 static void namesakes_are_killed(void)
 {
 	struct shared *s = shared_new();
-	pid_t holder = child_elsewhere("shm_lock_namesakes_are_killed"), waiter;
+	pid_t holder = child_elsewhere(), waiter;
 
 	if (holder == 0)
 		hold_elsewhere(s);
 	while (holder > 0 && !s->inside)
 		cpu_relax();
-	waiter = holder > 0 ? child_elsewhere("shm_lock_namesakes_are_killed") : -1;
+	waiter = holder > 0 ? child_elsewhere() : -1;
 	if (waiter == 0)
 		_exit(!shm_lock(&s->lock.word));
 	while (waiter > 0 && !is_asleep(waiter))
