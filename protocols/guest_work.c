@@ -90,14 +90,14 @@ static void begin_send(struct guest_request *q, bool *waits)
 			(struct port_sending){ .iov = &q->iov, .n = q->size > 0, .size = q->size };
 	}
 	e = guest_finder->out(q->port, q->node, q->other, &q->out);
-	if (e == 0)
+	if (e == 0) {
 		send(q);
-	else if (e != -EINPROGRESS)
+	} else if (e != -EINPROGRESS) {
 		answer(q, e);
-	else
+	} else {
 		*waits = true;
-	if (*waits)
 		protocol_set_unfinished(true);
+	}
 }
 
 /* ---- receiving ----------------------------------------------------------------------------------- */
