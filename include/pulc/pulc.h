@@ -273,7 +273,7 @@ int pulc_select(struct pulc_wait *ports, size_t n_ports, struct pollfd *fds, siz
  * Errors: as pulc_send, but neither -EAGAIN nor -EINTR: then nothing was begun. What goes wrong later is the operation's result.
  * Ownership: the operation is the caller's, to be ended.
  * Threads and fork: any thread; in a child that is forked later it is complete with -ECHILD, and the parent's goes on.
- * Blocking: never, but for psid's answer when the destination is new.
+ * Blocking: never, but for psid's answer when the destination is new, or a guest does not know the owner.
  * Source: pulc-1998, 4.6.1.
  */
 int pulc_isend(pulc_port *port, const struct pulc_address *to, const void *buf, size_t len,
@@ -290,7 +290,7 @@ int pulc_isendv(pulc_port *port, const struct pulc_address *to, const struct iov
  * Errors: as pulc_receive, but neither -EAGAIN nor -EINTR: then nothing was begun.
  * Ownership: the operation is the caller's, to be ended.
  * Threads and fork: any thread; in a child that is forked later it is complete with -ECHILD, and the parent's goes on.
- * Blocking: never.
+ * Blocking: never, but a guest for psid's answer while it does not know the owner.
  * Source: pulc-1998, 4.6.1 (posted receives).
  */
 int pulc_ireceive(pulc_port *port, void *buf, size_t len, pulc_op **ret_op);
