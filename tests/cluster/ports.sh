@@ -57,8 +57,11 @@ done
 # program's: there is no liburing in the program.
 left=([1]=plain plain io_uring io_uring) right=([1]=plain plain plain io_uring)
 shim=([1]="" "" "" "$PULC_BUILD/lib/libpulc-preload.so")
+# Where the kernel allows no ring, plain calls are made.
+ring="tcp (io_uring)"
+"$PULC_BUILD/tests/unit/hal_tcp_kept" rings | grep -q '^ok' || ring=tcp
 path_of() { # WAY NODE
-	[ "$1" = plain ] && echo "tcp $2" || echo "tcp ($1) $2"
+	[ "$1" = plain ] && echo "tcp $2" || echo "$ring $2"
 }
 for i in 1 2 3 4; do
 	(way=${left[i]} preload=${shim[i]} far_on 1 cross "left$i" "right$i@n2") >"$lab/left$i" &
