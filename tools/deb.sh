@@ -38,6 +38,11 @@ Recommends: pulc'
 	[pulc]='Section: net
 Recommends: pulc-preload'
 )
+# Libraries whose code is inside, as the packages are called that it was linked from. Their licences want to be told with it.
+declare -A inside=(
+	[libpulc0]='libprotobuf-c-dev liburing-dev'
+	[pulc-preload]='libprotobuf-c-dev liburing-dev'
+)
 
 # Where a file of the installation lies in a package of Debian's.
 place_of() {
@@ -100,8 +105,13 @@ finish() {
 }
 
 document() { # PACKAGE ROOT
-	local doc=$2/usr/share/doc/$1
+	local doc=$2/usr/share/doc/$1 library
+	local -a libraries
 	mkdir -p "$doc"
+	read -r -a libraries <<<"${inside[$1]:-}"
+	for library in "${libraries[@]}"; do
+		cp "/usr/share/doc/$library/copyright" "$doc/copyright.${library%-dev}"
+	done
 	{
 		echo 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/'
 		echo

@@ -56,6 +56,16 @@ works_from_there() {
 		"$root/usr/bin/psid" --check-config --config "$root/etc/pulc/psid.conf"
 }
 
+# What a library of ours has of others' inside, it says.
+others_are_named() {
+	local package library
+	for package in libpulc0 pulc-preload; do
+		for library in liburing libprotobuf-c; do
+			grep -q '^Copyright' "$root/usr/share/doc/$package/copyright.$library" || return 1
+		done
+	done
+}
+
 scripts_are_sound() {
 	local script
 	dpkg-deb -e "$debs"/pulc_*.deb "$TMPDIR/control" || return 1
@@ -80,4 +90,5 @@ check files_are_there files_are_there
 check no_file_twice no_file_twice
 check units_name_usr units_name_usr
 check works_from_there works_from_there
+check others_are_named others_are_named
 check scripts_are_sound scripts_are_sound
