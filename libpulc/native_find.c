@@ -14,15 +14,34 @@
 #include "macros.h"
 #include "native.h"
 
-PULC_EXPORT int pulc_attach(void)
+/* A number that psid has given. */
+static int tell(uint32_t (*number)(void), uint32_t *ret_number)
 {
 	int e;
 
 	if (!native_lock())
 		return -EDEADLK;
 	e = native_attach();
+	if (e == 0)
+		*ret_number = number();
 	native_unlock();
 	return e;
+}
+
+/* Attached is who has a number. */
+PULC_EXPORT int pulc_attach(void)
+{
+	return pulc_process(&(uint32_t){ 0 });
+}
+
+PULC_EXPORT int pulc_node(uint32_t *ret_node)
+{
+	return tell(client_node, ret_node);
+}
+
+PULC_EXPORT int pulc_process(uint32_t *ret_process)
+{
+	return tell(client_id, ret_process);
 }
 
 static int open_locked(enum pulc_kind kind, uint32_t number, const char *name,
@@ -78,32 +97,6 @@ PULC_EXPORT int pulc_port_open(enum pulc_kind kind, uint32_t number, const char 
 	}
 	*ret_port = p;
 	return 0;
-}
-
-PULC_EXPORT int pulc_node(uint32_t *ret_node)
-{
-	int e;
-
-	if (!native_lock())
-		return -EDEADLK;
-	e = native_attach();
-	if (e == 0)
-		*ret_node = client_node();
-	native_unlock();
-	return e;
-}
-
-PULC_EXPORT int pulc_process(uint32_t *ret_process)
-{
-	int e;
-
-	if (!native_lock())
-		return -EDEADLK;
-	e = native_attach();
-	if (e == 0)
-		*ret_process = client_id();
-	native_unlock();
-	return e;
 }
 
 PULC_EXPORT struct pulc_address pulc_port_address(const pulc_port *p)

@@ -192,15 +192,21 @@ static void sleep_until_left(_Atomic uint32_t *word, uint32_t seen, bool lends, 
 	(void)raw_futex(word, FUTEX_WAIT, seen, &recheck);
 }
 
+static bool is_pending(const _Atomic uint32_t *word)
+{
+	const struct robust_list *pending = shm_self.pending;
+
+	return pending &&
+	       (const char *)pending + shm_self.robust->futex_offset == (const char *)word;
+}
+
 /* Does this thread hold it, or was it about to take it, when a signal handler came in between? */
 static bool is_interrupted(const _Atomic uint32_t *word, uint32_t seen)
 {
 	/* FUTEX_TID_MASK itself: taken by a lone holder, which can only be ourselves. Of two that it holds the pending entry names the second one; nobody takes
 	 * three but a handler. */
-	return seen == FUTEX_TID_MASK ||
-	       ((seen & FUTEX_TID_MASK) == shm_self.tid &&
-		(shm_self.n_held > 2 ||
-		 (char *)shm_self.pending + shm_self.robust->futex_offset == (const char *)word));
+	return seen == FUTEX_TID_MASK || ((seen & FUTEX_TID_MASK) == shm_self.tid &&
+					  (shm_self.n_held > 2 || is_pending(word)));
 }
 
 /* Waits for one who has our id in another pid namespace. */

@@ -144,6 +144,21 @@ static void armed_in_another_order(void)
 	end_rings();
 }
 
+/* It was told of what it was armed with: that says nothing of what comes a time later that looks as if it were before. */
+static void armed_long_ago(void)
+{
+	begin_rings(EPOLLIN | EPOLLET);
+	arrive(1, 60);
+	fake_now = 70;
+	rearm(1, EPOLLIN | EPOLLET);
+	CHECK_INT(told(N), ==, 1);
+	fake_now = 0;
+	arrive(1, 70 + (1u << 31) + 10);
+	arrive(2, 70 + (1u << 31) + 20);
+	CHECK_INT(told(N), ==, 12);
+	end_rings();
+}
+
 /* What was told by level, and not read, stays before what comes later. */
 static void told_by_level_before(void)
 {
@@ -194,6 +209,7 @@ static const struct test tests[] = {
 	TEST(a_time_that_is_not_known),
 	TEST(few_among_many),
 	TEST(armed_in_another_order),
+	TEST(armed_long_ago),
 	TEST(told_by_level_before),
 };
 
