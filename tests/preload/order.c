@@ -473,3 +473,31 @@ CASE_TRAITS(order_of_rings_with_long_messages, SELF, OWN_PAIR | SETTLED)
 		close(ep);
 	}
 }
+
+/* An end is told of before what was sent elsewhere behind it: by close, with nothing unread and with something, and by shutdown. */
+CASE_TRAITS(order_of_an_end_and_a_ring, SELF, OWN_PAIR | SETTLED)
+{
+	A {
+		int rings[N_RINGS][2], ep, n_wrong = 0, n;
+		struct epoll_event events[N_RINGS];
+
+		for (int round = 0; round < 60; round++) {
+			int first = turn_of(round, 0), second = turn_of(round, 1);
+
+			ep = epoll_create1(0);
+			open_rings(p, rings, ep, round & 8 ? EPOLLET : 0);
+			if (round % 3 == 1)
+				shutdown(rings[first][0], SHUT_WR);
+			if (round % 3 == 2)
+				(void)!send(rings[first][0], "x", 1, 0);
+			if (round % 3 != 1)
+				close(rings[first][0]);
+			(void)!send(rings[second][0], "x", 1, 0);
+			n = epoll_wait(ep, events, N_RINGS, 1000);
+			n_wrong += n < 1 || (int)events[0].data.u64 != first;
+			close_rings(rings);
+			close(ep);
+		}
+		say(p, "%d rounds in the wrong order", n_wrong);
+	}
+}
