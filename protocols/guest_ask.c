@@ -103,6 +103,12 @@ static size_t size_of_part(const struct guest_call *c)
 	return MIN(c->size - c->base, (size_t)GUEST_SEND_MAX);
 }
 
+/* Its owner knows of it. */
+static bool has_asked(const struct guest_call *c)
+{
+	return c->stage != GUEST_ASKS || c->at > 0;
+}
+
 /* What this owner has been asked for, and has not answered. */
 static bool is_window_open(const struct guest_call *c)
 {
@@ -111,11 +117,7 @@ static bool is_window_open(const struct guest_call *c)
 	unsigned n = 0;
 
 	TAILQ_FOREACH(o, &calls, link)
-	{
-		if (o == c)
-			continue;
-		if (o->peer != c->peer || (o->stage == GUEST_ASKS && o->at == 0))
-			continue;
+	if (o != c && o->peer == c->peer && has_asked(o)) {
 		n++;
 		size += o->is_send ? size_of_part(o) : 0;
 	}

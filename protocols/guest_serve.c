@@ -29,7 +29,7 @@ struct guest {
 };
 
 struct guest_requests guest_requests = TAILQ_HEAD_INITIALIZER(guest_requests);
-static LIST_HEAD(, guest) guests = LIST_HEAD_INITIALIZER(guests);
+static LIST_HEAD(guest_list, guest) guests = LIST_HEAD_INITIALIZER(guests);
 
 static struct guest *guest_of(struct peer *peer)
 {
@@ -227,7 +227,7 @@ static void take_bytes(struct guest_request *q, uint32_t len, uint32_t skip)
 /* A new request. */
 static int asked(struct guest *g, const struct hal_frame *f, bool is_send)
 {
-	struct guest_ask ask;
+	struct guest_ask ask = { 0 };
 	struct iovec iov = { .iov_base = &ask, .iov_len = sizeof(ask) };
 	struct hal_link *link = g->peer->link;
 	struct guest_request *q;

@@ -319,23 +319,29 @@ void guest_port_moved(struct port *port)
 	end_all(port, PORT_ELSEWHERE);
 }
 
+static void hold_one(struct guest_request *q)
+{
+	if (q->stage == GUEST_POSTED && !q->borrow.request.complete) {
+		(void)port_unpost(q->port, &q->borrow.request);
+		q->stage = GUEST_NEW;
+	} else if (q->stage == GUEST_QUEUED && !q->sending.complete && !must_go_on(q)) {
+		port_send_unqueue(q->out, &q->sending);
+		q->stage = GUEST_NEW;
+	}
+}
+
 void guest_port_hold(struct port *port)
 {
 	struct guest_request *q;
 
 	TAILQ_FOREACH(q, &guest_requests, link)
-	{
-		if (q->port != port)
-			continue;
-		if (q->stage == GUEST_POSTED && !q->borrow.request.complete) {
-			(void)port_unpost(port, &q->borrow.request);
-			q->stage = GUEST_NEW;
-		}
-		if (q->stage == GUEST_QUEUED && !q->sending.complete && !must_go_on(q)) {
-			port_send_unqueue(q->out, &q->sending);
-			q->stage = GUEST_NEW;
-		}
-	}
+	if (q->port == port)
+		hold_one(q);
+}
+
+static bool rests(const struct guest_request *q)
+{
+	return q->stage != GUEST_POSTED && q->stage != GUEST_QUEUED && !q->borrow.message;
 }
 
 bool guest_port_rests(const struct port *port)
@@ -343,11 +349,7 @@ bool guest_port_rests(const struct port *port)
 	const struct guest_request *q;
 
 	TAILQ_FOREACH(q, &guest_requests, link)
-	{
-		if (q->port != port)
-			continue;
-		if (q->stage == GUEST_POSTED || q->stage == GUEST_QUEUED || q->borrow.message)
-			return false;
-	}
+	if (q->port == port && !rests(q))
+		return false;
 	return true;
 }

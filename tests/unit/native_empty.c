@@ -28,7 +28,7 @@ static void send_number(pulc_port *p, const struct pulc_address *to, unsigned i)
 /* With a buffer, or, if there is nothing to come, without one. */
 static struct pulc_address receive_number(pulc_port *p, unsigned i)
 {
-	unsigned char buf[100];
+	unsigned char buf[100] = { 0 };
 	struct pulc_address from;
 	size_t len = len_of(i);
 	bool none = len == 0 && i % 2;
@@ -144,7 +144,7 @@ static uint32_t receive_tag(unsigned i)
 {
 	const struct pulc_tag anything = { .peer = PULC_ANY_PEER },
 			      this = { .tag = i, .mask = PULC_TAG_EXACT, .peer = PULC_ANY_PEER };
-	unsigned char buf[100];
+	unsigned char buf[100] = { 0 };
 	struct pulc_tagged m;
 	size_t len = len_of(i);
 	bool none = len == 0 && i % 2;
