@@ -34,7 +34,7 @@ USUAL static void enter_child(struct pulc_stream *s)
 }
 
 static OFTEN bool locked;
-static OFTEN bool announced; /* a fork is under way, or this is its child and has not been told */
+static OFTEN bool announced; /* with the lock: the child of a fork is counted, or this is it and has not been told */
 static DATA_END char before_bss = 1;
 
 /* Under the client lock, or in the child. */
@@ -47,10 +47,10 @@ USUAL static void add_holder(void)
 USUAL static void before(void)
 {
 	native_forking();
-	announced = true;
 	locked = !client_is_confined() && client_lock();
 	if (!locked)
 		return;
+	announced = true;
 	/* A psid that ended unnoticed, and the child's numbers would be void. */
 	client_glance();
 	add_holder();
