@@ -34,7 +34,8 @@ USUAL static void enter_child(struct pulc_stream *s)
 }
 
 static OFTEN bool locked;
-static OFTEN bool announced; /* with the lock: the child of a fork is counted, or this is it and has not been told */
+static OFTEN bool
+	announced; /* with the lock: the child of a fork is counted, or this is it and has not been told */
 static DATA_END char before_bss = 1;
 
 /* Under the client lock, or in the child. */
