@@ -25,7 +25,10 @@
  * Room: where the kernel's events leave none, those of the rings are taken back, and told by the next answers. They wait for
  * as many events as there are near members, as what became ready later does in the kernel's own list; then it is their turn.
  */
+#include <sys/ioctl.h>
+
 #include "epoll_set.h"
+#include "rawsys.h"
 
 #define N_RECOUNT_MIN 64
 /* So many are taken further: each of them has memory of its own then. */
@@ -136,12 +139,21 @@ bool pre_near_asks(struct pre_set *set, const struct pre_answer *held)
 	       has_connected(set, held);
 }
 
-/* Those that the kernel has a part in come first, in either half in their order. */
+/* All that is unread lies in the ring: its peer has begun with that, and left nothing in the kernel. */
+static bool is_in_ring(const struct pre_member *m)
+{
+	int size = 0, size_all = 0;
+
+	return raw_ioctl(m->fd, FIONREAD, &size) == 0 && size == 0 &&
+	       pulc_stream_inq(m->stream, m->fd, &size_all) == 0 && size_all > 0;
+}
+
+/* What the kernel has of them, bytes or an end, comes first, in either half in their order. */
 static bool is_half(const struct pre_set *set, uint64_t name)
 {
 	const struct pre_member *m = pre_member_named(set, name);
 
-	return m && m->near == PRE_NEAR_RING;
+	return m && m->near == PRE_NEAR_RING && !is_in_ring(m);
 }
 
 static void take_back(struct pre_set *set, uint64_t name)

@@ -11,7 +11,7 @@
  *
  * Order: the list is the kernel's, as far as that can be known. Members that were told by level stand in it from then on. Behind them come those that became
  * ready later, in the order in which what they have was sent (pulc_stream_when): each collect puts those in order that were listed since the last one, and
- * the hot ones. Where a time is not known a member stays where it was found.
+ * the hot ones. Those of which no time is known come first.
  *
  * Edges: new data is a change of libpulc's mark, as in the kernel also if somebody has taken it meanwhile: then the edge tells what else is
  * ready; room is news only after a send was cut short (n_full in file.h),
@@ -306,9 +306,10 @@ static void report(struct pre_member *m, uint32_t ready, const struct pre_marks 
 /* Steps back at most: beyond that an order is no longer worth its price. */
 #define N_STEPS_BACK PRE_N_HOT
 
+/* Of what bears no time most is the kernel's, an end or bytes from before the ring: it comes first. */
 static bool is_before(uint32_t when, uint32_t other)
 {
-	return when && other && (int32_t)(when - other) < 0;
+	return other && (!when || (int32_t)(when - other) < 0);
 }
 
 /* Since when m is ready, if it is. Who had unread bytes when it was armed is ready since then. */
@@ -482,11 +483,16 @@ static void collect_hot(struct pre_set *set, struct pre_answer *to)
 /* Puts those in order that were listed to be looked at, some time since the last answer: near the end of the list. */
 static void order_listed(struct pre_set *set, uint32_t answer)
 {
-	struct pre_member *m = set->ready_last, *next, *last = m;
-	unsigned n = set->n_unordered;
+	struct pre_member *m, *next, *last;
+	unsigned n;
 
-	if (n == 0)
+	if (set->n_unordered == 0)
 		return;
+	/* Of what came through the kernel it alone knows the order. */
+	if (atomic_load_explicit(&set->n_near[PRE_NEAR_RING], memory_order_relaxed))
+		pre_set_drain(set);
+	m = last = set->ready_last;
+	n = set->n_unordered;
 	while (m->in_order || --n)
 		m = m->prev_ready;
 	for (; m; m = m == last ? NULL : next) {

@@ -247,6 +247,8 @@ void pre_set_drain(struct pre_set *set)
 			if (!m || is_told(m, events[i].events))
 				continue;
 			m->edge = m->told = m->ask_kernel = true;
+			if (!m->in_order)
+				pre_ready_unlist(m);
 			pre_ready_list(m);
 		}
 	} while (n == N_DRAIN);
