@@ -247,7 +247,35 @@ static uint64_t patience(pulc_stream *s, pulc_waitset *set)
 	return MIN(nsec, due);
 }
 
-/* Says to all where this process runs, and whether the only one is there too. Of several one may be elsewhere. */
+static bool is_here(const struct peer *peer, uint32_t cpu)
+{
+	return peer->link && peer->link->ops->peer_here(peer->link, cpu);
+}
+
+/* Says to all where this process runs. Are all of them there too? */
+static bool tell_all(uint32_t cpu)
+{
+	struct peer *peer;
+	bool all = true;
+
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	if (peer->link)
+		all &= is_here(peer, cpu);
+	return all;
+}
+
+static bool are_all_here(uint32_t cpu)
+{
+	struct peer *peer;
+
+	TAILQ_FOREACH(peer, native_peers(), link_all)
+	if (peer->link && !is_here(peer, cpu))
+		return false;
+	return true;
+}
+
+/* Whoever is awaited runs where this process does, and cannot run while it looks. Of several, all do: the one that was heard last is asked first, for he is
+ * elsewhere, as a rule, if any of them is. */
 static bool is_beside_us(void)
 {
 	static uint32_t cpu_said;
@@ -256,15 +284,15 @@ static bool is_beside_us(void)
 	struct peer *peer = TAILQ_FIRST(native_peers());
 
 	if (LIKELY(native_is_single()))
-		return peer->link && peer->link->ops->peer_here(peer->link, cpu);
-	if (LIKELY(cpu == cpu_said && native_core.n_joined == n_joined_then))
+		return is_here(peer, cpu);
+	if (UNLIKELY(cpu != cpu_said || native_core.n_joined != n_joined_then)) {
+		cpu_said = cpu;
+		n_joined_then = native_core.n_joined;
+		return peer && tell_all(cpu);
+	}
+	if (!peer || (native_core.last && !is_here(native_core.last, cpu)))
 		return false;
-	cpu_said = cpu;
-	n_joined_then = native_core.n_joined;
-	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (peer->link)
-		(void)peer->link->ops->peer_here(peer->link, cpu);
-	return false;
+	return are_all_here(cpu);
 }
 
 static bool peer_here(pulc_stream *s)
