@@ -4,68 +4,70 @@ import harness
 import peers
 import report
 from cases import Series, case
+from rounds import between
 
 SIZES = {"64KiB": 64 << 10, "1MiB": 1 << 20}
 N_CROWD = 8
+N_TURNS = 9  # short ones: a machine whose processors move is seen in several placements
+N_TURNS_QUICK = 3
 N_ROUNDS_MPI = 3  # each message of theirs may cost a turn of the scheduler
 
 
-class Guests:
-    """Figures of others, as far as they can be had; who cannot be measured is left out from then on, and that is said."""
+class Turns:
+    """Figures of ours and of others in turn, each a round with the floor before and after it; who cannot be measured is left out from then on, and that is said."""
 
-    def __init__(self, bench, series):
+    def __init__(self, bench):
         self.bench = bench
-        self.series = series
+        self.rounds = {}
         self.absent = {}
+        self.floor = bench.floor()
 
     def add(self, name, measure, *arguments):
         if name in self.absent:
             return
         try:
-            self.series.add(**{name: measure(self.bench, *arguments)})
+            figure = measure(self.bench, *arguments)
         except harness.Failed as failure:
             self.absent[name] = str(failure).splitlines()[0]
+            return
+        before, self.floor = self.floor, self.bench.floor()
+        self.rounds.setdefault(name, []).append(between(before, figure, self.floor))
 
-    def rows(self, judge, case_name, ours, unit, goals):
-        """goals: of a guest's figure, what it is called and the rest of the judge's arguments."""
-        return [judge(f"{case_name}/{name}", ours, self.series[name], unit, *goal)
-                for name, goal in goals.items() if name in self.series]
+    def figures(self, name):
+        return [r.figure for r in self.rounds[name]]
+
+    def rows(self, case_name, ours, unit, goals):
+        """goals: for a guest's figure, the judge and the rest of its arguments."""
+        return [row for name, (judge, *goal) in goals.items() if name in self.rounds
+                for row in report.by_common_placement(judge, f"{case_name}/{name}", self.rounds[ours], self.rounds[name], unit, *goal)]
 
     def say_absent(self, case_name):
         if self.absent:
             self.bench.tables.append("\n".join(f"{case_name}: without {name}: {why}" for name, why in self.absent.items()))
 
 
-def native(bench, *options):
-    return bench.program("native", *options, "--msec", bench.msec(300), "--warmup-msec", bench.msec(300))[0]
+def native(bench, figure, *options):
+    return bench.program("native", *options, "--msec", bench.msec(150), "--warmup-msec", bench.msec(150))[0][figure]
 
 
 @case("peers")
 def one_way_beside_peers(bench):
     """8 B one way with a tag (T) and to ports D and S, in turn with UCX, libfabric, Open MPI and MPICH"""
-    s = Series()
-    guests = Guests(bench, s)
-    for _ in bench.repetitions():
+    turns = Turns(bench)
+    for _ in bench.repetitions(N_TURNS, N_TURNS_QUICK):
         for kind in ("T", "D", "S"):
-            s.add(**{kind: native(bench, "--kind", kind)["one_way_ns"]})
-            guests.add("ucx-tag", peers.ucx_nsec, "tag")
-            if kind == "S":
-                guests.add("ucx-stream", peers.ucx_nsec, "stream")
-        guests.add("libfabric", peers.fabric_nsec)
+            turns.add(kind, native, "one_way_ns", "--kind", kind)
+            turns.add("ucx-tag" if kind != "S" else "ucx-stream", peers.ucx_nsec, "tag" if kind != "S" else "stream")
+        turns.add("libfabric", peers.fabric_nsec)
         for name in peers.MPI_SHARED:
-            guests.add(name, peers.mpi_nsec, name)
-    guests.say_absent("peers")
+            turns.add(name, peers.mpi_nsec, name)
+    turns.say_absent("peers")
     rows = []
     for kind in ("T", "D", "S"):
-        # UCX's tags had a turn behind each of ours.
-        at = "TDS".index(kind)
-        turns = {**s, "ucx-tag": s.get("ucx-tag", [])[at::3]}
-        for name in ("ucx-tag", "ucx-stream", "libfabric", *peers.MPI_SHARED):
-            limit = 0.5 if (kind, name) == ("T", "ucx-tag") else 1.0
-            judged = name == "ucx-tag" or (name == "ucx-stream" and kind != "T")
-            if name in s:
-                rows.append(report.at_most(f"peers/8B/{kind}/{name}", s[kind], turns[name], "ns", limit, name) if judged else
-                            report.inform(f"peers/8B/{kind}/{name}", s[kind], turns[name], "ns", name))
+        judged = {"ucx-tag": 0.5} if kind == "T" else {"ucx-tag": 1.0, "ucx-stream": 1.0}
+        rows += turns.rows(f"peers/8B/{kind}", kind, "ns",
+                           {name: (report.at_most, judged[name], name) if name in judged else (report.inform, name)
+                            for name in ("ucx-tag", "ucx-stream", "libfabric", *peers.MPI_SHARED)})
     return rows
 
 
@@ -74,36 +76,34 @@ def bandwidth_beside_peers(bench):
     """messages of 64 KiB and 1 MiB one way to a port D, in turn with UCX, libfabric, Open MPI and MPICH, each by its best way"""
     rows = []
     for name, size in SIZES.items():
-        s = Series()
-        guests = Guests(bench, s)
-        for _ in bench.repetitions(3):
-            s.add(pulc=native(bench, "--bandwidth", "--kind", "D", "--size", str(size))["gbs"])
-            guests.add("ucx", peers.ucx_gbs, size)
-            guests.add("libfabric", peers.fabric_gbs, size)
+        turns = Turns(bench)
+        for _ in bench.repetitions(N_TURNS, N_TURNS_QUICK):
+            turns.add("pulc", native, "gbs", "--bandwidth", "--kind", "D", "--size", str(size))
+            turns.add("ucx", peers.ucx_gbs, size)
+            turns.add("libfabric", peers.fabric_gbs, size)
             for mpi in peers.MPI_SHARED:
-                guests.add(mpi, peers.mpi_gbs, mpi, size)
-        guests.say_absent(f"peers-bandwidth/{name}")
-        rows += guests.rows(report.at_least, f"peers-bandwidth/{name}", s["pulc"], "GB/s",
-                            {guest: (1.0, guest) for guest in ("ucx", "libfabric", *peers.MPI_SHARED)})
+                turns.add(mpi, peers.mpi_gbs, mpi, size)
+        turns.say_absent(f"peers-bandwidth/{name}")
+        rows += turns.rows(f"peers-bandwidth/{name}", "pulc", "GB/s",
+                           {guest: (report.at_least, 1.0, guest) for guest in ("ucx", "libfabric", *peers.MPI_SHARED)})
     return rows
 
 
 @case("peers-rate")
 def rate_beside_peers(bench):
     """messages of 8 B a second to ports D and S and with a tag (T), in turn with UCX, Open MPI and MPICH"""
-    s = Series()
-    guests = Guests(bench, s)
-    for _ in bench.repetitions(3):
+    turns = Turns(bench)
+    for _ in bench.repetitions(N_TURNS, N_TURNS_QUICK):
         for kind in ("D", "S", "T"):
-            s.add(**{kind: native(bench, "--rate", "--kind", kind)["mps"]})
+            turns.add(kind, native, "mps", "--rate", "--kind", kind)
         for kind in ("tag", "stream"):
-            guests.add(f"ucx-{kind}", peers.ucx_rate, kind)
+            turns.add(f"ucx-{kind}", peers.ucx_rate, kind)
         for mpi in peers.MPI_SHARED:
-            guests.add(mpi, peers.mpi_rate, mpi)
-    guests.say_absent("peers-rate")
+            turns.add(mpi, peers.mpi_rate, mpi)
+    turns.say_absent("peers-rate")
     return [row for kind in ("D", "S", "T")
-            for row in guests.rows(report.inform, f"peers-rate/{kind}", s[kind], "M/s",
-                                   {name: (name,) for name in ("ucx-tag", "ucx-stream", *peers.MPI_SHARED)})]
+            for row in turns.rows(f"peers-rate/{kind}", kind, "M/s",
+                                  {name: (report.inform, name) for name in ("ucx-tag", "ucx-stream", *peers.MPI_SHARED)})]
 
 
 def ucx_crowded_nsec(bench):
@@ -121,19 +121,20 @@ def mpi_crowded_nsec(bench, name):
 def crowd(bench):
     """8 processes on one core, each sends 8 B to each other one: time for each message beside a hand-over by futex on that core"""
     s = Series()
-    guests = Guests(bench, s)
+    turns = Turns(bench)
     options = ("--cpu", str(bench.machine.server), "--processes", str(N_CROWD), "--msec", bench.msec(300))
     for _ in bench.repetitions():
         for name, flags in (("ports", ()), ("tags", ("--tags",)), ("pairs", ("--pairs",))):
             line = bench.program("crowd", *options, *flags, cpus=False)[0]
             s.add(**{name: line["message_ns"], f"{name}_futex": line["futex_ns"], f"{name}_switches": line["switches"]})
     for _ in bench.repetitions(1):
-        guests.add("ucx", ucx_crowded_nsec)
+        turns.add("ucx", ucx_crowded_nsec)
         for mpi in peers.MPI_SHARED:
-            guests.add(mpi, mpi_crowded_nsec, mpi)
-    guests.say_absent("crowd")
+            turns.add(mpi, mpi_crowded_nsec, mpi)
+    turns.say_absent("crowd")
     rows = [report.at_most(f"crowd/{name}", s[name], s[f"{name}_futex"], "ns", 2.0, "futex hand-over") for name in ("ports", "tags")]
     rows.append(report.inform("crowd/pairs", s["pairs"], s["pairs_futex"], "ns", "futex hand-over"))
     rows += [report.beside(f"crowd/{name}-switches", s[f"{name}_switches"], [], "", "none; how often a message has the processor given up")
              for name in ("ports", "tags", "pairs")]
-    return rows + [report.inform(f"crowd/{name}", s["ports"][:1], s[name], "ns", name) for name in ("ucx", *peers.MPI_SHARED) if name in s]
+    return rows + [report.inform(f"crowd/{name}", s["ports"][:1], turns.figures(name), "ns", name)
+                   for name in ("ucx", *peers.MPI_SHARED) if name in turns.rounds]

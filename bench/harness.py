@@ -233,9 +233,9 @@ class Bench:
         self.calibrations = []
         self.tables = []  # texts that cases have besides their rows
 
-    def repetitions(self, n=5):
+    def repetitions(self, n=5, n_quick=1):
         """Counts repetitions; the floor is measured at the beginning of each."""
-        n = 1 if self.quick else n
+        n = n_quick if self.quick else n
         for at in range(1, n + 1):
             self.progress.step(f"repetition {at} of {n}")
             self.calibrations.append(self.program("floor", "--msec", "30")[0])

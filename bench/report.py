@@ -66,6 +66,18 @@ def by_placement(judge, case, rounds, floor, unit, *goal):
     return rows
 
 
+def by_common_placement(judge, case, ours, theirs, unit, *goal):
+    """Rows of one of the functions here for two programs that were measured in turn: medians of the rounds of one placement, a row for each that both were seen in."""
+    shown, remark = rounds_of.in_common(ours, theirs)
+    rows = []
+    for line, mine, others in shown or [(0, [], [])]:
+        name = case if len(shown) < 2 else f"{case}, {line:.0f} ns"
+        figures = [[median([r.figure for r in side])] if side else [] for side in (mine, others)]
+        rows.append(judge(name, *figures, unit, *goal))
+        rows[-1].remark = remark
+    return rows
+
+
 def within(case, pulc, twin, unit, part, of):
     """Goal: PULC's figure is its twin's, give or take that part of it."""
     ratio = ratio_of(pulc, twin)

@@ -61,19 +61,34 @@ def parse(figures):
             for i, value in enumerate(values)]
 
 
-def placements(rounds):
-    """Those that count, by placement, the one with most rounds first; and a sentence about what was seen."""
-    counted = sorted((r for r in rounds if r.counts()), key=Round.line)
+def grouped(rounds):
+    """Those that count, by placement, the one with most rounds first."""
     groups = []
-    for one in counted:
+    for one in sorted((r for r in rounds if r.counts()), key=Round.line):
         if groups and same(groups[-1].rounds[0].line(), one.line()):
             groups[-1].rounds.append(one)
         else:
             groups.append(Placement([one]))
-    groups.sort(key=lambda group: -len(group.rounds))
-    least = max(N_ROUNDS_LEAST, PART_OF_ROUNDS * len(counted))
+    return sorted(groups, key=lambda group: -len(group.rounds))
+
+
+def placements(rounds):
+    """Those that have a line of their own, and a sentence about what was seen."""
+    groups = grouped(rounds)
+    least = max(N_ROUNDS_LEAST, PART_OF_ROUNDS * sum(len(group.rounds) for group in groups))
     shown = groups[:1] + [group for group in groups[1:] if len(group.rounds) >= least]
     return shown, describe(rounds, groups, len(rounds) - sum(len(group.rounds) for group in shown))
+
+
+def in_common(ours, theirs):
+    """Two programs that are measured in turn, each round with the floor around it: of each placement that both were seen in the way of a line, our rounds and
+    theirs, the one with most rounds first; and a sentence about what was seen."""
+    groups = grouped([*ours, *theirs])
+    halves = [(group.line(), *([r for r in group.rounds if any(r is one for one in side)] for side in (ours, theirs))) for group in groups]
+    shared = sorted((half for half in halves if half[1] and half[2]), key=lambda half: -min(len(half[1]), len(half[2])))
+    shown = shared[:1] + [half for half in shared[1:] if min(len(half[1]), len(half[2])) >= N_ROUNDS_LEAST]
+    n_shown = sum(len(mine) + len(others) for _, mine, others in shown)
+    return shown, describe([*ours, *theirs], groups, len(ours) + len(theirs) - n_shown)
 
 
 def describe(rounds, groups, n_left):

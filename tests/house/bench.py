@@ -108,16 +108,46 @@ def missing_guest():
 
     check("the_best_way_that_works", peers.best(["broken", 1, 3, 2], lambda way: measure(None, way)), 3)
     check("no_way_works", failure_of(peers.best, ["broken"], lambda way: measure(None, way)), "broken\nfor good")
-    bench, series = types.SimpleNamespace(tables=[]), cases_peers.Series()
-    guests = cases_peers.Guests(bench, series)
-    for way in (5, 6):
-        guests.add("here", measure, way)
-        guests.add("away", measure, "broken")
-    rows = guests.rows(report.at_least, "case", [10, 12], "GB/s", {"here": (1.0, "here"), "away": (1.0, "away")})
+    turns = turns_of([30] * 7)
+    for ours, way in ((10, 5), (12, 6)):
+        turns.add("ours", measure, ours)
+        turns.add("here", measure, way)
+        turns.add("away", measure, "broken")
+    goals = {name: (report.at_least, 1.0, name) for name in ("here", "away")}
+    rows = turns.rows("case", "ours", "GB/s", goals)
     check("who_is_here_is_judged", [(row.case, row.ratio, row.met) for row in rows], [("case/here", 2.0, True)])
-    guests.say_absent("case")
-    check("who_is_not_is_said", bench.tables, ["case: without away: broken"])
+    turns.say_absent("case")
+    check("who_is_not_is_said", turns.bench.tables, ["case: without away: broken"])
 
 
-for part in (parses, counts, one_placement, several_placements, no_round, one_processor, memcpy, hanging_guest, missing_guest):
+def turns_of(floors):
+    """Turns on a machine with these floors, one after the other."""
+    left = iter(floors)
+    return cases_peers.Turns(types.SimpleNamespace(tables=[], floor=lambda: {"line_ns": next(left)}))
+
+
+def common_placement():
+    goals = {"guest": (report.at_most, 1.0, "guest")}
+
+    def rows_in_turn(*floors_and_figures):
+        turns = turns_of([floors_and_figures[0], *floors_and_figures[1::3]])
+        for name, figure in zip(floors_and_figures[2::3], floors_and_figures[3::3]):
+            turns.add(name, lambda _, figure: figure, figure)
+        return turns.rows("case", "ours", "ns", goals)
+
+    near = (30, "ours", 90, 30, "guest", 100)
+    far = (150, "ours", 200, 150, "guest", 400)
+    rows = rows_in_turn(30, *near, 150, "ours", 300)
+    check("a_move_between_two_is_in_neither", [(row.pulc, row.twin, row.met) for row in rows], [(90, 100, True)])
+    rows = rows_in_turn(30, *near, 150, "guest", 1, *far * 3)
+    check("the_placement_with_most_rounds_of_both", [(row.case, row.pulc, row.twin) for row in rows], [("case/guest", 200, 400)])
+    check("what_was_seen_is_said", rows[0].remark, "floor 150 ns in 6, 30 ns in 2 of 9 rounds; 3 left out")
+    rows = rows_in_turn(30, *near * 3, 150, "ours", 1, *far * 4)
+    check("each_placement_of_both_has_its_row", [(row.case, row.ratio) for row in rows],
+          [("case/guest, 150 ns", 0.5), ("case/guest, 30 ns", 0.9)])
+    rows = rows_in_turn(30, 30, "ours", 90, 150, "guest", 1, 150, "guest", 400)
+    check("no_common_placement_is_a_goal_missed", [(row.pulc, row.met) for row in rows], [(None, False)])
+
+
+for part in (parses, counts, one_placement, several_placements, no_round, one_processor, memcpy, hanging_guest, missing_guest, common_placement):
     part()
