@@ -21,6 +21,8 @@
 #include "private.h"
 
 #define N_TURNS 64u
+/* So many of them without a pause, which takes as long as a line's way between two processors that share a cache: an answer is late by half of it. */
+#define N_TURNS_EAGER 16u
 /* So many of the others are looked at in a turn: their lines have each the same place in a page, and so one place in the nearest cache. */
 #define N_LOOKED 8u
 /* Who has no word to look at is asked at one turn in so many: it may take a system call. */
@@ -141,9 +143,9 @@ int native_short_wait(struct peer **ret_peer)
 	for (unsigned i = 0; i < n_turns; i++) {
 		native_unlock();
 		/* At first at once, if it is not the peer's turn: nothing was known of the others. */
-		if (i > 0)
+		if (i > N_TURNS_EAGER)
 			cpu_relax();
-		else if (is_turn)
+		else if (i == 0 && is_turn)
 			early = wait_for_turn(line);
 		lock_again();
 		if (UNLIKELY(protocol_events_now() != seen || !native_may_be_short()))
