@@ -15,7 +15,6 @@
  */
 #include "queue.h"
 
-#include "clock.h"
 #include "exchange.h"
 #include "macros.h"
 #include "ring.h"
@@ -102,24 +101,13 @@ static inline void put_short(struct shm_stream *s, uint32_t r, uint64_t at,
 	ring_inline_end(s, at);
 }
 
-static void put_piece(const struct shm_stream *s, uint32_t r, uint64_t at, const char *buf,
-		      size_t len)
-{
-	uint64_t pos = at & (s->tx_size[r] - 1);
-	size_t first = MIN(len, (size_t)(s->tx_size[r] - pos));
-
-	ring_copy_out(s, s->tx_ring[r] + pos, buf, first);
-	if (UNLIKELY(first < len))
-		ring_copy_out(s, s->tx_ring[r], buf + first, len - first);
-}
-
 static void put_long(const struct shm_stream *s, uint32_t r, uint64_t at,
 		     const struct shm_record *header, const struct iovec *iov, size_t n)
 {
 	ring_put(s, r, at, header, SIZE_HEADER);
 	at += SIZE_HEADER;
 	for (size_t i = 0; i < n; i++) {
-		put_piece(s, r, at, iov[i].iov_base, iov[i].iov_len);
+		ring_put(s, r, at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
 }
@@ -155,19 +143,6 @@ static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, 
 	return true;
 }
 
-/* What follows may go the other way. */
-static void put_timed(struct shm_stream *s, uint32_t r, uint64_t at,
-		      const struct shm_record *header, const struct iovec *iov, size_t n)
-{
-	struct shm_timed t = { .at = at, .size = header->len, .size_ring = s->tx_size[r] };
-	uint64_t before = nsec_now();
-
-	put_long(s, r, at, header, iov, n);
-	t.nsec = nsec_now() - before;
-	if (shm_pace_wrote(&s->pace, &t, ring_load(&s->peer->pace_read)))
-		atomic_store_explicit(&s->own->pace_since, s->pace.since, memory_order_relaxed);
-}
-
 /* One that comes also in the line that tells of it. */
 static void put_any_short(struct shm_stream *s, uint32_t r, const struct shm_datagram *d,
 			  const struct iovec *iov, size_t n, size_t len)
@@ -196,12 +171,12 @@ static void put_any_long(struct shm_stream *s, uint32_t r, const struct shm_data
 		.len = (uint32_t)len,
 		.flags = d->flags,
 	};
+	uint64_t begun = ring_clock(&s->pace.n, len);
 
 	ring_inline_none(s);
-	if (len >= RING_LONG && shm_pace_is_due(&s->pace.n))
-		put_timed(s, r, head, &header, iov, n);
-	else
-		put_long(s, r, head, &header, iov, n);
+	put_long(s, r, head, &header, iov, n);
+	if (begun)
+		ring_put_timed(s, r, head, len, begun);
 	publish_told(s, head + shm_queue_size(len), NULL, 0);
 }
 
@@ -368,19 +343,12 @@ static size_t copy(const struct shm_stream *s, const struct shm_datagram *d,
 size_t shm_queue_copy(struct shm_stream *s, const struct shm_datagram *d, const struct iovec *iov,
 		      size_t n)
 {
-	struct shm_timed t = { .at = d->at, .size_ring = s->rx_size[d->ring] };
-	uint64_t before, told = 0;
+	uint64_t begun = ring_clock(&s->pace_reader.n, d->len);
+	size_t size = copy(s, d, iov, n);
 
-	if (LIKELY(d->len < RING_LONG) || !shm_pace_is_due(&s->pace_reader.n))
-		return copy(s, d, iov, n);
-	before = nsec_now();
-	t.size = copy(s, d, iov, n);
-	t.nsec = nsec_now() - before;
-	if (t.size >= RING_LONG)
-		told = shm_pace_read(&s->pace_reader, &t, ring_load(&s->peer->pace_since));
-	if (told)
-		atomic_store_explicit(&s->own->pace_read, told, memory_order_relaxed);
-	return t.size;
+	if (begun && size >= RING_LONG)
+		ring_got_timed(s, d->ring, d->at, size, begun);
+	return size;
 }
 
 bool shm_queue_drop(struct shm_stream *s, const struct shm_datagram *d)

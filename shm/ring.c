@@ -1,5 +1,5 @@
 /*
- * Long copies into and out of a ring: see ring.h.
+ * Long copies into and out of a ring, and how long they take: see ring.h.
  *
  * Into it they go past the caches, where the processor can.
  * Such stores are seen by others in any order, also after an ordinary store that comes later. So they end with a fence of
@@ -107,4 +107,21 @@ void ring_copy_ahead(void *to, const void *from, size_t len, bool backlog)
 		copy_wide(to, from, len, backlog);
 	else
 		copy_asking(to, from, len, backlog);
+}
+
+void ring_put_timed(struct shm_stream *s, uint32_t r, uint64_t at, size_t size, uint64_t begun)
+{
+	const struct shm_timed t = { at, size, s->tx_size[r], nsec_now() - begun };
+
+	if (shm_pace_wrote(&s->pace, &t, ring_load(&s->peer->pace_read)))
+		atomic_store_explicit(&s->own->pace_since, s->pace.since, memory_order_relaxed);
+}
+
+void ring_got_timed(struct shm_stream *s, uint32_t r, uint64_t at, size_t size, uint64_t begun)
+{
+	const struct shm_timed t = { at, size, s->rx_size[r], nsec_now() - begun };
+	uint64_t told = shm_pace_read(&s->pace_reader, &t, ring_load(&s->peer->pace_since));
+
+	if (told)
+		atomic_store_explicit(&s->own->pace_read, told, memory_order_relaxed);
 }

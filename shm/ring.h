@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "clock.h"
 #include "line.h"
 #include "step.h"
 #include "stream.h"
@@ -107,10 +108,23 @@ static inline void ring_put(const struct shm_stream *s, uint32_t r, uint64_t at,
 	uint64_t pos = at & (s->tx_size[r] - 1);
 	size_t first = MIN(len, (size_t)(s->tx_size[r] - pos));
 
-	ring_copy(s->tx_ring[r] + pos, buf, first);
+	ring_copy_out(s, s->tx_ring[r] + pos, buf, first);
 	if (UNLIKELY(first < len))
-		memcpy(s->tx_ring[r], (const char *)buf + first, len - first);
+		ring_copy_out(s, s->tx_ring[r], (const char *)buf + first, len - first);
 }
+
+/* When a long piece that is to be timed is begun; 0: this one is not. n: counts them. */
+static inline uint64_t ring_clock(uint32_t *n, size_t len)
+{
+	return len >= RING_LONG && shm_pace_is_due(n) ? nsec_now() : 0;
+}
+
+/* One that was timed, size bytes at byte number `at`, has been written into ring r: what follows may go the other way. Under tx_lock. */
+void ring_put_timed(struct shm_stream *s, uint32_t r, uint64_t at, size_t size, uint64_t begun)
+	__attribute__((visibility("hidden")));
+/* Has been read, and its writer is told what it took. Under rx_lock. */
+void ring_got_timed(struct shm_stream *s, uint32_t r, uint64_t at, size_t size, uint64_t begun)
+	__attribute__((visibility("hidden")));
 
 /*
  * A small message travels once more in the head's own line, so that a receiver who is up to date needs one line

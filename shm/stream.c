@@ -18,6 +18,7 @@
  *
  * The tail is published in batches (an eighth of the ring), and whenever a read drains the ring, unless that was one short message (short.h): so
  * a stream of small messages does not bounce its line; head is published each time. What was taken in all stands in rx_taken.
+ * Long pieces go into the ring with the stores that cost both sides least (pace.c).
  *
  * Source: the ring of Hamlyn's one-sided channels (hamlyn-1996, 3) with PULC's message area made
  * mutually distrustful (pulc-1998, 5: "all communicating processes trust each other").
@@ -86,7 +87,7 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 {
 	uint32_t r = ring_tx_now(s);
 	uint64_t head = ring_tx_position(s);
-	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
+	uint64_t room = ring_room_for(s, r, head, s->tail_seen), begun;
 	size_t done = 0, n;
 
 	if (room < len) {
@@ -103,7 +104,10 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 	STEP(RING_INLINE);
 	while (done < len) {
 		n = MIN(len - done, (size_t)SIZE_PUBLISH);
+		begun = ring_clock(&s->pace.n, n);
 		ring_put(s, r, head + done, (const char *)buf + done, n);
+		if (begun)
+			ring_put_timed(s, r, head + done, n, begun);
 		done += n;
 		STEP(RING_COPIED);
 		/* pairs with the acquire in rx_available */
@@ -218,7 +222,7 @@ bool __attribute__((noinline)) shm_rx_tell(struct shm_stream *s)
 
 ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_published)
 {
-	uint64_t at = ring_load(&s->own->rx_taken), head = head_for(s, at, len), n, piece;
+	uint64_t at = ring_load(&s->own->rx_taken), head = head_for(s, at, len), n, piece, begun;
 	size_t done = 0;
 	ssize_t small;
 
@@ -241,7 +245,10 @@ ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_publi
 		/* In pieces, so that a blocked sender goes on while the rest is copied. */
 		piece = MIN(n, (uint64_t)SIZE_PUBLISH);
 		piece = MIN(piece, (uint64_t)(len - done));
+		begun = ring_clock(&s->pace_reader.n, piece);
 		ring_get(s, s->rx_cur, at, (char *)buf + done, piece);
+		if (begun)
+			ring_got_timed(s, s->rx_cur, at, piece, begun);
 		STEP(RING_READ);
 		done += piece;
 		at += piece;
