@@ -201,15 +201,16 @@ static bool look(const struct pre_spinner *s)
 	return false;
 }
 
-static bool spin_until(const struct pre_spinner *s, uint64_t start, uint64_t end,
-		       struct pre_signals *signals)
+/* The clock is read when the first looks were in vain: the partner of a ping-pong answers within them. */
+static bool spin_for(const struct pre_spinner *s, uint64_t nsec_budget, struct pre_signals *signals)
 {
-	uint64_t now = start;
+	uint64_t start, end, now;
 
-	while (!look(s)) {
-		now = pre_now();
-		if (now >= end)
-			return false;
+	if (look(s))
+		return true;
+	start = now = pre_now();
+	end = start + nsec_budget < s->deadline ? start + nsec_budget : s->deadline;
+	while (now < end) {
 		if (now - looked_at(s->looked) >= PRE_NSEC_LOOK) {
 			look_now(s->looked, now);
 			if (s->kernel(s->arg))
@@ -217,8 +218,11 @@ static bool spin_until(const struct pre_spinner *s, uint64_t start, uint64_t end
 		}
 		if (!signals->blocked && now - start >= NSEC_SIGNALS_OPEN)
 			hold_back(signals);
+		if (look(s))
+			return true;
+		now = pre_now();
 	}
-	return true;
+	return false;
 }
 
 void pre_spin_slept(struct pulc_spin *spin, uint64_t since)
@@ -229,14 +233,12 @@ void pre_spin_slept(struct pulc_spin *spin, uint64_t since)
 
 bool pre_spin(const struct pre_spinner *s, struct pre_signals *signals)
 {
-	uint64_t nsec_budget = pulc_spin_start(s->spin, s->peer_here), start, end;
+	uint64_t nsec_budget = pulc_spin_start(s->spin, s->peer_here);
 	uint32_t n_handled = pulc_signal_count();
 	bool came = false;
 
 	if (nsec_budget) {
-		start = pre_now();
-		end = start + nsec_budget < s->deadline ? start + nsec_budget : s->deadline;
-		came = spin_until(s, start, end, signals);
+		came = spin_for(s, nsec_budget, signals);
 		pulc_spin_end(s->spin, came);
 	}
 	if (came) {
