@@ -1,5 +1,5 @@
 /*
- * Short messages of a TCP stream: send and recv of a few bytes between two who answer each other.
+ * Short messages of a TCP stream: send and recv of a few bytes between two who answer each other, or many of them one way.
  *
  * Nothing in such an exchange takes long, so that what counts is how many instructions lie between the moment in which the peer's bytes can be
  * seen and the moment in which the answer can be. So the usual case has a way of its own, that asks only what it must, waits only for the first turns,
@@ -64,6 +64,19 @@ static inline bool may_wait(const struct pulc_stream *s, int flags)
 	       !atomic_load_explicit(&s->tcp.ring.own->nonblock, memory_order_relaxed);
 }
 
+/* From a backlog that has all that is wanted: a stream of short messages, which no look is needed for. */
+static inline size_t receive_known(struct pulc_stream *s, void *buf, size_t len)
+{
+	unsigned did = 0;
+	size_t got = LIKELY(len - 1 < RING_LONG - 1) ? tcp_pull_known(&s->tcp, buf, len, &did) : 0;
+
+	if (LIKELY(got))
+		order_heard();
+	if (UNLIKELY(did))
+		stream_tell(s, did);
+	return got;
+}
+
 USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, int flags)
 {
 	struct shm_stream *ring = &s->tcp.ring;
@@ -71,8 +84,10 @@ USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, 
 	unsigned did = 0;
 	size_t got = 0;
 
-	if (UNLIKELY(!is_plain(s, flags)) || UNLIKELY(shm_rx_has_more(ring, shm_taken(ring))))
+	if (UNLIKELY(!is_plain(s, flags)))
 		return 0;
+	if (shm_rx_has_more(ring, shm_taken(ring)))
+		return receive_known(s, buf, len);
 	if (shm_rx_gathers(ring, shm_taken(ring)) && may_wait(s, flags))
 		wait_gather(wait_budget(s));
 	if (looks)

@@ -43,24 +43,21 @@ static inline bool tcp_reads_only_ring(const struct tcp *t)
 	       shm_peer_tx_mode(&t->ring) == SHM_TX_RING;
 }
 
-/*
- * Receives all that is there, if it is one short message of at most len bytes. 0: it is for tcp_pull. *did: TCP_TAKEN if there is room to be told of.
- */
-static inline __attribute__((always_inline)) size_t tcp_pull_short(struct tcp *t, void *buf,
-								   size_t len, unsigned *did)
+/* As the two below. */
+static inline __attribute__((always_inline)) size_t tcp_pull_some(struct tcp *t, void *buf,
+								  size_t len, bool known,
+								  unsigned *did)
 {
 	_Atomic uint32_t *lock = &t->ring.own->rx_lock;
+	enum shm_way way = shm_enter(lock, shm_is_alone(&t->ring));
 	bool published = false;
-	enum shm_way way;
-	size_t got;
+	size_t got = 0;
 
-	if (!shm_rx_maybe(&t->ring))
-		return 0;
-	way = shm_enter(lock, shm_is_alone(&t->ring));
 	if (UNLIKELY(way == SHM_BUSY))
 		return 0;
-	got = LIKELY(tcp_reads_only_ring(t)) ? shm_rx_read_short(&t->ring, buf, len, &published)
-					     : 0;
+	if (LIKELY(tcp_reads_only_ring(t)))
+		got = known ? shm_rx_read_known(&t->ring, buf, len, &published)
+			    : shm_rx_read_short(&t->ring, buf, len, &published);
 	if (LIKELY(!published)) {
 		shm_leave_quietly(lock, way);
 		return got;
@@ -68,6 +65,22 @@ static inline __attribute__((always_inline)) size_t tcp_pull_short(struct tcp *t
 	shm_leave(lock, way);
 	*did |= TCP_TAKEN;
 	return got;
+}
+
+/*
+ * Receives all that is there, if it is one short message of at most len bytes. 0: it is for tcp_pull. *did: TCP_TAKEN if there is room to be told of.
+ */
+static inline __attribute__((always_inline)) size_t tcp_pull_short(struct tcp *t, void *buf,
+								   size_t len, unsigned *did)
+{
+	return shm_rx_maybe(&t->ring) ? tcp_pull_some(t, buf, len, false, did) : 0;
+}
+
+/* The same with len bytes, less than RING_LONG, of a backlog that is known to have as many. */
+static inline __attribute__((always_inline)) size_t tcp_pull_known(struct tcp *t, void *buf,
+								   size_t len, unsigned *did)
+{
+	return tcp_pull_some(t, buf, len, true, did);
 }
 
 #endif

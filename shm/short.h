@@ -1,5 +1,6 @@
 /*
- * The usual case of streams and queues: a short message into a ring that has room for it, and out of one in which nothing else is unread.
+ * The usual case of streams and queues: a short message into a ring that has room for it, and out of one in which nothing else is unread, or more is
+ * known to be than is wanted.
  *
  * Whoever waits for an answer of a few bytes waits for the instructions of both sides, so they stand here in one piece, for the caller to be built
  * around them. What cannot be done in this way is left to stream.c and queue.c, which do all of it.
@@ -68,6 +69,28 @@ static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm
 	shm_rx_found(s, n, 0);
 	*ret_published = short_take(s, head);
 	return n;
+}
+
+/*
+ * Copies and takes the next len bytes, less than RING_LONG, if they are known to be there, all of them in the ring that is read now: no look is needed. 0: nothing was done. True
+ * in *ret_published as of shm_rx_read. Under rx_lock.
+ */
+static inline __attribute__((always_inline)) size_t shm_rx_read_known(struct shm_stream *s,
+								      void *buf, size_t len,
+								      bool *ret_published)
+{
+	uint64_t at = ring_load(&s->own->rx_taken);
+	/* pairs with the release of whoever has seen that head */
+	uint64_t head = atomic_load_explicit(&s->head_seen, memory_order_acquire);
+	uint32_t r = s->rx_cur;
+
+	if (head - at < len || head - at > s->rx_size[r] || !ring_rx_is_in(s, r, at + len))
+		return 0;
+	ring_rx_ahead(s, r, at, head);
+	ring_get(s, r, at, buf, len);
+	STEP(RING_READ);
+	*ret_published = ring_rx_take(s, at + len, head - at - len, UINT64_MAX);
+	return len;
 }
 
 /* The peer has fetched the line that tells of the last message; the next one is written there. Asks for it. */

@@ -29,6 +29,17 @@ static size_t receive_short(int end, uint64_t at, size_t len)
 	return got;
 }
 
+static size_t receive_known(int end, uint64_t at, size_t len)
+{
+	unsigned char buf[256];
+	unsigned did = 0;
+	size_t got = tcp_pull_known(&p.tcp[end], buf, len, &did);
+
+	CHECK(got == 0 || got == len);
+	CHECK(bytes_match(buf, at, got));
+	return got;
+}
+
 /* Both directions on their rings, with nothing in them; both positions are 10 then. */
 static void begin(const uint32_t rings[SHM_N_RINGS])
 {
@@ -56,6 +67,7 @@ static void mixes_with_the_long_way(void)
 {
 	uint64_t sent = 10, received = 10;
 	unsigned char buf[256];
+	unsigned n_known = 0;
 	ssize_t got;
 
 	begin(tcp_pair_small_rings);
@@ -63,7 +75,10 @@ static void mixes_with_the_long_way(void)
 	for (unsigned i = 0; i < 40000; i++) {
 		size_t len = 1 + (size_t)random() % SHM_INLINE, room = 1 + (size_t)random() % 64;
 
-		switch (random() % 5) {
+		/* A ring that is full for long is left. */
+		switch (sent - received < tcp_pair_small_rings[SHM_N_RINGS - 1] / 2
+				? random() % 6
+				: 3 + random() % 3) {
 		case 0:
 		case 1:
 			sent += send_short(0, sent, len) ? len : 0;
@@ -75,6 +90,11 @@ static void mixes_with_the_long_way(void)
 			break;
 		case 3:
 			received += receive_short(1, received, room);
+			break;
+		case 4:
+			got = (ssize_t)receive_known(1, received, room);
+			n_known += got > 0;
+			received += (size_t)got;
 			break;
 		default:
 			got = pair_pull(&p, 1, buf, room, 0);
@@ -89,6 +109,8 @@ static void mixes_with_the_long_way(void)
 		received += (size_t)got;
 	}
 	CHECK_INT(received, ==, sent);
+	CHECK_INT(shm_tx_mode(&p.tcp[0].ring), ==, SHM_TX_RING);
+	CHECK_INT(n_known, >, 1000);
 	tcp_pair_deinit(&p);
 }
 
@@ -105,6 +127,44 @@ static void leaves_a_backlog_alone(void)
 	pair_expect(&p, 1, 26, 3);
 	CHECK_INT(receive_short(1, 29, 64), ==, 0);
 	pair_expect(&p, 1, 29, 5);
+	tcp_pair_deinit(&p);
+}
+
+/* What was seen at the last look is taken without another one; what came since then is not looked for. */
+static void takes_what_is_known(void)
+{
+	begin(tcp_pair_usual_rings);
+	for (uint64_t at = 10; at < 106; at += 8)
+		CHECK(send_short(0, at, 8));
+	CHECK_INT(receive_known(1, 10, 8), ==, 0);
+	pair_expect(&p, 1, 10, 8);
+	CHECK(send_short(0, 106, 8));
+	for (uint64_t at = 18; at < 98; at += 8)
+		CHECK_INT(receive_known(1, at, 8), ==, 8);
+	CHECK_INT(receive_known(1, 98, 9), ==, 0);
+	CHECK_INT(receive_known(1, 98, 8), ==, 8);
+	CHECK_INT(receive_known(1, 106, 8), ==, 0);
+	CHECK_INT(receive_known(1, 106, 1), ==, 0);
+	pair_expect(&p, 1, 106, 8);
+	tcp_pair_deinit(&p);
+}
+
+/* Neither what lies in another ring nor what lies behind the end of one is taken for what is here. */
+static void known_bytes_lie_in_one_ring(void)
+{
+	uint64_t sent = 10, at;
+
+	begin(tcp_pair_small_rings);
+	while (p.tcp[0].ring.tx_cur == 0) {
+		pair_send(&p, 0, sent, 48);
+		sent += 48;
+	}
+	pair_expect(&p, 1, 10, 48);
+	for (at = 58; receive_known(1, at, 7) == 7;)
+		at += 7;
+	CHECK_INT(at, >, 10 + tcp_pair_small_rings[0] - 64);
+	CHECK_INT(at, <, sent);
+	pair_expect(&p, 1, at, sent - at);
 	tcp_pair_deinit(&p);
 }
 
@@ -176,6 +236,9 @@ static void believes_no_nonsense(void)
 	atomic_store(&peer->head, 18);
 	atomic_store(&peer->inline_at, SHM_NO_INLINE);
 	CHECK_INT(receive_short(0, 10, 64), ==, 0);
+	/* More than a ring can hold was seen: the long way says so. */
+	atomic_store(&p.tcp[0].ring.head_seen, 10 + tcp_pair_small_rings[0] + 1);
+	CHECK_INT(receive_known(0, 10, 8), ==, 0);
 	tcp_pair_deinit(&p);
 }
 
@@ -217,6 +280,8 @@ static const struct test tests[] = {
 	TEST(moves_bytes),
 	TEST(mixes_with_the_long_way),
 	TEST(leaves_a_backlog_alone),
+	TEST(takes_what_is_known),
+	TEST(known_bytes_lie_in_one_ring),
 	TEST(is_not_for_the_kernels_part),
 	TEST(heeds_the_end),
 	TEST(heeds_who_leaves),
