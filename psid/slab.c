@@ -28,7 +28,7 @@
 #include "psid.h"
 #include "user.h"
 
-static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "psid_slot_mark_dead writes the low bytes");
+static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "psid_slot_mark_dead writes one byte of a word");
 
 static uint64_t size_ring_pages(const struct psid_slab *slab, uint32_t ring)
 {
@@ -385,14 +385,13 @@ int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret
 
 void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot, bool exited)
 {
-	uint64_t at = slot_at(slab, slot) + offsetof(struct shm_side, notice);
-	size_t size = exited ? 2 : 1;
-	uint16_t notice = 0;
+	uint64_t at = slot_at(slab, slot) + offsetof(struct shm_side, notice) + SHM_NOTICE_PSID / 8;
+	uint8_t before = 0, now = (SHM_DEAD | (exited ? SHM_EXITED : 0)) >> SHM_NOTICE_PSID;
 
-	/* The writers of this word are gone. */
-	(void)psid_memory_read(slab->fd, at, &notice, size);
-	notice |= SHM_DEAD | (exited ? SHM_EXITED : 0);
-	(void)psid_memory_write(slab->fd, at, &notice, size);
+	/* What was said of it before remains. */
+	(void)psid_memory_read(slab->fd, at, &before, sizeof(before));
+	now |= before;
+	(void)psid_memory_write(slab->fd, at, &now, sizeof(now));
 }
 
 void psid_slab_orphan(struct psid_slab *slab)

@@ -11,8 +11,8 @@
  * header page, mapped by every peer of the same user. Each is the board of one wait set, from SHM_FIRST_LINES on lines of links; the last
  * ones show how far the owner's peers are.
  *
- * Writers: a side's slot is written by its own family of processes alone; psid writes one word of
- * it (notice, SHM_DEAD) after the last process of the family is gone. A board is written by its
+ * Writers: a side's slot is written by its own family of processes alone; psid writes one byte of
+ * it (notice, SHM_DEAD) after the last process of the family is gone, for all it knows. A board is written by its
  * owner and, by atomic OR only, by its publishers; half a line by either side of its link.
  *
  * Nothing read from memory that another process can write is trusted: see ring.c and stream.c.
@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_VERSION 6u
+#define SHM_VERSION 7u
 #define SHM_MAGIC_SLAB 0x6c73636c75703031ull
 #define SHM_MAGIC_BOARDS 0x6462636c75703031ull
 
@@ -100,7 +100,6 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 #define SHM_ABRUPT 0x0004u	/* closed without being shut down for writing before */
 #define SHM_TX_FIN 0x0008u	/* shut down for writing: head is final */
 #define SHM_CLOSED 0x0010u	/* closed by every holder */
-#define SHM_DEAD 0x0020u	/* set by psid: every process that held it is gone */
 #define SHM_WANT_KERNEL 0x0040u /* asks the peer to send through the kernel again */
 #define SHM_LEFT                                                                                   \
 	0x0080u /* reads the kernel alone: what lies in the peer's ring from tail on is to be sent there once more */
@@ -109,8 +108,11 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 	0x0200u /* receives datagrams from this ring and the kernel alone: their times may be about right */
 #define SHM_BARRIER                                                                                \
 	0x0400u /* makes a barrier on all processors before it sleeps: the peer needs no fence to tell it */
+/* A byte of psid's alone, who cannot change a bit beside others that somebody may be changing: it writes with system calls. */
+#define SHM_DEAD 0x01000000u /* every process that held it is gone, or nobody knows of any */
 #define SHM_EXITED                                                                                 \
-	0x0800u /* with SHM_DEAD, of a link: its process has ended, and was not only dropped by psid */
+	0x02000000u /* with SHM_DEAD, of a link: its process has ended, and was not only dropped by psid */
+#define SHM_NOTICE_PSID 24 /* where it begins */
 
 /* shm_side.tx_mode */
 #define SHM_TX_KERNEL 0u /* not switched yet */

@@ -1,6 +1,7 @@
-/* The small parts of psid: map, tuple, outbox, memory. */
+/* The small parts of psid: map, tuple, outbox, memory, slab. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,12 +10,17 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "geometry.h"
 #include "harness.h"
 #include "macros.h"
 #include "map.h"
 #include "memory.h"
 #include "outbox.h"
+#include "pair.h"
 #include "tuple.h"
+
+/* So often that one of them meets a change. */
+#define N_DEATHS 100000u
 
 static void maps_find_what_they_hold(void)
 {
@@ -185,10 +191,57 @@ static void memory_is_sealed_and_given_back(void)
 	(void)close(again);
 }
 
+struct lively {
+	_Atomic uint64_t *notice;
+	_Atomic bool enough;
+	bool lost;
+};
+
+/* Changes a flag all the time, and knows what it is. */
+static void *change(void *arg)
+{
+	struct lively *l = arg;
+	uint64_t had;
+
+	for (unsigned i = 0; !atomic_load(&l->enough); i++) {
+		had = atomic_fetch_xor(l->notice, SHM_TX_FIN);
+		l->lost |= !(had & SHM_TX_FIN) != !(i % 2);
+	}
+	return NULL;
+}
+
+/* Psid thinks so, or it is stopped; or there are children whom psid knows nothing of. */
+static void who_is_marked_dead_may_be_at_work(void)
+{
+	struct psid_slab slab = { .size_slot = SHM_PAGE };
+	struct lively lively = { 0 };
+	struct shm_side *side;
+	pthread_t thread;
+
+	REQUIRE_INT(psid_memory_new("test", 16 * SHM_PAGE, "", 1, &slab.fd), ==, 0);
+	side = mmap(NULL, SHM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, slab.fd,
+		    (off_t)shm_slot_at(slab.size_slot, 1));
+	REQUIRE(side != MAP_FAILED);
+	lively.notice = &side->notice;
+	pthread_create(&thread, NULL, change, &lively);
+	for (unsigned i = 0; i < N_DEATHS; i++)
+		psid_slot_mark_dead(&slab, 1, i == 0);
+	atomic_store(&lively.enough, true);
+	pthread_join(thread, NULL);
+	CHECK(!lively.lost);
+	CHECK_INT(side->notice | SHM_TX_FIN, ==, SHM_TX_FIN | SHM_DEAD | SHM_EXITED);
+	(void)munmap(side, SHM_PAGE);
+	(void)close(slab.fd);
+}
+
 static const struct test tests[] = {
-	TEST(maps_find_what_they_hold),	    TEST(tuples_mirror),
-	TEST(outboxes_keep_order),	    TEST(outboxes_are_bounded),
-	TEST(messages_have_a_largest_size), TEST(memory_is_sealed_and_given_back),
+	TEST(maps_find_what_they_hold),
+	TEST(tuples_mirror),
+	TEST(outboxes_keep_order),
+	TEST(outboxes_are_bounded),
+	TEST(messages_have_a_largest_size),
+	TEST(memory_is_sealed_and_given_back),
+	TEST(who_is_marked_dead_may_be_at_work),
 };
 
 int main(int argc, char **argv)
