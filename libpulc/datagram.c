@@ -132,9 +132,11 @@ void datagram_forking(pulc_stream *s)
 {
 	struct datagram *d = s->datagram;
 
-	for (struct flow *f = d ? d->flows : NULL; f; f = f->next)
-		if (atomic_load(&f->state) == FLOW_ATTACHED && !f->left)
+	for (struct flow *f = d ? d->flows : NULL; f; f = f->next) {
+		f->forked = atomic_load(&f->state) == FLOW_ATTACHED && !f->left;
+		if (f->forked)
 			shm_add_holder(&f->queue.ring);
+	}
 	if (!d)
 		return;
 	d->nsec_shared = nsec_now() + NSEC_SHARED;
@@ -144,7 +146,7 @@ void datagram_forking(pulc_stream *s)
 void datagram_fork_failed(pulc_stream *s)
 {
 	for (struct flow *f = s->datagram ? s->datagram->flows : NULL; f; f = f->next)
-		if (atomic_load(&f->state) == FLOW_ATTACHED && !f->left)
+		if (f->forked && atomic_load(&f->state) == FLOW_ATTACHED && !f->left)
 			(void)shm_drop_holder(&f->queue.ring);
 }
 

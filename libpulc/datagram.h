@@ -49,6 +49,7 @@ struct flow {
 	bool waiting; /* ... and is to answer */
 	bool opened;  /* a receiver's: the sender may use it */
 	bool left;    /* no holder of it any more, though not closed */
+	bool forked;  /* the last fork has counted one more */
 	_Atomic int state;
 	int pid; /* the process that attached it */
 	unsigned n_denied;

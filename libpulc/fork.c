@@ -7,8 +7,8 @@
  * holder before the fork, so that the count is never too low; sockets not yet upgraded are entered in the
  * nursery under the child's id.
  *
- * Libc's fork tells of itself (pthread_atfork), of other children with memory of their own the shim does. One of which nobody has told says so when it finds
- * that out: too late to be counted before its parent closes, but not to be taken for its parent.
+ * Libc's fork tells of itself (pthread_atfork), but not whether it has failed, which the shim does, and tells of other children with memory of their own. One of
+ * which nobody has told says so when it finds that out: too late to be counted before its parent closes, but not to be taken for its parent.
  *
  * Not seen here: vfork and posix_spawn. Their children live in the parent's memory.
  *
@@ -38,6 +38,10 @@ static OFTEN bool
 	announced; /* with the lock: the child of a fork is counted, or this is it and has not been told */
 static DATA_END char before_bss = 1;
 
+/* Forks that have counted a child (client lock); which of them was this thread's last one, 0: that has not. */
+static OFTEN uint64_t n_counted;
+static __thread uint64_t counted __attribute__((tls_model("initial-exec")));
+
 /* Under the client lock, or in the child. */
 USUAL static void add_holder(void)
 {
@@ -49,6 +53,7 @@ USUAL static void before(void)
 {
 	native_forking();
 	locked = !client_is_confined() && client_lock();
+	counted = locked ? ++n_counted : 0;
 	if (!locked)
 		return;
 	announced = true;
@@ -56,6 +61,14 @@ USUAL static void before(void)
 	client_glance();
 	add_holder();
 	nursery_fork_begins();
+}
+
+/* There is no child, of whom the last fork was. Under the client lock. */
+static void take_back_holder(void)
+{
+	slabs_fork_failed();
+	stream_list_each_datagram(datagram_fork_failed);
+	nursery_fork_done();
 }
 
 USUAL static void in_parent(void)
@@ -118,12 +131,20 @@ PULC_EXPORT void pulc_fork_begins(void)
 
 PULC_EXPORT void pulc_fork_done(bool failed)
 {
-	if (failed && locked) {
-		slabs_fork_failed();
-		stream_list_each_datagram(datagram_fork_failed);
-		nursery_fork_done();
-	}
+	if (failed && locked)
+		take_back_holder();
 	in_parent();
+}
+
+PULC_EXPORT void pulc_fork_failed(void)
+{
+	if (!counted || client_is_confined() || !client_lock())
+		return;
+	/* After a later one nobody knows any more what this one has counted. */
+	if (counted == n_counted)
+		take_back_holder();
+	counted = 0;
+	client_unlock();
 }
 
 PULC_EXPORT void pulc_forked(void)

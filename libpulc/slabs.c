@@ -108,6 +108,7 @@ void slabs_hold(struct slab *own, uint32_t slot)
 void slabs_let_go(struct slab *own, uint32_t slot)
 {
 	(void)atomic_fetch_and(&own->held[slot / 64], ~(1ull << slot % 64));
+	(void)atomic_fetch_and(&own->forked[slot / 64], ~(1ull << slot % 64));
 }
 
 static void add_holders(_Atomic uint32_t *n_holders, uint64_t slots, uint32_t n)
@@ -116,22 +117,26 @@ static void add_holders(_Atomic uint32_t *n_holders, uint64_t slots, uint32_t n)
 		(void)atomic_fetch_add(&n_holders[__builtin_ctzll(slots)], n);
 }
 
-static void add_to_all(uint32_t n)
-{
-	for (struct slab *s = slabs; s; s = s->next)
-		for (uint32_t i = 0; s->own && i < s->map.n_slots; i += 64)
-			add_holders(&s->map.slab->n_holders[i], atomic_load(&s->held[i / 64]), n);
-	(void)atomic_fetch_add(&shm_joined, 1);
-}
-
 void slabs_forking(void)
 {
-	add_to_all(1);
+	uint64_t held;
+
+	for (struct slab *s = slabs; s; s = s->next)
+		for (uint32_t i = 0; s->own && i < s->map.n_slots; i += 64) {
+			held = atomic_load(&s->held[i / 64]);
+			atomic_store(&s->forked[i / 64], held);
+			add_holders(&s->map.slab->n_holders[i], held, 1);
+		}
+	(void)atomic_fetch_add(&shm_joined, 1);
 }
 
 void slabs_fork_failed(void)
 {
-	add_to_all((uint32_t)-1);
+	for (struct slab *s = slabs; s; s = s->next)
+		for (uint32_t i = 0; s->own && i < s->map.n_slots; i += 64)
+			add_holders(&s->map.slab->n_holders[i],
+				    atomic_exchange(&s->forked[i / 64], 0), (uint32_t)-1);
+	(void)atomic_fetch_add(&shm_joined, 1);
 }
 
 bool slabs_can_keep(void)

@@ -22,6 +22,8 @@ struct slab {
 	bool gone; /* psid puts no new connection there */
 	/* Slots that this process is counted for; what a fork raises. A closing thread has no lock. */
 	_Atomic uint64_t held[SHM_SLOTS_MAX / 64];
+	_Atomic uint64_t
+		forked[SHM_SLOTS_MAX / 64]; /* those of them that the last fork has raised */
 };
 
 /* The slab psid calls `id`, if we have it. */
@@ -38,7 +40,7 @@ void slabs_hold(struct slab *own, uint32_t slot);
 void slabs_let_go(struct slab *own, uint32_t slot);
 /* Another process is about to hold all that this one holds (fork). */
 void slabs_forking(void);
-/* It is not: the fork has failed. */
+/* It is not: the last fork has failed. What was let go meanwhile stays counted. */
 void slabs_fork_failed(void);
 
 /* Is there room for the descriptor of one more slab? */

@@ -1,5 +1,5 @@
 /*
- * Children that fork() does not make: by clone(), _Fork(), and the system calls themselves.
+ * Children that fork() does not make: by clone(), _Fork(), and the system calls themselves. And fork()'s failure, of which it tells nobody else.
  *
  * One with memory of its own is told of as fork()'s, before, in the parent, and in the child before it goes on (process.c). Where the child goes on
  * elsewhere than here (a raw call with a stack for it, or with another thread's variables) it finds out at its first call that
@@ -13,6 +13,8 @@
 #include <linux/sched.h>
 #include <string.h>
 #include <sys/single_threaded.h>
+
+#include <pulc/process.h>
 
 #include "data.h"
 #include "process.h"
@@ -30,6 +32,15 @@ static bool is_child(uint64_t flags)
 		return false;
 	}
 	return !(flags & CLONE_VM);
+}
+
+pid_t pre_fork(void)
+{
+	pid_t pid = pre_real.fork();
+
+	if (pid < 0 && pre_enabled)
+		pulc_fork_failed();
+	return pid;
 }
 
 pid_t pre__Fork(void)

@@ -70,6 +70,8 @@ void pulc_stream_stays(pulc_stream *s);
 void pulc_fork_begins(void);
 void pulc_fork_done(bool failed);
 void pulc_forked(void);
+/* Libc's fork(), which has told of itself, has failed. By the thread that called it, at once. */
+void pulc_fork_failed(void);
 
 /* This process is about to be confined by a filter on its system calls: none is made any more on PULC's own account, at fork
  * and exit neither. Its streams should be the kernel's by now. */

@@ -186,6 +186,8 @@ void close_raw(int fd);
 uint64_t usec_clock(void);
 /* Runs the block in a forked child of this actor, logs how it ended. */
 pid_t fork_logged(struct play *p);
+/* A fork that fails, by a process of its own: there are too many, or no others are allowed. */
+void fork_in_vain(struct play *p);
 void reap(struct play *p, const char *who, pid_t pid);
 /* An address that no program has mapped, and of which the compiler knows nothing. */
 extern char *volatile bad_address;

@@ -429,6 +429,22 @@ CASE(fork_vfork_child_exits, ANY)
 	A { RECV(1); }
 }
 
+/* Nobody else has the socket: who closes it with bytes unread resets the connection. */
+CASE(fork_that_fails, PROCESS)
+{
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		fork_in_vain(p);
+		R(close(FD));
+	}
+	A {
+		settle_poll(p, FD, POLLERR | POLLHUP);
+		RECV(1);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+}
+
 CASE(fork_both_ends_inherited, SELF)
 {
 	A {

@@ -15,6 +15,10 @@ void pulc_forked(void)
 {
 }
 
+void pulc_fork_failed(void)
+{
+}
+
 bool pulc_can_be_inherited(void)
 {
 	return false;
