@@ -3,7 +3,7 @@
  *
  * Spin a little: no longer than a sleep would have cost, not at all when the peer last ran on this
  * processor, less after spins that did not pay. While spinning the kernel socket is looked at every
- * 20 us: a system call on each turn would cost more than the transfer. Then arm, look once more,
+ * 20 us: a system call on each turn would cost more than the transfer; and whether the peer has come here. Then arm, look once more,
  * and sleep in ppoll over the kernel socket and the bell. The recipe and its proof are in docs/waiting.md.
  *
  * Signals. A handler that runs while we look at memory would go unnoticed, and a call that it should
@@ -136,6 +136,8 @@ static bool spin_for(struct pulc_stream *s, int fd, const struct wait *w, uint64
 			looked = now;
 			if (w->way->kernel(s, stream_fd(s, fd), w))
 				return true;
+			if (pulc_stream_peer_here(s))
+				return false;
 		}
 	}
 	return false;
