@@ -8,7 +8,8 @@
  * A receive is taken back without asking: WITHDRAW says that the message, should it be under way, was not taken. A send is taken back so only as
  * long as the owner has not all of its bytes; later the owner says how far it has come.
  *
- * An owner that has the port no longer says so (PORT_ELSEWHERE), or psid does, or its link ends: the call is parked again, for libpulc to ask psid who has it. But for
+ * An owner that has the port no longer says so (PORT_ELSEWHERE), or psid does, or its link ends: the call is parked again, for libpulc to ask psid who has it. So is a receive
+ * all of whose bytes are here: the link may have ended while both live, and then the owner gives the message to another one. But for
  * a send that the ended one may have sent: it fails. And for one that the owner of before may not have seen: if the port is nobody's it fails too, else the port has passed, and who gave it
  * says how much was sent.
  *
@@ -430,9 +431,7 @@ void guest_calls_gone(const struct peer *peer)
 		next = TAILQ_NEXT(c, link);
 		if (c->peer != peer)
 			continue;
-		if (c->stage == GUEST_OWES)
-			end(c, 0);
-		else if (peer->error == -EBADMSG)
+		if (peer->error == -EBADMSG)
 			end(c, -EBADMSG);
 		else if (c->is_send && c->stage == GUEST_ASKED)
 			end(c, -EPIPE);

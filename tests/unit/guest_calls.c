@@ -1,6 +1,6 @@
 /*
  * What a guest asks its owners for, in which order: sends behind sends at the same owner, receives behind receives, and no receive behind a send that waits,
- * for it may be what the send waits for.
+ * for it may be what the send waits for. And what it has received.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,12 +19,13 @@ static struct peer *owners[N_OWNERS];
 static const struct hal_ops *fake_ops;
 static struct hal_ops narrow;
 static size_t room;
+static bool is_full;
 
 /* As in a ring, where a short one may have room and a long one none. */
 static int send_narrow(struct hal_link *link, const struct hal_frame *f, const struct iovec *iov,
 		       unsigned n)
 {
-	return f->len > room ? -EAGAIN : fake_ops->send(link, f, iov, n);
+	return is_full || f->len > room ? -EAGAIN : fake_ops->send(link, f, iov, n);
 }
 
 static void begin(void)
@@ -35,6 +36,7 @@ static void begin(void)
 					    .n_queue = 256 };
 
 	room = SIZE_FRAME;
+	is_full = false;
 	for (unsigned i = 0; i < N_OWNERS; i++) {
 		fake_pair_init(&pairs[i], &config);
 		fake_ops = pairs[i].link[0]->ops;
@@ -131,9 +133,41 @@ static void sends_do_not_pass_sends(void)
 	end();
 }
 
+/* The owner has not heard that the message is here, and may live: it gives it to another one. */
+static void what_was_not_said_to_be_here_was_not_received(void)
+{
+	const struct guest_answer answer = { .size = 8, .len = 8, .port = 9 };
+	unsigned char data[sizeof(answer) + 8] = { 0 };
+	struct hal_frame f = { .len = sizeof(data),
+			       .protocol = PROTOCOL_GUEST,
+			       .kind = GUEST_ANSWER };
+	struct asked receive;
+	unsigned kind;
+
+	begin();
+	want_at(&receive, false, 0, 8);
+	guest_calls_move_on();
+	CHECK_INT(drain(0, &kind), ==, 1);
+	memcpy(data, &answer, sizeof(answer));
+	f.word = (uint64_t)receive.call.number << 32 | receive.call.id;
+	fake_pair_inject(&pairs[0], 0, &f, data);
+	REQUIRE_INT(fake_ops->next(owners[0]->link, &f), ==, 1);
+	is_full = true;
+	CHECK_INT(guest_answered(owners[0], &f), ==, 0);
+	fake_ops->drop(owners[0]->link);
+	CHECK_INT(receive.call.stage, ==, GUEST_OWES);
+	CHECK(!receive.call.complete);
+	guest_calls_gone(owners[0]);
+	CHECK(!receive.call.complete);
+	CHECK_INT(receive.call.stage, ==, GUEST_PARKED);
+	end();
+	CHECK_INT(receive.call.error, ==, -ECHILD);
+}
+
 static const struct test tests[] = {
 	TEST(receives_pass_sends_that_wait),
 	TEST(sends_do_not_pass_sends),
+	TEST(what_was_not_said_to_be_here_was_not_received),
 };
 
 int main(int argc, char **argv)
