@@ -5,8 +5,8 @@
  * is lent (port_queue.c) and goes back to where it stood if the guest ends or does not want it any more. What of a send is under way when its guest has its answer
  * or is gone is finished, if it is a datagram, for its receiver waits for the rest.
  *
- * Nothing in a frame is believed. Sizes, flags and numbers must fit what was said before, and a guest that has asked for more than it may (GUEST_WINDOW,
- * GUEST_N_MAX), or shows wrong keys again and again, has broken the rules: its link ends. One that asks for a port which is not here, or of which it has not the key, is
+ * Nothing in a frame is believed. Sizes, flags and numbers must fit what was said before, and a guest that has more kept than it may (GUEST_WINDOW; what is refused, or done
+ * and not yet answered, takes no room, and its guest may have given it up), asks for more (GUEST_N_MAX), or shows wrong keys again and again, has broken the rules: its link ends. One that asks for a port which is not here, or of which it has not the key, is
  * told so: ports pass, and numbers are used again. Another user's process is refused.
  */
 #include <stdlib.h>
@@ -56,14 +56,27 @@ static struct guest_request *find(const struct guest *g, uint64_t word)
 	return NULL;
 }
 
+static void uncount(struct guest_request *q)
+{
+	if (q->guest)
+		q->guest->size_sends -= q->size_counted;
+	q->size_counted = 0;
+}
+
+void guest_data_free(struct guest_request *q)
+{
+	uncount(q);
+	free(q->data);
+	q->data = NULL;
+}
+
 /* Nobody waits for it any more. */
 static void leave(struct guest_request *q)
 {
 	if (!q->guest)
 		return;
+	uncount(q);
 	q->guest->n_requests--;
-	if (q->is_send)
-		q->guest->size_sends -= q->size;
 	q->guest = NULL;
 }
 
@@ -200,10 +213,21 @@ static struct guest_request *request_new(struct guest *g, uint64_t word,
 	q->other = ask->port;
 	q->size = ask->size;
 	g->n_requests++;
-	g->size_sends += is_send ? ask->size : 0;
 	TAILQ_INSERT_TAIL(&guest_requests, q, link);
 	guest_n_open++;
 	return q;
+}
+
+/* Room for those of a send that is not refused. */
+static void expect_bytes(struct guest_request *q)
+{
+	if (!q->size)
+		return;
+	q->size_counted = q->size;
+	q->guest->size_sends += q->size;
+	q->data = malloc(q->size);
+	if (!q->data)
+		guest_refuse(q, -ENOMEM);
 }
 
 /* The bytes of a send, behind the first ones of this frame. */
@@ -248,9 +272,8 @@ static int asked(struct guest *g, const struct hal_frame *f, bool is_send)
 		return -EAGAIN;
 	q->port = port;
 	q->result = e;
-	q->data = port && is_send && ask.size ? malloc(ask.size) : NULL;
-	if (port && is_send && ask.size && !q->data)
-		guest_refuse(q, -ENOMEM);
+	if (port && is_send)
+		expect_bytes(q);
 	q->stage = is_send ? GUEST_COMING : port ? GUEST_NEW : GUEST_ANSWERS;
 	if (is_send)
 		take_bytes(q, f->len, sizeof(ask));

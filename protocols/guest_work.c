@@ -5,11 +5,9 @@
  * stands first gets the message. A receive has no buffer here. It borrows the message itself from the queue (port_queue.c), which costs a
  * copy less and lets it be given back whole.
  *
- * To be done a destination may have to be looked up at psid, in progress and by libpulc (guest_finder). Sends that come behind wait meanwhile.
+ * To be done a destination may have to be looked up at psid, in progress and by libpulc (guest_finder). Sends to it that come behind wait meanwhile.
  */
 #include "guest_work.h"
-
-#include <stdlib.h>
 
 #include "macros.h"
 
@@ -24,12 +22,12 @@ static void answer(struct guest_request *q, int64_t result)
 {
 	q->result = result;
 	q->stage = q->guest ? GUEST_ANSWERS : GUEST_OVER;
+	guest_data_free(q);
 }
 
 void guest_refuse(struct guest_request *q, int error)
 {
-	free(q->data);
-	q->data = NULL;
+	guest_data_free(q);
 	q->port = NULL;
 	q->result = error;
 }
@@ -78,11 +76,27 @@ static void send(struct guest_request *q)
 	answer(q, e < 0 ? e : (int64_t)q->size);
 }
 
+/* One before it waits for the same destination to be found. */
+static bool is_behind(const struct guest_request *q)
+{
+	const struct guest_request *o;
+
+	TAILQ_FOREACH(o, &guest_requests, link)
+	{
+		if (o == q)
+			return false;
+		if (o->is_send && o->stage == GUEST_NEW && o->port == q->port &&
+		    o->node == q->node && o->other == q->other)
+			return true;
+	}
+	return false;
+}
+
 static void begin_send(struct guest_request *q, bool *waits)
 {
 	int e;
 
-	if (*waits)
+	if (UNLIKELY(*waits) && is_behind(q))
 		return;
 	if (!q->sending.begun) {
 		q->iov = (struct iovec){ .iov_base = q->data, .iov_len = q->size };

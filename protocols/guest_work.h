@@ -28,7 +28,8 @@ struct guest_request {
 	unsigned flags;
 	uint32_t node, other; /* whom to; from whom, 0: anybody */
 	size_t size;
-	unsigned char *data; /* what is sent; NULL: refused */
+	unsigned char *data; /* what is sent; NULL: refused, or not needed any more */
+	size_t size_counted; /* of the guest's window: bytes that are kept, or are to be */
 	size_t n_said;	     /* bytes of it that are here; of the answer that have left, */
 	bool has_begun;	     /* if any of it has */
 	struct iovec iov;    /* data, for the sending */
@@ -42,8 +43,10 @@ struct guest_request {
 TAILQ_HEAD(guest_requests, guest_request);
 extern struct guest_requests guest_requests __attribute__((visibility("hidden")));
 
-/* Begins it, or sees how far it is. *waits: a send before it waits for its destination to be found, and is not to be passed; set if this one does. */
+/* Begins it, or sees how far it is. *waits: some send before it waits for its destination to be found; set if this one does. */
 void guest_work(struct guest_request *q, bool *waits);
+/* The bytes of a send are needed no more: its guest may send others. */
+void guest_data_free(struct guest_request *q);
 /* It comes to nothing, for this reason; bytes that are still to come are dropped. */
 void guest_refuse(struct guest_request *q, int error);
 /* The guest wants a send no more, all of which is here. */

@@ -64,7 +64,7 @@ static const struct lie guest_lies[] = {
 	{ GUEST_SEND, SIZE_HEAD, .ask = { .size = GUEST_SEND_MAX }, .n = 2 },
 	{ GUEST_SEND, SIZE_HEAD, .ask = { .size = 1 }, .n = MORE_THAN_MAY },
 	{ GUEST_SEND, SIZE_HEAD, .ask = { .size = 8 }, .n = 2, .one_id = true },
-	{ GUEST_SEND, SIZE_HEAD, .ask = { .key = 1, .size = GUEST_SEND_MAX }, .n = 2 },
+	{ GUEST_SEND, SIZE_HEAD, .ask = { .key = 1, .size = GUEST_SEND_MAX }, .n = 17 },
 	{ GUEST_SEND_MORE, 8, .n = 1 },
 	{ GUEST_SEND_MORE, 0, .n = 1, .more_before = true },
 	{ GUEST_SEND_MORE, 9, .n = 1, .more_before = true },
