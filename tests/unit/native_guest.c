@@ -511,6 +511,56 @@ static void grandchildren_and_a_thread(void)
 	end();
 }
 
+#define STRANGER 65533
+
+/* Of its owner's family still, but of no business with what is its user's: it has the key. */
+static void become_another_user(pulc_port *p)
+{
+	struct pulc_address self = pulc_port_address(p);
+	pulc_op *op;
+	int e;
+
+	native_become(STRANGER);
+	MUST_IS(pulc_send(p, &self, "x", 1, 0), -EPERM);
+	MUST_IS(pulc_receive(p, buf, 8, NULL, 0), -EPERM);
+	MUST_IS(pulc_receive(p, buf, 8, NULL, PULC_DONTWAIT | PULC_PEEK), -EPERM);
+	e = pulc_ireceive(p, buf, 8, &op);
+	MUST_IS(e == 0 ? pulc_op_end(op, NULL) : e, -EPERM);
+}
+
+/* One that is a client already is so as who it was, as one that has opened a file. */
+static void become_another_user_later(pulc_port *p)
+{
+	leaf(p);
+	native_become(STRANGER);
+	leaf(p);
+}
+
+static void owner_of_strangers(void)
+{
+	pulc_port *p = native_open(PULC_D, NULL);
+
+	MUST_IS(end_of(start(become_another_user, p)), 0);
+	leaf(p);
+	MUST_IS(end_of(start(become_another_user_later, p)), 0);
+	leaf(p);
+	MUST_IS(pulc_receive(p, buf, 8, NULL, PULC_DONTWAIT), -EAGAIN);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void other_users_are_refused(void)
+{
+	static native_role *const roles[] = { owner_of_strangers };
+
+	if (geteuid() != 0) {
+		test_skip("needs root to have processes of two users");
+		return;
+	}
+	begin();
+	native_run_for_users(roles, 1);
+	end();
+}
+
 static const struct test tests[] = {
 	TEST(all_at_once),
 	TEST(streams),
@@ -520,6 +570,7 @@ static const struct test tests[] = {
 	TEST(nothing),
 	TEST(operations_and_select),
 	TEST(grandchildren_and_a_thread),
+	TEST(other_users_are_refused),
 };
 
 int main(int argc, char **argv)
