@@ -16,6 +16,7 @@
 #include "symbols.h"
 
 #define SIZE_BOUNCE (16u << 10)
+#define SIZE_CALL 0x7ffff000u /* as much as the kernel moves in one call (read(2)) */
 
 /*
  * True if fd's bytes go through a ring, or might from now on; else a kernel send has begun, which the caller ends. An error is to be told only
@@ -59,9 +60,12 @@ static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
 	off_t pos = offset ? *offset : (off_t)raw_syscall(SYS_lseek, fd_in, 0, SEEK_CUR);
 	ssize_t n;
 
-	if (pos < 0)
+	if (!offset && pos < 0)
 		return pos == -ESPIPE ? -EINVAL : pos;
-	n = send_from_file(fd, fd_in, pos, len);
+	/* What no offset can be the end of the kernel refuses, in its own order: nothing is sent. */
+	if (pos < 0 || len > (size_t)(SSIZE_MAX - pos))
+		return pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
+	n = send_from_file(fd, fd_in, pos, len < SIZE_CALL ? len : SIZE_CALL);
 	if (n > 0 && offset)
 		*offset = pos + n;
 	else if (n > 0)

@@ -3,6 +3,7 @@
 
 #include <aio.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -85,6 +86,32 @@ CASE(movers_sendfile_edges, ANY)
 		count_signal(SIGPIPE, 0);
 		R(sendfile(FD, file, NULL, 3));
 		say(p, "%d signals, position %ld", n_signals, (long)lseek(file, 0, SEEK_CUR));
+	}
+	B { RECV_FLAGS(100, MSG_WAITALL); }
+}
+
+/* Offsets and lengths that no file has. */
+CASE(movers_sendfile_out_of_range, ANY)
+{
+	off_t before = -1, one = 1, last = LONG_MAX;
+
+	A {
+		int file = file_of("0123456789"), pipes[2];
+
+		T(pipe(pipes) == 0);
+		R(sendfile(FD, file, &before, 3));
+		R(sendfile(FD, -1, &before, 3));
+		R(sendfile(FD, pipes[0], &before, 3));
+		R(sendfile(FD, pipes[0], &one, 3));
+		R(sendfile(FD, pipes[0], NULL, 3));
+		R(sendfile(FD, file, &one, SSIZE_MAX));
+		R(sendfile(FD, file, &last, 1));
+		R(sendfile(FD, file, NULL, (size_t)SSIZE_MAX + 1));
+		say(p, "offsets %ld, %ld, %ld", (long)before, (long)one, (long)last);
+		R(sendfile(FD, file, &one, SSIZE_MAX - 1));
+		R(sendfile(FD, file, NULL, SSIZE_MAX));
+		say(p, "offset %ld, position %ld", (long)one, (long)lseek(file, 0, SEEK_CUR));
+		R(shutdown(FD, SHUT_WR));
 	}
 	B { RECV_FLAGS(100, MSG_WAITALL); }
 }
