@@ -107,7 +107,24 @@
 	X(MOVES_TOLD)	  /* psid: those who are joined with the taker were told */                                          \
 	X(MOVES_ANSWERED) /* psid: so was the taker */                                                                       \
 	X(MOVES_DONE)	  /* psid: and the former owner */                                                                   \
-	X(MOVES_ENDED)	  /* psid: and all others */
+	X(MOVES_ENDED)	  /* psid: and all others */                                                                         \
+	/* a process asks the owner of a port that they share (protocols/guest_ask.c, guest_serve.c, guest_work.c) */        \
+	X(GUEST_FOUND)	  /* the guest knows the owner, and has said nothing */                                              \
+	X(GUEST_PIECE)	  /* has sent a piece of what is to be sent, */                                                      \
+	X(GUEST_SAID)	  /* or all that it has to say of a request */                                                       \
+	X(GUEST_SENT)	  /* a send was done, it hears */                                                                    \
+	X(GUEST_CAME)	  /* a part of a message is here, */                                                                 \
+	X(GUEST_HERE)	  /* or all, and the owner was not told */                                                           \
+	X(GUEST_TOOK)	  /* it was */                                                                                       \
+	X(GUEST_WITHDREW) /* it was asked to forget a request */                                                             \
+	X(HOST_HEARD)	  /* the owner has heard of one, */                                                                  \
+	X(HOST_WHOLE)	  /* and has all bytes of a send */                                                                  \
+	X(HOST_DONE)	  /* has done it, and has not said so */                                                             \
+	X(HOST_PIECE)	  /* a piece of a message is on its way to the guest, */                                             \
+	X(HOST_ANSWERED)  /* or all of the answer */                                                                         \
+	X(HOST_TAKEN)	  /* the guest has the message, which is still here */                                               \
+	X(HOST_WITHDRAWN) /* what was lent is back, for it is not wanted */                                                  \
+	X(HOST_LEFT)	  /* or the guest has ended */
 
 enum step {
 #define STEP_NUMBER(name) STEP_##name,

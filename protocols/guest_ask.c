@@ -20,6 +20,7 @@
 
 #include "guest.h"
 #include "macros.h"
+#include "step.h"
 
 #define N_GATHER 16u
 /* So often a port is looked for at an owner that does not have it, which it may have passed on just then. */
@@ -90,6 +91,7 @@ void guest_call_at(struct guest_call *c, struct peer *peer)
 	c->peer = peer_ref(peer);
 	c->id = ++last_id;
 	c->stage = GUEST_ASKS;
+	STEP(GUEST_FOUND);
 }
 
 void guest_call_fail(struct guest_call *c, int error)
@@ -161,9 +163,11 @@ static int ask_to_receive(struct guest_call *c)
 	const struct iovec iov = { .iov_base = &head, .iov_len = sizeof(head) };
 	int e = say(c, GUEST_RECEIVE, &iov, 1);
 
-	if (e == 0)
-		c->stage = GUEST_ASKED;
-	return e;
+	if (e < 0)
+		return e;
+	STEP(GUEST_SAID);
+	c->stage = GUEST_ASKED;
+	return 0;
 }
 
 /* The next frame of a send. `begun`: its first one has left. */
@@ -183,8 +187,12 @@ static int send_piece(struct guest_call *c, bool begun)
 	if (e < 0)
 		return e;
 	c->at += len;
-	if (c->at == part)
-		c->stage = GUEST_ASKED;
+	if (c->at < part) {
+		STEP(GUEST_PIECE);
+		return 0;
+	}
+	STEP(GUEST_SAID);
+	c->stage = GUEST_ASKED;
 	return 0;
 }
 
@@ -204,9 +212,11 @@ static int tell_taken(struct guest_call *c)
 {
 	int e = say(c, GUEST_TAKEN, NULL, 0);
 
-	if (e == 0)
-		end(c, 0);
-	return e;
+	if (e < 0)
+		return e;
+	STEP(GUEST_TOOK);
+	end(c, 0);
+	return 0;
 }
 
 static void move_on(struct guest_call *c)
@@ -265,6 +275,7 @@ int guest_call_cancel(struct guest_call *c)
 		e = withdraw(c);
 	if (e < 0)
 		return e;
+	STEP(GUEST_WITHDREW);
 	c->withdrawn = true;
 	if (has_all)
 		return 1;
@@ -341,6 +352,7 @@ static int send_answered(struct guest_call *c, const struct guest_answer *a)
 		end(c, (int)a->result);
 		return 0;
 	}
+	STEP(GUEST_SENT);
 	c->base += (uint64_t)a->result;
 	c->at = 0;
 	if (a->result == (int64_t)part && c->base < c->size && !c->withdrawn) {
@@ -357,13 +369,16 @@ static int received(struct guest_call *c)
 {
 	int e;
 
-	if (c->at < c->size_coming)
+	if (c->at < c->size_coming) {
+		STEP(GUEST_CAME);
 		return 0;
+	}
 	if (c->flags & (GUEST_PEEK | GUEST_LOOK)) {
 		end(c, 0);
 		return 0;
 	}
 	c->stage = GUEST_OWES;
+	STEP(GUEST_HERE);
 	e = tell_taken(c);
 	return e == -EAGAIN || e == -EPIPE ? 0 : e;
 }

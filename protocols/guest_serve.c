@@ -13,6 +13,7 @@
 
 #include "guest_work.h"
 #include "macros.h"
+#include "step.h"
 
 #define N_WRONG_MAX 16u
 /* Over the window by the largest request; more in number, for what was withdrawn by a frame that comes behind. */
@@ -132,7 +133,10 @@ static int send_piece(struct guest_request *q)
 		return e;
 	q->has_begun = true;
 	q->n_said += len;
-	return q->n_said < a.len;
+	if (q->n_said == a.len)
+		return 0;
+	STEP(HOST_PIECE);
+	return 1;
 }
 
 /* An end of the link is told by gone(). */
@@ -145,6 +149,7 @@ static void answer_on(struct guest_request *q)
 	while (e > 0);
 	if (e < 0)
 		return;
+	STEP(HOST_ANSWERED);
 	/* A guest says so too that it has received nothing of a stream. */
 	if (q->is_send || q->result < 0 || (q->flags & (GUEST_PEEK | GUEST_LOOK))) {
 		port_borrow_end(&q->borrow);
@@ -244,6 +249,7 @@ static void take_bytes(struct guest_request *q, uint32_t len, uint32_t skip)
 	q->n_said += len - skip;
 	if (q->n_said < q->size)
 		return;
+	STEP(HOST_WHOLE);
 	q->n_said = 0;
 	q->stage = q->port ? GUEST_NEW : GUEST_ANSWERS;
 }
@@ -274,6 +280,7 @@ static int asked(struct guest *g, const struct hal_frame *f, bool is_send)
 	q->result = e;
 	if (port && is_send)
 		expect_bytes(q);
+	STEP(HOST_HEARD);
 	q->stage = is_send ? GUEST_COMING : port ? GUEST_NEW : GUEST_ANSWERS;
 	if (is_send)
 		take_bytes(q, f->len, sizeof(ask));
@@ -296,6 +303,7 @@ static int taken(struct guest *g, const struct hal_frame *f)
 
 	if (!q || q->stage != GUEST_LENT || f->len)
 		return -EBADMSG;
+	STEP(HOST_TAKEN);
 	port_borrow_end(&q->borrow);
 	request_free(q);
 	return 0;
@@ -315,6 +323,7 @@ static int withdrawn(struct guest *g, const struct hal_frame *f)
 		return 0;
 	}
 	(void)guest_drop(q);
+	STEP(HOST_WITHDRAWN);
 	request_free(q);
 	return 0;
 }
@@ -376,6 +385,7 @@ void guest_requests_gone(const struct peer *peer)
 		else
 			leave(q);
 	}
+	STEP(HOST_LEFT);
 	LIST_REMOVE(g, link);
 	peer_unref(g->peer);
 	free(g);

@@ -10,6 +10,7 @@
 #include "guest_work.h"
 
 #include "macros.h"
+#include "step.h"
 
 /* Bytes of a stream in one answer. */
 #define SIZE_STREAM (256u << 10)
@@ -20,6 +21,7 @@ const struct guest_finder *guest_finder;
 
 static void answer(struct guest_request *q, int64_t result)
 {
+	STEP(HOST_DONE);
 	q->result = result;
 	q->stage = q->guest ? GUEST_ANSWERS : GUEST_OVER;
 	guest_data_free(q);

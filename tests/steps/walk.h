@@ -10,12 +10,13 @@
 
 #include "step_page.h"
 
-/* The points that a program walks: the five together are all that there are. */
+/* The points that a program walks: the six together are all that there are. */
 #define STEPS_OF_RINGS 0, STEP_SEM_TAKEN
 #define STEPS_OF_SEMS STEP_SEM_TAKEN, STEP_BLOCK_AREA
 #define STEPS_OF_BLOCKS STEP_BLOCK_AREA, STEP_TAG_OFFERED
 #define STEPS_OF_TAGS STEP_TAG_OFFERED, STEP_GIVE_SAID
-#define STEPS_OF_PORTS STEP_GIVE_SAID, N_STEPS
+#define STEPS_OF_PORTS STEP_GIVE_SAID, STEP_GUEST_FOUND
+#define STEPS_OF_GUESTS STEP_GUEST_FOUND, N_STEPS
 
 /* `who`: for the log. */
 void steps_walk(const char *who, void (*run_scene)(void), unsigned first, unsigned end);
