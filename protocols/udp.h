@@ -68,8 +68,12 @@ struct udp {
 	_Atomic uint32_t n_since;    /* datagrams taken from queues since */
 	_Atomic uint64_t sends_seen; /* udp_kernel_sends then */
 	_Atomic uint64_t last_stamp; /* of the last record that was taken in the usual way */
-	_Atomic uint64_t mark_gone;  /* what flows that have ended had counted (udp_mark) */
+	/* Of each place that ever had a flow: what those that have ended had counted; UDP_COUNTS: and its present one counts on. Changed by one store, so
+	 * that no look finds half of an end. */
+	_Atomic uint64_t counted[UDP_N_FLOWS];
+	_Atomic uint32_t n_counted;
 };
+#define UDP_COUNTS (1ull << 63)
 #define UDP_NONE 0u
 #define UDP_UNKNOWN UINT64_MAX
 
@@ -132,7 +136,7 @@ bool udp_has_datagram(struct udp *u);
 int udp_quiet(struct udp *u, int fd);
 /* Exact readiness, queues and kernel together. */
 unsigned udp_poll(struct udp *u, int fd, unsigned events);
-/* A counter that changes whenever a queue has got something. */
+/* A counter that changes whenever a queue has got something, and not when a flow ends. */
 uint64_t udp_mark(struct udp *u);
 
 /* Takes a flow that is bound to its memory in. False: there are too many. Asks the kernel to note arrivals from now on. */

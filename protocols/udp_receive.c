@@ -133,16 +133,29 @@ bool udp_has_datagram(struct udp *u)
 	return false;
 }
 
+static uint64_t mark_of_place(struct udp *u, uint32_t i)
+{
+	struct udp_flow *f;
+	uint64_t before, head;
+
+	do {
+		/* pairs with udp_add, which has put the flow there before, and udp_remove, which takes it away after */
+		before = atomic_load_explicit(&u->counted[i], memory_order_acquire);
+		if (!(before & UDP_COUNTS))
+			return before;
+		f = flow_at(u, i);
+		head = f ? shm_mark(&f->ring) : 0;
+	} while (UNLIKELY(LOAD(u->counted[i]) != before));
+	return (before & ~UDP_COUNTS) + head;
+}
+
 uint64_t udp_mark(struct udp *u)
 {
-	uint32_t n = LOAD(u->n_flows);
-	uint64_t mark = LOAD(u->mark_gone);
-	struct udp_flow *f;
+	uint32_t n = LOAD(u->n_counted);
+	uint64_t mark = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		f = flow_at(u, i);
-		mark += f ? shm_mark(&f->ring) : 0;
-	}
+	for (uint32_t i = 0; i < n; i++)
+		mark += mark_of_place(u, i);
 	return mark;
 }
 

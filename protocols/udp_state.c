@@ -53,6 +53,9 @@ bool udp_add(struct udp *u, int fd, struct udp_flow *f)
 			continue;
 		if (atomic_load(&u->n_flows) <= i)
 			atomic_store(&u->n_flows, i + 1);
+		if (atomic_load(&u->n_counted) <= i)
+			atomic_store(&u->n_counted, i + 1);
+		(void)atomic_fetch_or(&u->counted[i], UDP_COUNTS);
 		tell_how_many(u);
 		return true;
 	}
@@ -61,15 +64,19 @@ bool udp_add(struct udp *u, int fd, struct udp_flow *f)
 
 void udp_remove(struct udp *u, struct udp_flow *f)
 {
-	struct udp_flow *expected;
+	struct udp_flow *here;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < UDP_N_FLOWS; i++) {
-		expected = f;
-		if (atomic_compare_exchange_strong(&u->flows[i], &expected, NULL))
-			(void)atomic_fetch_add(&u->mark_gone, shm_mark(&f->ring));
-		else if (expected)
+		here = atomic_load(&u->flows[i]);
+		if (here == f) {
+			atomic_store(&u->counted[i],
+				     (atomic_load(&u->counted[i]) + shm_mark(&f->ring)) &
+					     ~UDP_COUNTS);
+			atomic_store(&u->flows[i], NULL);
+		} else if (here) {
 			n = i + 1;
+		}
 	}
 	atomic_store(&u->n_flows, n);
 }
