@@ -1,7 +1,7 @@
 /*
  * Children that fork() does not make: by clone(), _Fork(), and the system calls themselves. And fork()'s failure, of which it tells nobody else.
  *
- * One with memory of its own is told of as fork()'s, before, in the parent, and in the child before it goes on (process.c). Where the child goes on
+ * One with memory of its own is told of as fork()'s, before, in the parent, and in the child before it goes on (process.c); who is to wait for it does so afterwards (awaited.c). Where the child goes on
  * elsewhere than here (a raw call with a stack for it, or with another thread's variables) it finds out at its first call that
  * asks whose records these are.
  *
@@ -16,10 +16,13 @@
 
 #include <pulc/process.h>
 
+#include "awaited.h"
 #include "data.h"
 #include "process.h"
 #include "rawsys.h"
 #include "symbols.h"
+
+#define N_ARGUMENTS 6
 
 /* Is there something to do for such a child? Leaves the program alone, if there is no other way. */
 static bool is_child(uint64_t flags)
@@ -55,6 +58,16 @@ pid_t pre__Fork(void)
 	return pid;
 }
 
+/* After the call: in the parent, and in a child that comes back here. */
+static void made(struct pre_awaited *awaited, long pid)
+{
+	if (pid != 0)
+		pre_awaited_made(awaited);
+	pre_process_forked(pid);
+	if (pid != 0)
+		pre_awaited_wait(awaited);
+}
+
 struct child {
 	pre_clone_main *run;
 	void *arg;
@@ -73,19 +86,23 @@ int pre_clone(pre_clone_main *run, void *stack, int flags, void *arg, pid_t *par
 	      pid_t *child_tid)
 {
 	struct child child = { run, arg };
+	struct pre_awaited *awaited;
 	int pid;
 
 	if (!run || !stack || !is_child((uint64_t)(unsigned)flags))
 		return (int)pre_sys(
 			pre_real.clone(run, stack, flags, arg, parent_tid, tls, child_tid));
 	pre_process_forking();
+	awaited = pre_awaited_begin((uint64_t)(unsigned)flags);
+	if (awaited)
+		flags &= ~CLONE_VFORK;
 	if (flags & CLONE_SETTLS)
 		pid = (int)pre_sys(
 			pre_real.clone(run, stack, flags, arg, parent_tid, tls, child_tid));
 	else
 		pid = (int)pre_sys(
 			pre_real.clone(begin, stack, flags, &child, parent_tid, tls, child_tid));
-	pre_process_forked(pid);
+	made(awaited, pid);
 	return pid;
 }
 
@@ -130,18 +147,49 @@ static bool is_clone(long number, const long *a, struct call *ret_call)
 	}
 }
 
-bool pre_route_clone(long number, const long *a, long *ret_answer)
+/* The same call without CLONE_VFORK; args: room for those of clone3. */
+static void without_waiting(long number, const long *a, long *ret_a, struct clone_args *args)
 {
+	memcpy(ret_a, a, N_ARGUMENTS * sizeof(*a));
+	if (number == SYS_clone) {
+		ret_a[0] &= ~(long)CLONE_VFORK;
+		return;
+	}
+	memcpy(args, (const void *)a[0], (size_t)a[1]);
+	args->flags &= ~(uint64_t)CLONE_VFORK;
+	ret_a[0] = (long)args;
+}
+
+/* Arguments of clone3 that later kernels have are not known here. */
+static bool can_change(long number, const long *a)
+{
+	return number == SYS_clone ||
+	       (number == SYS_clone3 && (size_t)a[1] <= sizeof(struct clone_args) &&
+		!pre_is_bad((const void *)a[0], (size_t)a[1]));
+}
+
+bool pre_route_clone(long number, const long *given, long *ret_answer)
+{
+	struct pre_awaited *awaited = NULL;
+	long changed[N_ARGUMENTS];
+	const long *a = given;
+	struct clone_args args;
 	struct call call;
 
-	if (!is_clone(number, a, &call) || !is_child(call.flags))
+	if (!is_clone(number, given, &call) || !is_child(call.flags))
 		return false;
 	pre_process_forking();
+	if (can_change(number, given))
+		awaited = pre_awaited_begin(call.flags);
+	if (awaited) {
+		without_waiting(number, given, changed, &args);
+		a = changed;
+	}
 	if (call.goes_elsewhere || (call.flags & CLONE_SETTLS))
 		*ret_answer = pre_sys(pre_real.syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]));
 	else
 		*ret_answer = raw_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	if (*ret_answer || !(call.flags & CLONE_SETTLS))
-		pre_process_forked(*ret_answer);
+		made(awaited, *ret_answer);
 	return true;
 }

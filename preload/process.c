@@ -18,6 +18,7 @@
 
 #include <pulc/process.h>
 
+#include "awaited.h"
 #include "epoll.h"
 #include "file.h"
 #include "inherit.h"
@@ -135,6 +136,7 @@ USUAL static void forked_child(void)
 	pre_epoll_forked();
 	pre_inherit_forked();
 	pre_linger_forked();
+	pre_awaited_forked();
 	pre_file_each(0, UINT32_MAX, mark_shared, &serves);
 	serves_for_parent = serves;
 }
