@@ -242,7 +242,7 @@ void guest_calls_move_on(void)
 		c->peer->waiting = 0;
 	for (c = TAILQ_FIRST(&calls); c; c = next) {
 		next = TAILQ_NEXT(c, link);
-		if (c->stage == GUEST_ASKS || c->stage == GUEST_OWES)
+		if (c->peer && (c->stage == GUEST_ASKS || c->stage == GUEST_OWES))
 			move_on(c);
 	}
 }

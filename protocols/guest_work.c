@@ -83,14 +83,10 @@ static bool is_behind(const struct guest_request *q)
 {
 	const struct guest_request *o;
 
-	TAILQ_FOREACH(o, &guest_requests, link)
-	{
-		if (o == q)
-			return false;
+	for (o = TAILQ_FIRST(&guest_requests); o != q; o = TAILQ_NEXT(o, link))
 		if (o->is_send && o->stage == GUEST_NEW && o->port == q->port &&
 		    o->node == q->node && o->other == q->other)
 			return true;
-	}
 	return false;
 }
 
