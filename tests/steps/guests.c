@@ -138,9 +138,12 @@ static void go_on_alone(pulc_port *p)
 static void owner(void)
 {
 	pulc_port *p = native_open(PULC_D, "shared");
-	pid_t pid = start(be_guest, p);
 	int status;
+	pid_t pid;
 
+	/* The source knows it, and so hears of its end. */
+	native_await(1);
+	pid = start(be_guest, p);
 	if (victim == OWNER)
 		step_victim(getpid());
 	status = end_of(pid);
@@ -177,6 +180,7 @@ static void source(void)
 	struct pulc_address to = native_find("shared");
 	ssize_t n = 0;
 
+	native_reach(1);
 	for (uint32_t i = 0; i < N_MESSAGES && !is_end(n); i++) {
 		memset(buf, 0, sizeof(buf));
 		memcpy(buf, &i, sizeof(i));
