@@ -298,7 +298,9 @@ int wait_for(struct pulc_stream *s, int fd, struct wait *w, uint64_t budget)
 	e = wait_long(s, fd, w, budget);
 	if (e == -ERESTART && w->nsec_deadline != UINT64_MAX)
 		return -EINTR;
-	w->signals = signals_counted();
+	/* A handler that ran as something else ended this wait is to end the next one. */
+	if (e == -ERESTART)
+		w->signals = signals_counted();
 	return e;
 }
 

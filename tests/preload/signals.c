@@ -1,6 +1,7 @@
 /* Signals: EINTR and SA_RESTART, handlers that use the socket, masks, SIGPIPE. */
 #include "case.h"
 
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -11,6 +12,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#define LEN_FLOOD (64 << 20)
 
 static int handler_fd;
 static sigjmp_buf jump;
@@ -178,6 +181,44 @@ CASE(signals_large_send_gives_part, DUO)
 	WITH_B {
 		settle(p, FD, 1);
 		interrupt_other(p, SIGUSR1);
+	}
+}
+
+struct flood {
+	int fd;
+	_Atomic pid_t tid;
+	long n_sent;
+};
+
+static void *send_flood(void *arg)
+{
+	struct flood *flood = arg;
+	char *buf = calloc(1, LEN_FLOOD);
+
+	flood->tid = gettid();
+	flood->n_sent = send(flood->fd, buf, LEN_FLOOD, 0);
+	free(buf);
+	return NULL;
+}
+
+/* As Java closes a socket that another thread is blocked in: its sleep is disturbed by the first, and interrupted by the second. */
+CASE(signals_behind_dup2_interrupt_send, DUO)
+{
+	A {
+		struct flood flood = { .fd = FD };
+		int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		pthread_t thread;
+
+		count_signal(SIGUSR1, 0);
+		pthread_create(&thread, NULL, send_flood, &flood);
+		while (flood.tid == 0)
+			;
+		until_thread_sleeps(flood.tid);
+		T(dup2(other, FD) == FD);
+		pthread_kill(thread, SIGUSR1);
+		pthread_join(thread, NULL);
+		T(flood.n_sent > 0 && flood.n_sent < LEN_FLOOD);
+		close(other);
 	}
 }
 
