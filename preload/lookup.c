@@ -36,12 +36,17 @@ static long raw_result(long ret)
 	return -1;
 }
 
+/* No function that answers with a pointer is a system call: it fails, with NULL. */
+#define IS_POINTER(type)                                                                           \
+	(__builtin_types_compatible_p(type, void *) || __builtin_types_compatible_p(type, FILE *))
+
 #define PRE_FD(served, ret, name, sys, n, ...)                                                     \
 	static ret early_##name(PRE_PARAMS_##n(__VA_ARGS__))                                       \
 	{                                                                                          \
 		if (pre_start() && pre_real.name != early_##name)                                  \
 			return pre_real.name(PRE_ARGS_##n(__VA_ARGS__));                           \
-		return (ret)raw_result(raw_syscall6((sys), PRE_WORDS_##n(__VA_ARGS__)));           \
+		return (ret)(raw_result(raw_syscall6((sys), PRE_WORDS_##n(__VA_ARGS__))) +         \
+			     IS_POINTER(ret));                                                     \
 	}
 #define PRE_CHECKED(ret, name, of, args, fits, n, ...)                                             \
 	static ret early_##name(PRE_PARAMS_##n(__VA_ARGS__))                                       \
@@ -69,7 +74,7 @@ static void look(const char *name, void *slot)
 
 void pre_look_in(const char *library, const char *name, void *slot)
 {
-	void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+	void *handle = pre_real.dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
 	void *found = handle ? dlsym(handle, name) : NULL;
 
 	if (found)

@@ -5,7 +5,7 @@ TEST_PROGRAMS += $(B)/tests/preload/catalogue
 
 $(B)/tests/preload/catalogue: $$(call objects,$$(CATALOGUE_SRC))
 	@mkdir -p $(@D)
-	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -luring -pthread
+	$(CC) $(LINK) $(SANFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ -luring -pthread -ldl
 
 # A library of somebody else's, to be preloaded before and behind the shim.
 TEST_PROGRAMS += $(B)/tests/preload/chain.so
@@ -14,3 +14,11 @@ $(B)/tests/preload/chain.so: $(B)/obj/tests/preload/chain/chain.o
 	@mkdir -p $(@D)
 	$(CC) -shared $(LINK) -o $@ $^ -ldl
 $(B)/obj/tests/preload/chain/chain.o: STD := $(filter-out -fvisibility=hidden,$(STD))
+
+# A library that is loaded with RTLD_DEEPBIND.
+TEST_PROGRAMS += $(B)/tests/preload/deep.so
+
+$(B)/tests/preload/deep.so: $(B)/obj/tests/preload/deep/deep.o
+	@mkdir -p $(@D)
+	$(CC) -shared $(LINK) -Wl,-z,lazy -o $@ $^
+$(B)/obj/tests/preload/deep/deep.o: STD := $(filter-out -fvisibility=hidden -fno-plt,$(STD))
