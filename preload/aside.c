@@ -11,7 +11,7 @@
  *
  * A filter may be for one thread alone. All are treated as one: a table for each of them would cost everybody.
  * A filter that was there when the program began is taken for one that lets a program of several libraries live. A ring is
- * noticed by liburing's functions or libc's syscall(), not if an instruction of the program's own makes it.
+ * noticed by liburing's functions or libc's syscall(), not if an instruction of the program's own makes it. One of libuv's is denied instead.
  */
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -106,6 +106,15 @@ void pre_seccomp(unsigned operation, const void *filter)
 	if (operation == SECCOMP_SET_MODE_STRICT ||
 	    (operation == SECCOMP_SET_MODE_FILTER && filter))
 		pre_step_aside();
+}
+
+/*
+ * libuv makes a ring for changes of its epoll sets alone, unasked, and does without where the kernel has none: it has none here, rather than that no connection of such a
+ * program (uvloop, newer versions of Node) is served. caller: who makes it by syscall().
+ */
+bool pre_denies_ring(const void *caller)
+{
+	return pre_enabled && pre_is_beside(caller, "uv_loop_init");
 }
 
 /* liburing makes its system calls by instructions of its own, but these make each of its rings. */

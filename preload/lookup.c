@@ -83,6 +83,21 @@ void pre_look_in(const char *library, const char *name, void *slot)
 		look(name, slot);
 }
 
+bool pre_is_beside(const void *code, const char *name)
+{
+	Dl_info of_code, of_found;
+	void *found = NULL, *handle;
+
+	if (!dladdr(code, &of_code))
+		return false;
+	/* The program itself goes by no name here. */
+	handle = pre_real.dlopen(of_code.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	found = dlsym(handle ? handle : RTLD_DEFAULT, name);
+	if (handle)
+		(void)dlclose(handle);
+	return found && dladdr(found, &of_found) && of_found.dli_fbase == of_code.dli_fbase;
+}
+
 static void look_all(void)
 {
 #define PRE_LATE(served, ret, name, sys, n, ...)

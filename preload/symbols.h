@@ -90,6 +90,8 @@ extern bool pre_enabled;
  * more (aside.c). */
 extern bool pre_aside;
 void pre_step_aside(void);
+/* syscall(SYS_io_uring_setup, ...) is about to be made by this code: is it to be told that there is no such call? */
+bool pre_denies_ring(const void *caller);
 /* syscall(SYS_seccomp, operation, flags, filter) is about to be made. */
 void pre_seccomp(unsigned operation, const void *filter);
 
@@ -97,6 +99,8 @@ void pre_seccomp(unsigned operation, const void *filter);
 bool pre_start(void);
 /* The same for a function of a library that the program may have loaded later, by itself. */
 void pre_look_in(const char *library, const char *name, void *slot);
+/* Does the library, or program, that has this code have a function of that name? */
+bool pre_is_beside(const void *code, const char *name);
 
 /* syscall(number, a[0] ...): true if it is one of the table's calls; then its handler's answer. */
 bool pre_route(long number, const long *a, long *ret_answer);

@@ -201,6 +201,9 @@ ENTRY(long, syscall, (long number, ...))
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(ap, long);
 	va_end(ap);
+	if (__builtin_expect(number == SYS_io_uring_setup, 0) &&
+	    pre_denies_ring(__builtin_return_address(0)))
+		return result(-ENOSYS);
 	if (pre_route(number, a, &answer))
 		return result(answer);
 	return STIRRED(pre_real.syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]));

@@ -15,10 +15,11 @@ $(B)/tests/preload/chain.so: $(B)/obj/tests/preload/chain/chain.o
 	$(CC) -shared $(LINK) -o $@ $^ -ldl
 $(B)/obj/tests/preload/chain/chain.o: STD := $(filter-out -fvisibility=hidden,$(STD))
 
-# A library that is loaded with RTLD_DEEPBIND.
-TEST_PROGRAMS += $(B)/tests/preload/deep.so
+# Libraries that the cases load.
+LOADED_LIBRARIES := $(patsubst tests/preload/loaded/%.c,$(B)/tests/preload/%.so,$(wildcard tests/preload/loaded/*.c))
+TEST_PROGRAMS += $(LOADED_LIBRARIES)
 
-$(B)/tests/preload/deep.so: $(B)/obj/tests/preload/deep/deep.o
+$(LOADED_LIBRARIES): $(B)/tests/preload/%.so: $(B)/obj/tests/preload/loaded/%.o
 	@mkdir -p $(@D)
 	$(CC) -shared $(LINK) -Wl,-z,lazy -o $@ $^
-$(B)/obj/tests/preload/deep/deep.o: STD := $(filter-out -fvisibility=hidden -fno-plt,$(STD))
+$(LOADED_LIBRARIES:$(B)/tests/preload/%.so=$(B)/obj/tests/preload/loaded/%.o): STD := $(filter-out -fvisibility=hidden -fno-plt,$(STD))

@@ -1,6 +1,7 @@
 /* Programs with a ring of the kernel's own: all that goes through it passes everybody by. */
 #include "epoll_case.h"
 
+#include <dlfcn.h>
 #include <liburing.h>
 #include <sys/syscall.h>
 
@@ -120,4 +121,26 @@ CASE(uring_by_system_call, ANY)
 		SEND("back");
 	}
 	A { RECV(10); }
+}
+
+/* libuv makes one, and does without where there is none: its programs are served. */
+CASE_TRAITS(uring_of_libuv, SELF, OWN_PAIR)
+{
+	A {
+		void *library = dlopen("uv.so", RTLD_NOW);
+		int (*make_ring)(unsigned) =
+			library ? (int (*)(unsigned))dlsym(library, "uv_make_ring") : NULL;
+		int fds[2], ring = make_ring ? make_ring(256) : 0;
+
+		T(make_ring != NULL);
+		if (ring > 0)
+			close(ring);
+		pair_local(fds);
+		warm(p, fds);
+		say_send(p, fds[0], "served", 0);
+		say_recv(p, fds[1], 6, 0);
+		close(fds[0]);
+		say_recv(p, fds[1], 1, 0);
+		close(fds[1]);
+	}
 }
