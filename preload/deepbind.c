@@ -49,7 +49,7 @@ struct module {
 	const char *names;
 	const ElfW(Rela) * calls, *others;
 	size_t size_calls, size_others;
-	uintptr_t relro, relro_end; /* pages that are read-only since it was loaded */
+	uintptr_t relro, relro_end; /* whole pages of it are read-only since it was loaded */
 };
 
 static int remember(struct dl_phdr_info *info, size_t size, void *arg)
@@ -190,7 +190,7 @@ static void point(const struct module *m, void **slot, void *function)
 {
 	uintptr_t size_page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t place = (uintptr_t)slot, page = place & ~(size_page - 1);
-	bool locked = place >= m->relro && place < m->relro_end;
+	bool locked = place >= m->relro && place < (m->relro_end & ~(size_page - 1));
 
 	if (locked && mprotect((void *)page, size_page, PROT_READ | PROT_WRITE) < 0)
 		return;
