@@ -295,3 +295,16 @@ void interrupt_other(struct play *p, int signal)
 	else
 		kill(actor_pid(p, !p->side), signal);
 }
+
+void answer_and_end(struct play *p)
+{
+	B {
+		RECV_FLAGS(11, MSG_WAITALL);
+		SEND("reply");
+	}
+	A {
+		RECV_FLAGS(5, MSG_WAITALL);
+		close(FD);
+	}
+	B { RECV(1); }
+}

@@ -130,6 +130,8 @@ ssize_t say_send(struct play *p, int fd, const char *text, int flags);
 #define RECV_FLAGS(n, flags) say_recv(p, FD, n, flags)
 #define SEND(text) say_send(p, FD, text, 0)
 #define SEND_FLAGS(text, flags) say_send(p, FD, text, flags)
+/* The usual end of a case: B receives 11 bytes, that A has sent, and answers; A closes. */
+void answer_and_end(struct play *p);
 
 /* ---- the pair ------------------------------------------------------------------------------ */
 

@@ -534,13 +534,5 @@ CASE(clone_descriptors_of_one_thread, ANY)
 		T(failed == NULL);
 		SEND("after");
 	}
-	B {
-		RECV_FLAGS(11, MSG_WAITALL);
-		SEND("reply");
-	}
-	A {
-		RECV_FLAGS(5, MSG_WAITALL);
-		close(FD);
-	}
-	B { RECV(1); }
+	answer_and_end(p);
 }

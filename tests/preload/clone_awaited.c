@@ -91,15 +91,7 @@ static void awaited(struct play *p, enum way way)
 		T(*stage_word(p, LASTS) == 0);
 		SEND("after");
 	}
-	B {
-		RECV_FLAGS(11, MSG_WAITALL);
-		SEND("reply");
-	}
-	A {
-		RECV_FLAGS(5, MSG_WAITALL);
-		close(FD);
-	}
-	B { RECV(1); }
+	answer_and_end(p);
 }
 
 /* In memory of its own it holds nobody up but the thread that has made it, and that one until it ends. */

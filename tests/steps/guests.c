@@ -201,20 +201,12 @@ static void source(void)
 
 /* ---- the scene --------------------------------------------------------------------------------------- */
 
-static bool has_ended(pid_t pid)
-{
-	siginfo_t info = { 0 };
-
-	REQUIRE(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0);
-	return info.si_pid == pid;
-}
-
 static void bury(const pid_t *pids)
 {
 	const struct timespec turn = { .tv_nsec = 1000000 };
 
-	while (!shared->source_ended && !has_ended(pids[SOURCE])) {
-		if (has_ended(pids[OWNER]))
+	while (!shared->source_ended && !step_has_ended(pids[SOURCE])) {
+		if (step_has_ended(pids[OWNER]))
 			shared->owner_ended = true;
 		(void)nanosleep(&turn, NULL);
 	}

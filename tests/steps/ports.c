@@ -190,14 +190,6 @@ static void taker(void)
 
 /* ---- the scene ---------------------------------------------------------------------------------------- */
 
-static bool has_ended(pid_t pid)
-{
-	siginfo_t info = { 0 };
-
-	REQUIRE(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0);
-	return info.si_pid == pid;
-}
-
 /* Who is dead sends no more, and has done all that it will. */
 static void bury(const pid_t *pids)
 {
@@ -205,7 +197,7 @@ static void bury(const pid_t *pids)
 
 	while (!all_are_done()) {
 		for (unsigned i = 0; i < N_WHO; i++)
-			if (has_ended(pids[i])) {
+			if (step_has_ended(pids[i])) {
 				shared->is_done[i] = true;
 				if (i == SENDER)
 					shared->sender_ended = true;

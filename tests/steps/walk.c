@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,4 +103,12 @@ void step_await_victim(enum step step)
 void step_await_others(enum step step)
 {
 	await(&step_page->n_by_others[step]);
+}
+
+bool step_has_ended(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	REQUIRE(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0);
+	return info.si_pid == pid;
 }

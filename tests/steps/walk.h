@@ -27,6 +27,8 @@ void steps_end(unsigned first, unsigned end);
 void step_victim(pid_t pid);
 /* It was killed. */
 bool step_is_killed(void);
+/* This one of the scene's processes has ended. */
+bool step_has_ended(pid_t pid);
 /* Waits until the victim, or somebody else, has come past that point; or there is no victim any more. */
 void step_await_victim(enum step step);
 void step_await_others(enum step step);
