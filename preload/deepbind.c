@@ -11,11 +11,13 @@
  * The caller of dlopen() is told by its return address: by that libc knows in which folders a name without a slash is looked for. So a call that is none of these
  * is passed on by a jump. One with a name alone cannot be: such a library's connections can't be kept apart, and the program is left alone from then on.
  *
+ * Which libraries have come is known by comparing lists. Another thread may load some meanwhile, that are not ready or go again. So each is held while it is looked at, as
+ * if it had been opened once more, for which libc waits until it is ready; for one that would have found the shim itself nothing changes.
+ *
  * Left out: dlmopen(), whose libraries have a libc of their own.
  */
 #include <dlfcn.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,13 +38,76 @@
 
 /* ---- libraries ------------------------------------------------------------------------------------- */
 
-/* Where those lie that are there already. */
-struct known {
-	ElfW(Addr) * bases;
-	size_t n, size;
+/* Where those lie that were there before, and the names of those that have come, one behind the other. */
+struct libraries {
+	ElfW(Addr) * known;
+	size_t n_known, n_known_max;
+	char *names;
+	size_t size_names, size_names_max;
 };
 
-/* What a library's dynamic section says. */
+static int remember(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct libraries *l = arg;
+
+	(void)size;
+	if (l->n_known < l->n_known_max)
+		l->known[l->n_known] = info->dlpi_addr;
+	l->n_known++;
+	return 0;
+}
+
+static bool is_known(const struct libraries *l, ElfW(Addr) base)
+{
+	for (size_t i = 0; i < l->n_known && i < l->n_known_max; i++)
+		if (l->known[i] == base)
+			return true;
+	return false;
+}
+
+static int name(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct libraries *l = arg;
+	size_t len = strlen(info->dlpi_name) + 1;
+
+	(void)size;
+	if (is_known(l, info->dlpi_addr))
+		return 0;
+	if (l->size_names + len <= l->size_names_max)
+		memcpy(l->names + l->size_names, info->dlpi_name, len);
+	l->size_names += len;
+	return 0;
+}
+
+/* Lists are counted first, then written. What comes in between is another thread's. */
+static bool remember_all(struct libraries *l)
+{
+	(void)dl_iterate_phdr(remember, l);
+	l->known = calloc(l->n_known, sizeof(*l->known));
+	if (!l->known)
+		return false;
+	l->n_known_max = l->n_known;
+	l->n_known = 0;
+	(void)dl_iterate_phdr(remember, l);
+	return true;
+}
+
+static bool name_all(struct libraries *l)
+{
+	(void)dl_iterate_phdr(name, l);
+	l->names = malloc(l->size_names + 1);
+	if (!l->names)
+		return false;
+	l->size_names_max = l->size_names;
+	l->size_names = 0;
+	(void)dl_iterate_phdr(name, l);
+	l->size_names = l->size_names < l->size_names_max ? l->size_names : l->size_names_max;
+	return true;
+}
+
+/* ---- a library's references ----------------------------------------------------------------------- */
+
+/* What its dynamic section says, and its headers. */
 struct module {
 	ElfW(Addr) base;
 	const ElfW(Sym) * symbols;
@@ -51,25 +116,6 @@ struct module {
 	size_t size_calls, size_others;
 	uintptr_t relro, relro_end; /* whole pages of it are read-only since it was loaded */
 };
-
-static int remember(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	struct known *known = arg;
-
-	(void)size;
-	if (known->n < known->size)
-		known->bases[known->n] = info->dlpi_addr;
-	known->n++;
-	return 0;
-}
-
-static bool is_known(const struct known *known, ElfW(Addr) base)
-{
-	for (size_t i = 0; i < known->n && i < known->size; i++)
-		if (known->bases[i] == base)
-			return true;
-	return false;
-}
 
 /* libc has added the base to the addresses there, where it may write. */
 static const void *at(const struct module *m, ElfW(Addr) address)
@@ -104,87 +150,20 @@ static void read_dynamic(struct module *m, const ElfW(Dyn) * d)
 		}
 }
 
-/* ---- the shim's functions ------------------------------------------------------------------------- */
-
-struct entry {
-	const char *name;
-	void *function; /* NULL: somebody stands before the shim */
-};
-
-static const char names[] =
-#define PRE_FD(served, ret, name, sys, n, ...) #name "\0"
-#define PRE_CHECKED(ret, name, of, args, fits, n, ...) #name "\0"
-#define PRE_SAME(name, of) #name "\0"
-#define PRE_LATE(served, ret, name, sys, n, ...)
-#include "symbols.def"
-	;
-
-struct table {
-	size_t n;
-	struct entry entries[]; /* sorted by name */
-};
-
-/* Made once, and kept. Looked up before the libraries are visited, when libc's lock may not be taken. */
-static struct table *_Atomic table;
-
-static int compare(const void *a, const void *b)
+static int read_headers(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+	struct module *m = arg;
+
+	(void)size;
+	if (info->dlpi_addr != m->base)
+		return 0;
+	for (const ElfW(Phdr) *p = info->dlpi_phdr; p < info->dlpi_phdr + info->dlpi_phnum; p++)
+		if (p->p_type == PT_GNU_RELRO) {
+			m->relro = m->base + p->p_vaddr;
+			m->relro_end = m->relro + p->p_memsz;
+		}
+	return 1;
 }
-
-/* What other libraries find under that name, if it is the shim's. */
-static void *ours(const char *name)
-{
-	void *found = dlsym(RTLD_DEFAULT, name);
-	Dl_info of_found, of_us;
-
-	return found && dladdr(found, &of_found) && dladdr(names, &of_us) &&
-			       of_found.dli_fbase == of_us.dli_fbase
-		       ? found
-		       : NULL;
-}
-
-static struct table *make_table(void)
-{
-	struct table *made;
-	size_t n = 0;
-
-	for (const char *name = names; *name; name += strlen(name) + 1)
-		n++;
-	made = malloc(sizeof(*made) + n * sizeof(made->entries[0]));
-	if (!made)
-		return NULL;
-	made->n = 0;
-	for (const char *name = names; *name; name += strlen(name) + 1)
-		made->entries[made->n++] = (struct entry){ name, ours(name) };
-	qsort(made->entries, n, sizeof(made->entries[0]), compare);
-	return made;
-}
-
-/* Another thread may make it too. */
-static bool have_table(void)
-{
-	struct table *made, *none = NULL;
-
-	if (atomic_load(&table))
-		return true;
-	made = make_table();
-	if (made && !atomic_compare_exchange_strong(&table, &none, made))
-		free(made);
-	return atomic_load(&table) != NULL;
-}
-
-static void *entry_of(const char *name)
-{
-	const struct table *t = atomic_load(&table);
-	const struct entry wanted = { .name = name };
-	const struct entry *found = bsearch(&wanted, t->entries, t->n, sizeof(t->entries[0]),
-					    compare);
-
-	return found ? found->function : NULL;
-}
-
-/* ---- a library's references ----------------------------------------------------------------------- */
 
 static void point(const struct module *m, void **slot, void *function)
 {
@@ -221,65 +200,50 @@ static void point_all(const struct module *m, const ElfW(Rela) * r, size_t size)
 
 		if (!is_reference(r) || symbol->st_shndx != SHN_UNDEF)
 			continue;
-		function = entry_of(m->names + symbol->st_name);
+		function = pre_look_here(m->names + symbol->st_name);
 		if (function && *slot != function)
 			point(m, slot, function);
 	}
 }
 
-static int visit(struct dl_phdr_info *info, size_t size, void *arg)
+static void point_those_of(const char *library)
 {
-	struct module m = { .base = info->dlpi_addr };
-	const ElfW(Dyn) *dynamic = NULL;
+	void *handle = pre_real.dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+	struct link_map *map = NULL;
+	struct module m = { 0 };
 
-	(void)size;
-	if (is_known(arg, info->dlpi_addr))
-		return 0;
-	for (const ElfW(Phdr) *p = info->dlpi_phdr; p < info->dlpi_phdr + info->dlpi_phnum; p++) {
-		if (p->p_type == PT_DYNAMIC)
-			dynamic = (const void *)(m.base + p->p_vaddr);
-		if (p->p_type == PT_GNU_RELRO) {
-			m.relro = m.base + p->p_vaddr;
-			m.relro_end = m.relro + p->p_memsz;
-		}
+	if (!handle)
+		return;
+	if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0) {
+		m.base = map->l_addr;
+		read_dynamic(&m, map->l_ld);
+		(void)dl_iterate_phdr(read_headers, &m);
 	}
-	if (!dynamic)
-		return 0;
-	read_dynamic(&m, dynamic);
-	if (!m.symbols || !m.names)
-		return 0;
-	point_all(&m, m.calls, m.size_calls);
-	point_all(&m, m.others, m.size_others);
-	return 0;
+	if (m.symbols && m.names) {
+		point_all(&m, m.calls, m.size_calls);
+		point_all(&m, m.others, m.size_others);
+	}
+	(void)dlclose(handle);
 }
 
 /* ---- loading --------------------------------------------------------------------------------------- */
 
-/* Room for more than there are, for another thread may load some meanwhile: one of those is taken for one of ours, which changes nothing for it. */
-static bool remember_all(struct known *known)
-{
-	struct known count = { 0 };
-
-	(void)dl_iterate_phdr(remember, &count);
-	known->size = count.n + 16;
-	known->bases = calloc(known->size, sizeof(*known->bases));
-	if (!known->bases)
-		return false;
-	(void)dl_iterate_phdr(remember, known);
-	return true;
-}
-
 static __attribute__((noinline)) void *load_deep(const char *path, int flags)
 {
-	struct known known = { 0 };
-	void *handle;
+	struct libraries l = { 0 };
+	bool knows = remember_all(&l);
+	void *handle = pre_real.dlopen(path, flags);
 
-	if (!have_table() || !remember_all(&known))
+	if (handle && knows && name_all(&l)) {
+		for (const char *at = l.names; at < l.names + l.size_names; at += strlen(at) + 1)
+			point_those_of(at);
+		/* Of functions that nobody has: none of the program's. */
+		(void)dlerror();
+	} else if (handle) {
 		pre_step_aside();
-	handle = pre_real.dlopen(path, flags);
-	if (handle && known.bases)
-		(void)dl_iterate_phdr(visit, &known);
-	free(known.bases);
+	}
+	free(l.names);
+	free(l.known);
 	return handle;
 }
 

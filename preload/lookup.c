@@ -83,19 +83,37 @@ void pre_look_in(const char *library, const char *name, void *slot)
 		look(name, slot);
 }
 
-bool pre_is_beside(const void *code, const char *name)
+/* What is found under that name, if it lies in the library, or program, that this code is part of. */
+static void *found_beside(const void *code, void *handle, const char *name)
 {
 	Dl_info of_code, of_found;
-	void *found = NULL, *handle;
+	void *found = dlsym(handle, name);
+
+	return found && dladdr(code, &of_code) && dladdr(found, &of_found) &&
+			       of_found.dli_fbase == of_code.dli_fbase
+		       ? found
+		       : NULL;
+}
+
+void *pre_look_here(const char *name)
+{
+	return found_beside(&pre_real, RTLD_DEFAULT, name);
+}
+
+bool pre_is_beside(const void *code, const char *name)
+{
+	Dl_info of_code;
+	void *handle;
+	bool is;
 
 	if (!dladdr(code, &of_code))
 		return false;
 	/* The program itself goes by no name here. */
 	handle = pre_real.dlopen(of_code.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	found = dlsym(handle ? handle : RTLD_DEFAULT, name);
+	is = found_beside(code, handle ? handle : RTLD_DEFAULT, name) != NULL;
 	if (handle)
 		(void)dlclose(handle);
-	return found && dladdr(found, &of_found) && of_found.dli_fbase == of_code.dli_fbase;
+	return is;
 }
 
 static void look_all(void)

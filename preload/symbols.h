@@ -99,6 +99,8 @@ void pre_seccomp(unsigned operation, const void *filter);
 bool pre_start(void);
 /* The same for a function of a library that the program may have loaded later, by itself. */
 void pre_look_in(const char *library, const char *name, void *slot);
+/* The function that others find under that name, if it is the shim's; NULL: it has none, or another library stands before it. */
+void *pre_look_here(const char *name);
 /* Does the library, or program, that has this code have a function of that name? */
 bool pre_is_beside(const void *code, const char *name);
 
