@@ -110,7 +110,7 @@ void pre_seccomp(unsigned operation, const void *filter)
 
 /*
  * libuv makes a ring for changes of its epoll sets alone, unasked, and does without where the kernel has none: it has none here, rather than that no connection of such a
- * program (uvloop, newer versions of Node) is served. caller: who makes it by syscall().
+ * program (Python with uvloop 0.23) is served. caller: who makes it by syscall().
  */
 bool pre_denies_ring(const void *caller)
 {
