@@ -73,6 +73,7 @@ struct hal_caps {
 };
 
 struct hal_ops;
+struct shm_stream;
 
 /* A word that tells of new frames. */
 struct hal_quiet {
@@ -112,6 +113,8 @@ struct hal_link {
 	const _Atomic bool *inside;
 	/* The HAL has sent something of its own, in whatever slot: tell() is due although the owner did nothing. The owner takes it back. */
 	bool did_send;
+	/* Frames of a word need no call: lane.h. NULL: they do. */
+	struct shm_stream *lane;
 };
 
 /* Whom a watcher is told by: shm/layout.h's SHM_WATCH. */

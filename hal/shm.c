@@ -28,8 +28,8 @@
 #include "barrier.h"
 #include "clock.h"
 #include "macros.h"
+#include "lane.h"
 #include "queue.h"
-#include "word.h"
 
 #define SIZE_GOOD 16384u
 /* Two such frames, and a line: a long message's first piece has the message's size before it, and shall not be shorter for that. */
@@ -104,6 +104,10 @@ static void __attribute__((noinline)) look_for_line(struct hal_shm *h)
 	}
 	if (h->line.at && said == h->line.name)
 		exchange_hear(&h->ring, &h->line.at->halves[h->line.ours]);
+	if (!h->ring.told)
+		return;
+	h->link.quiet = (struct hal_quiet){ &h->ring.told->mark, SHM_MARK_NONE, true };
+	h->link.lane = &h->ring;
 }
 
 static void return_line(struct hal_shm *h)
@@ -285,32 +289,6 @@ static void shm_drop(struct hal_link *link)
 
 /* ---- at once ------------------------------------------------------------------------------------ */
 
-/* A fence at the watcher's side takes the place of one here: notice_after_publishing. */
-static inline bool needs_fence(const struct hal_shm *h, uint64_t notice)
-{
-	return !(h->link.caps.flags & HAL_BARRIER) || !(notice & SHM_BARRIER);
-}
-
-/* Something was sent: does anybody wait for it? */
-static inline int done_sending(const struct hal_shm *h)
-{
-	uint64_t notice;
-
-	atomic_signal_fence(memory_order_seq_cst);
-	notice = shm_peer_notice(&h->ring);
-	return UNLIKELY(needs_fence(h, notice) || shm_due_rx(&h->ring, notice)) ? HAL_DONE_TELL
-										: HAL_DONE;
-}
-
-/* Something was taken: does anybody wait for the room? */
-static inline int done_taking(const struct hal_shm *h)
-{
-	atomic_signal_fence(memory_order_seq_cst);
-	return UNLIKELY(needs_fence(h, shm_peer_notice(&h->ring)) || shm_due_tx(&h->ring))
-		       ? HAL_DONE_TELL
-		       : HAL_DONE;
-}
-
 static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 {
 	struct hal_shm *h = of(link);
@@ -323,9 +301,9 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 		w.len = sizeof(w.payload);
 		memcpy(&w.payload, buf, sizeof(w.payload));
 		if (LIKELY(shm_word_put(&h->ring, &w)))
-			return done_sending(h);
+			return lane_done_sending(&h->link, &h->ring);
 	} else if (f.len == 0 && shm_word_put(&h->ring, &w)) {
-		return done_sending(h);
+		return lane_done_sending(&h->link, &h->ring);
 	}
 	return hal_any_put(link, f, buf);
 }
@@ -360,7 +338,7 @@ static int shm_take(struct hal_link *link, const struct hal_wanted *wanted, stru
 		};
 	is_published = shm_word_took(&h->ring, &w);
 	link->gathers = shm_rx_gathers(&h->ring, shm_taken(&h->ring));
-	return is_published ? done_taking(h) : HAL_DONE;
+	return is_published ? lane_done_taking(&h->link, &h->ring) : HAL_DONE;
 }
 
 static bool shm_pending(const struct hal_link *link)

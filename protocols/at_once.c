@@ -4,13 +4,15 @@
  * Most messages are one frame, for a destination that was written to just before, with credit and room; and most receives find one that is
  * theirs, from the source that was heard last. Nothing of what the other files are about is wanted then: no list of pieces, no request that
  * others could serve, no queue. So each of the four functions here asks once whether anything at all stands in the way, counts, and lets the HAL
- * move the frame. If something does stand in the way nothing is done: the general way does it, or says why not.
+ * move the frame: a word by its lane (hal/lane.h), without a call; else by put() and take(). If something does stand in the way nothing is done: the general way does
+ * it, or says why not.
  *
  * What must hold: nothing is passed. A message that waits (a frame without room, a queued send, one that has begun) is before a new one, what was
  * received and not taken is before what is on the link, and a receive that was posted is before one that is made now.
  */
 #include "at_once.h"
 
+#include "lane.h"
 #include "macros.h"
 
 /* Frames of a stream in one call. */
@@ -22,15 +24,17 @@ static inline bool is_open(const struct peer *peer)
 	return peer->link && STAILQ_EMPTY(&peer->pending) && !peer->no_room;
 }
 
+/* True: the HAL has done it. did: HAL_DID_ */
+static inline bool has_done(struct peer *peer, int e, unsigned did)
+{
+	if (UNLIKELY(e == HAL_DONE_TELL))
+		peer_did(peer, did);
+	return LIKELY(e > 0);
+}
+
 static inline bool put(struct peer *peer, struct hal_frame f, const void *buf)
 {
-	int e = peer->link->ops->put(peer->link, f, buf);
-
-	if (UNLIKELY(e < 0))
-		return false;
-	if (UNLIKELY(e == HAL_DONE_TELL))
-		peer_did(peer, HAL_DID_SEND);
-	return true;
+	return has_done(peer, peer->link->ops->put(peer->link, f, buf), HAL_DID_SEND);
 }
 
 /* What lies on the link is next, whoever it is for. */
@@ -41,31 +45,39 @@ static inline bool is_next(const struct peer *peer)
 
 static inline bool take(struct peer *peer, const struct hal_wanted *w, struct hal_frame *ret_f)
 {
-	int e = peer->link->ops->take(peer->link, w, ret_f);
-
-	if (!e)
+	if (!has_done(peer, peer->link->ops->take(peer->link, w, ret_f), HAL_DID_TAKE))
 		return false;
-	if (UNLIKELY(e == HAL_DONE_TELL))
-		peer_did(peer, HAL_DID_TAKE);
 	protocol_count_event();
 	return true;
 }
 
 /* ---- ports -------------------------------------------------------------------------------------- */
 
-bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void *buf, size_t len)
+#define HEADER_WHOLE HAL_LANE_HEADER(PROTOCOL_PORT, PORT_FIRST | PORT_LAST)
+#define COST_WORD (HAL_LANE_WORD + PORT_OVERHEAD)
+
+static inline __attribute__((always_inline)) bool push_word(const struct port *port,
+							    struct port_out *out, const void *buf)
 {
-	struct port_out *out = port_out_find(port, node, to);
+	uint64_t word = (uint64_t)out->to << 32 | port->number;
+	int e = hal_lane_put(out->peer->link, word, HEADER_WHOLE, buf);
+
+	if (!has_done(out->peer, e, HAL_DID_SEND))
+		return false;
+	port_count_sent(out, COST_WORD);
+	return true;
+}
+
+static __attribute__((noinline)) bool push_frame(struct port_out *out, const void *buf, size_t len)
+{
 	struct hal_frame f = {
-		.word = (uint64_t)to << 32 | port->number,
+		.word = (uint64_t)out->to << 32 | out->port->number,
 		.len = (uint32_t)len,
 		.protocol = PROTOCOL_PORT,
 		.kind = PORT_FIRST | PORT_LAST,
 	};
 
-	if (UNLIKELY(!out || !port_may_begin(out) || !TAILQ_EMPTY(&out->queue) ||
-		     !is_open(out->peer) || len > out->peer->link->caps.frame_good ||
-		     (len == 0 && out->kind != PORT_D)))
+	if (UNLIKELY(len > out->peer->link->caps.frame_good || (len == 0 && out->kind != PORT_D)))
 		return false;
 	/* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
 	port_count_sent(out, len + PORT_OVERHEAD);
@@ -73,6 +85,17 @@ bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void
 		return true;
 	port_count_sent(out, -(uint64_t)(len + PORT_OVERHEAD));
 	return false;
+}
+
+bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void *buf, size_t len)
+{
+	struct port_out *out = port_out_find(port, node, to);
+
+	if (UNLIKELY(!out || !port_may_begin(out) || !TAILQ_EMPTY(&out->queue) ||
+		     !is_open(out->peer)))
+		return false;
+	return (LIKELY(len == HAL_LANE_WORD) && LIKELY(push_word(port, out, buf))) ||
+	       push_frame(out, buf, len);
 }
 
 /* Nothing stands between the frames of this source's link and who asks at the port, and the source is not beyond its credit. */
@@ -83,7 +106,22 @@ static inline bool is_clear(const struct port *port, const struct port_in *in)
 	       is_next(in->peer);
 }
 
-static inline ssize_t take_frame(struct port_in *in, void *buf, size_t size)
+static inline __attribute__((always_inline)) bool take_word(struct port_in *in, void *buf)
+{
+	const struct hal_lane_wanted wanted = { in->word, UINT64_MAX, HEADER_WHOLE };
+	uint64_t word;
+	int e = hal_lane_take(in->peer->link, wanted, buf, &word);
+
+	if (!has_done(in->peer, e, HAL_DID_TAKE))
+		return false;
+	protocol_count_event();
+	in->got += COST_WORD;
+	port_taken(in, COST_WORD);
+	in->port->in_last = in;
+	return true;
+}
+
+static __attribute__((noinline)) ssize_t take_frame(struct port_in *in, void *buf, size_t size)
 {
 	const size_t size_stream = MIN(size, (size_t)UINT32_MAX);
 	const struct hal_wanted wanted = {
@@ -108,18 +146,15 @@ static inline ssize_t take_frame(struct port_in *in, void *buf, size_t size)
 	return (ssize_t)MIN((size_t)f.len, size);
 }
 
-ssize_t port_take_at_once(struct port_in *in, void *buf, size_t size)
+/* A reader of a stream may have room for more. */
+static __attribute__((noinline)) ssize_t take_frames(struct port_in *in, void *buf, size_t size)
 {
 	struct port *port = in->port;
-	ssize_t done, n;
+	ssize_t done = take_frame(in, buf, size), n;
 
-	if (UNLIKELY(!is_clear(port, in)))
-		return -EAGAIN;
-	done = take_frame(in, buf, size);
 	if (done < 0)
 		return done;
 	port->in_last = in;
-	/* A reader of a stream who has room for more. */
 	for (unsigned i = 1; port->kind != PORT_D && (size_t)done < size && i < N_FRAMES; i++) {
 		if (in->peer->link->gathers)
 			break;
@@ -132,11 +167,34 @@ ssize_t port_take_at_once(struct port_in *in, void *buf, size_t size)
 	return done;
 }
 
+ssize_t port_take_at_once(struct port_in *in, void *buf, size_t size)
+{
+	if (UNLIKELY(!is_clear(in->port, in)))
+		return -EAGAIN;
+	if (LIKELY(size >= HAL_LANE_WORD) && LIKELY(take_word(in, buf)))
+		return HAL_LANE_WORD;
+	return take_frames(in, buf, size);
+}
+
 /* ---- tagged messages ---------------------------------------------------------------------------- */
 
-bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t len)
+#define HEADER_EAGER HAL_LANE_HEADER(PROTOCOL_TAG, TAG_EAGER)
+#define COST_TAGGED_WORD (HAL_LANE_WORD + TAG_OVERHEAD)
+
+static inline __attribute__((always_inline)) bool tag_send_word(struct peer *peer, uint64_t tag,
+								const void *buf)
 {
-	struct tag_peer *tp = peer->tags;
+	int e = hal_lane_put(peer->link, tag, HEADER_EAGER, buf);
+
+	if (!has_done(peer, e, HAL_DID_SEND))
+		return false;
+	tag_count_sent(peer->tags, COST_TAGGED_WORD);
+	return true;
+}
+
+static __attribute__((noinline)) bool tag_send_frame(struct peer *peer, uint64_t tag,
+						     const void *buf, size_t len)
+{
 	struct hal_frame f = {
 		.word = tag,
 		.len = (uint32_t)len,
@@ -144,19 +202,46 @@ bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t l
 		.kind = TAG_EAGER,
 	};
 
-	if (UNLIKELY(!tp || !is_open(peer) || !TAILQ_EMPTY(&tp->queue) || len > TAG_EAGER_MAX ||
-		     len > peer->link->caps.frame_max || tp->sent - tp->freed >= TAG_WINDOW))
+	if (UNLIKELY(len > TAG_EAGER_MAX || len > peer->link->caps.frame_max))
 		return false;
-	tag_count_sent(tp, len + TAG_OVERHEAD);
+	tag_count_sent(peer->tags, len + TAG_OVERHEAD);
 	if (LIKELY(put(peer, f, buf)))
 		return true;
-	tag_count_sent(tp, -(uint64_t)(len + TAG_OVERHEAD));
+	tag_count_sent(peer->tags, -(uint64_t)(len + TAG_OVERHEAD));
 	return false;
 }
 
-bool tag_take_at_once(struct tag_receive *r, struct peer *peer)
+bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t len)
 {
-	struct tag_peer *tp = peer->tags;
+	const struct tag_peer *tp = peer->tags;
+
+	if (UNLIKELY(!tp || !is_open(peer) || !TAILQ_EMPTY(&tp->queue) ||
+		     tp->sent - tp->freed >= TAG_WINDOW))
+		return false;
+	return (LIKELY(len == HAL_LANE_WORD) && LIKELY(tag_send_word(peer, tag, buf))) ||
+	       tag_send_frame(peer, tag, buf, len);
+}
+
+static inline __attribute__((always_inline)) bool tag_take_word(struct tag_receive *r,
+								struct peer *peer)
+{
+	const struct hal_lane_wanted wanted = { r->tag, r->mask, HEADER_EAGER };
+	uint64_t tag;
+	int e = hal_lane_take(peer->link, wanted, r->buf, &tag);
+
+	if (!has_done(peer, e, HAL_DID_TAKE))
+		return false;
+	protocol_count_event();
+	peer->tags->got += COST_TAGGED_WORD;
+	tag_taken(peer, COST_TAGGED_WORD);
+	r->done = HAL_LANE_WORD;
+	r->complete = true;
+	tag_describe(r, peer->client, tag, HAL_LANE_WORD);
+	return true;
+}
+
+static __attribute__((noinline)) bool tag_take_frame(struct tag_receive *r, struct peer *peer)
+{
 	const struct hal_wanted wanted = {
 		.word = r->tag,
 		.mask = r->mask,
@@ -168,16 +253,24 @@ bool tag_take_at_once(struct tag_receive *r, struct peer *peer)
 	};
 	struct hal_frame f;
 
-	if (UNLIKELY(!tp || r->lends || tag_any_set() || !is_next(peer) ||
-		     tp->got - tp->taken > TAG_WINDOW ||
-		     (r->peer != peer->client && r->peer != TAG_ANY_PEER)))
-		return false;
 	if (!take(peer, &wanted, &f))
 		return false;
-	tp->got += (uint64_t)f.len + TAG_OVERHEAD;
+	peer->tags->got += (uint64_t)f.len + TAG_OVERHEAD;
 	tag_taken(peer, (uint64_t)f.len + TAG_OVERHEAD);
 	r->done = MIN((size_t)f.len, r->size);
 	r->complete = true;
 	tag_describe(r, peer->client, f.word, f.len);
 	return true;
+}
+
+bool tag_take_at_once(struct tag_receive *r, struct peer *peer)
+{
+	const struct tag_peer *tp = peer->tags;
+
+	if (UNLIKELY(!tp || r->lends || tag_any_set() || !is_next(peer) ||
+		     tp->got - tp->taken > TAG_WINDOW ||
+		     (r->peer != peer->client && r->peer != TAG_ANY_PEER)))
+		return false;
+	return (LIKELY(r->size >= HAL_LANE_WORD) && LIKELY(tag_take_word(r, peer))) ||
+	       tag_take_frame(r, peer);
 }

@@ -97,12 +97,10 @@ static uint64_t word_to(const struct port_out *out)
 	return (uint64_t)out->to << 32 | out->port->number;
 }
 
-struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to)
+struct port_out *port_out_search(struct port *port, uint32_t node, uint32_t to)
 {
-	struct port_out *out = port->out_last;
+	struct port_out *out;
 
-	if (LIKELY(out && out->to == to && out->peer->node == node))
-		return out;
 	LIST_FOREACH(out, &port->outs[to % PORT_N_BUCKETS], link)
 	if (out->to == to && out->peer->node == node) {
 		port->out_last = out;

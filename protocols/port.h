@@ -8,6 +8,7 @@
 #define PULC_PROTOCOLS_PORT_H
 
 #include "layout.h"
+#include "macros.h"
 #include "pairs.h"
 #include "protocol.h"
 
@@ -196,7 +197,15 @@ void port_enter(struct port *port);
 
 /* ---- sending ---- */
 
-struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to);
+struct port_out *port_out_search(struct port *port, uint32_t node, uint32_t to);
+static inline struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to)
+{
+	struct port_out *out = port->out_last;
+
+	return LIKELY(out && out->to == to && out->peer->node == node)
+		       ? out
+		       : port_out_search(port, node, to);
+}
 /* It has neither credit nor leave to send, or may be tried again. */
 void port_out_wait(struct port_out *out, bool waits);
 /* `held` has changed: shows it. */
@@ -222,7 +231,8 @@ static inline void port_count_sent(struct port_out *out, uint64_t cost)
 /* No credit is wanting and nothing is wrong. */
 static inline bool port_may_begin(const struct port_out *out)
 {
-	return !out->error && !out->busy && !out->held && !out->n_waiting &&
+	/* One branch for all of them. */
+	return !((unsigned)out->error | out->busy | out->held | out->n_waiting) &&
 	       out->sent - out->freed < PORT_WINDOW;
 }
 /* The rest of a message that has begun is copied and will be sent as there is room. 0; -ENOMEM. */
@@ -293,8 +303,16 @@ void port_repost(struct port *port, struct port_request *r);
 void port_take_off(struct port *port, struct port_request *r);
 /* Something has been queued, or a source has ended: whoever wants it is served. */
 void port_serve_posted(struct port *port);
+/* The source is told of each such part of its window that was taken. */
+#define PORT_TOLD (256u << 10)
+void port_tell_taken(struct port_in *in);
 /* This much of what the source has sent needs no room any more. */
-void port_taken(struct port_in *in, uint64_t cost);
+static inline void port_taken(struct port_in *in, uint64_t cost)
+{
+	in->taken += cost;
+	if (UNLIKELY(in->taken - in->told >= PORT_TOLD))
+		port_tell_taken(in);
+}
 /* Copies the payload of the frame that is shown. -ENOMEM. */
 int port_queue_frame(struct port_in *in, uint32_t len, uint32_t skip);
 /* A message of kind D that comes in several frames. */

@@ -13,18 +13,13 @@
 #include "pairs.h"
 #include "port.h"
 
-/* The source is told of each such part of its window that was taken. */
-#define SIZE_TOLD (256u << 10)
 /* Over the window by the largest message, in the worst of cases in the smallest pieces. */
 #define COST_MAX ((uint64_t)PORT_WINDOW + PORT_MESSAGE_MAX + 2 * PORT_OVERHEAD)
 
-void port_taken(struct port_in *in, uint64_t cost)
+void port_tell_taken(struct port_in *in)
 {
-	in->taken += cost;
-	if (LIKELY(in->taken - in->told < SIZE_TOLD) || in->ended)
-		return;
-	if (port_control(in->peer, (uint64_t)in->from << 32 | in->port->number, PORT_CREDIT,
-			 in->taken) == 0)
+	if (!in->ended && port_control(in->peer, (uint64_t)in->from << 32 | in->port->number,
+				       PORT_CREDIT, in->taken) == 0)
 		in->told = in->taken;
 }
 

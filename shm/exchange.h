@@ -72,6 +72,15 @@ static inline bool exchange_take(const struct shm_half *half, uint64_t mark,
 	return LIKELY(atomic_load_explicit(&half->mark, memory_order_relaxed) == mark);
 }
 
+/* The same if it is this mark. */
+static inline bool exchange_take_marked(const struct shm_half *half, uint64_t mark,
+					uint64_t words[SHM_TOLD / 8])
+{
+	/* pairs with the release in exchange_tell */
+	return LIKELY(atomic_load_explicit(&half->mark, memory_order_acquire) == mark) &&
+	       exchange_take(half, mark, words);
+}
+
 /* What is told of a record that begins at `at`. */
 #define EXCHANGE_MARK_WORD(at) SHM_MARK((at) + EXCHANGE_SIZE_WORD, SHM_TOLD)
 #define EXCHANGE_MARK_EMPTY(at) SHM_MARK((at) + EXCHANGE_SIZE_EMPTY, EXCHANGE_TOLD_EMPTY)

@@ -19,6 +19,7 @@
 #include "macros.h"
 #include "ring.h"
 #include "step.h"
+#include "word.h"
 
 #define SIZE_HEADER sizeof(struct shm_record)
 #define SIZE_SHORT (SHM_INLINE - SIZE_HEADER)
@@ -215,6 +216,22 @@ int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const stru
 			return 0;
 	}
 	return put_any(s, d, iov, n, len);
+}
+
+/* One process holds a link's side, so the present ring is the one that it knows. */
+bool shm_word_has_room(struct shm_stream *s, uint64_t head, uint64_t size)
+{
+	uint32_t r = s->tx_cur;
+	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
+
+	if (!s->told || !s->telling)
+		return false;
+	if (room < size && ring_tx_look(s, head) == 0)
+		room = ring_room_for(s, r, head, s->tail_seen);
+	if (room < size)
+		return false;
+	s->words_until = head + room;
+	return true;
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------- */

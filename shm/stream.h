@@ -43,6 +43,8 @@ struct shm_stream {
 		tx_known; /* shm_joined when tx_head was own->head and no other process held this side */
 	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
 	uint64_t tail_seen;
+	uint64_t
+		words_until; /* a link's: words can be told of up to here and have room, by what was seen last */
 	struct shm_pace pace;  /* long pieces */
 	_Atomic uint32_t when; /* goes with the next message: shm_tx_note (no lock) */
 	/* under rx_lock */

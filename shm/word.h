@@ -26,21 +26,32 @@ static inline uint64_t shm_word_size(uint32_t len)
 	return LIKELY(len) ? EXCHANGE_SIZE_WORD : EXCHANGE_SIZE_EMPTY;
 }
 
-/* Sends it, if the peer looks in the line and there is room by what was seen last. False: nothing is done. Built for a length that is known. */
+/* The next record of so many bytes has room, and the peer looks in the line. Then words_until says how far that is so. */
+bool shm_word_has_room(struct shm_stream *s, uint64_t head, uint64_t size);
+
+/* An aligned word of a ring. Two of them are not to become one wide store out of memory, which would wait for both to be there. */
+static inline void word_store(unsigned char *ring, uint64_t at, uint64_t word)
+{
+	atomic_store_explicit((_Atomic uint64_t *)(void *)(ring + at), word, memory_order_relaxed);
+}
+
+/* Sends it, if the peer looks in the line and there is room. False: nothing is done. Built for a length that is known. */
 static inline __attribute__((always_inline)) bool shm_word_put(struct shm_stream *s,
 							       const struct shm_word *w)
 {
 	const uint64_t record[] = { w->stamp, (uint64_t)w->flags << 32 | w->len, w->payload };
-	uint32_t r = ring_tx_now(s), mask = s->tx_size[r] - 1;
-	uint64_t head = ring_tx_position(s), room = ring_room_for(s, r, head, s->tail_seen);
-	uint64_t size = shm_word_size(w->len);
+	uint64_t head = ring_tx_position(s), size = shm_word_size(w->len);
+	uint32_t r = s->tx_cur, mask = s->tx_size[r] - 1;
+	unsigned char *ring = s->tx_ring[r];
 
-	if (UNLIKELY(!s->told || !s->telling || room < size))
+	if (UNLIKELY((int64_t)(s->words_until - head) < (int64_t)size) &&
+	    !shm_word_has_room(s, head, size))
 		return false;
-	ring_tx_ahead(s, r, head, size, room);
-	memcpy(s->tx_ring[r] + (head & mask), record, 16);
+	ring_tx_ahead(s, r, head, size, s->words_until - head);
+	word_store(ring, head & mask, record[0]);
+	word_store(ring, (head & mask) + 8, record[1]);
 	if (w->len)
-		memcpy(s->tx_ring[r] + ((head + 16) & mask), &record[2], 8);
+		word_store(ring, (head + sizeof(struct shm_record)) & mask, record[2]);
 	STEP(QUEUE_COPIED);
 	head += size;
 	/* pairs with the acquire in ring_peer_head */
@@ -125,6 +136,15 @@ static inline bool shm_word_took(struct shm_stream *s, const struct shm_word *w)
 		shm_rx_found(s, w->size, 0);
 	}
 	return ring_rx_take(s, taken, left, RING_GIVEN);
+}
+
+/* The same of the only one there, which came with the news of it and takes EXCHANGE_SIZE_WORD from `taken` on. */
+static inline bool shm_word_took_only(struct shm_stream *s, uint64_t taken)
+{
+	taken += EXCHANGE_SIZE_WORD;
+	atomic_store_explicit(&s->head_seen, taken, memory_order_relaxed);
+	shm_rx_found(s, EXCHANGE_SIZE_WORD, 0);
+	return ring_rx_take(s, taken, 0, RING_GIVEN);
 }
 
 #endif
