@@ -67,6 +67,30 @@ struct hal_lane_wanted {
 	uint64_t word, mask, header;
 };
 
+static inline bool lane_is_wanted(struct hal_lane_wanted wanted, uint64_t word, uint64_t header)
+{
+	return LIKELY(((word ^ wanted.word) & wanted.mask) == 0 && header == wanted.header);
+}
+
+/* The next of several that are known to be there. */
+static inline __attribute__((always_inline)) int lane_take_known(struct hal_link *link,
+								 struct hal_lane_wanted wanted,
+								 void *buf, uint64_t *ret_word)
+{
+	struct shm_stream *s = link->lane;
+	struct shm_word w = { 0 };
+	bool is_published;
+
+	if (UNLIKELY(!shm_word_next(s, &w) ||
+		     !lane_is_wanted(wanted, w.stamp, (uint64_t)w.flags << 32 | w.len)))
+		return -EAGAIN;
+	memcpy(buf, &w.payload, HAL_LANE_WORD);
+	*ret_word = w.stamp;
+	is_published = shm_word_took(s, &w);
+	link->gathers = shm_rx_gathers(s, shm_taken(s));
+	return UNLIKELY(is_published) ? lane_done_taking(link, s) : HAL_DONE;
+}
+
 /* As take(), of 8 bytes. -EAGAIN: nothing is done, by take(). */
 static inline __attribute__((always_inline)) int hal_lane_take(struct hal_link *link,
 							       struct hal_lane_wanted wanted,
@@ -75,14 +99,15 @@ static inline __attribute__((always_inline)) int hal_lane_take(struct hal_link *
 	struct shm_stream *s = link->lane;
 	uint64_t record[SHM_TOLD / 8], taken, mark;
 
-	if (UNLIKELY(!s || s->has_just_told))
+	if (UNLIKELY(!s))
 		return -EAGAIN;
 	taken = shm_taken(s);
+	/* Then nobody looks: it would take the line from its writer. */
+	if (shm_rx_has_more(s, taken))
+		return lane_take_known(link, wanted, buf, ret_word);
 	mark = EXCHANGE_MARK_WORD(taken);
-	/* Where more is known of, nobody looks: it would take the line from its writer. */
-	if (UNLIKELY(shm_rx_has_more(s, taken) || !exchange_take_marked(s->told, mark, record)))
-		return -EAGAIN;
-	if (UNLIKELY(((record[0] ^ wanted.word) & wanted.mask) != 0 || record[1] != wanted.header))
+	if (UNLIKELY(s->has_just_told || !exchange_take_marked(s->told, mark, record) ||
+		     !lane_is_wanted(wanted, record[0], record[1])))
 		return -EAGAIN;
 	memcpy(buf, &record[2], HAL_LANE_WORD);
 	*ret_word = record[0];

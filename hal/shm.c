@@ -308,6 +308,14 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 	return hal_any_put(link, f, buf);
 }
 
+/* As hal_is_wanted, out of registers: what is stored in halves and read in one waits for both. */
+static inline bool is_word_wanted(const struct hal_wanted *wanted, const struct shm_word *w)
+{
+	return ((w->stamp ^ wanted->word) & wanted->mask) == 0 &&
+	       w->flags == ((uint32_t)wanted->protocol << 16 | wanted->kind) &&
+	       w->len <= wanted->len_max;
+}
+
 static int shm_take(struct hal_link *link, const struct hal_wanted *wanted, struct hal_frame *ret_f)
 {
 	struct hal_shm *h = of(link);
@@ -318,14 +326,14 @@ static int shm_take(struct hal_link *link, const struct hal_wanted *wanted, stru
 		return 0;
 	if (UNLIKELY(!(is_known ? shm_word_next(&h->ring, &w) : shm_word_look(&h->ring, &w))))
 		return hal_any_take(link, wanted, ret_f);
+	if (UNLIKELY(!is_word_wanted(wanted, &w)))
+		return 0;
 	*ret_f = (struct hal_frame){
 		.word = w.stamp,
 		.len = w.len,
-		.protocol = (uint16_t)(w.flags >> 16),
-		.kind = (uint16_t)w.flags,
+		.protocol = wanted->protocol,
+		.kind = wanted->kind,
 	};
-	if (UNLIKELY(!hal_is_wanted(wanted, ret_f)))
-		return 0;
 	if (LIKELY(w.len == sizeof(w.payload) && wanted->size >= sizeof(w.payload)))
 		memcpy(wanted->buf, &w.payload, sizeof(w.payload));
 	else if (w.len && wanted->size) /* else there may be no buffer */
