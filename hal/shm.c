@@ -297,15 +297,15 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 	link->gathers = false;
 	if (UNLIKELY(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD)))
 		return -EPIPE;
-	if (LIKELY(f.len == sizeof(w.payload))) {
-		w.len = sizeof(w.payload);
-		memcpy(&w.payload, buf, sizeof(w.payload));
-		if (LIKELY(shm_word_put(&h->ring, &w)))
-			return lane_done_sending(&h->link, &h->ring);
-	} else if (f.len == 0 && shm_word_put(&h->ring, &w)) {
-		return lane_done_sending(&h->link, &h->ring);
-	}
-	return hal_any_put(link, f, buf);
+	if (!link->lane || (f.len != 0 && f.len != sizeof(w.payload)))
+		return hal_any_put(link, f, buf);
+	if (f.len == 0)
+		return shm_word_put(&h->ring, &w) ? lane_done_sending(link, &h->ring)
+						  : hal_any_put(link, f, buf);
+	w.len = sizeof(w.payload);
+	memcpy(&w.payload, buf, sizeof(w.payload));
+	return shm_word_put(&h->ring, &w) ? lane_done_sending(link, &h->ring)
+					  : hal_any_put(link, f, buf);
 }
 
 /* As hal_is_wanted, out of registers: what is stored in halves and read in one waits for both. */

@@ -19,7 +19,6 @@
 #include "macros.h"
 #include "ring.h"
 #include "step.h"
-#include "word.h"
 
 #define SIZE_HEADER sizeof(struct shm_record)
 #define SIZE_SHORT (SHM_INLINE - SIZE_HEADER)
@@ -117,9 +116,9 @@ static void put_long(const struct shm_stream *s, uint32_t r, uint64_t at,
 static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, uint64_t word)
 {
 	const uint64_t size = SIZE_HEADER + SIZE_HEADER;
-	uint32_t r = ring_tx_now(s), mask = s->tx_size[r] - 1;
 	uint64_t head = ring_tx_position(s), second = header_word(sizeof(word), d->flags);
-	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
+	uint64_t room = ring_tx_room(s, head, size);
+	uint32_t r = s->tx_cur, mask = s->tx_size[r] - 1;
 	struct shm_side *own = s->own;
 
 	if (UNLIKELY(room < size))
@@ -184,16 +183,16 @@ static void put_any_long(struct shm_stream *s, uint32_t r, const struct shm_data
 static __attribute__((noinline)) int put_any(struct shm_stream *s, const struct shm_datagram *d,
 					     const struct iovec *iov, size_t n, size_t len)
 {
-	uint32_t r = ring_tx_now(s);
 	uint64_t head = ring_tx_position(s), size = shm_queue_size(len);
-	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
+	uint64_t room = ring_tx_room(s, head, size);
+	uint32_t r = s->tx_cur;
 
 	if (size > s->tx_size[r])
 		return -EMSGSIZE;
 	if (room < size) {
 		if (ring_tx_look(s, head) < 0)
 			return -EBADMSG;
-		room = ring_room_for(s, r, head, s->tail_seen);
+		room = ring_tx_find(s, head);
 		if (room < size)
 			return -EAGAIN;
 	}
@@ -216,22 +215,6 @@ int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const stru
 			return 0;
 	}
 	return put_any(s, d, iov, n, len);
-}
-
-/* One process holds a link's side, so the present ring is the one that it knows. */
-bool shm_word_has_room(struct shm_stream *s, uint64_t head, uint64_t size)
-{
-	uint32_t r = s->tx_cur;
-	uint64_t room = ring_room_for(s, r, head, s->tail_seen);
-
-	if (!s->told || !s->telling)
-		return false;
-	if (room < size && ring_tx_look(s, head) == 0)
-		room = ring_room_for(s, r, head, s->tail_seen);
-	if (room < size)
-		return false;
-	s->words_until = head + room;
-	return true;
 }
 
 /* ---- receiving ---------------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ static inline uint64_t ring_tx_position(struct shm_stream *s)
 	if (UNLIKELY(s->tx_known != joined)) {
 		s->tx_head = ring_load(&s->own->head);
 		s->tx_known = atomic_load(s->own_holders) == 1 ? joined : 0;
+		s->tx_until = 0;
 	}
 	return s->tx_head;
 }
@@ -56,6 +57,16 @@ static inline uint64_t ring_room_for(const struct shm_stream *s, uint32_t r, uin
 	uint64_t used = head - from;
 
 	return used >= s->tx_size[r] ? 0 : s->tx_size[r] - used;
+}
+
+/* Room at head, the writer's position, by what was seen last; from now on in ring tx_cur. */
+uint64_t ring_tx_find(struct shm_stream *s, uint64_t head) __attribute__((visibility("hidden")));
+/* The same, if that is at least so much; else perhaps less. What a lone process has found stays true: a tail only grows, and so does a ring. */
+static inline uint64_t ring_tx_room(struct shm_stream *s, uint64_t head, uint64_t least)
+{
+	uint64_t room = s->tx_until - head;
+
+	return LIKELY((int64_t)room >= (int64_t)least) ? room : ring_tx_find(s, head);
 }
 
 static inline int ring_tx_look(struct shm_stream *s, uint64_t head)
@@ -153,7 +164,9 @@ static inline void ring_inline_end(struct shm_stream *s, uint64_t at)
 	atomic_store_explicit(&s->own->inline_at, SHM_INLINE_AT(at, when), memory_order_release);
 }
 
-static inline void ring_inline_put(struct shm_stream *s, uint64_t at, const void *buf, size_t len)
+static inline __attribute__((always_inline)) void ring_inline_put_bytes(struct shm_stream *s,
+									uint64_t at,
+									const void *buf, size_t len)
 {
 	uint64_t words[SHM_INLINE / 8];
 
@@ -162,6 +175,14 @@ static inline void ring_inline_put(struct shm_stream *s, uint64_t at, const void
 	for (size_t i = 0; i < (len + 7) / 8; i++)
 		atomic_store_explicit(&s->own->inlined[i], words[i], memory_order_relaxed);
 	ring_inline_end(s, at);
+}
+
+static inline void ring_inline_put(struct shm_stream *s, uint64_t at, const void *buf, size_t len)
+{
+	if (LIKELY(len == 8))
+		ring_inline_put_bytes(s, at, buf, 8);
+	else
+		ring_inline_put_bytes(s, at, buf, len);
 }
 
 /* Does the copy begin at `at`? To be asked before it is read and, behind a fence, after. */
@@ -302,8 +323,9 @@ static inline bool ring_rx_take(struct shm_stream *s, uint64_t taken, uint64_t n
 	return true;
 }
 
-/* All n bytes from `at` on, if they are the inlined message; false: take them from the ring. */
-static inline bool ring_inline_get(const struct shm_stream *s, uint64_t at, void *buf, uint64_t n)
+static inline __attribute__((always_inline)) bool ring_inline_get_bytes(const struct shm_stream *s,
+									uint64_t at, void *buf,
+									uint64_t n)
 {
 	uint64_t words[SHM_INLINE / 8];
 
@@ -316,6 +338,13 @@ static inline bool ring_inline_get(const struct shm_stream *s, uint64_t at, void
 		return false;
 	ring_copy(buf, words, n);
 	return true;
+}
+
+/* All n bytes from `at` on, if they are the inlined message; false: take them from the ring. */
+static inline bool ring_inline_get(const struct shm_stream *s, uint64_t at, void *buf, uint64_t n)
+{
+	return LIKELY(n == 8) ? ring_inline_get_bytes(s, at, buf, 8)
+			      : ring_inline_get_bytes(s, at, buf, n);
 }
 
 #endif

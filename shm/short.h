@@ -18,8 +18,8 @@
 static inline __attribute__((always_inline)) bool shm_tx_write_short(struct shm_stream *s,
 								     const void *buf, size_t len)
 {
-	uint32_t r = ring_tx_now(s);
-	uint64_t head = ring_tx_position(s), room = ring_room_for(s, r, head, s->tail_seen);
+	uint64_t head = ring_tx_position(s), room = ring_tx_room(s, head, len);
+	uint32_t r = s->tx_cur;
 
 	if (UNLIKELY(room < len))
 		return false;
@@ -134,12 +134,12 @@ static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm
 	uint64_t words[SHM_INLINE / 8] = { 0 }, head = ring_tx_position(s), word;
 	uint64_t second = (uint64_t)flags << 32 | len, size = shm_queue_size(len);
 	uint32_t r = ring_tx_now(s);
-	uint64_t room = ring_room_for(s, r, head, s->tail_seen), least = s->tx_size[r] / 2 + size;
+	uint64_t least = s->tx_size[r] / 2 + size, room = ring_tx_room(s, head, least);
 
 	if (UNLIKELY(room < least)) {
 		if (ring_tx_look(s, head) < 0)
 			return false;
-		room = ring_room_for(s, r, head, s->tail_seen);
+		room = ring_tx_find(s, head);
 		if (room < least)
 			return false;
 	}

@@ -44,6 +44,15 @@ OFTEN _Atomic uint32_t shm_joined = 1;
 
 /* ---- sending ------------------------------------------------------------------------------------ */
 
+uint64_t ring_tx_find(struct shm_stream *s, uint64_t head)
+{
+	uint64_t room = ring_room_for(s, ring_tx_now(s), head, s->tail_seen);
+
+	if (s->tx_known)
+		s->tx_until = head + room;
+	return room;
+}
+
 void shm_add_holder(struct shm_stream *s)
 {
 	(void)atomic_fetch_add(s->own_holders, 1);
@@ -85,16 +94,16 @@ int shm_tx_room(struct shm_stream *s, uint64_t *ret_room)
 
 ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 {
-	uint32_t r = ring_tx_now(s);
-	uint64_t head = ring_tx_position(s);
-	uint64_t room = ring_room_for(s, r, head, s->tail_seen), begun;
+	uint64_t head = ring_tx_position(s), room = ring_tx_room(s, head, len), begun;
 	size_t done = 0, n;
+	uint32_t r;
 
 	if (room < len) {
 		if (ring_tx_look(s, head) < 0)
 			return -EBADMSG;
-		room = ring_room_for(s, r, head, s->tail_seen);
+		room = ring_tx_find(s, head);
 	}
+	r = s->tx_cur;
 	ring_tx_ahead(s, r, head, len, room);
 	len = MIN(len, (size_t)room);
 	if (len > SHM_INLINE)

@@ -44,7 +44,7 @@ struct shm_stream {
 	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
 	uint64_t tail_seen;
 	uint64_t
-		words_until; /* a link's: words can be told of up to here and have room, by what was seen last */
+		tx_until; /* up to here there is room in ring tx_cur, by what was seen last; of a lone process, else 0 */
 	struct shm_pace pace;  /* long pieces */
 	_Atomic uint32_t when; /* goes with the next message: shm_tx_note (no lock) */
 	/* under rx_lock */

@@ -26,28 +26,25 @@ static inline uint64_t shm_word_size(uint32_t len)
 	return LIKELY(len) ? EXCHANGE_SIZE_WORD : EXCHANGE_SIZE_EMPTY;
 }
 
-/* The next record of so many bytes has room, and the peer looks in the line. Then words_until says how far that is so. */
-bool shm_word_has_room(struct shm_stream *s, uint64_t head, uint64_t size);
-
 /* An aligned word of a ring. Two of them are not to become one wide store out of memory, which would wait for both to be there. */
 static inline void word_store(unsigned char *ring, uint64_t at, uint64_t word)
 {
 	atomic_store_explicit((_Atomic uint64_t *)(void *)(ring + at), word, memory_order_relaxed);
 }
 
-/* Sends it, if the peer looks in the line and there is room. False: nothing is done. Built for a length that is known. */
+/* Sends it to a peer who looks in the line, if there is room by what was seen last. False: nothing is done. Built for a length that is known. */
 static inline __attribute__((always_inline)) bool shm_word_put(struct shm_stream *s,
 							       const struct shm_word *w)
 {
 	const uint64_t record[] = { w->stamp, (uint64_t)w->flags << 32 | w->len, w->payload };
 	uint64_t head = ring_tx_position(s), size = shm_word_size(w->len);
+	uint64_t room = ring_tx_room(s, head, size);
 	uint32_t r = s->tx_cur, mask = s->tx_size[r] - 1;
 	unsigned char *ring = s->tx_ring[r];
 
-	if (UNLIKELY((int64_t)(s->words_until - head) < (int64_t)size) &&
-	    !shm_word_has_room(s, head, size))
+	if (UNLIKELY(room < size))
 		return false;
-	ring_tx_ahead(s, r, head, size, s->words_until - head);
+	ring_tx_ahead(s, r, head, size, room);
 	word_store(ring, head & mask, record[0]);
 	word_store(ring, (head & mask) + 8, record[1]);
 	if (w->len)
