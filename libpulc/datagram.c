@@ -294,7 +294,7 @@ static void met(pulc_stream *s, int fd, unsigned event, const struct sockaddr *a
 		datagram_met(s, fd, sends, &peer);
 }
 
-static void connected(pulc_stream *s, int fd)
+static bool connected(pulc_stream *s, int fd)
 {
 	struct datagram *d = s->datagram;
 	struct sockaddr_storage ss;
@@ -304,6 +304,7 @@ static void connected(pulc_stream *s, int fd)
 	d->connected = raw_syscall(SYS_getpeername, fd, &ss, &len, 0, 0, 0) >= 0;
 	if (d->connected && !datagram_read_address((struct sockaddr *)&ss, len, &d->peer))
 		keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
+	return false;
 }
 
 /* ---- options ------------------------------------------------------------------------------------ */

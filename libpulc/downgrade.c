@@ -75,19 +75,21 @@ void stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
 		label_clear(fd);
 }
 
-PULC_EXPORT void pulc_stream_disconnected(pulc_stream *s, int fd)
+PULC_EXPORT bool pulc_stream_disconnected(pulc_stream *s, int fd)
 {
 	if (s->handler != &stream_handler || !pulc_stream_attached(s))
-		return;
-	tcp_disconnected(&s->tcp, fd);
+		return false;
+	if (tcp_disconnected(&s->tcp, fd))
+		return true;
 	label_clear(fd);
+	return false;
 }
 
 int stream_told(struct pulc_stream *s, int fd, int error)
 {
 	if (error && tcp_has_left(&s->tcp)) {
 		tcp_end_left(&s->tcp, fd);
-		if (tcp_is_returned(&s->tcp))
+		if (tcp_is_returned(&s->tcp) || tcp_is_disconnected(&s->tcp))
 			label_clear(fd);
 	}
 	return error;

@@ -26,7 +26,7 @@ struct handler {
 	int (*send_begin)(pulc_stream *s, int fd);
 	void (*met)(pulc_stream *s, int fd, unsigned event, const struct sockaddr *addr,
 		    socklen_t len);
-	void (*connected)(pulc_stream *s, int fd);
+	bool (*connected)(pulc_stream *s, int fd);
 	int (*kernel_enter)(pulc_stream *s, unsigned events);
 	void (*kernel_leave)(pulc_stream *s, unsigned events);
 

@@ -17,6 +17,7 @@
 #include <pulc/process.h>
 
 #include "cleanup.h"
+#include "label.h"
 #include "macros.h"
 #include "pool.h"
 #include "private.h"
@@ -526,7 +527,7 @@ static void adopt(struct pulc_stream *s, void (*tell)(uint64_t conn))
 		tell(s->conn);
 }
 
-/* A connection has one peer for life. */
+/* A connection has one peer for life, a socket that was disconnected another one. */
 static void met(struct pulc_stream *s, int fd, unsigned event, const struct sockaddr *addr,
 		socklen_t len)
 {
@@ -537,10 +538,12 @@ static void met(struct pulc_stream *s, int fd, unsigned event, const struct sock
 	(void)len;
 }
 
-static void connected(struct pulc_stream *s, int fd)
+static bool connected(struct pulc_stream *s, int fd)
 {
-	(void)s;
-	(void)fd;
+	if (LIKELY(!pulc_stream_attached(s)) || !tcp_connected_anew(&s->tcp))
+		return false;
+	label_clear(fd);
+	return true;
 }
 
 const struct handler stream_handler = {

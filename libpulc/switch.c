@@ -52,9 +52,9 @@ PULC_EXPORT void pulc_stream_met(pulc_stream *s, int fd, unsigned event,
 	s->handler->met(s, fd, event, addr, len);
 }
 
-PULC_EXPORT void pulc_stream_connected(pulc_stream *s, int fd)
+PULC_EXPORT bool pulc_stream_connected(pulc_stream *s, int fd)
 {
-	s->handler->connected(s, fd);
+	return s->handler->connected(s, fd);
 }
 
 PULC_EXPORT int pulc_stream_kernel_enter(pulc_stream *s, unsigned events)

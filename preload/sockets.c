@@ -83,37 +83,40 @@ USUAL static int make_stream(struct pre_file *f, int fd, enum pulc_role role)
 	return 0;
 }
 
-/* A disconnected socket is a new one: it may be connected again, and its counts begin anew. The stream's reference
- * stays: other threads' calls may be using it. */
-static void disconnected(int fd)
+/* The stream's reference stays: other threads' calls may be using it. */
+static void let_go(struct pre_use *use, int fd)
 {
-	struct pre_use use;
+	pulc_stream *s = use->stream;
 
-	if (!pre_use_stream(&use, fd))
-		return;
-	if (atomic_compare_exchange_strong(&use.file->stream, &use.stream, NULL)) {
-		pre_cookie_shares(use.file);
-		if (!pulc_stream_attached(use.stream))
-			pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_UNSUPPORTED);
-		pulc_stream_disconnected(use.stream, fd);
-		pulc_stream_closing(use.stream, fd);
-	}
-	pre_use_end(&use);
+	if (atomic_compare_exchange_strong(&use->file->stream, &s, NULL))
+		pulc_stream_closing(use->stream, fd);
 }
 
-/* True if fd is a UDP socket; then its stream has been told. */
-static bool connected_datagram(int fd, int ret)
+/* A disconnected socket is a new one: it may be connected again, and its counts begin anew. Its stream may have an error to tell before. */
+static void disconnected(struct pre_use *use, int fd)
+{
+	pre_cookie_shares(use->file);
+	if (!pulc_stream_attached(use->stream))
+		pulc_stream_keep_on_kernel(use->stream, fd, PULC_REASON_UNSUPPORTED);
+	if (!pulc_stream_disconnected(use->stream, fd))
+		let_go(use, fd);
+}
+
+/* connect(2) has not failed, on a socket that has a stream already, perhaps. False: it needs one. */
+static bool connected_again(int fd, bool unspecified)
 {
 	struct pre_use use;
-	bool is_datagram;
+	bool is_done;
 
 	if (!pre_use_stream(&use, fd))
-		return false;
-	is_datagram = pulc_stream_is_datagram(use.stream);
-	if (is_datagram && ret == 0)
-		pulc_stream_connected(use.stream, fd);
+		return unspecified;
+	is_done = unspecified || pulc_stream_is_datagram(use.stream);
+	if (unspecified && !pulc_stream_is_datagram(use.stream))
+		disconnected(&use, fd);
+	else if (pulc_stream_connected(use.stream, fd))
+		let_go(&use, fd);
 	pre_use_end(&use);
-	return is_datagram;
+	return is_done;
 }
 
 USUAL int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
@@ -122,15 +125,12 @@ USUAL int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
 	int ret;
 
 	ret = (int)pre_sys(pre_real.connect(fd, addr, len));
-	if (connected_datagram(fd, ret))
-		return ret;
 	if ((ret < 0 && ret != -EINPROGRESS && ret != -EINTR) || pre_file_at(fd) == &pre_file_other)
 		return ret;
 	pre_process_notice_fork();
-	if (ret == 0 && len >= sizeof(addr->sa_family) && addr->sa_family == AF_UNSPEC) {
-		disconnected(fd);
+	if (connected_again(fd, ret == 0 && len >= sizeof(addr->sa_family) &&
+					addr->sa_family == AF_UNSPEC))
 		return ret;
-	}
 	if (!pre_use_own(&use, fd))
 		return ret;
 	if (!use.file->set)

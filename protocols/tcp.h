@@ -113,8 +113,11 @@ bool tcp_is_last_inside(const struct tcp *t);
 void tcp_reset(int fd);
 /* Nothing that lies in the ring is to be read there any more: its bytes mean something else in the kernel. */
 void tcp_leave_for_good(struct tcp *t);
-/* The program has ended the connection and kept the socket: whatever process holds it, nothing in the rings is about it any more. */
-void tcp_disconnected(struct tcp *t, int fd);
+/* The program has ended the connection and kept the socket: whatever process holds it, nothing in the rings is about it any more. True: a reset is still
+ * to be told of which the kernel does not know (tcp_take_error). */
+bool tcp_disconnected(struct tcp *t, int fd);
+/* The socket has another connection now. False: the program has not ended this one; true: of what it left to be told nothing is. */
+bool tcp_connected_anew(struct tcp *t);
 /* Was that done? */
 bool tcp_is_disconnected(const struct tcp *t);
 /* The same, or is just being done, or was done by somebody who knows nothing of rings. */

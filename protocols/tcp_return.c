@@ -317,38 +317,63 @@ bool tcp_refuses(const struct tcp *t)
 
 /* ---- a socket that is another connection's, or none's -------------------------------------------- */
 
-/* The kernel knew nothing of a reset that the survivor has made and told of: it has dissolved a connection that stood, and counts that as an
- * error, which it would not have done after a reset of its own. */
-static void forget_dissolution(struct tcp *t, int fd)
+static bool has_error(int fd)
+{
+	struct pollfd p = { .fd = fd };
+	struct timespec now = { 0, 0 };
+
+	return raw_ppoll(&p, 1, &now) > 0 && (p.revents & POLLERR);
+}
+
+/*
+ * The kernel knew nothing of a reset that the survivor has made: it has dissolved a connection that stood, and counts that as an error, which it
+ * would not have done after a reset of its own. If the reset is still to be told that error tells it, for all who hold the socket; if the connection
+ * stood no more, for both had shut down, or if it was another error, we do.
+ */
+static void settle_dissolution(struct tcp *t, int fd)
 {
 	socklen_t len = sizeof(int);
 	int error;
 
-	if (tcp_is_reset(t) && !tcp_has_reset(t))
+	if (!tcp_is_reset(t))
+		return;
+	if (tcp_has_reset(t) && !tcp_is_broken_pipe(t) && has_error(fd))
+		tcp_note_told(t);
+	else
 		(void)raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
 }
 
-void tcp_disconnected(struct tcp *t, int fd)
+bool tcp_disconnected(struct tcp *t, int fd)
 {
-	forget_dissolution(t, fd);
+	settle_dissolution(t, fd);
 	if (!shm_lock(&t->ring.own->tx_lock))
-		return;
+		return tcp_has_reset(t);
 	/* The peer may still read what is in our ring. */
 	if (shm_tx_mode(&t->ring) == SHM_TX_RING)
 		shm_tx_end(&t->ring);
 	tcp_set_local(t, TCP_LOCAL_DISCONNECTED);
+	(void)atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_SHUT_RD);
 	shm_unlock(&t->ring.own->tx_lock);
 	if (!shm_lock(&t->ring.own->rx_lock))
-		return;
+		return tcp_has_reset(t);
 	tcp_leave_for_good(t);
 	shm_rx_leave(&t->ring);
 	atomic_store(&t->ring.own->rx_mode, TCP_RX_KERNEL_AGAIN);
 	shm_unlock(&t->ring.own->rx_lock);
+	return tcp_has_reset(t);
 }
 
 bool tcp_is_disconnected(const struct tcp *t)
 {
 	return atomic_load(&t->ring.own->local) & TCP_LOCAL_DISCONNECTED;
+}
+
+bool tcp_connected_anew(struct tcp *t)
+{
+	if (!tcp_is_disconnected(t))
+		return false;
+	(void)atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_RESET);
+	return true;
 }
 
 /* ---- changing one's mind ------------------------------------------------------------------------ */

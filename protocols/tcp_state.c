@@ -112,9 +112,11 @@ static unsigned end_states(struct tcp *t)
 	local = own_local(t);
 	if (UNLIKELY(local & TCP_LOCAL_SHUT_RD))
 		ready |= READABLE | POLLRDHUP;
-	/* Once it is told, the kernel says the rest of a side that has left: its socket may be no connection any more. */
+	/* Once it is told, the kernel says the rest of a side that has left: its socket may be no connection any more. Of one that was disconnected it does
+	 * so before. */
 	if (UNLIKELY(local & TCP_LOCAL_RESET_SEEN) &&
-	    (!tcp_has_left(t) || (local & TCP_LOCAL_RESET)))
+	    (!tcp_has_left(t) ||
+	     (local & (TCP_LOCAL_RESET | TCP_LOCAL_DISCONNECTED)) == TCP_LOCAL_RESET))
 		ready |= READABLE | WRITABLE | POLLRDHUP | POLLHUP;
 	if (UNLIKELY(local & TCP_LOCAL_RESET))
 		ready |= POLLERR;
@@ -341,8 +343,7 @@ void tcp_close(struct tcp *t, int fd)
 		tcp_reset(fd);
 }
 
-/* A reset by one who had shut down before: to the kernel a broken pipe, of which a receiver, at the end of the stream, does not hear. */
-static bool is_broken_pipe(const struct tcp *t)
+bool tcp_is_broken_pipe(const struct tcp *t)
 {
 	return (own_local(t) & TCP_LOCAL_RESET_SEEN) && has_ended_in_order(t);
 }
@@ -365,12 +366,12 @@ int tcp_take_error(struct tcp *t, int fd)
 		return 0;
 	/* The kernel may know of the same one, which is told once. */
 	(void)raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &kernel, &len);
-	return is_broken_pipe(t) ? EPIPE : ECONNRESET;
+	return tcp_is_broken_pipe(t) ? EPIPE : ECONNRESET;
 }
 
 int tcp_take_receive_error(struct tcp *t, int fd)
 {
-	return is_broken_pipe(t) ? 0 : tcp_take_error(t, fd);
+	return tcp_is_broken_pipe(t) && !tcp_is_disconnected(t) ? 0 : tcp_take_error(t, fd);
 }
 
 void tcp_note_told(struct tcp *t)

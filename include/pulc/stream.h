@@ -51,8 +51,9 @@ pulc_stream *pulc_stream_unref(pulc_stream *s);
 void pulc_stream_closing(pulc_stream *s, int fd);
 
 /* connect(2) with AF_UNSPEC has ended the connection of fd. Other processes may hold the socket: the kernel alone serves it there from now on.
- * pulc_stream_closing follows. */
-void pulc_stream_disconnected(pulc_stream *s, int fd);
+ * False: pulc_stream_closing follows; true: there is a reset to be told that the kernel knows nothing of, so it follows only after the socket was connected
+ * anew (pulc_stream_connected), or is closed. */
+bool pulc_stream_disconnected(pulc_stream *s, int fd);
 
 /* fd, one of several descriptors of s in this process, is about to be closed or is closed; `other` stays. */
 void pulc_stream_loses(pulc_stream *s, int fd, int other);
@@ -107,8 +108,9 @@ void pulc_stream_recv_end(pulc_stream *s, int fd, ssize_t n);
  * was sent there, POLLIN: one came from there. Other streams take no notice. */
 void pulc_stream_met(pulc_stream *s, int fd, unsigned event, const struct sockaddr *addr,
 		     socklen_t len);
-/* connect(2) has been called again and has succeeded: for datagrams it may be called any time. */
-void pulc_stream_connected(pulc_stream *s, int fd);
+/* connect(2) has been called again and has succeeded, or begun: for datagrams it may be called any time. True: the connection of s was ended before
+ * (pulc_stream_disconnected), and fd has another one now; nothing is told of the old one. */
+bool pulc_stream_connected(pulc_stream *s, int fd);
 
 /*
  * This thread is about to wait on, or move bytes through, the kernel socket itself, for POLLIN, POLLOUT or both.

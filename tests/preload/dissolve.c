@@ -1,5 +1,6 @@
 /*
- * A connection that is dissolved (connect(2) with AF_UNSPEC) by one of several processes that hold its socket: what the others are told, and its peer.
+ * A connection that is dissolved (connect(2) with AF_UNSPEC) by one of several processes that hold its socket: what the others are told, and its peer;
+ * and one that was reset before.
  */
 #include "case.h"
 
@@ -341,5 +342,127 @@ CASE_TRAITS(dissolve_and_connect_anew, SELF, OWN_PAIR)
 		close(fds[0]);
 		say_recv(p, again, 1, 0);
 		say_recv(p, fds[1], 1, 0);
+	}
+}
+
+/* Who has shut down when the connection is dissolved, which its peer has reset. */
+enum shut { NOBODY, ONE_BEFORE, ONE_AFTER, PEER_BEFORE };
+
+/* The reset is told after the end that it was meant for, once. */
+static void dissolve_reset(struct play *p, enum shut shut, enum first first)
+{
+	A {
+		SEND("unread");
+		if (shut == ONE_BEFORE)
+			R(shutdown(FD, SHUT_WR));
+	}
+	B {
+		settle(p, FD, 6);
+		if (shut == PEER_BEFORE)
+			R(shutdown(FD, SHUT_WR));
+	}
+	A {
+		if (shut == PEER_BEFORE)
+			settle_poll(p, FD, POLLRDHUP);
+	}
+	B { R(close(FD)); }
+	A {
+		settle_poll(p, FD, POLLHUP);
+		if (shut == ONE_AFTER)
+			R(shutdown(FD, SHUT_WR));
+		R(dissolve(FD));
+		say_what_is_left(p, first);
+	}
+}
+
+CASE(dissolve_a_reset_connection, ANY)
+{
+	dissolve_reset(p, NOBODY, RECEIVE);
+}
+
+CASE(dissolve_a_reset_connection_twice, ANY)
+{
+	dissolve_reset(p, ONE_BEFORE, SHUT);
+	A {
+		R(dissolve(FD));
+		say_what_is_left(p, ASK_ERROR);
+	}
+}
+
+CASE(dissolve_after_shutdown_and_reset_then_receive, ANY)
+{
+	dissolve_reset(p, ONE_BEFORE, RECEIVE);
+}
+
+CASE(dissolve_after_shutdown_and_reset_then_ask_for_the_error, ANY)
+{
+	dissolve_reset(p, ONE_BEFORE, ASK_ERROR);
+}
+
+CASE(dissolve_after_shutdown_and_reset_then_poll, ANY)
+{
+	dissolve_reset(p, ONE_BEFORE, POLL);
+}
+
+CASE(dissolve_after_reset_and_shutdown_then_receive, ANY)
+{
+	dissolve_reset(p, ONE_AFTER, RECEIVE);
+}
+
+CASE(dissolve_after_reset_and_shutdown_then_send, ANY)
+{
+	dissolve_reset(p, ONE_AFTER, SEND_FIRST);
+}
+
+CASE(dissolve_a_broken_pipe_then_receive, ANY)
+{
+	dissolve_reset(p, PEER_BEFORE, RECEIVE);
+}
+
+CASE(dissolve_a_broken_pipe_then_ask_for_the_error, ANY)
+{
+	dissolve_reset(p, PEER_BEFORE, ASK_ERROR);
+}
+
+/* Nothing is shut down any more: a child that has it still sees that too. */
+CASE(dissolve_what_was_shut_for_reading, ANY)
+{
+	A {
+		R(shutdown(FD, SHUT_RD));
+		dissolve_by_child(p);
+		say_what_is_left(p, POLL);
+	}
+	B {
+		settle_poll(p, FD, POLLHUP);
+		RECV(1);
+	}
+}
+
+/* Who connects anew has left all that behind. */
+CASE_TRAITS(dissolve_a_reset_connection_and_connect_anew, SELF, OWN_PAIR)
+{
+	struct address address;
+	int listener, fds[2], again;
+
+	A {
+		listener = listen_on("127.0.0.1", &address);
+		fds[0] = connect_to(&address, 0);
+		fds[1] = accept(listener, NULL, NULL);
+		warm(p, fds);
+		say_send(p, fds[0], "unread", 0);
+		settle(p, fds[1], 6);
+		R(shutdown(fds[0], SHUT_WR));
+		close(fds[1]);
+		settle_poll(p, fds[0], POLLHUP);
+		R(dissolve(fds[0]));
+		R(connect(fds[0], (struct sockaddr *)&address.storage, address.size));
+		again = accept(listener, NULL, NULL);
+		say_error(p, fds[0]);
+		say_send(p, fds[0], "anew", 0);
+		say_recv(p, again, 4, MSG_WAITALL);
+		say_send(p, again, "reply", 0);
+		say_recv(p, fds[0], 5, MSG_WAITALL);
+		close(again);
+		say_recv(p, fds[0], 1, 0);
 	}
 }

@@ -197,10 +197,11 @@ void pulc_stream_met(pulc_stream *s, int fd, unsigned event, const struct sockad
 	(void)len;
 }
 
-void pulc_stream_connected(pulc_stream *s, int fd)
+bool pulc_stream_connected(pulc_stream *s, int fd)
 {
 	(void)s;
 	(void)fd;
+	return false;
 }
 
 pulc_stream *pulc_stream_ref(pulc_stream *s)
@@ -223,10 +224,11 @@ void pulc_stream_closing(pulc_stream *s, int fd)
 	s->n_closings += fcntl(fd, F_GETFD) >= 0 ? 1 : 1000;
 }
 
-void pulc_stream_disconnected(pulc_stream *s, int fd)
+bool pulc_stream_disconnected(pulc_stream *s, int fd)
 {
 	(void)s;
 	(void)fd;
+	return false;
 }
 
 void pulc_stream_keep_on_kernel(pulc_stream *s, int fd, enum pulc_reason reason)
