@@ -30,6 +30,8 @@
 
 struct io_uring;
 struct io_uring_params;
+struct termios;
+struct winsize;
 typedef void *pre_thread_main(void *);
 typedef int pre_clone_main(void *);
 

@@ -188,8 +188,8 @@ void close_raw(int fd);
 uint64_t usec_clock(void);
 /* Runs the block in a forked child of this actor, logs how it ended. */
 pid_t fork_logged(struct play *p);
-/* A fork that fails, by a process of its own: there are too many, or no others are allowed. */
-void fork_in_vain(struct play *p);
+/* A fork that fails, by a process of its own, be it fork() or another function: there are too many, or no others are allowed. */
+void fork_in_vain(struct play *p, pid_t (*by)(void));
 void reap(struct play *p, const char *who, pid_t pid);
 /* An address that no program has mapped, and of which the compiler knows nothing. */
 extern char *volatile bad_address;

@@ -46,7 +46,7 @@ CASE_TRAITS(datagram_fork_both_receive, DUO, DATAGRAMS)
 CASE_TRAITS(datagram_fork_that_fails, PROCESS, DATAGRAMS)
 {
 	B {
-		fork_in_vain(p);
+		fork_in_vain(p, fork);
 		SEND("last");
 		R(close(FD));
 	}

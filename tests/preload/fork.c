@@ -435,7 +435,7 @@ CASE(fork_that_fails, PROCESS)
 	A { SEND("unread"); }
 	B {
 		settle(p, FD, 6);
-		fork_in_vain(p);
+		fork_in_vain(p, fork);
 		R(close(FD));
 	}
 	A {
