@@ -9,8 +9,6 @@
  * reads a stream; the shim's reference keeps the mapping as long as a call is inside.
  */
 #include <errno.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -451,13 +449,21 @@ static void stream_nonblock_changed(pulc_stream *s, bool nonblock)
 		atomic_store(&s->tcp.ring.own->nonblock, nonblock);
 }
 
+static bool is_sndbuf(int option)
+{
+	return option == SO_SNDBUF || option == SO_SNDBUFFORCE || option == SO_BUF_LOCK;
+}
+
 static void stream_option_changed(pulc_stream *s, int fd, int level, int option)
 {
-	bool waits = level == SOL_SOCKET &&
-		     (option == SO_RCVLOWAT || option == SO_RCVTIMEO || option == SO_SNDTIMEO);
-
-	if (pulc_stream_attached(s) && (waits || (level == IPPROTO_TCP && option == TCP_INQ)))
-		tcp_attach(&s->tcp, fd);
+	if (!pulc_stream_attached(s) || !tcp_heeds(level, option))
+		return;
+	tcp_attach(&s->tcp, fd);
+	/* Who waits for room may have some now, and is woken by the kernel for it. */
+	if (level == SOL_SOCKET && is_sndbuf(option)) {
+		shm_tx_limit(&s->tcp.ring, UINT64_MAX);
+		stream_tell_own(s);
+	}
 }
 
 static int stream_take_error(pulc_stream *s)

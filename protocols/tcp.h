@@ -40,6 +40,8 @@ extern enum tcp_credit (*tcp_take_credit)(uint64_t size) __attribute__((visibili
 
 /* After shm_stream_bind: takes over socket state that programs may have set before. */
 void tcp_attach(struct tcp *t, int fd);
+/* Is this socket option part of that? Once it has changed, attach again. */
+bool tcp_heeds(int level, int option);
 /* Once attached: says so in the area if the socket was shut down before. */
 void tcp_note_shut(struct tcp *t, int fd);
 /* Says that this side looks at the ring, if nobody is inside a kernel receive. True when it does. */

@@ -96,12 +96,24 @@ bool tcp_try_end(struct tcp *t, uint64_t peer_notice)
 	return true;
 }
 
+/* What the kernel would take, where the programs of both ends have given it buffers for that; else all that there is. It takes up to a 16th more
+ * than both (measured with pieces of 10 B to 64 KiB and buffers of 1 to 256 KiB). */
+static uint64_t size_of_buffers(const struct tcp *t)
+{
+	uint64_t own = atomic_load_explicit(&t->ring.own->size_sndbuf, memory_order_relaxed);
+	uint64_t peer = shm_peer_rcvbuf(&t->ring);
+
+	return own && peer ? (own + peer) / 8 * 9 : UINT64_MAX;
+}
+
 /* Goes on in a ring with room for `wanted` more bytes. NONE, or why not. */
 static enum obstacle grow(struct tcp *t, size_t wanted, unsigned *did)
 {
-	uint32_t r = shm_tx_next_ring(&t->ring, wanted);
 	enum tcp_credit credit;
+	uint32_t r;
 
+	shm_tx_limit(&t->ring, size_of_buffers(t));
+	r = shm_tx_next_ring(&t->ring, wanted);
 	/* Full, and its final size. */
 	if (r >= SHM_N_RINGS)
 		return t->ring.tx_size[SHM_N_RINGS - 1] < SIZE_RELIED_ON ? STUCK : NONE;

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/socket.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -409,6 +410,19 @@ static uint64_t get_timeout(int fd, int option)
 	return (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
 }
 
+/* The sizes of those buffers that the program has given the socket. */
+static void note_buffers(struct shm_side *own, int fd)
+{
+	int given = get_option(fd, SOL_SOCKET, SO_BUF_LOCK, 0);
+
+	atomic_store(&own->size_sndbuf, given & SOCK_SNDBUF_LOCK
+						? (uint32_t)get_option(fd, SOL_SOCKET, SO_SNDBUF, 0)
+						: 0);
+	atomic_store(&own->size_rcvbuf, given & SOCK_RCVBUF_LOCK
+						? (uint32_t)get_option(fd, SOL_SOCKET, SO_RCVBUF, 0)
+						: 0);
+}
+
 void tcp_attach(struct tcp *t, int fd)
 {
 	struct shm_side *own = t->ring.own;
@@ -419,4 +433,24 @@ void tcp_attach(struct tcp *t, int fd)
 	atomic_store(&own->usec_rcvtimeo, get_timeout(fd, SO_RCVTIMEO));
 	atomic_store(&own->usec_sndtimeo, get_timeout(fd, SO_SNDTIMEO));
 	atomic_store(&own->inq, (uint32_t)get_option(fd, IPPROTO_TCP, TCP_INQ, 0));
+	note_buffers(own, fd);
+}
+
+bool tcp_heeds(int level, int option)
+{
+	if (level != SOL_SOCKET)
+		return level == IPPROTO_TCP && option == TCP_INQ;
+	switch (option) {
+	case SO_RCVLOWAT:
+	case SO_RCVTIMEO:
+	case SO_SNDTIMEO:
+	case SO_SNDBUF:
+	case SO_SNDBUFFORCE:
+	case SO_RCVBUF:
+	case SO_RCVBUFFORCE:
+	case SO_BUF_LOCK:
+		return true;
+	default:
+		return false;
+	}
 }

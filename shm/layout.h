@@ -166,7 +166,10 @@ struct shm_side {
 	_Atomic uint32_t tx_mode;
 	_Atomic uint64_t
 		line; /* SHM_LINE_NAME of the exchange where each new head is told; 0: in none */
-	uint8_t pad3[SHM_LINE - 64];
+	/* Buffers that the program has given the socket, as the kernel counts them, bytes; 0: it has not. The first is the family's own. */
+	_Atomic uint32_t size_sndbuf;
+	_Atomic uint32_t size_rcvbuf;
+	uint8_t pad3[SHM_LINE - 72];
 
 	/*
 	 * The family's own state: the peer has no use for it. Locks hold the thread id of their owner;

@@ -128,11 +128,22 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 	return (ssize_t)done;
 }
 
+void shm_tx_limit(struct shm_stream *s, uint64_t enough)
+{
+	uint32_t r = 0;
+
+	while (r + 1 < SHM_N_RINGS && s->tx_size[r] < enough)
+		r++;
+	atomic_store_explicit(&s->tx_last, r, memory_order_relaxed);
+}
+
 uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted)
 {
-	uint32_t r = s->tx_cur + 1;
+	uint32_t last = atomic_load_explicit(&s->tx_last, memory_order_relaxed), r = s->tx_cur + 1;
 
-	while (r + 1 < SHM_N_RINGS && s->tx_size[r] < wanted + wanted / 4)
+	if (r > last)
+		return SHM_N_RINGS;
+	while (r < last && s->tx_size[r] < wanted + wanted / 4)
 		r++;
 	return r;
 }
@@ -354,7 +365,7 @@ bool shm_tx_writable(struct shm_stream *s)
 
 	while (r + 1 < SHM_N_RINGS && ring_load(&s->own->ring_at[r + 1]) != SHM_NOT_BEGUN)
 		r++;
-	if (r + 1 < SHM_N_RINGS)
+	if (r < atomic_load_explicit(&s->tx_last, memory_order_relaxed))
 		return true;
 	return ring_room_for(s, r, head, tail) >= s->tx_size[r] / 3;
 }
@@ -362,6 +373,11 @@ bool shm_tx_writable(struct shm_stream *s)
 uint64_t shm_peer_kernel_at(const struct shm_stream *s)
 {
 	return ring_load(&s->peer->kernel_at);
+}
+
+uint32_t shm_peer_rcvbuf(const struct shm_stream *s)
+{
+	return atomic_load_explicit(&s->peer->size_rcvbuf, memory_order_relaxed);
 }
 
 uint32_t shm_peer_receives(const struct shm_stream *s)

@@ -57,6 +57,7 @@ struct shm_stream {
 	/* arms of the peer that this process has served (no lock: serving twice is harmless) */
 	_Atomic uint32_t rx_arms_served;
 	_Atomic uint32_t tx_arms_served;
+	_Atomic uint32_t tx_last; /* the last ring that is begun (shm_tx_limit; no lock) */
 };
 
 static inline bool shm_has_one_holder(const struct shm_stream *s)
@@ -100,7 +101,9 @@ bool shm_drop_last_holder(struct shm_stream *s);
 int shm_tx_room(struct shm_stream *s, uint64_t *ret_room);
 /* Copies up to len bytes into the present ring and publishes them. Returns their number, 0 when full, or -EBADMSG. */
 ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len);
-/* The next ring that would take `wanted` more bytes in one go and not be full then, or the largest; SHM_N_RINGS: there is no larger one. */
+/* As many bytes are enough: no ring is begun behind the first one that holds them, until more are enough. */
+void shm_tx_limit(struct shm_stream *s, uint64_t enough);
+/* The next ring that would take `wanted` more bytes in one go and not be full then, or the last; SHM_N_RINGS: there is no larger one. */
 uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted);
 /* Allocates ring r's pages and goes on in it. Returns 0 or -ENOMEM, -EOPNOTSUPP: it stays where it is. */
 int shm_tx_grow(struct shm_stream *s, uint32_t r);
@@ -283,6 +286,8 @@ static inline void shm_notice_take_back(struct shm_stream *s, uint32_t flags)
 	(void)atomic_fetch_and_explicit(&s->own->notice, ~(uint64_t)flags, memory_order_seq_cst);
 }
 uint64_t shm_peer_kernel_at(const struct shm_stream *s);
+/* What the peer's program has given its socket for receiving, bytes; 0: nothing. */
+uint32_t shm_peer_rcvbuf(const struct shm_stream *s);
 /* Not 0: somebody of the peer is inside a receive. A hint unless a barrier on all processors came before. */
 uint32_t shm_peer_receives(const struct shm_stream *s);
 /* Does the peer count more than one process? */

@@ -158,3 +158,93 @@ CASE(buffers_blocked_writer_and_slow_reader, DUO)
 		free(buf);
 	}
 }
+
+static void give_buffers(int fd, int send, int receive)
+{
+	if (send)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
+	if (receive)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
+}
+
+/* What a program has given both ends is what a sender may have unread, about: some more, and not the megabytes that there are. */
+static void say_bounded(struct play *p, long least, long most)
+{
+	A {
+		long n = *stage_word(p, 1) = (long)stuff(FD);
+		struct pollfd pfd = { .fd = FD, .events = POLLOUT };
+
+		T(n >= least);
+		T(n < most);
+		R(poll(&pfd, 1, 0));
+	}
+	B { T(recv(FD, NULL, (size_t)*stage_word(p, 1) * 3 / 4, MSG_TRUNC | MSG_WAITALL) > 0); }
+	A {
+		settle_poll(p, FD, POLLOUT);
+		T(stuff(FD) > 0);
+	}
+}
+
+CASE_TRAITS(buffers_small_on_both_ends, ANY, SETTLED)
+{
+	A { give_buffers(FD, 32768, 0); }
+	B { give_buffers(FD, 0, 32768); }
+	say_bounded(p, 100000, 400000);
+}
+
+CASE(buffers_small_on_the_sender_alone, ANY)
+{
+	A { give_buffers(FD, 32768, 0); }
+	write_then_read(p, 60000, 1000);
+}
+
+/* More than was given at first. */
+CASE_TRAITS(buffers_given_once_more, ANY, SETTLED)
+{
+	A { give_buffers(FD, 32768, 0); }
+	B { give_buffers(FD, 0, 32768); }
+	A {
+		T(stuff(FD) > 0);
+		give_buffers(FD, 1 << 20, 0);
+		settle_poll(p, FD, POLLOUT);
+		T(stuff(FD) > 200000);
+	}
+}
+
+/* They come from the listener. */
+CASE_TRAITS(buffers_of_a_listener, SELF, OWN_PAIR | SETTLED)
+{
+	struct address address;
+	int listener, fds[2];
+
+	A {
+		listener = listen_on("127.0.0.1", &address);
+		give_buffers(listener, 32768, 32768);
+		fds[0] = connect_to(&address, 0);
+		fds[1] = accept(listener, NULL, NULL);
+		give_buffers(fds[0], 32768, 32768);
+		warm(p, fds);
+		for (int i = 0; i < 2; i++) {
+			size_t n = stuff(fds[i]);
+
+			T(n > 100000);
+			T(n < 400000);
+			T(drain_exactly(fds[!i], n));
+		}
+	}
+}
+
+CASE(buffers_small_and_a_blocked_writer, DUO)
+{
+	enum { LEN = 3 << 20 };
+
+	A {
+		give_buffers(FD, 32768, 0);
+		T(put_pattern(FD, LEN, 100000) == LEN);
+	}
+	WITH_B {
+		give_buffers(FD, 0, 32768);
+		settle(p, FD, 1);
+		T(drain_exactly(FD, LEN));
+	}
+}
