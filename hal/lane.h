@@ -81,6 +81,7 @@ static inline __attribute__((always_inline)) int lane_take_known(struct hal_link
 	struct shm_word w = { 0 };
 	bool is_published;
 
+	s->has_just_told = false;
 	if (UNLIKELY(!shm_word_next(s, &w) ||
 		     !lane_is_wanted(wanted, w.stamp, (uint64_t)w.flags << 32 | w.len)))
 		return -EAGAIN;

@@ -123,7 +123,7 @@ static void return_line(struct hal_shm *h)
 /* Goes on in a ring with room for two such records. */
 static bool grow(struct hal_shm *h, uint64_t size)
 {
-	uint32_t r = shm_tx_next_ring(&h->ring, 2 * size);
+	uint32_t r = shm_tx_next_ring(&h->ring, 2 * size, UINT64_MAX);
 
 	if (h->no_growth || r >= SHM_N_RINGS || h->ring.tx_size[r] < size)
 		return false;

@@ -449,9 +449,10 @@ static void stream_nonblock_changed(pulc_stream *s, bool nonblock)
 		atomic_store(&s->tcp.ring.own->nonblock, nonblock);
 }
 
-static bool is_sndbuf(int option)
+static bool is_buffer(int option)
 {
-	return option == SO_SNDBUF || option == SO_SNDBUFFORCE || option == SO_BUF_LOCK;
+	return option == SO_SNDBUF || option == SO_SNDBUFFORCE || option == SO_RCVBUF ||
+	       option == SO_RCVBUFFORCE || option == SO_BUF_LOCK;
 }
 
 static void stream_option_changed(pulc_stream *s, int fd, int level, int option)
@@ -459,10 +460,10 @@ static void stream_option_changed(pulc_stream *s, int fd, int level, int option)
 	if (!pulc_stream_attached(s) || !tcp_heeds(level, option))
 		return;
 	tcp_attach(&s->tcp, fd);
-	/* Who waits for room may have some now, and is woken by the kernel for it. */
-	if (level == SOL_SOCKET && is_sndbuf(option)) {
-		shm_tx_limit(&s->tcp.ring, UINT64_MAX);
+	/* Who waits for room, here or at the peer, may have some now, and is woken by the kernel for it. */
+	if (level == SOL_SOCKET && is_buffer(option)) {
 		stream_tell_own(s);
+		stream_tell(s, TCP_TAKEN);
 	}
 }
 

@@ -143,23 +143,28 @@ static __attribute__((noinline)) ssize_t take_frame(struct port_in *in, void *bu
 	}
 	in->got += (uint64_t)f.len + PORT_OVERHEAD;
 	port_taken(in, (uint64_t)f.len + PORT_OVERHEAD);
+	in->port->in_last = in;
 	return (ssize_t)MIN((size_t)f.len, size);
 }
 
-/* A reader of a stream may have room for more. */
-static __attribute__((noinline)) ssize_t take_frames(struct port_in *in, void *buf, size_t size)
+static inline __attribute__((always_inline)) ssize_t take_one(struct port_in *in, void *buf,
+							      size_t size)
 {
-	struct port *port = in->port;
-	ssize_t done = take_frame(in, buf, size), n;
+	return LIKELY(size >= HAL_LANE_WORD) && LIKELY(take_word(in, buf))
+		       ? (ssize_t)HAL_LANE_WORD
+		       : take_frame(in, buf, size);
+}
 
-	if (done < 0)
-		return done;
-	port->in_last = in;
-	for (unsigned i = 1; port->kind != PORT_D && (size_t)done < size && i < N_FRAMES; i++) {
-		if (in->peer->link->gathers)
+/* `done` bytes are there, and the reader of a stream has room for more. */
+static __attribute__((noinline)) ssize_t take_more(struct port_in *in, char *buf, size_t size,
+						   ssize_t done)
+{
+	ssize_t n;
+
+	for (unsigned i = 1; (size_t)done < size && i < N_FRAMES; i++) {
+		if (in->peer->link->gathers || !is_clear(in->port, in))
 			break;
-		n = is_clear(port, in) ? take_frame(in, (char *)buf + done, size - (size_t)done)
-				       : -EAGAIN;
+		n = take_one(in, buf + done, size - (size_t)done);
 		if (n < 0)
 			break;
 		done += n;
@@ -169,11 +174,15 @@ static __attribute__((noinline)) ssize_t take_frames(struct port_in *in, void *b
 
 ssize_t port_take_at_once(struct port_in *in, void *buf, size_t size)
 {
-	if (UNLIKELY(!is_clear(in->port, in)))
+	struct port *port = in->port;
+	ssize_t done;
+
+	if (UNLIKELY(!is_clear(port, in)))
 		return -EAGAIN;
-	if (LIKELY(size >= HAL_LANE_WORD) && LIKELY(take_word(in, buf)))
-		return HAL_LANE_WORD;
-	return take_frames(in, buf, size);
+	done = take_one(in, buf, size);
+	if (LIKELY(done < 0 || port->kind == PORT_D || (size_t)done == size))
+		return done;
+	return take_more(in, buf, size, done);
 }
 
 /* ---- tagged messages ---------------------------------------------------------------------------- */

@@ -45,6 +45,8 @@ extern uint64_t tcp_end_nsec_wait __attribute__((visibility("hidden")));
 void tcp_end_await(struct tcp *t, int fd);
 /* Under tx_lock: RING to ENDED, if the receiver reads the ring before what follows it, or will never read again. */
 bool tcp_try_end(struct tcp *t, uint64_t peer_notice);
+/* Bytes that the kernel would take before it stops a sender, where the programs of both ends have given it buffers for that; else UINT64_MAX. */
+uint64_t tcp_size_of_buffers(const struct tcp *t);
 /* Under tx_lock, for a peer that has left: what is unread goes through the kernel. 1: all of it; 0: there is more; -EBADMSG. */
 int tcp_return_locked(struct tcp *t, int fd);
 /* Under tx_lock, right after the ring was ended or the stream shut: has the peer just left? Then the ring is given up. */

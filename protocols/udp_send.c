@@ -81,7 +81,7 @@ static bool may_grow(const struct udp_flow *f, uint32_t r, uint64_t size)
 /* Goes on in a ring with room for two such records, if there is one. */
 static bool grow(struct udp_flow *f, uint64_t size)
 {
-	uint32_t r = shm_tx_next_ring(&f->ring, 2 * size);
+	uint32_t r = shm_tx_next_ring(&f->ring, 2 * size, UINT64_MAX);
 
 	if (!may_grow(f, r, size))
 		return false;
@@ -98,7 +98,8 @@ static void slow_down(struct udp_flow *f, uint64_t size)
 	uint64_t half = f->ring.tx_size[f->ring.tx_cur] / 2;
 	uint64_t filled = shm_tx_filled(&f->ring, half), end;
 
-	if (LIKELY(filled <= half) || may_grow(f, shm_tx_next_ring(&f->ring, 2 * size), size))
+	if (LIKELY(filled <= half) ||
+	    may_grow(f, shm_tx_next_ring(&f->ring, 2 * size, UINT64_MAX), size))
 		return;
 	end = nsec_now() + MIN(filled - half, half) * NSEC_ROOM / half;
 	do

@@ -34,7 +34,7 @@ static inline uint64_t ring_tx_position(struct shm_stream *s)
 	if (UNLIKELY(s->tx_known != joined)) {
 		s->tx_head = ring_load(&s->own->head);
 		s->tx_known = atomic_load(s->own_holders) == 1 ? joined : 0;
-		s->tx_until = 0;
+		s->tx_until = s->tx_head;
 	}
 	return s->tx_head;
 }

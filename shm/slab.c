@@ -83,7 +83,6 @@ int shm_stream_bind(struct shm_stream *s, const struct shm_slab_map *own, uint32
 		.peer = shm_slab_side(peer, peer_slot),
 		.own_holders = &own->slab->n_holders[own_slot],
 		.peer_holders = &peer->slab->n_holders[peer_slot],
-		.tx_last = SHM_N_RINGS - 1,
 	};
 	for (uint32_t i = 0; i < SHM_N_RINGS; i++) {
 		s->tx_ring[i] = (unsigned char *)s->own + shm_slot_ring_offset(own->size_ring, i);

@@ -128,18 +128,19 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 	return (ssize_t)done;
 }
 
-void shm_tx_limit(struct shm_stream *s, uint64_t enough)
+/* No ring is begun behind the first one that holds so much. */
+static uint32_t last_ring(const struct shm_stream *s, uint64_t enough)
 {
 	uint32_t r = 0;
 
 	while (r + 1 < SHM_N_RINGS && s->tx_size[r] < enough)
 		r++;
-	atomic_store_explicit(&s->tx_last, r, memory_order_relaxed);
+	return r;
 }
 
-uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted)
+uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted, uint64_t enough)
 {
-	uint32_t last = atomic_load_explicit(&s->tx_last, memory_order_relaxed), r = s->tx_cur + 1;
+	uint32_t last = last_ring(s, enough), r = s->tx_cur + 1;
 
 	if (r > last)
 		return SHM_N_RINGS;
@@ -357,7 +358,7 @@ uint64_t shm_tx_taken(const struct shm_stream *s)
 	return MIN(taken, head);
 }
 
-bool shm_tx_writable(struct shm_stream *s)
+bool shm_tx_writable(struct shm_stream *s, uint64_t enough)
 {
 	uint32_t r = s->tx_cur;
 	uint64_t head = ring_load(&s->own->head);
@@ -365,7 +366,7 @@ bool shm_tx_writable(struct shm_stream *s)
 
 	while (r + 1 < SHM_N_RINGS && ring_load(&s->own->ring_at[r + 1]) != SHM_NOT_BEGUN)
 		r++;
-	if (r < atomic_load_explicit(&s->tx_last, memory_order_relaxed))
+	if (r < last_ring(s, enough))
 		return true;
 	return ring_room_for(s, r, head, tail) >= s->tx_size[r] / 3;
 }

@@ -44,7 +44,7 @@ struct shm_stream {
 	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
 	uint64_t tail_seen;
 	uint64_t
-		tx_until; /* up to here there is room in ring tx_cur, by what was seen last; of a lone process, else 0 */
+		tx_until; /* up to here there is room in ring tx_cur, by what was seen last, as far as a lone process has looked */
 	struct shm_pace pace;  /* long pieces */
 	_Atomic uint32_t when; /* goes with the next message: shm_tx_note (no lock) */
 	/* under rx_lock */
@@ -57,7 +57,6 @@ struct shm_stream {
 	/* arms of the peer that this process has served (no lock: serving twice is harmless) */
 	_Atomic uint32_t rx_arms_served;
 	_Atomic uint32_t tx_arms_served;
-	_Atomic uint32_t tx_last; /* the last ring that is begun (shm_tx_limit; no lock) */
 };
 
 static inline bool shm_has_one_holder(const struct shm_stream *s)
@@ -101,10 +100,9 @@ bool shm_drop_last_holder(struct shm_stream *s);
 int shm_tx_room(struct shm_stream *s, uint64_t *ret_room);
 /* Copies up to len bytes into the present ring and publishes them. Returns their number, 0 when full, or -EBADMSG. */
 ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len);
-/* As many bytes are enough: no ring is begun behind the first one that holds them, until more are enough. */
-void shm_tx_limit(struct shm_stream *s, uint64_t enough);
-/* The next ring that would take `wanted` more bytes in one go and not be full then, or the last; SHM_N_RINGS: there is no larger one. */
-uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted);
+/* The next ring that would take `wanted` more bytes in one go and not be full then, or the last that is begun: the first one that holds `enough` (UINT64_MAX: the
+ * largest). SHM_N_RINGS: there is none behind this one. */
+uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted, uint64_t enough);
 /* Allocates ring r's pages and goes on in it. Returns 0 or -ENOMEM, -EOPNOTSUPP: it stays where it is. */
 int shm_tx_grow(struct shm_stream *s, uint32_t r);
 /* From now on the ring carries the stream; kernel_at bytes went before. */
@@ -158,8 +156,8 @@ uint64_t shm_tx_unread(const struct shm_stream *s);
  * receiver gives back in batches.
  */
 uint64_t shm_tx_filled(struct shm_stream *s, uint64_t enough);
-/* True if the present ring has the room that makes a socket writable (a third of it, or one more can be begun). */
-bool shm_tx_writable(struct shm_stream *s);
+/* True if the present ring has the room that makes a socket writable (a third of it, or one more can be begun, as shm_tx_next_ring). */
+bool shm_tx_writable(struct shm_stream *s, uint64_t enough);
 
 /* A counter that changes whenever the peer has sent something. */
 static inline uint64_t shm_mark(const struct shm_stream *s)

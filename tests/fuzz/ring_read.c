@@ -58,7 +58,7 @@ static void step(struct shm_stream *s, uint8_t what, size_t len)
 		(void)shm_tx_unread(s);
 		break;
 	default:
-		if (shm_tx_next_ring(s, len) < SHM_N_RINGS)
+		if (shm_tx_next_ring(s, len, UINT64_MAX) < SHM_N_RINGS)
 			own.ring_at[++s->tx_cur] = own.head;
 	}
 }

@@ -211,6 +211,39 @@ CASE_TRAITS(buffers_given_once_more, ANY, SETTLED)
 	}
 }
 
+/* By the receiver, while the sender waits for room. */
+CASE_TRAITS(buffers_given_by_the_receiver, DUO, SETTLED)
+{
+	A { give_buffers(FD, 32768, 0); }
+	B { give_buffers(FD, 0, 32768); }
+	A { T(stuff(FD) > 0); }
+	A {
+		settle_poll(p, FD, POLLOUT);
+		T(stuff(FD) > 50000);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		give_buffers(FD, 0, 1 << 20);
+	}
+}
+
+/* A receiver that wants more at once than its buffer is given afterwards. */
+CASE_TRAITS(buffers_smaller_than_the_low_water_mark, ANY, SETTLED)
+{
+	int low = 1 << 20;
+
+	A { give_buffers(FD, 32768, 0); }
+	B {
+		setsockopt(FD, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
+		give_buffers(FD, 0, 32768);
+	}
+	A { T(stuff(FD) > 0); }
+	B {
+		settle_poll(p, FD, POLLIN);
+		T(recv(FD, NULL, 50000, MSG_TRUNC | MSG_WAITALL) == 50000);
+	}
+}
+
 /* They come from the listener. */
 CASE_TRAITS(buffers_of_a_listener, SELF, OWN_PAIR | SETTLED)
 {

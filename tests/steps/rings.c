@@ -85,7 +85,7 @@ static void wait_for_each_other(_Atomic uint32_t *lock, bool is_victim)
 
 static void grow(struct shm_stream *s, uint64_t wanted)
 {
-	uint32_t next = shm_tx_next_ring(s, wanted);
+	uint32_t next = shm_tx_next_ring(s, wanted, UINT64_MAX);
 
 	if (next < SHM_N_RINGS)
 		MUST(shm_tx_grow(s, next) == 0);
