@@ -299,6 +299,8 @@ static ssize_t receive_rest(struct pulc_stream *s, int fd, const struct iovec *i
 		got = pull(s, fd, rest, n_rest, flags, true);
 		if (got == -EAGAIN)
 			continue;
+		if (got < 0 && done)
+			tcp_keep_error(&s->tcp, (int)-got);
 		if (got <= 0)
 			return done ? (ssize_t)done : got;
 		done += (size_t)got;

@@ -290,3 +290,24 @@ CASE(close_error_after_own_shutdown_by_an_unknown_holders_death, DUO)
 		SEND_FLAGS("x", MSG_NOSIGNAL);
 	}
 }
+
+/* Who has slept for more than has come is told of what has come. */
+CASE(close_error_behind_a_part_is_for_the_next_call, DUO)
+{
+	A { SEND("unread"); }
+	B { settle(p, FD, 6); }
+	A {
+		struct pollfd pfd = { .fd = FD, .events = POLLIN };
+
+		RECV_FLAGS(100, MSG_WAITALL);
+		R(poll(&pfd, 1, 0));
+		say_poll(p, "poll", pfd.revents);
+		RECV(1);
+		RECV(1);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND("a part");
+		R(close(FD));
+	}
+}
