@@ -6,7 +6,7 @@
  * and, by its tagged member `inner`, for ring members. Tagged events never reach the program.
  *
  * Fairness: an answer made of ring events alone asks the kernel too every PRE_NSEC_LOOK; if the rings fill the
- * whole answer, the next call asks the kernel first.
+ * whole answer, of its members only, and the next call asks the kernel first.
  *
  * Several threads: all that sleep are woken by one bell; whoever leaves hands over (epoll_ring.c).
  *
@@ -380,6 +380,15 @@ static bool spin(struct wait *w)
 	return came;
 }
 
+/* There is no room for what the kernel says of ring members: the next answer begins with it. */
+static void hear_for_next(struct wait *w)
+{
+	pre_lock(&w->set->lock);
+	pre_set_hear(w->set);
+	pre_set_hand_over(w->set);
+	pre_set_unlock(w->set);
+}
+
 static void answer_at_once(struct wait *w)
 {
 	struct pre_set *set = w->set;
@@ -390,9 +399,10 @@ static void answer_at_once(struct wait *w)
 
 	/* Rings that fill every answer would shut the kernel's members out. */
 	set->kernel_first = full && set->has_kernel && (due || set->looked.n_answers % N_FULL == 0);
-	if (!due || full)
-		return;
-	(void)look_at_kernel(w);
+	if (due && full)
+		hear_for_next(w);
+	else if (due)
+		(void)look_at_kernel(w);
 }
 
 /* Of a program that polls busily the kernel is not asked each time. */

@@ -349,3 +349,33 @@ CASE_TRAITS(datagram_epoll_of_several, SELF, OWN_PAIR)
 		close(ep);
 	}
 }
+
+/* Room alone fills each answer, and what comes through the kernel is told beside it before long. */
+CASE_TRAITS(datagram_epoll_full_of_room, ANY, DATAGRAMS | SERVER)
+{
+	struct epoll_event event = { 0 };
+	int ep = -1;
+
+	B {
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLIN | EPOLLOUT, 1);
+		for (int i = 0; i < 3; i++) R(epoll_wait(ep, &event, 1, 0));
+	}
+	A {
+		const struct address *own = &p->addresses[p->side];
+
+		/* What goes elsewhere than to its peer is the kernel's. */
+		R(connect(FD, (const struct sockaddr *)&own->storage, own->size));
+		R(sendto(FD, "x", 1, 0, PEER, PEER_SIZE));
+	}
+	B {
+		settle(p, FD, 1);
+		for (int i = 0; i < 1000 && !(event.events & EPOLLIN); i++) {
+			usleep(100);
+			(void)epoll_wait(ep, &event, 1, 0);
+		}
+		say_poll(p, "events", (int)event.events);
+		RECV(4);
+		close(ep);
+	}
+}
