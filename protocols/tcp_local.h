@@ -28,6 +28,8 @@ void tcp_settle_end(struct tcp *t);
  * own word for it, and a reset that the survivor must make: bytes of ours are unread and nobody is left to read them.
  */
 void tcp_note_end(struct tcp *t);
+/* The second half of that, by what the peer has said up to now. */
+void tcp_note_reset(struct tcp *t);
 /* A reset by one who had shut down before: to the kernel a broken pipe, of which a receiver, at the end of the stream, does not hear. */
 bool tcp_is_broken_pipe(const struct tcp *t);
 /* Has the kernel seen that end? For calls that ask the kernel nothing else: psid says of a death only once nobody can hold that side. */

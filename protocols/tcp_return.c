@@ -259,6 +259,7 @@ void tcp_end_left(const struct tcp *t, int fd)
 
 int tcp_leave(struct tcp *t, int fd)
 {
+	bool had_left = tcp_has_left(t);
 	int e;
 
 	if (!shm_lock(&t->ring.own->tx_lock))
@@ -273,6 +274,9 @@ int tcp_leave(struct tcp *t, int fd)
 	if (!shm_lock(&t->ring.own->rx_lock))
 		return -EDEADLK;
 	e = end_receiving(t, fd);
+	/* A peer that has closed meanwhile may not have seen that we leave. */
+	if (!had_left)
+		tcp_note_reset(t);
 	tcp_end_left(t, fd);
 	shm_unlock(&t->ring.own->rx_lock);
 	return e;

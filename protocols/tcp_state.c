@@ -70,6 +70,14 @@ static bool is_read_in_ring(const struct tcp *t)
 	return mode == SHM_TX_RING || mode == SHM_TX_ENDED;
 }
 
+void tcp_note_reset(struct tcp *t)
+{
+	if (!tcp_peer_left(t) || (own_local(t) & TCP_LOCAL_RESET_SEEN) || is_over(t) ||
+	    !is_read_in_ring(t) || shm_tx_unread(&t->ring) == 0)
+		return;
+	tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
+}
+
 void tcp_note_end(struct tcp *t)
 {
 	uint64_t notice = shm_peer_notice(&t->ring);
@@ -81,10 +89,10 @@ void tcp_note_end(struct tcp *t)
 	if ((notice & SHM_RX_READY) && !(notice & (SHM_TX_FIN | SHM_CLOSED)) &&
 	    !(own_local(t) & TCP_LOCAL_SHUT_RD))
 		t->peer_gone = true;
-	if (!tcp_peer_left(t) || (own_local(t) & TCP_LOCAL_RESET_SEEN) || is_over(t) ||
-	    !is_read_in_ring(t) || shm_tx_unread(&t->ring) == 0)
+	/* Who closes with bytes of a side unread that has left resets the connection (tcp_refuses): the kernel tells it, to one of all who hold the socket. */
+	if (tcp_has_left(t) && (notice & SHM_CLOSED))
 		return;
-	tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
+	tcp_note_reset(t);
 }
 
 void tcp_note_dead(struct tcp *t)

@@ -20,6 +20,13 @@ static void say_name(struct play *p)
 	R(getpeername(FD, (struct sockaddr *)&ss, &size));
 }
 
+static int events_of(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN | POLLOUT };
+
+	return poll(&pfd, 1, 0) > 0 ? pfd.revents : 0;
+}
+
 /* Told once, then it is over. */
 static void say_reset(struct play *p)
 {
@@ -139,5 +146,38 @@ CASE(pass_reset_found_by_another_program, PROCESS)
 		}
 		R(close(FD));
 		reap(p, "count", pid);
+	}
+}
+
+/* One of the two who have it is told; it is over for the other one then. */
+CASE(pass_reset_told_to_one, ANY)
+{
+	int via[2];
+
+	A {
+		SEND("unread");
+		T(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+		pass_fd(via[0], FD);
+	}
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		pid_t pid;
+
+		settle_poll(p, FD, POLLHUP);
+		pid = fork_logged(p);
+		if (pid == 0) {
+			close(FD);
+			p->fd = take_fd(via[1]);
+			SEND_FLAGS("x", MSG_NOSIGNAL);
+			_exit(0);
+		}
+		reap(p, "who was passed it", pid);
+		say_poll(p, "poll", events_of(FD));
+		say_error(p, FD);
+		RECV(1);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
 	}
 }
