@@ -135,7 +135,7 @@ static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 /* A send of a side that has left: the kernel's, unless there is a reset to tell that the kernel does not know of. */
 static ssize_t send_on_kernel(struct pulc_stream *s, int fd)
 {
-	int e = tcp_has_reset(&s->tcp) ? stream_told(s, fd, tcp_take_error(&s->tcp, fd)) : 0;
+	int e = tcp_finds_reset(&s->tcp, fd) ? stream_told(s, fd, tcp_take_error(&s->tcp, fd)) : 0;
 
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_sends);
 }

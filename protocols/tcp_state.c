@@ -362,6 +362,13 @@ bool tcp_has_reset(const struct tcp *t)
 	return own_local(t) & TCP_LOCAL_RESET;
 }
 
+bool tcp_finds_reset(struct tcp *t, int fd)
+{
+	if (!tcp_is_reset(t) && !tcp_peer_left(t) && is_read_in_ring(t) && shm_tx_unread(&t->ring))
+		tcp_look_for_end(t, fd);
+	return tcp_has_reset(t);
+}
+
 int tcp_take_error(struct tcp *t, int fd)
 {
 	socklen_t len = sizeof(int);

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "rawsys.h"
+
 /* FD lies in a message from now on, and comes to nobody. */
 static void give_away(struct play *p)
 {
@@ -123,6 +125,21 @@ CASE(pass_reset_by_kill, PROCESS)
 	UNREAD_OF_ONE_THAT_HAS_LEFT
 	B { ends_with_a_child(p, true); }
 	A { say_reset(p); }
+}
+
+/* The first to ask sends: the kernel, of which that is asked, knows of no reset. */
+CASE(pass_reset_by_kill_told_by_send, PROCESS)
+{
+	UNREAD_OF_ONE_THAT_HAS_LEFT
+	B { ends_with_a_child(p, true); }
+	A {
+		struct pollfd pfd = { .fd = FD, .events = POLLRDHUP };
+
+		T(raw_ppoll(&pfd, 1, &(struct timespec){ .tv_sec = 5 }) == 1);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		RECV(1);
+	}
 }
 
 /* It was reset before it was passed, and nobody has been told: the next program that has it is. */
