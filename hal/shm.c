@@ -27,8 +27,8 @@
 
 #include "barrier.h"
 #include "clock.h"
-#include "macros.h"
 #include "lane.h"
+#include "macros.h"
 #include "queue.h"
 
 #define SIZE_GOOD 16384u
@@ -299,11 +299,9 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 		return -EPIPE;
 	if (!link->lane || (f.len != 0 && f.len != sizeof(w.payload)))
 		return hal_any_put(link, f, buf);
-	if (f.len == 0)
-		return shm_word_put(&h->ring, &w) ? lane_done_sending(link, &h->ring)
-						  : hal_any_put(link, f, buf);
-	w.len = sizeof(w.payload);
-	memcpy(&w.payload, buf, sizeof(w.payload));
+	w.len = f.len;
+	if (f.len) /* else there may be no buffer */
+		memcpy(&w.payload, buf, sizeof(w.payload));
 	return shm_word_put(&h->ring, &w) ? lane_done_sending(link, &h->ring)
 					  : hal_any_put(link, f, buf);
 }

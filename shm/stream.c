@@ -128,23 +128,19 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 	return (ssize_t)done;
 }
 
-/* No ring is begun behind the first one that holds so much. */
-static uint32_t last_ring(const struct shm_stream *s, uint64_t enough)
+/* Behind ring r another one may be begun. */
+static bool may_go_on(const struct shm_stream *s, uint32_t r, uint64_t enough)
 {
-	uint32_t r = 0;
-
-	while (r + 1 < SHM_N_RINGS && s->tx_size[r] < enough)
-		r++;
-	return r;
+	return r + 1 < SHM_N_RINGS && s->tx_size[r] < enough;
 }
 
 uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted, uint64_t enough)
 {
-	uint32_t last = last_ring(s, enough), r = s->tx_cur + 1;
+	uint32_t r = s->tx_cur + 1;
 
-	if (r > last)
+	if (!may_go_on(s, s->tx_cur, enough))
 		return SHM_N_RINGS;
-	while (r < last && s->tx_size[r] < wanted + wanted / 4)
+	while (may_go_on(s, r, enough) && s->tx_size[r] < wanted + wanted / 4)
 		r++;
 	return r;
 }
@@ -366,7 +362,7 @@ bool shm_tx_writable(struct shm_stream *s, uint64_t enough)
 
 	while (r + 1 < SHM_N_RINGS && ring_load(&s->own->ring_at[r + 1]) != SHM_NOT_BEGUN)
 		r++;
-	if (r < last_ring(s, enough))
+	if (may_go_on(s, r, enough))
 		return true;
 	return ring_room_for(s, r, head, tail) >= s->tx_size[r] / 3;
 }

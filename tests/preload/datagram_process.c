@@ -42,20 +42,6 @@ CASE_TRAITS(datagram_fork_both_receive, DUO, DATAGRAMS)
 	B { T(*stage_word(p, 1) == N_SHARED); }
 }
 
-/* Nobody else has the socket: there is none any more when it is closed. */
-CASE_TRAITS(datagram_fork_that_fails, PROCESS, DATAGRAMS)
-{
-	B {
-		fork_in_vain(p, fork);
-		SEND("last");
-		R(close(FD));
-	}
-	A {
-		RECV(8);
-		for (int i = 0; i < 3; i++) SEND("x");
-	}
-}
-
 CASE_TRAITS(datagram_fork_both_send, DUO, DATAGRAMS)
 {
 	A {

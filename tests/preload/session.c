@@ -1,4 +1,4 @@
-/* libc's own functions that fork: daemon and forkpty. */
+/* libc's own functions that fork, daemon and forkpty; and what all of them, and fork, leave behind when they fail. */
 #include "case.h"
 
 #include <pty.h>
@@ -29,6 +29,11 @@ static void fails(struct play *p, pid_t (*by)(void))
 		RECV(8);
 		for (int i = 0; i < 3; i++) SEND("x");
 	}
+}
+
+CASE_TRAITS(session_fork_that_fails, PROCESS, DATAGRAMS)
+{
+	fails(p, fork);
 }
 
 CASE_TRAITS(session_daemon_that_fails, PROCESS, DATAGRAMS)
