@@ -19,6 +19,7 @@
 #include "port.h"
 #include "protocol.h"
 #include "receive.h"
+#include "signals.h"
 #include "tag.h"
 #include "turn.h"
 
@@ -306,10 +307,23 @@ void native_unwatch(struct pulc_waitset *set);
 /* May a short message be taken right from its link now, past progress? Under the lock. */
 bool native_may_be_short(void);
 /*
- * Waits for a moment until a peer has something, if that is worth it now. 1: this one; 0: none, or something else has happened; -EINTR. Under the lock, which it
- * gives up meanwhile.
+ * A wait for a short message. Its caller looks himself, by taking what is there, at first and after each turn; a turn is made whenever there was nothing.
  */
-int native_short_wait(struct peer **ret_peer);
+struct native_short {
+	bool takes_any; /* what is there is to be taken whatever it is; else only a word is: there may be nothing */
+	bool has_begun, is_turn;
+	unsigned n, n_turns; /* turns that were made; that there may be */
+	uint64_t seen;	     /* protocol_events when it began */
+	const void *line; /* where the answer will be told; NULL: not where the next message goes */
+	struct signal_counts signals;
+};
+static inline void native_short_init(struct native_short *w)
+{
+	w->takes_any = true;
+	w->has_begun = false;
+}
+/* last: from whom nothing was taken. 1: look at native_core.last; 0: it is not worth it, or something else has happened; -EINTR. Under the lock, which it gives up meanwhile. */
+int native_short_turn(struct native_short *w, struct peer *last);
 /* Waits for a moment, in which messages gather at this link, the only one. Under the lock, which it gives up. */
 void native_let_gather(struct hal_link *link);
 

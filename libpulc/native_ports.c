@@ -350,12 +350,22 @@ static inline struct port_in *short_source(const struct port *port)
 	return LIKELY(in && !port_has(port) && in->peer->link) && native_may_be_short() ? in : NULL;
 }
 
+/* Where the peer's that is looked at now comes from. */
+static inline struct port_in *short_in(const struct port *port)
+{
+	struct port_in *in = port->in_last;
+
+	if (UNLIKELY(!in || in->peer != native_core.last))
+		in = native_core.last->in_last;
+	return LIKELY(in && in->port == port) ? in : NULL;
+}
+
 /* From where the last one came, or from another one's, now or in a moment. Returns the bytes; -EAGAIN: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
 static inline ssize_t receive_at_once(struct port *port, void *buf, size_t len,
 				      const struct port_in **ret_in)
 {
 	struct port_in *in = short_source(port);
-	struct peer *peer;
+	struct native_short w;
 	ssize_t n;
 	int e;
 
@@ -367,19 +377,19 @@ static inline ssize_t receive_at_once(struct port *port, void *buf, size_t len,
 		if (!in)
 			return -EAGAIN;
 	}
-	*ret_in = in;
-	n = port_take_at_once(in, buf, len);
-	if (n != -EAGAIN)
-		return n;
-	native_core.last = in->peer;
-	e = native_short_wait(&peer);
-	if (UNLIKELY(e <= 0))
-		return e < 0 ? e : -EAGAIN;
-	in = LIKELY(port->in_last && port->in_last->peer == peer) ? port->in_last : peer->in_last;
-	if (UNLIKELY(!in || in->port != port || port_has(port)))
-		return -EAGAIN;
-	*ret_in = in;
-	return port_take_at_once(in, buf, len);
+	native_short_init(&w);
+	for (;;) {
+		*ret_in = in;
+		n = port_take_at_once(port, in, buf, len, w.takes_any);
+		if (LIKELY(n != -EAGAIN))
+			return n;
+		e = native_short_turn(&w, in->peer);
+		if (UNLIKELY(e <= 0))
+			return e < 0 ? e : -EAGAIN;
+		in = short_in(port);
+		if (UNLIKELY(!in))
+			return -EAGAIN;
+	}
 }
 
 PULC_EXPORT ssize_t pulc_receive(pulc_port *p, void *buf, size_t len, struct pulc_address *ret_from,

@@ -1,9 +1,11 @@
 /*
  * Waiting for a short message, which is taken right from its link (protocols/at_once.c), of one peer or of many.
  *
- * Between the peer's storing of a message and ours of the answer there is little but what is here, so it asks only what it must: is anything else to be done (news
- * of psid's, messages that are to be moved on), and whose line has changed. Each link says where its news are told (hal_link.quiet), so that a look at a peer that
- * has none is a load and a comparison; the one from whom the last message came is looked at in each turn, of the others some, in turn.
+ * Between the peer's storing of a message and ours of the answer there is to be as little as can be. A processor goes on past a load that takes the way of a line,
+ * by a few hundred instructions; what comes after them waits. So all that can be asked before the look is asked before it (is anything else to be done, who is
+ * awaited, is his message next), and the look is the taking of a word by the caller himself. Only when there was none do we look whose line has changed: each
+ * link says where its news are told (hal_link.quiet), so that a look at a peer that has none is a load and a comparison; the one from whom the last
+ * message came is looked at in each turn, of the others some, in turn.
  *
  * Nobody is forgotten for it. After some messages that were taken so the next call makes progress, which takes what all peers have sent, and looks whether psid has
  * something to say. What a look does not see (the end of a peer, room that somebody waits for) is seen when the short wait is over, or then.
@@ -130,37 +132,74 @@ static inline bool wait_for_turn(const void *line)
 	return early;
 }
 
-int native_short_wait(struct peer **ret_peer)
+/* What the wait before this one was good for is counted now: once its message had come there was no time for it. */
+static void begin(struct native_short *w, struct peer *last)
 {
-	const struct signal_counts signals = signals_counted();
-	const uint64_t seen = protocol_events_now();
-	const bool is_turn = turn_is_peers(&native_core.turn);
-	const void *line = is_turn ? line_of_both() : NULL;
-	unsigned n_turns = native_budget() ? N_TURNS : 0;
-	struct peer *peer;
+	if (turn_count(&native_core.turn))
+		wait_paid();
+	native_core.last = last;
+	w->has_begun = true;
+	w->signals = signals_counted();
+	w->seen = protocol_events_now();
+	w->is_turn = turn_is_peers(&native_core.turn);
+	w->line = w->is_turn ? line_of_both() : NULL;
+	w->n_turns = native_budget() ? N_TURNS : 0;
+	w->n = 0;
+}
+
+/* Something has come that is no word, or from another one, or later than the caller has looked. */
+static bool has_found(const struct native_short *w)
+{
+	struct peer *peer = look(w->n - 1);
+
+	if (LIKELY(!peer))
+		return false;
+	native_core.last = peer;
+	return true;
+}
+
+static int end(int e)
+{
+	turn_looked_in_vain(&native_core.turn);
+	return e;
+}
+
+/* True: the caller may look now. Gives up the lock meanwhile. */
+static bool take_turn(struct native_short *w)
+{
 	bool early = false;
 
-	for (unsigned i = 0; i < n_turns; i++) {
-		native_unlock();
-		/* At first at once, if it is not the peer's turn: nothing was known of the others. */
-		if (i > N_TURNS_EAGER)
-			cpu_relax();
-		else if (i == 0 && is_turn)
-			early = wait_for_turn(line);
-		lock_again();
-		if (UNLIKELY(protocol_events_now() != seen || !native_may_be_short()))
-			return 0;
-		peer = look(i);
-		if (LIKELY(!peer))
-			continue;
-		native_core.last = peer;
-		if (is_turn)
-			turn_found(&native_core.turn, early, i == 0);
-		wait_paid();
-		*ret_peer = peer;
-		return 1;
+	native_unlock();
+	/* At first at once, if it is not the peer's turn: nothing was known of the others. */
+	if (w->n > N_TURNS_EAGER)
+		cpu_relax();
+	else if (w->n == 0 && w->is_turn)
+		early = wait_for_turn(w->line);
+	lock_again();
+	if (UNLIKELY(protocol_events_now() != w->seen || !native_may_be_short()))
+		return false;
+	if (w->is_turn)
+		turn_looks(&native_core.turn, early, w->n == 0);
+	w->n++;
+	return true;
+}
+
+int native_short_turn(struct native_short *w, struct peer *last)
+{
+	if (!w->has_begun) {
+		begin(w, last);
+	} else {
+		if (UNLIKELY(w->takes_any))
+			return end(0);
+		if (has_found(w)) {
+			w->takes_any = true;
+			return 1;
+		}
 	}
-	return signals_since(signals) == -EINTR ? -EINTR : 0;
+	w->takes_any = false;
+	if (LIKELY(w->n < w->n_turns))
+		return take_turn(w) ? 1 : end(0);
+	return end(signals_since(w->signals) == -EINTR ? -EINTR : 0);
 }
 
 void native_let_gather(struct hal_link *link)

@@ -281,6 +281,7 @@ static inline struct peer *short_source(const struct tag_receive *r)
 static inline int receive_at_once(struct tag_receive *r)
 {
 	struct peer *peer = short_source(r);
+	struct native_short w;
 	int e;
 
 	if (UNLIKELY(!peer))
@@ -291,11 +292,16 @@ static inline int receive_at_once(struct tag_receive *r)
 		if (!peer)
 			return 0;
 	}
-	if (tag_take_at_once(r, peer))
-		return 1;
-	native_core.last = peer;
-	e = native_short_wait(&peer);
-	return LIKELY(e == 1) ? !tag_any_early() && tag_take_at_once(r, peer) : e;
+	native_short_init(&w);
+	while (!tag_take_at_once(r, peer, w.takes_any)) {
+		e = native_short_turn(&w, peer);
+		if (UNLIKELY(e <= 0))
+			return e;
+		if (UNLIKELY(tag_any_early()))
+			return 0;
+		peer = native_core.last;
+	}
+	return 1;
 }
 
 static ssize_t receive(struct pulc_op *op, struct pulc_tagged *ret_message)

@@ -31,7 +31,13 @@ struct turn {
 	_Atomic uint64_t
 		sent; /* when it became the peer's, ticks; 0: it is not, or has been waited for */
 	_Atomic uint32_t wait; /* from then to the first look, ticks */
+	_Atomic uint8_t
+		looked; /* what the last look of a wait was, TURN_LOOKED_; 0: the wait is over without an answer, or counted */
 };
+
+#define TURN_LOOKED 1u
+#define TURN_LOOKED_EARLY 2u /* behind a wait before which it was too early */
+#define TURN_LOOKED_FIRST 4u
 
 /* What is sent next is an answer. */
 static inline bool turn_has_received(const struct turn *t)
@@ -102,6 +108,32 @@ static inline void turn_found(struct turn *t, bool early, bool at_first)
 		now = wait - MIN(wait, TURN_LESS);
 	if (now != wait)
 		atomic_store_explicit(&t->wait, now, memory_order_relaxed);
+}
+
+/* The same, by one who has no time once the answer is there: before each look, what it is, and before the next wait whether it has found something. */
+static inline void turn_looks(struct turn *t, bool early, bool at_first)
+{
+	uint8_t looked = (uint8_t)(TURN_LOOKED | (early ? TURN_LOOKED_EARLY : 0) |
+				   (at_first ? TURN_LOOKED_FIRST : 0));
+
+	atomic_store_explicit(&t->looked, looked, memory_order_relaxed);
+}
+
+static inline void turn_looked_in_vain(struct turn *t)
+{
+	atomic_store_explicit(&t->looked, 0, memory_order_relaxed);
+}
+
+/* True: the last look has found something. */
+static inline bool turn_count(struct turn *t)
+{
+	uint8_t looked = atomic_load_explicit(&t->looked, memory_order_relaxed);
+
+	if (!looked)
+		return false;
+	turn_found(t, looked & TURN_LOOKED_EARLY, looked & TURN_LOOKED_FIRST);
+	turn_looked_in_vain(t);
+	return true;
 }
 
 #endif

@@ -148,11 +148,11 @@ static __attribute__((noinline)) ssize_t take_frame(struct port_in *in, void *bu
 }
 
 static inline __attribute__((always_inline)) ssize_t take_one(struct port_in *in, void *buf,
-							      size_t size)
+							      size_t size, bool any)
 {
-	return LIKELY(size >= HAL_LANE_WORD) && LIKELY(take_word(in, buf))
-		       ? (ssize_t)HAL_LANE_WORD
-		       : take_frame(in, buf, size);
+	if (LIKELY(size >= HAL_LANE_WORD) && LIKELY(take_word(in, buf)))
+		return HAL_LANE_WORD;
+	return any ? take_frame(in, buf, size) : -EAGAIN;
 }
 
 /* `done` bytes are there, and the reader of a stream has room for more. */
@@ -164,7 +164,7 @@ static __attribute__((noinline)) ssize_t take_more(struct port_in *in, char *buf
 	for (unsigned i = 1; (size_t)done < size && i < N_FRAMES; i++) {
 		if (in->peer->link->gathers || !is_clear(in->port, in))
 			break;
-		n = take_one(in, buf + done, size - (size_t)done);
+		n = take_one(in, buf + done, size - (size_t)done, true);
 		if (n < 0)
 			break;
 		done += n;
@@ -172,14 +172,13 @@ static __attribute__((noinline)) ssize_t take_more(struct port_in *in, char *buf
 	return done;
 }
 
-ssize_t port_take_at_once(struct port_in *in, void *buf, size_t size)
+ssize_t port_take_at_once(struct port *port, struct port_in *in, void *buf, size_t size, bool any)
 {
-	struct port *port = in->port;
 	ssize_t done;
 
 	if (UNLIKELY(!is_clear(port, in)))
 		return -EAGAIN;
-	done = take_one(in, buf, size);
+	done = take_one(in, buf, size, any);
 	if (LIKELY(done < 0 || port->kind == PORT_D || (size_t)done == size))
 		return done;
 	return take_more(in, buf, size, done);
@@ -272,7 +271,7 @@ static __attribute__((noinline)) bool tag_take_frame(struct tag_receive *r, stru
 	return true;
 }
 
-bool tag_take_at_once(struct tag_receive *r, struct peer *peer)
+bool tag_take_at_once(struct tag_receive *r, struct peer *peer, bool any)
 {
 	const struct tag_peer *tp = peer->tags;
 
@@ -281,5 +280,5 @@ bool tag_take_at_once(struct tag_receive *r, struct peer *peer)
 		     (r->peer != peer->client && r->peer != TAG_ANY_PEER)))
 		return false;
 	return (LIKELY(r->size >= HAL_LANE_WORD) && LIKELY(tag_take_word(r, peer))) ||
-	       tag_take_frame(r, peer);
+	       (any && tag_take_frame(r, peer));
 }

@@ -251,7 +251,7 @@ static void receive(uint8_t what, uint8_t addr, uint8_t much)
 	if (!g)
 		return;
 	(void)tag_look(&g->r);
-	if (what & 8 && tag_take_at_once(&g->r, links[what >> 4 & 1].peer))
+	if (what & 8 && tag_take_at_once(&g->r, links[what >> 4 & 1].peer, what & 32))
 		end_receiving(g);
 	else if (tag_take(&g->r) == -EAGAIN)
 		tag_post(&g->r);

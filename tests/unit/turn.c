@@ -94,6 +94,31 @@ static void never_waits_less_than_nothing(void)
 	}
 }
 
+/* What a look has found is counted once, before the next wait, as turn_found would have counted it. */
+static void a_look_is_counted_when_the_next_wait_begins(void)
+{
+	begin();
+	CHECK(!turn_count(&t));
+	atomic_store(&t.wait, 100);
+	turn_looks(&t, true, true);
+	CHECK_INT(wait_now(), ==, 100);
+	CHECK(turn_count(&t));
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS);
+	CHECK(!turn_count(&t));
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS);
+	turn_looks(&t, true, true);
+	turn_looks(&t, false, false);
+	CHECK(turn_count(&t));
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS + TURN_MORE);
+	turn_looks(&t, false, true);
+	CHECK(turn_count(&t));
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS + TURN_MORE);
+	turn_looks(&t, true, true);
+	turn_looked_in_vain(&t);
+	CHECK(!turn_count(&t));
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS + TURN_MORE);
+}
+
 static const struct test tests[] = {
 	TEST(a_stream_knows_no_turns),
 	TEST(an_answer_makes_it_the_peers),
@@ -101,6 +126,7 @@ static const struct test tests[] = {
 	TEST(no_wait_is_too_long),
 	TEST(a_look_that_was_not_early_changes_nothing),
 	TEST(never_waits_less_than_nothing),
+	TEST(a_look_is_counted_when_the_next_wait_begins),
 };
 
 int main(int argc, char **argv)
