@@ -222,8 +222,9 @@ ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
 /* Waits for a datagram; as stream_wait. The kernel was asked just before. */
 struct wait datagram_wait_begin(uint64_t usec_timeout);
 int datagram_wait(pulc_stream *s, int fd, struct wait *w);
-/* Looks at the queues for a moment. True: one has something. */
-bool datagram_wait_briefly(pulc_stream *s);
+/* As those of streams (private.h), where the kernel has nothing. */
+bool datagram_wait_turn(pulc_stream *s);
+bool datagram_wait_briefly(pulc_stream *s, bool has_looked);
 int datagram_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events);
 void datagram_unwatch(pulc_stream *s, pulc_waitset *set, unsigned bit);
 uint64_t datagram_patience(pulc_stream *s, pulc_waitset *set);

@@ -351,32 +351,47 @@ static inline bool may_wait(const struct datagram *d, int flags)
 	       LIKELY(atomic_load_explicit(&d->known, memory_order_relaxed));
 }
 
-/* Waits for a moment, unless the kernel has something. Returns 0: a queue has; -EAGAIN: nothing was found out; the error that the socket had pending. */
-static inline int wait_briefly(pulc_stream *s, int fd, int flags)
+/* 0: this call may wait, and the kernel has nothing; -EAGAIN: it is not known; the error that the socket had pending. */
+static inline int is_quiet(pulc_stream *s, int fd, int flags)
 {
-	int e = may_wait(s->datagram, flags) ? udp_quiet(&s->datagram->rx, fd) : -EAGAIN;
-
-	return LIKELY(e == 0) && !datagram_wait_briefly(s) ? -EAGAIN : e;
+	return may_wait(s->datagram, flags) ? udp_quiet(&s->datagram->rx, fd) : -EAGAIN;
 }
 
-/* The usual case, in few steps: a datagram that is in the only queue, or will be at once. -EAGAIN: nothing was found out. */
+/* Nothing was there at the first look. */
+static inline ssize_t look_on(pulc_stream *s, int fd, struct msghdr *msg, int flags,
+			      bool has_waited)
+{
+	int e = has_waited ? 0 : is_quiet(s, fd, flags);
+
+	if (LIKELY(e == 0) && !datagram_wait_briefly(s, has_waited))
+		e = -EAGAIN;
+	return e == 0 ? udp_pull_plain(&s->datagram->rx, msg) : e;
+}
+
+/*
+ * The usual case, in few steps: a datagram that is in the only queue, or will be at once. -EAGAIN: nothing was found out. All that can be asked before the look is asked before
+ * it, and the look is the taking (stream_short.c).
+ */
 static inline ssize_t receive_at_once(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
 	struct udp *rx = &s->datagram->rx;
-	bool looks = !turn_is_peers(&s->turn);
-	ssize_t n = -EAGAIN;
+	bool has_waited = false;
+	ssize_t n;
 	int e;
 
 	if (UNLIKELY(datagram_is_refused(s->datagram)))
 		return -EAGAIN;
 	if (UNLIKELY(udp_gathers(rx)) && !must_not_block(s, fd, flags))
 		wait_gather(wait_budget(s));
-	if (looks)
-		n = udp_pull_plain(rx, msg);
-	if (n == -EAGAIN) {
-		e = wait_briefly(s, fd, flags);
-		n = e == 0 || (e == -EAGAIN && !looks) ? udp_pull_plain(rx, msg) : e;
+	if (turn_is_peers(&s->turn)) {
+		e = is_quiet(s, fd, flags);
+		if (UNLIKELY(e < 0 && e != -EAGAIN))
+			return e;
+		has_waited = LIKELY(e == 0) && datagram_wait_turn(s);
 	}
+	n = udp_pull_plain(rx, msg);
+	if (n == -EAGAIN)
+		n = look_on(s, fd, msg, flags, has_waited);
 	if (LIKELY(n >= 0))
 		turn_received(&s->turn);
 	return n;

@@ -180,16 +180,24 @@ struct wait datagram_wait_begin(uint64_t usec_timeout)
 	return wait_begin(&way, POLLIN, usec_timeout);
 }
 
-/* The usual receiver has one flow. False: something has come, though perhaps not to be taken. */
-static inline bool lone_flow_stays_empty(pulc_stream *s, const struct udp_flow *queue)
+/* The usual receiver has one flow; NULL: he has others. */
+static inline struct udp_flow *lone_flow(struct udp *u)
 {
-	struct flow *answers = datagram_awaited(s->datagram);
+	return LIKELY(atomic_load_explicit(&u->n_flows, memory_order_relaxed) == 1)
+		       ? atomic_load_explicit(&u->flows[0], memory_order_acquire)
+		       : NULL;
+}
+
+/* False: something has come, though perhaps not to be taken. */
+static inline bool lone_flow_stays_empty(pulc_stream *s, const struct udp_flow *queue,
+					 bool has_looked)
+{
 	uint64_t taken = shm_taken(&queue->ring);
-	bool early = turn_wait(&s->turn, answers ? &answers->queue.ring : NULL);
 
 	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
 		if (shm_mark(&queue->ring) != taken) {
-			turn_found(&s->turn, early, i == 0);
+			if (has_looked && i > 0)
+				turn_looks(&s->turn, false, false);
 			return false;
 		}
 		cpu_relax();
@@ -207,19 +215,35 @@ static inline bool flows_stay_empty(struct udp *u)
 	return true;
 }
 
+/* What the wait before this one was good for is counted now: once its datagram had come there was no time for it. */
+bool datagram_wait_turn(pulc_stream *s)
+{
+	struct flow *answers;
+
+	if (turn_count(&s->turn))
+		wait_paid();
+	if (wait_budget(s) == 0 || !lone_flow(&s->datagram->rx))
+		return false;
+	answers = datagram_awaited(s->datagram);
+	turn_looks(&s->turn, turn_wait(&s->turn, answers ? &answers->queue.ring : NULL), true);
+	return true;
+}
+
 /* The first turns, without a look at the clock: the partner of a ping-pong answers within them. */
-bool datagram_wait_briefly(pulc_stream *s)
+bool datagram_wait_briefly(pulc_stream *s, bool has_looked)
 {
 	struct udp *rx = &s->datagram->rx;
-	struct udp_flow *queue = atomic_load_explicit(&rx->flows[0], memory_order_acquire);
-	uint32_t n_flows = atomic_load_explicit(&rx->n_flows, memory_order_relaxed);
+	struct udp_flow *queue = lone_flow(rx);
 
-	if (wait_budget(s) == 0)
+	if (!has_looked && wait_budget(s) == 0)
 		return false;
-	if (LIKELY(n_flows == 1) && LIKELY(queue != NULL) ? lone_flow_stays_empty(s, queue)
-							  : flows_stay_empty(rx))
+	if (LIKELY(queue != NULL) ? lone_flow_stays_empty(s, queue, has_looked)
+				  : flows_stay_empty(rx)) {
+		turn_looked_in_vain(&s->turn);
 		return false;
-	wait_paid();
+	}
+	if (!has_looked)
+		wait_paid();
 	return true;
 }
 

@@ -190,8 +190,11 @@ uint64_t spin_limit(void);
 bool stream_peer_here(pulc_stream *s);
 struct wait stream_wait_begin(unsigned events, uint64_t usec_timeout);
 int stream_wait(struct pulc_stream *s, int fd, struct wait *w);
-/* Looks at the ring for a moment, unless there is something else to look at. True: bytes have come. */
-bool stream_wait_briefly(struct pulc_stream *s);
+/* It is the peer's turn: waits until he may have answered, unless there is something else to look at. True: the next look is the first one. */
+bool stream_wait_turn(struct pulc_stream *s);
+/* Nothing short was there. Looks at the ring for a moment, unless there is something else to look at. True: bytes have come. has_looked: behind
+ * stream_wait_turn. */
+bool stream_wait_briefly(struct pulc_stream *s, bool has_looked);
 void stream_tell(struct pulc_stream *s, unsigned did);
 /* Tells everybody who waits, whether or not they were told before. */
 void stream_tell_all(struct pulc_stream *s);

@@ -77,12 +77,16 @@ static inline size_t receive_known(struct pulc_stream *s, void *buf, size_t len)
 	return got;
 }
 
+/*
+ * All that can be asked before the look is asked before it, and the look is the taking itself: a processor goes on past a load that takes the way of a line by
+ * some hundred instructions, and what comes after these waits.
+ */
 USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, int flags)
 {
 	struct shm_stream *ring = &s->tcp.ring;
-	bool looks = !turn_is_peers(&s->turn), waited;
+	bool is_turn, waited = false;
 	unsigned did = 0;
-	size_t got = 0;
+	size_t got;
 
 	if (UNLIKELY(!is_plain(s, flags)))
 		return 0;
@@ -90,14 +94,12 @@ USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, 
 		return receive_known(s, buf, len);
 	if (shm_rx_gathers(ring, shm_taken(ring)) && may_wait(s, flags))
 		wait_gather(wait_budget(s));
-	if (looks)
-		got = tcp_pull_short(&s->tcp, buf, len, &did);
-	if (!got) {
-		waited = may_wait(s, flags) && tcp_reads_only_ring(&s->tcp) &&
-			 stream_wait_briefly(s);
-		if (LIKELY(waited) || !looks)
-			got = tcp_pull_short(&s->tcp, buf, len, &did);
-	}
+	is_turn = turn_is_peers(&s->turn);
+	if (LIKELY(is_turn) && may_wait(s, flags))
+		waited = stream_wait_turn(s);
+	got = tcp_pull_short(&s->tcp, buf, len, is_turn, &did);
+	if (!got && may_wait(s, flags) && stream_wait_briefly(s, waited))
+		got = tcp_pull_short(&s->tcp, buf, len, true, &did);
 	if (LIKELY(got)) {
 		turn_received(&s->turn);
 		order_heard();

@@ -8,6 +8,7 @@
 #include "notice.h"
 #include "private.h"
 #include "rawsys.h"
+#include "tcp_short.h"
 
 #define N_TURNS_BRIEF 48
 /* What a peer says of its end. */
@@ -102,24 +103,46 @@ static inline bool spin_briefly(struct pulc_stream *s, const struct wait *w)
 	return false;
 }
 
-bool stream_wait_briefly(struct pulc_stream *s)
+/* Only the ring can have something, and it may be worth while to look. */
+static inline bool may_look(struct pulc_stream *s)
+{
+	return tcp_reads_only_ring(&s->tcp) &&
+	       LIKELY(!(shm_peer_notice(&s->tcp.ring) & (ENDS | SHM_LEFT))) && wait_budget(s) != 0;
+}
+
+/* What the wait before this one was good for is counted now: once its message had come there was no time for it. */
+bool stream_wait_turn(struct pulc_stream *s)
+{
+	if (turn_count(&s->turn))
+		wait_paid();
+	if (!may_look(s))
+		return false;
+	notice_in_passing();
+	turn_looks(&s->turn, turn_wait(&s->turn, &s->tcp.ring), true);
+	return true;
+}
+
+bool stream_wait_briefly(struct pulc_stream *s, bool has_looked)
 {
 	struct shm_stream *ring = &s->tcp.ring;
 	uint64_t taken = shm_taken(ring);
-	bool early;
 
-	if (UNLIKELY(shm_peer_notice(ring) & (ENDS | SHM_LEFT)) || wait_budget(s) == 0)
-		return false;
-	notice_in_passing();
-	early = turn_wait(&s->turn, ring);
+	if (!has_looked) {
+		if (!may_look(s))
+			return false;
+		notice_in_passing();
+	}
 	for (unsigned i = 0; i < N_TURNS_BRIEF; i++) {
 		if (shm_mark(ring) != taken) {
-			turn_found(&s->turn, early, i == 0);
-			wait_paid();
+			if (has_looked && i > 0)
+				turn_looks(&s->turn, false, false);
+			if (!has_looked)
+				wait_paid();
 			return true;
 		}
 		cpu_relax();
 	}
+	turn_looked_in_vain(&s->turn);
 	return false;
 }
 

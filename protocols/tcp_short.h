@@ -68,12 +68,14 @@ static inline __attribute__((always_inline)) size_t tcp_pull_some(struct tcp *t,
 }
 
 /*
- * Receives all that is there, if it is one short message of at most len bytes. 0: it is for tcp_pull. *did: TCP_TAKEN if there is room to be told of.
+ * Receives all that is there, if it is one short message of at most len bytes. 0: it is for tcp_pull. *did: TCP_TAKEN if there is room to be told of. likely: there is
+ * probably something, so nothing looks before.
  */
 static inline __attribute__((always_inline)) size_t tcp_pull_short(struct tcp *t, void *buf,
-								   size_t len, unsigned *did)
+								   size_t len, bool likely,
+								   unsigned *did)
 {
-	return shm_rx_maybe(&t->ring) ? tcp_pull_some(t, buf, len, false, did) : 0;
+	return likely || shm_rx_maybe(&t->ring) ? tcp_pull_some(t, buf, len, false, did) : 0;
 }
 
 /* The same with len bytes, less than RING_LONG, of a backlog that is known to have as many. */

@@ -22,7 +22,7 @@ static size_t receive_short(int end, uint64_t at, size_t len)
 {
 	unsigned char buf[256];
 	unsigned did = 0;
-	size_t got = tcp_pull_short(&p.tcp[end], buf, len, &did);
+	size_t got = tcp_pull_short(&p.tcp[end], buf, len, at % 2, &did);
 
 	CHECK_INT(got, <=, len);
 	CHECK(bytes_match(buf, at, got));
