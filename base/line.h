@@ -28,4 +28,10 @@ static inline void line_ask_to_write(const void *at)
 #endif
 }
 
+/* The same, to be read. */
+static inline void line_ask(const void *at)
+{
+	__builtin_prefetch(at, 0, 3);
+}
+
 #endif

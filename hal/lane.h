@@ -9,6 +9,7 @@
 #ifndef PULC_HAL_LANE_H
 #define PULC_HAL_LANE_H
 
+#include "bytes.h"
 #include "hal.h"
 #include "macros.h"
 #include "word.h"
@@ -72,6 +73,12 @@ static inline bool lane_is_wanted(struct hal_lane_wanted wanted, uint64_t word, 
 	return LIKELY(((word ^ wanted.word) & wanted.mask) == 0 && header == wanted.header);
 }
 
+/* What to ask for before the next frame is there. */
+static inline struct shm_ahead hal_lane_ahead(const struct hal_link *link)
+{
+	return LIKELY(link->lane) ? shm_ahead(link->lane) : (struct shm_ahead){ 0 };
+}
+
 /* The next of several that are known to be there. */
 static inline __attribute__((always_inline)) int lane_take_known(struct hal_link *link,
 								 struct hal_lane_wanted wanted,
@@ -114,6 +121,7 @@ static inline __attribute__((always_inline)) int hal_lane_take(struct hal_link *
 	*ret_word = record[0];
 	link->quiet.idle = mark;
 	link->gathers = false;
+	shm_ahead_note(s, 0);
 	return UNLIKELY(shm_word_took_only(s, taken)) ? lane_done_taking(link, s) : HAL_DONE;
 }
 

@@ -297,8 +297,12 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 	link->gathers = false;
 	if (UNLIKELY(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD)))
 		return -EPIPE;
-	if (!link->lane || (f.len != 0 && f.len != sizeof(w.payload)))
+	if (!link->lane || f.len > SHM_BYTES_MOST)
 		return hal_any_put(link, f, buf);
+	if (f.len != 0 && f.len != sizeof(w.payload))
+		return shm_bytes_put(&h->ring, w.stamp, w.flags, buf, f.len)
+			       ? lane_done_sending(link, &h->ring)
+			       : hal_any_put(link, f, buf);
 	w.len = f.len;
 	if (f.len) /* else there may be no buffer */
 		memcpy(&w.payload, buf, sizeof(w.payload));
@@ -314,6 +318,36 @@ static inline bool is_word_wanted(const struct hal_wanted *wanted, const struct 
 	       w->len <= wanted->len_max;
 }
 
+/* One that is longer than a word. */
+static int take_bytes(struct hal_shm *h, bool is_known, const struct hal_wanted *wanted,
+		      struct hal_frame *ret_f)
+{
+	struct hal_link *link = &h->link;
+	struct shm_bytes b;
+	bool is_published;
+
+	if (!link->lane ||
+	    !(is_known ? shm_bytes_next(&h->ring, &b) : shm_bytes_look(&h->ring, &b)) ||
+	    b.len > MIN(link->caps.frame_max, wanted->len_max))
+		return hal_any_take(link, wanted, ret_f);
+	if (((b.stamp ^ wanted->word) & wanted->mask) != 0 ||
+	    b.flags != ((uint32_t)wanted->protocol << 16 | wanted->kind))
+		return 0;
+	*ret_f = (struct hal_frame){
+		.word = b.stamp,
+		.len = b.len,
+		.protocol = wanted->protocol,
+		.kind = wanted->kind,
+	};
+	if (b.len && wanted->size) /* else there may be no buffer */
+		memcpy(wanted->buf, b.payload, MIN((size_t)b.len, wanted->size));
+	if (!is_known)
+		link->quiet.idle = b.mark;
+	is_published = shm_bytes_took(&h->ring, &b, !is_known);
+	link->gathers = shm_rx_gathers(&h->ring, shm_taken(&h->ring));
+	return is_published ? lane_done_taking(link, &h->ring) : HAL_DONE;
+}
+
 static int shm_take(struct hal_link *link, const struct hal_wanted *wanted, struct hal_frame *ret_f)
 {
 	struct hal_shm *h = of(link);
@@ -322,8 +356,8 @@ static int shm_take(struct hal_link *link, const struct hal_wanted *wanted, stru
 
 	if (shm_word_is_early(&h->ring))
 		return 0;
-	if (UNLIKELY(!(is_known ? shm_word_next(&h->ring, &w) : shm_word_look(&h->ring, &w))))
-		return hal_any_take(link, wanted, ret_f);
+	if (!(is_known ? shm_word_next(&h->ring, &w) : shm_word_look(&h->ring, &w)))
+		return take_bytes(h, is_known, wanted, ret_f);
 	if (UNLIKELY(!is_word_wanted(wanted, &w)))
 		return 0;
 	*ret_f = (struct hal_frame){

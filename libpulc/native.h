@@ -15,6 +15,7 @@
 #include "channel.h"
 #include "client.h"
 #include "guest.h"
+#include "lane.h"
 #include "lock.h"
 #include "port.h"
 #include "protocol.h"
@@ -310,11 +311,13 @@ bool native_may_be_short(void);
  * A wait for a short message. Its caller looks himself, by taking what is there, at first and after each turn; a turn is made whenever there was nothing.
  */
 struct native_short {
-	bool takes_any; /* what is there is to be taken whatever it is; else only a word is: there may be nothing */
+	bool takes_any; /* what is there is to be taken whatever it is; else only a word is */
 	bool has_begun, is_turn;
+	bool has_found;	     /* something is there, and this look is the last one */
 	unsigned n, n_turns; /* turns that were made; that there may be */
 	uint64_t seen;	     /* protocol_events when it began */
 	const void *line; /* where the answer will be told; NULL: not where the next message goes */
+	struct shm_ahead ahead; /* what else is to be asked for */
 	struct signal_counts signals;
 };
 static inline void native_short_init(struct native_short *w)

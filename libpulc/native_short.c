@@ -122,13 +122,14 @@ static const void *line_of_both(void)
 	return last && last->link && last->link->quiet.is_ours_too ? last->link->quiet.word : NULL;
 }
 
-/* Until the peer may have answered. Without the lock; line: only to be asked for. True: it was too early to look. */
-static inline bool wait_for_turn(const void *line)
+/* Until the peer may have answered. Without the lock: the lines are only asked for. True: it was too early to look. */
+static inline bool wait_for_turn(const struct native_short *w)
 {
 	bool early = turn_wait(&native_core.turn, NULL);
 
-	if (LIKELY(line))
-		line_ask_to_write(line);
+	if (LIKELY(w->line))
+		line_ask_to_write(w->line);
+	shm_ahead_ask(&w->ahead);
 	return early;
 }
 
@@ -143,6 +144,8 @@ static void begin(struct native_short *w, struct peer *last)
 	w->seen = protocol_events_now();
 	w->is_turn = turn_is_peers(&native_core.turn);
 	w->line = w->is_turn ? line_of_both() : NULL;
+	w->ahead = last->link ? hal_lane_ahead(last->link) : (struct shm_ahead){ 0 };
+	w->has_found = false;
 	w->n_turns = native_budget() ? N_TURNS : 0;
 	w->n = 0;
 }
@@ -174,7 +177,7 @@ static bool take_turn(struct native_short *w)
 	if (w->n > N_TURNS_EAGER)
 		cpu_relax();
 	else if (w->n == 0 && w->is_turn)
-		early = wait_for_turn(w->line);
+		early = wait_for_turn(w);
 	lock_again();
 	if (UNLIKELY(protocol_events_now() != w->seen || !native_may_be_short()))
 		return false;
@@ -189,14 +192,15 @@ int native_short_turn(struct native_short *w, struct peer *last)
 	if (!w->has_begun) {
 		begin(w, last);
 	} else {
-		if (UNLIKELY(w->takes_any))
+		if (UNLIKELY(w->has_found))
 			return end(0);
-		if (has_found(w)) {
+		w->has_found = has_found(w);
+		if (w->has_found) {
 			w->takes_any = true;
 			return 1;
 		}
 	}
-	w->takes_any = false;
+	w->takes_any = w->ahead.size;
 	if (LIKELY(w->n < w->n_turns))
 		return take_turn(w) ? 1 : end(0);
 	return end(signals_since(w->signals) == -EINTR ? -EINTR : 0);

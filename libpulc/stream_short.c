@@ -1,5 +1,5 @@
 /*
- * Short messages of a TCP stream: send and recv of a few bytes between two who answer each other, or many of them one way.
+ * Short messages of a TCP stream: send and recv of up to a kilobyte between two who answer each other, or many of them one way.
  *
  * Nothing in such an exchange takes long, so that what counts is how many instructions lie between the moment in which the peer's bytes can be
  * seen and the moment in which the answer can be. So the usual case has a way of its own, that asks only what it must, waits only for the first turns,
@@ -30,7 +30,7 @@ USUAL bool stream_send_short(struct pulc_stream *s, int fd, const void *buf, siz
 	uint64_t notice, ticks;
 
 	if (UNLIKELY(!stream_is_attached(s)) || UNLIKELY(flags & UNUSUAL_SEND) ||
-	    len - 1 >= SHM_INLINE)
+	    len - 1 >= SHM_SHORT_MOST)
 		return false;
 	ticks = order_sending(s);
 	if (!tcp_push_short(&s->tcp, buf, len))

@@ -113,12 +113,16 @@ static inline bool may_look(struct pulc_stream *s)
 /* What the wait before this one was good for is counted now: once its message had come there was no time for it. */
 bool stream_wait_turn(struct pulc_stream *s)
 {
+	struct shm_ahead ahead;
+
 	if (turn_count(&s->turn))
 		wait_paid();
 	if (!may_look(s))
 		return false;
+	ahead = shm_ahead(&s->tcp.ring);
 	notice_in_passing();
 	turn_looks(&s->turn, turn_wait(&s->turn, &s->tcp.ring), true);
+	shm_ahead_ask(&ahead);
 	return true;
 }
 

@@ -21,10 +21,10 @@
 #include "pulse.h"
 #include "short.h"
 
-/* Ticks of the processor's counter: of the longest wait, and by how much it changes. Four answers in five come before the first look. */
-#define TURN_WAIT_MAX 800u
-#define TURN_LESS 4u
-#define TURN_MORE 16u
+/* Ticks of the processor's counter: of the longest wait, and by how much it changes, a long one by more. Four answers in five come before the first look. */
+#define TURN_WAIT_MAX 2400u
+#define TURN_LESS(wait) MAX(4u, (uint32_t)(wait) / 128)
+#define TURN_MORE(wait) (4 * TURN_LESS(wait))
 
 struct turn {
 	_Atomic bool has_received; /* since the last send */
@@ -103,9 +103,9 @@ static inline void turn_found(struct turn *t, bool early, bool at_first)
 	uint32_t wait = atomic_load_explicit(&t->wait, memory_order_relaxed), now = wait;
 
 	if (!at_first)
-		now = MIN(wait + TURN_MORE, TURN_WAIT_MAX);
+		now = MIN(wait + TURN_MORE(wait), TURN_WAIT_MAX);
 	else if (early)
-		now = wait - MIN(wait, TURN_LESS);
+		now = wait - MIN(wait, TURN_LESS(wait));
 	if (now != wait)
 		atomic_store_explicit(&t->wait, now, memory_order_relaxed);
 }

@@ -19,7 +19,7 @@ static inline bool tcp_is_plain(const struct tcp *t)
 	       !t->peer_gone && !t->no_switch;
 }
 
-/* Sends len bytes, 1 to SHM_INLINE, all of them or none: false, then it is for tcp_push. Serve shm_due_rx and tcp_owes after it. */
+/* Sends len bytes, 1 to SHM_SHORT_MOST, all of them or none: false, then it is for tcp_push. Serve shm_due_rx and tcp_owes after it. */
 static inline __attribute__((always_inline)) bool tcp_push_short(struct tcp *t, const void *buf,
 								 size_t len)
 {

@@ -295,6 +295,7 @@ static_assert(sizeof(struct shm_board) <= SHM_PAGE, "a board is one page");
 /* shm_half.mark: the head, and in its low bits how many of its last bytes are here. */
 #define SHM_MARK(head, n) ((head) << 6 | (n))
 #define SHM_MARK_HEAD(mark) ((mark) >> 6)
+#define SHM_MARK_N(mark) ((mark) % 64)
 #define SHM_MARK_NONE UINT64_MAX /* being written */
 
 struct shm_half {

@@ -112,6 +112,12 @@ static inline void ring_copy_in(void *to, const void *from, size_t len, bool bac
 		ring_copy(to, from, len);
 }
 
+/* An aligned word of a ring. Two of them are not to become one wide store out of memory, which would wait for both to be there. */
+static inline void ring_store(unsigned char *ring, uint64_t at, uint64_t word)
+{
+	atomic_store_explicit((_Atomic uint64_t *)(void *)(ring + at), word, memory_order_relaxed);
+}
+
 /* Copies into ring r at byte number `at`, around its end. */
 static inline void ring_put(const struct shm_stream *s, uint32_t r, uint64_t at, const void *buf,
 			    size_t len)

@@ -8,11 +8,15 @@
 #ifndef PULC_SHM_SHORT_H
 #define PULC_SHM_SHORT_H
 
+#include "ahead.h"
 #include "queue.h"
 #include "ring.h"
 
+/* The longest short message of a stream, bytes: less than what a copy is timed of. */
+#define SHM_SHORT_MOST 1024u
+
 /*
- * Copies len bytes, 1 to SHM_INLINE, and publishes them. False: nothing was done, for there is no room by what was seen last. Under tx_lock. The
+ * Copies len bytes, 1 to SHM_SHORT_MOST, and publishes them. False: nothing was done, for there is no room by what was seen last. Under tx_lock. The
  * head's line comes last, all of it at once: a peer that spins on it takes it away as soon as it can.
  */
 static inline __attribute__((always_inline)) bool shm_tx_write_short(struct shm_stream *s,
@@ -26,7 +30,10 @@ static inline __attribute__((always_inline)) bool shm_tx_write_short(struct shm_
 	ring_tx_ahead(s, r, head, len, room);
 	ring_put(s, r, head, buf, len);
 	STEP(RING_COPIED);
-	ring_inline_put(s, head, buf, len);
+	if (LIKELY(len <= SHM_INLINE))
+		ring_inline_put(s, head, buf, len);
+	else
+		ring_inline_none(s);
 	STEP(RING_INLINE);
 	/* pairs with the acquire in ring_peer_head */
 	atomic_store_explicit(&s->own->head, head + len, memory_order_release);
@@ -52,6 +59,23 @@ static inline bool short_take(struct shm_stream *s, uint64_t head)
 	return true;
 }
 
+/* All that is unread, at most len bytes, out of the ring that is read now. False: it is more, or lies elsewhere. */
+static __attribute__((noinline)) bool short_read_ring(struct shm_stream *s, uint64_t at,
+						      uint64_t head, void *buf, size_t len)
+{
+	uint64_t n = head - at;
+	uint32_t r = s->rx_cur;
+
+	if (n - 1 >= MIN(len, (size_t)SHM_SHORT_MOST) || n > s->rx_size[r] ||
+	    !ring_rx_is_in(s, r, head))
+		return false;
+	ring_get(s, r, at, buf, n);
+	STEP(RING_READ);
+	shm_rx_found(s, n, SHM_RUN_MOST);
+	shm_ahead_note(s, (uint32_t)n);
+	return true;
+}
+
 /* Copies and takes all that is unread, at most len bytes. 0: nothing was done. True in *ret_published as of shm_rx_read. Under rx_lock. */
 static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm_stream *s,
 								      void *buf, size_t len,
@@ -64,9 +88,13 @@ static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm
 		return 0;
 	head = ring_peer_head(s);
 	n = head - at;
-	if (n - 1 >= MIN(len, (size_t)SHM_INLINE) || !ring_inline_get(s, at, buf, n))
+	if (LIKELY(n - 1 < MIN(len, (size_t)SHM_INLINE)) &&
+	    LIKELY(ring_inline_get(s, at, buf, n))) {
+		shm_rx_found(s, n, 0);
+		shm_ahead_note(s, 0);
+	} else if (!short_read_ring(s, at, head, buf, len)) {
 		return 0;
-	shm_rx_found(s, n, 0);
+	}
 	*ret_published = short_take(s, head);
 	return n;
 }

@@ -54,6 +54,7 @@ struct shm_stream {
 	struct shm_pace_reader pace_reader;
 	_Atomic uint32_t
 		n_run; /* looks in a row that found several short messages, nothing being sent in between (no lock) */
+	_Atomic uint32_t size_apart; /* shm_ahead_note (no lock) */
 	/* arms of the peer that this process has served (no lock: serving twice is harmless) */
 	_Atomic uint32_t rx_arms_served;
 	_Atomic uint32_t tx_arms_served;

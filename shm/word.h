@@ -26,12 +26,6 @@ static inline uint64_t shm_word_size(uint32_t len)
 	return LIKELY(len) ? EXCHANGE_SIZE_WORD : EXCHANGE_SIZE_EMPTY;
 }
 
-/* An aligned word of a ring. Two of them are not to become one wide store out of memory, which would wait for both to be there. */
-static inline void word_store(unsigned char *ring, uint64_t at, uint64_t word)
-{
-	atomic_store_explicit((_Atomic uint64_t *)(void *)(ring + at), word, memory_order_relaxed);
-}
-
 /* Sends it to a peer who looks in the line, if there is room by what was seen last. False: nothing is done. Built for a length that is known. */
 static inline __attribute__((always_inline)) bool shm_word_put(struct shm_stream *s,
 							       const struct shm_word *w)
@@ -45,10 +39,10 @@ static inline __attribute__((always_inline)) bool shm_word_put(struct shm_stream
 	if (UNLIKELY(room < size))
 		return false;
 	ring_tx_ahead(s, r, head, size, room);
-	word_store(ring, head & mask, record[0]);
-	word_store(ring, (head & mask) + 8, record[1]);
+	ring_store(ring, head & mask, record[0]);
+	ring_store(ring, (head & mask) + 8, record[1]);
 	if (w->len)
-		word_store(ring, (head + sizeof(struct shm_record)) & mask, record[2]);
+		ring_store(ring, (head + sizeof(struct shm_record)) & mask, record[2]);
 	STEP(QUEUE_COPIED);
 	head += size;
 	/* pairs with the acquire in ring_peer_head */

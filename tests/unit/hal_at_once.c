@@ -13,7 +13,7 @@
 #include "tcp_pair.h"
 
 #define N_UNTIL_FOUND 200
-#define SIZE_MAX_HERE 100u
+#define SIZE_MAX_HERE 1200u
 
 static const uint32_t rings[] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
 static struct shm_links p;
@@ -159,8 +159,11 @@ static void begin(bool in_one_line)
 		REQUIRE(atomic_load(&p.line.halves[i].mark) != 0);
 }
 
+/* A word or nothing, mostly; a few bytes; and some on either side of what goes in one piece. */
 static size_t len_of(uint64_t n)
 {
+	if (n % 5 == 2)
+		return n * 37 % (SHM_BYTES_MOST + 100);
 	return n % 3 ? n % 4 ? 8 : 0 : n % 11 + 1;
 }
 
@@ -252,20 +255,20 @@ static void nothing_fills_a_ring_too(void)
 	shm_links_deinit(&p);
 }
 
-static void what_is_not_wanted_stays(void)
+static void stays_if_not_wanted(size_t len)
 {
-	unsigned char buf[8];
+	unsigned char buf[SIZE_MAX_HERE];
 	struct hal_frame f;
 
 	for (int in_one_line = 0; in_one_line < 2; in_one_line++) {
 		struct hal_wanted w[5];
 
 		begin(in_one_line);
-		REQUIRE_INT(put(0, 0x12, 8), >, 0);
+		REQUIRE_INT(put(0, 0x12, len), >, 0);
 		for (unsigned i = 0; i < ARRAY_SIZE(w); i++)
 			w[i] = wanted(0x12, buf, sizeof(buf));
 		w[0].word = 0x13;
-		w[1].len_max = 7;
+		w[1].len_max = (uint32_t)len - 1;
 		w[2].protocol = 8;
 		w[3].kind = 8;
 		w[4].word = 0x22;
@@ -275,29 +278,71 @@ static void what_is_not_wanted_stays(void)
 		w[4].word = 0x1f;
 		CHECK(take(1, &w[4], &f));
 		CHECK_INT(f.word, ==, 0x12);
+		CHECK_INT(f.len, ==, len);
 		expect_none(1);
+		shm_links_deinit(&p);
+	}
+}
+
+static void what_is_not_wanted_stays(void)
+{
+	stays_if_not_wanted(8);
+	stays_if_not_wanted(40);
+	stays_if_not_wanted(SHM_BYTES_MOST);
+}
+
+static void gets_the_beginning(size_t len)
+{
+	unsigned char buf[SIZE_MAX_HERE], sent[SIZE_MAX_HERE];
+	struct hal_frame f;
+
+	for (int in_one_line = 0; in_one_line < 2; in_one_line++) {
+		begin(in_one_line);
+		fill(sent, 5, len);
+		for (size_t size = 0; size <= len; size++) {
+			struct hal_wanted w = wanted(5, buf, size);
+
+			memset(buf, 0xee, sizeof(buf));
+			REQUIRE_INT(put(0, 5, len), >, 0);
+			REQUIRE(take(1, &w, &f));
+			CHECK_INT(f.len, ==, len);
+			CHECK_MEM(buf, sent, size);
+			CHECK_INT(buf[size], ==, 0xee);
+		}
 		shm_links_deinit(&p);
 	}
 }
 
 static void a_small_buffer_gets_the_beginning(void)
 {
-	unsigned char buf[9], sent[8];
+	gets_the_beginning(8);
+	gets_the_beginning(41);
+}
+
+/* Of a frame that came by itself, and of one that is known to be there. */
+static void a_header_that_makes_no_sense_is_left_to_next(void)
+{
+	static const uint32_t lens[] = { 49,	65,	   SHM_BYTES_MOST, SHM_BYTES_MOST + 1,
+					 65535, UINT32_MAX };
+	unsigned char buf[SIZE_MAX_HERE];
+	struct hal_wanted w = wanted(1, buf, sizeof(buf));
 	struct hal_frame f;
 
-	for (int in_one_line = 0; in_one_line < 2; in_one_line++) {
-		begin(in_one_line);
-		fill(sent, 5, sizeof(sent));
-		for (size_t size = 0; size <= 8; size++) {
-			struct hal_wanted w = wanted(5, buf, size);
+	for (unsigned i = 0; i < 2 * ARRAY_SIZE(lens); i++) {
+		struct shm_stream *s;
+		uint64_t at;
 
-			memset(buf, 0xee, sizeof(buf));
-			REQUIRE_INT(put(0, 5, 8), >, 0);
-			REQUIRE(take(1, &w, &f));
-			CHECK_INT(f.len, ==, 8);
-			CHECK_MEM(buf, sent, size);
-			CHECK_INT(buf[size], ==, 0xee);
+		begin(true);
+		s = p.link[0]->lane;
+		for (unsigned n = 0; n <= i % 2; n++) {
+			at = shm_sent(s) & (s->tx_size[s->tx_cur] - 1);
+			REQUIRE_INT(put(0, 1, 40), >, 0);
 		}
+		memcpy(s->tx_ring[s->tx_cur] + at + 8, &lens[i / 2], sizeof(lens[0]));
+		if (i % 2)
+			expect_taken(1, 1, 40);
+		CHECK(!take(1, &w, &f));
+		CHECK_INT(p.link[1]->ops->next(p.link[1], &f), ==, -EBADMSG);
 		shm_links_deinit(&p);
 	}
 }
@@ -380,7 +425,7 @@ static void half_told_is_not_lost(void)
 {
 	uint64_t mark, before;
 
-	for (size_t len = 0; len <= 8; len += 8) {
+	for (size_t len = 0; len <= 40; len += 8) {
 		begin(true);
 		before = atomic_load(&p.line.halves[0].mark);
 		REQUIRE_INT(put(0, 1, len), >, 0);
@@ -519,6 +564,7 @@ static const struct test tests[] = {
 	TEST(nothing_fills_a_ring_too),
 	TEST(what_is_not_wanted_stays),
 	TEST(a_small_buffer_gets_the_beginning),
+	TEST(a_header_that_makes_no_sense_is_left_to_next),
 	TEST(what_cannot_be_put_says_why),
 	TEST(a_length_that_is_not_what_was_told_is_not_taken),
 	TEST(a_length_that_is_no_word_is_not_taken),

@@ -64,7 +64,7 @@ static void more_than_one_message_is_no_answer(void)
 static void no_wait_is_too_long(void)
 {
 	begin();
-	for (unsigned i = 0; i < 2 * TURN_WAIT_MAX / TURN_MORE; i++)
+	for (unsigned i = 0; i < 2 * TURN_WAIT_MAX / TURN_MORE(0); i++)
 		(void)exchange(false);
 	CHECK_INT(wait_now(), ==, TURN_WAIT_MAX);
 }
@@ -79,18 +79,18 @@ static void a_look_that_was_not_early_changes_nothing(void)
 	turn_found(&t, false, true);
 	CHECK_INT(wait_now(), ==, 100);
 	turn_found(&t, true, true);
-	CHECK_INT(wait_now(), ==, 100 - TURN_LESS);
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS(100));
 	turn_found(&t, true, false);
-	CHECK_INT(wait_now(), ==, 100 - TURN_LESS + TURN_MORE);
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS(100) + TURN_MORE(100));
 }
 
 static void never_waits_less_than_nothing(void)
 {
 	begin();
-	for (uint32_t i = 0; i < 2 * TURN_LESS; i++) {
+	for (uint32_t i = 0; i < 2 * TURN_LESS(0); i++) {
 		atomic_store(&t.wait, i);
 		turn_found(&t, true, true);
-		CHECK_INT(wait_now(), ==, i < TURN_LESS ? 0 : i - TURN_LESS);
+		CHECK_INT(wait_now(), ==, i < TURN_LESS(0) ? 0 : i - TURN_LESS(0));
 	}
 }
 
@@ -103,20 +103,20 @@ static void a_look_is_counted_when_the_next_wait_begins(void)
 	turn_looks(&t, true, true);
 	CHECK_INT(wait_now(), ==, 100);
 	CHECK(turn_count(&t));
-	CHECK_INT(wait_now(), ==, 100 - TURN_LESS);
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS(100));
 	CHECK(!turn_count(&t));
-	CHECK_INT(wait_now(), ==, 100 - TURN_LESS);
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS(100));
 	turn_looks(&t, true, true);
 	turn_looks(&t, false, false);
 	CHECK(turn_count(&t));
-	CHECK_INT(wait_now(), ==, 100 - TURN_LESS + TURN_MORE);
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS(100) + TURN_MORE(100));
 	turn_looks(&t, false, true);
 	CHECK(turn_count(&t));
-	CHECK_INT(wait_now(), ==, 100 - TURN_LESS + TURN_MORE);
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS(100) + TURN_MORE(100));
 	turn_looks(&t, true, true);
 	turn_looked_in_vain(&t);
 	CHECK(!turn_count(&t));
-	CHECK_INT(wait_now(), ==, 100 - TURN_LESS + TURN_MORE);
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS(100) + TURN_MORE(100));
 }
 
 static const struct test tests[] = {
