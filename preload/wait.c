@@ -31,6 +31,7 @@
 #define NSEC_BUSY (1 * PRE_NSEC_PER_MSEC)
 #define NSEC_SIGNALS_OPEN (2 * PRE_NSEC_PER_USEC)
 #define N_LOOKS_PER_CLOCK 8
+#define N_LOOKS_EAGER 16
 /* What sleeping and being woken costs. */
 #define NSEC_SHORT_SLEEP (40 * PRE_NSEC_PER_USEC)
 #define SIZE_MASK 8 /* the kernel's sigset_t, bytes */
@@ -58,10 +59,21 @@ static void look_now(struct pre_looked *looked, uint64_t now)
 	atomic_store_explicit(&looked->n_answers, 0, memory_order_relaxed);
 }
 
+/* True in a spin, now and then. */
+static bool is_time(struct pre_looked *looked)
+{
+	uint64_t now = pre_about_now();
+
+	if (now - looked_at(looked) < PRE_NSEC_LOOK)
+		return false;
+	look_now(looked, now);
+	return true;
+}
+
 bool pre_look_due(struct pre_looked *looked)
 {
 	unsigned n = atomic_load_explicit(&looked->n_answers, memory_order_relaxed) + 1;
-	uint64_t now = pre_now();
+	uint64_t now = pre_about_now();
 
 	if (now - looked_at(looked) >= PRE_NSEC_LOOK || n >= PRE_N_LOOK) {
 		look_now(looked, now);
@@ -86,7 +98,7 @@ bool pre_look_spared(struct pre_looked *looked, bool found)
 
 	if (!is_calm(looked))
 		return false;
-	now = pre_now();
+	now = pre_about_now();
 	if (found)
 		atomic_store_explicit(&looked->nsec_rings, now, memory_order_relaxed);
 	if (n >= PRE_N_SPARED || now - looked_at(looked) >= PRE_NSEC_LOOK ||
@@ -201,18 +213,27 @@ static bool look(const struct pre_spinner *s)
 	return false;
 }
 
+/* Without a pause, which takes as long as a line's way between two processors that share a cache. */
+static bool look_eagerly(const struct pre_spinner *s)
+{
+	for (int i = 0; i < N_LOOKS_EAGER; i++) {
+		if (s->memory(s->arg))
+			return true;
+	}
+	return false;
+}
+
 /* The clock is read when the first looks were in vain: the partner of a ping-pong answers within them. */
 static bool spin_for(const struct pre_spinner *s, uint64_t nsec_budget, struct pre_signals *signals)
 {
 	uint64_t start, end, now;
 
-	if (look(s))
+	if (look_eagerly(s))
 		return true;
 	start = now = pre_now();
 	end = start + nsec_budget < s->deadline ? start + nsec_budget : s->deadline;
 	while (now < end) {
-		if (now - looked_at(s->looked) >= PRE_NSEC_LOOK) {
-			look_now(s->looked, now);
+		if (is_time(s->looked)) {
 			if (s->kernel(s->arg))
 				return true;
 		}
