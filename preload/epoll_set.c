@@ -97,9 +97,8 @@ int pre_epoll_create1(int flags)
 	return created((int)pre_sys(pre_real.epoll_create1(flags)));
 }
 
-USUAL static void do_later(void)
+static __attribute__((noinline)) void do_later(struct pre_thread *t)
 {
-	struct pre_thread *t = pre_self();
 	struct pre_use use;
 	struct pre_file *f;
 
@@ -113,16 +112,24 @@ USUAL static void do_later(void)
 	}
 }
 
+static inline void after_unlock(void)
+{
+	struct pre_thread *t = pre_self();
+
+	if (__builtin_expect(t->later != NULL, 0))
+		do_later(t);
+}
+
 void pre_set_unlock(struct pre_set *set)
 {
 	pre_unlock(&set->lock);
-	do_later();
+	after_unlock();
 }
 
 USUAL void pre_file_unlock(struct pre_file *f)
 {
 	pre_unlock(&f->lock);
-	do_later();
+	after_unlock();
 }
 
 USUAL bool pre_file_later(struct pre_file *f)
