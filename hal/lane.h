@@ -76,7 +76,7 @@ static inline bool lane_is_wanted(struct hal_lane_wanted wanted, uint64_t word, 
 /* What to ask for before the next frame is there. */
 static inline struct shm_ahead hal_lane_ahead(const struct hal_link *link)
 {
-	return LIKELY(link->lane) ? shm_ahead(link->lane) : (struct shm_ahead){ 0 };
+	return LIKELY(link->lane) ? shm_ahead(link->lane, link->lane) : (struct shm_ahead){ 0 };
 }
 
 /* The next of several that are known to be there. */

@@ -80,7 +80,7 @@ static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const stru
 
 	if (UNLIKELY(len < 0) || UNLIKELY(datagram_is_shared(s)))
 		return -EAGAIN;
-	if (n == 1 && len <= (ssize_t)SHM_SHORT_DATAGRAM &&
+	if (n == 1 && len <= (ssize_t)SHM_SHORT_MOST &&
 	    LIKELY(udp_push_short(&f->queue, iov->iov_base, (size_t)len)))
 		sent = len;
 	else
@@ -188,7 +188,7 @@ static inline bool send_short(pulc_stream *s, int fd, const void *buf, size_t le
 	struct flow *f;
 	bool sent;
 
-	if (UNLIKELY(flags & ~PLAIN_SEND) || len > SHM_SHORT_DATAGRAM ||
+	if (UNLIKELY(flags & ~PLAIN_SEND) || len > SHM_SHORT_MOST ||
 	    UNLIKELY((uintptr_t)buf < SIZE_NO_ADDRESS) ||
 	    UNLIKELY(atomic_load_explicit(&d->rx.shared, memory_order_relaxed)) ||
 	    UNLIKELY(datagram_is_refused(d)))

@@ -218,14 +218,20 @@ static inline bool flows_stay_empty(struct udp *u)
 /* What the wait before this one was good for is counted now: once its datagram had come there was no time for it. */
 bool datagram_wait_turn(pulc_stream *s)
 {
+	struct udp_flow *queue = lone_flow(&s->datagram->rx);
 	struct flow *answers;
+	struct shm_stream *to;
+	struct shm_ahead ahead;
 
 	if (turn_count(&s->turn))
 		wait_paid();
-	if (wait_budget(s) == 0 || !lone_flow(&s->datagram->rx))
+	if (wait_budget(s) == 0 || !queue)
 		return false;
 	answers = datagram_awaited(s->datagram);
-	turn_looks(&s->turn, turn_wait(&s->turn, answers ? &answers->queue.ring : NULL), true);
+	to = answers ? &answers->queue.ring : NULL;
+	ahead = shm_ahead(&queue->ring, to);
+	turn_looks(&s->turn, turn_wait(&s->turn, to), true);
+	shm_ahead_ask(&ahead);
 	return true;
 }
 

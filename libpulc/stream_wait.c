@@ -119,7 +119,7 @@ bool stream_wait_turn(struct pulc_stream *s)
 		wait_paid();
 	if (!may_look(s))
 		return false;
-	ahead = shm_ahead(&s->tcp.ring);
+	ahead = shm_ahead(&s->tcp.ring, &s->tcp.ring);
 	notice_in_passing();
 	turn_looks(&s->turn, turn_wait(&s->turn, &s->tcp.ring), true);
 	shm_ahead_ask(&ahead);

@@ -406,6 +406,7 @@ static inline ssize_t pull_short(struct udp *u, struct udp_flow *f, struct msghd
 	shm_leave_quietly(lock, way);
 	if (UNLIKELY(!has))
 		return -EAGAIN;
+	shm_ahead_note(&f->ring, 0);
 	STORE(u->last_stamp, d.stamp);
 	name_source(f, msg);
 	msg->msg_controllen = 0;
@@ -428,7 +429,10 @@ ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg)
 		return -EAGAIN;
 	STORE(u->last_stamp, d.stamp);
 	n = take(f, &d, msg, 0);
-	return LIKELY(n >= 0) ? n : -EAGAIN;
+	if (UNLIKELY(n < 0))
+		return -EAGAIN;
+	shm_ahead_note(&f->ring, d.inlined ? 0 : (uint32_t)shm_queue_size(d.len));
+	return n;
 }
 
 ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got)

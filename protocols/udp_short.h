@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) bool udp_put_short(struct udp_flow 
 	       shm_queue_put_short(&f->ring, stamp, 0, buf, len);
 }
 
-/* Sends len bytes, at most SHM_SHORT_DATAGRAM. False: nothing was done, it is for udp_push. When it was sent: udp_is_awaited. */
+/* Sends len bytes, at most SHM_SHORT_MOST. False: nothing was done, it is for udp_push. When it was sent: udp_is_awaited. */
 static inline __attribute__((always_inline)) bool udp_push_short(struct udp_flow *f,
 								 const void *buf, size_t len)
 {

@@ -19,22 +19,23 @@ static inline void shm_ahead_note(struct shm_stream *s, uint32_t size)
 	atomic_store_explicit(&s->size_apart, size, memory_order_relaxed);
 }
 
-/* Where the next bytes will lie, and where those that are sent next, if they are like the last ones; size 0: they need not be asked for. */
+/* Where the next bytes will lie, and where those that are sent next, if they are like the last ones; size 0: they need not be asked for. tx, which may be rx or NULL: what is sent to. */
 struct shm_ahead {
 	const char *rx, *tx;
 	uint32_t size;
 };
-static inline struct shm_ahead shm_ahead(const struct shm_stream *s)
+static inline struct shm_ahead shm_ahead(const struct shm_stream *rx, const struct shm_stream *tx)
 {
-	struct shm_ahead ahead = { .size = atomic_load_explicit(&s->size_apart,
+	struct shm_ahead ahead = { .size = atomic_load_explicit(&rx->size_apart,
 								memory_order_relaxed) };
 
 	if (LIKELY(!ahead.size))
 		return ahead;
-	ahead.rx = (const char *)s->rx_ring[s->rx_cur] +
-		   (shm_taken(s) & (s->rx_size[s->rx_cur] - 1));
-	ahead.tx = (const char *)s->tx_ring[s->tx_cur] +
-		   (shm_sent(s) & (s->tx_size[s->tx_cur] - 1));
+	ahead.rx = (const char *)rx->rx_ring[rx->rx_cur] +
+		   (shm_taken(rx) & (rx->rx_size[rx->rx_cur] - 1));
+	ahead.tx = !tx ? ahead.rx
+		       : (const char *)tx->tx_ring[tx->tx_cur] +
+				   (shm_sent(tx) & (tx->tx_size[tx->tx_cur] - 1));
 	return ahead;
 }
 
@@ -42,7 +43,8 @@ static inline void shm_ahead_ask(const struct shm_ahead *ahead)
 {
 	for (uint32_t i = 0; i < MIN(ahead->size, SHM_AHEAD_MOST); i += RING_SIZE_LINE) {
 		line_ask(ahead->rx + i);
-		line_ask_to_write(ahead->tx + i);
+		if (LIKELY(ahead->tx != ahead->rx))
+			line_ask_to_write(ahead->tx + i);
 	}
 }
 

@@ -151,8 +151,20 @@ static inline __attribute__((always_inline)) void short_put_words(struct shm_str
 	STEP(QUEUE_COPIED);
 }
 
+/* A longer one, at `to` in the ring. */
+static __attribute__((noinline)) void short_put_bytes(struct shm_stream *s, unsigned char *to,
+						      uint64_t stamp, uint64_t second,
+						      const void *buf, size_t len)
+{
+	ring_inline_none(s);
+	ring_store(to, 0, stamp);
+	ring_store(to, 8, second);
+	memcpy(to + sizeof(struct shm_record), buf, len);
+	STEP(QUEUE_COPIED);
+}
+
 /*
- * Puts a datagram of len <= SHM_SHORT_DATAGRAM bytes at the end. False: nothing was done, for half of the ring is filled. Under tx_lock.
+ * Puts a datagram of len <= SHM_SHORT_MOST bytes at the end. False: nothing was done, for half of the ring is filled, or it would lie around the ring's end. Under tx_lock.
  */
 static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm_stream *s,
 								      uint64_t stamp,
@@ -162,7 +174,7 @@ static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm
 	uint64_t words[SHM_INLINE / 8] = { 0 }, head = ring_tx_position(s), word;
 	uint64_t second = (uint64_t)flags << 32 | len, size = shm_queue_size(len);
 	uint32_t r = ring_tx_now(s);
-	uint64_t least = s->tx_size[r] / 2 + size, room = ring_tx_room(s, head, least);
+	uint64_t least = s->tx_size[r] / 2 + size, room = ring_tx_room(s, head, least), pos;
 
 	if (UNLIKELY(room < least)) {
 		if (ring_tx_look(s, head) < 0)
@@ -171,8 +183,13 @@ static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm
 		if (room < least)
 			return false;
 	}
+	pos = head & (s->tx_size[r] - 1);
+	if (UNLIKELY(len > SHM_SHORT_DATAGRAM && pos + size > s->tx_size[r]))
+		return false;
 	ring_tx_ahead(s, r, head, size, room);
-	if (LIKELY(len == sizeof(word))) {
+	if (UNLIKELY(len > SHM_SHORT_DATAGRAM)) {
+		short_put_bytes(s, s->tx_ring[r] + pos, stamp, second, buf, len);
+	} else if (LIKELY(len == sizeof(word))) {
 		memcpy(&word, buf, sizeof(word));
 		short_put_words(s, r, head, (const uint64_t[]){ stamp, second, word }, 3);
 	} else {

@@ -14,7 +14,7 @@
 #include "udp_short.h"
 
 #define N_MIXED 40000u
-#define SIZE_LONG_MAX 200u
+#define SIZE_LONG_MAX (SHM_SHORT_MOST + 200)
 #define USUAL_NOTICE (SHM_RX_READY | SHM_RX_LONE)
 
 static const uint32_t size_ring[SHM_N_RINGS] = { 4096, 8192, 16384, 32768, 65536 };
@@ -87,7 +87,7 @@ static void fill(unsigned char *buf, uint32_t i, size_t len)
 
 static bool push_short(uint32_t i, size_t len)
 {
-	unsigned char buf[SHM_SHORT_DATAGRAM];
+	unsigned char buf[SHM_SHORT_MOST];
 
 	fill(buf, i, len);
 	return udp_push_short(&v.out, buf, len);
@@ -133,15 +133,23 @@ static ssize_t pull_nothing(void)
 	return udp_pull_plain(&v.rx, &msg);
 }
 
+/* One that would lie around the ring's end goes the long way. */
 static void moves_datagrams(void)
 {
+	unsigned n_short = 0;
+
 	begin();
 	REQUIRE(udp_push_short(&v.out, NULL, 0));
 	expect(0, 0, true);
-	for (uint32_t len = 0; len <= SHM_SHORT_DATAGRAM; len++) {
-		REQUIRE(push_short(len, len));
+	for (uint32_t len = 0; len <= SHM_SHORT_MOST; len++) {
+		if (push_short(len, len))
+			n_short++;
+		else
+			REQUIRE_INT(push_long(len, len), ==, len);
+		CHECK(n_short > len || len > SHM_SHORT_DATAGRAM);
 		expect(len, len, true);
 	}
+	CHECK_INT(n_short, >, SHM_SHORT_MOST / 2);
 	CHECK_INT(pull_nothing(), ==, -EAGAIN);
 	end();
 }
@@ -160,7 +168,7 @@ static void mixes_with_the_long_way(void)
 		if (sent < N_MIXED && random() % 2) {
 			if (random() % 3 == 0)
 				len = (size_t)random() % (SIZE_LONG_MAX + 1);
-			if (len <= SHM_SHORT_DATAGRAM && random() % 4 && push_short(sent, len))
+			if (len <= SHM_SHORT_MOST && random() % 4 && push_short(sent, len))
 				lens[sent++] = len;
 			else if (push_long(sent, len) >= 0)
 				lens[sent++] = len;
