@@ -169,7 +169,9 @@ void datagram_leave_flows(pulc_stream *s, bool for_good)
 	for (struct flow *f = s->datagram->flows; f; f = f->next) {
 		if (atomic_load(&f->state) != FLOW_ATTACHED || f->left)
 			continue;
-		f->left = shm_drop_holder(&f->queue.ring);
+		f->left = for_good ? shm_drop_holder(&f->queue.ring)
+				   : shm_drop_holder_for_now(&f->queue.ring,
+							     exec_guard(f->own_slab));
 		if (f->left || !for_good)
 			continue;
 		datagram_close_queue(f);

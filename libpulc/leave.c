@@ -97,7 +97,7 @@ USUAL static void has_left(struct pulc_stream *s)
 	upgrade_closed(s->conn);
 }
 
-/* Under the client lock. */
+/* Before exec, or with the process; in the latter case finish() does it for what is shared. Under the client lock. */
 USUAL static void leave(struct pulc_stream *s)
 {
 	if (s->left || s->ended)
@@ -105,11 +105,14 @@ USUAL static void leave(struct pulc_stream *s)
 	if (s->datagram)
 		datagram_leave_flows(s, process_ends);
 	if (s->datagram || !pulc_stream_attached(s)) {
-		nursery_leave(s->nursery);
+		if (process_ends)
+			nursery_leave(s->nursery);
+		else
+			nursery_leave_for_now(s->nursery);
 		s->left = true;
 	} else {
 		leave_warn(s);
-		if (shm_drop_holder(&s->tcp.ring))
+		if (shm_drop_holder_for_now(&s->tcp.ring, exec_guard(s->own_slab)))
 			has_left(s);
 	}
 }
@@ -150,7 +153,7 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 		slabs_hold(s->own_slab, s->own_slot);
 		upgrade_adopt();
 	} else if (s->left) {
-		nursery_share(s->nursery, raw_getpid());
+		nursery_return(s->nursery);
 		if (s->datagram)
 			datagram_stay_flows(s);
 	}

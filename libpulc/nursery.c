@@ -15,6 +15,10 @@
  * sees no parent, has the entries of what it inherits say so, and begins a family, with a memory of its own.
  * A child made by vfork or posix_spawn lives in its parent's memory until it execs; the program that it becomes is
  * counted by what it is given (leave.c), until it ends.
+ *
+ * Who is about to execute a program holds what is close-on-exec no more, unless exec fails. So its number stays in the entry, marked, until it is known that it can't
+ * come back. The kernel says that: the process writes its number into a word of the family's as into a robust futex that it has locked (the pending entry of its
+ * list, shm/lock.c), and the kernel takes it out when the process has got another memory, or ends.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -47,6 +51,11 @@ struct entry {
 	_Atomic uint32_t pids[N_HOLDERS];
 };
 
+/* Beside the number of a holder: it is about to execute a program. No process has so high a number. */
+#define MAY_RETURN 0x40000000u
+/* So many of a family at the same time. One that finds no room counts as a holder until it ends. */
+#define N_EXECUTING 16u
+
 /* Entry 0 is no socket's: it counts the forks under way, and says where the family looks for a free entry: where one was left
  * (0: taken since), then at the next. What is left while that is not taken is the next: so a server that forks for each connection goes on
  * with few entries on one page. */
@@ -58,6 +67,9 @@ struct family {
 };
 
 static_assert(sizeof(struct family) == sizeof(struct entry), "entry 0");
+/* Nor are those behind it: the numbers of those who are about to execute a program. */
+#define FIRST_EXECUTING 1u
+#define FIRST_ENTRY (FIRST_EXECUTING + N_EXECUTING / N_HOLDERS)
 
 static struct entry *_Atomic nursery;
 
@@ -68,6 +80,11 @@ static OFTEN _Atomic uint32_t n_entered; /* since it began or was forked */
 static OFTEN uint32_t
 	fork_round;	     /* of the last fork (client lock), or of the one that it comes from */
 static OFTEN bool elsewhere; /* until nursery_settle: in another pid namespace than its family */
+static OFTEN struct {
+	_Atomic uint32_t
+		*word; /* where this process says that it executes a program; NULL: it does not */
+	void *pending; /* what libc had there before */
+} executing;
 
 USUAL static struct entry *nursery_get(void)
 {
@@ -134,9 +151,44 @@ USUAL static bool add(struct entry *e, uint32_t pid)
 	return false;
 }
 
+static _Atomic uint32_t *executing_word(struct entry *all, unsigned i)
+{
+	return &all[FIRST_EXECUTING + i / N_HOLDERS].pids[i % N_HOLDERS];
+}
+
+static bool is_executing(uint32_t pid)
+{
+	struct entry *all = nursery_get();
+
+	for (unsigned i = 0; i < N_EXECUTING; i++)
+		if (atomic_load(executing_word(all, i)) == pid)
+			return true;
+	return false;
+}
+
+static bool has_ended(uint32_t pid)
+{
+	return raw_syscall(SYS_kill, pid, 0, 0, 0, 0, 0) == -ESRCH;
+}
+
 static bool is_gone(uint32_t pid)
 {
-	return pid != PULC_ANYBODY && raw_syscall(SYS_kill, pid, 0, 0, 0, 0, 0) == -ESRCH;
+	if (pid == PULC_ANYBODY)
+		return false;
+	if (UNLIKELY(pid & MAY_RETURN) && !is_executing(pid & ~MAY_RETURN))
+		return true;
+	return has_ended(pid & ~MAY_RETURN);
+}
+
+/* One of an entry that was found to be gone. False: it has come back since, be it that it is on the way to another program by now. */
+static bool forget(_Atomic uint32_t *holder, uint32_t pid)
+{
+	if (!atomic_compare_exchange_strong(holder, &pid, 0))
+		return false;
+	if (LIKELY(!(pid & MAY_RETURN)) || !is_executing(pid & ~MAY_RETURN))
+		return true;
+	atomic_store(holder, pid);
+	return false;
 }
 
 /* Forgets holders that are gone. True: nobody is left. */
@@ -148,7 +200,7 @@ USUAL static bool is_empty(struct entry *e, bool look_for_dead)
 	for (unsigned i = 0; i < N_HOLDERS; i++) {
 		pid = atomic_load(&e->pids[i]);
 		if (pid && look_for_dead && is_gone(pid))
-			(void)atomic_compare_exchange_strong(&e->pids[i], &pid, 0);
+			(void)forget(&e->pids[i], pid);
 		empty &= atomic_load(&e->pids[i]) == 0;
 	}
 	return empty;
@@ -203,6 +255,7 @@ USUAL void nursery_forked(void)
 {
 	atomic_store(&kept, 0);
 	atomic_store(&n_entered, 0);
+	executing.word = NULL;
 	/* So it is, too, for one that has been given its parent's parent (CLONE_PARENT): that does no harm. A sandbox may forbid to ask. */
 	elsewhere = !client_is_confined() && raw_syscall(SYS_getppid) == 0;
 }
@@ -243,7 +296,7 @@ USUAL uint32_t nursery_enter(void)
 		return i;
 	for (uint32_t n = 0; all && n < 2 * N_TRIES; n++) {
 		i = atomic_fetch_add_explicit(&family_get()->next, 1, memory_order_relaxed);
-		i = (n < N_TRIES ? i : scatter(i)) % (N_ENTRIES - 1) + 1;
+		i = (n < N_TRIES ? i : scatter(i)) % (N_ENTRIES - FIRST_ENTRY) + FIRST_ENTRY;
 		if (take(&all[i], pid, n >= N_TRIES))
 			return i;
 	}
@@ -291,6 +344,76 @@ USUAL void nursery_share(uint32_t entry, int child)
 		atomic_store(&all[entry].pids[0], PULC_ANYBODY);
 }
 
+/* ---- exec --------------------------------------------------------------------------------------- */
+
+static bool take_word(_Atomic uint32_t *word, uint32_t pid)
+{
+	uint32_t now = atomic_load(word);
+
+	return ((now & FUTEX_TID_MASK) == 0 || has_ended(now & FUTEX_TID_MASK)) &&
+	       atomic_compare_exchange_strong(word, &now, pid);
+}
+
+/* Under the client lock: once for all that this process leaves. */
+static bool say_executing(struct entry *all, uint32_t pid)
+{
+	for (unsigned i = 0; i < N_EXECUTING && !executing.word; i++)
+		if (take_word(executing_word(all, i), pid))
+			executing.word = executing_word(all, i);
+	return executing.word;
+}
+
+static bool replace(struct entry *e, uint32_t pid, uint32_t by)
+{
+	uint32_t expected;
+
+	for (unsigned i = 0; i < N_HOLDERS; i++) {
+		expected = pid;
+		if (atomic_compare_exchange_strong(&e->pids[i], &expected, by))
+			return true;
+	}
+	return false;
+}
+
+void nursery_leave_for_now(uint32_t entry)
+{
+	struct entry *all = nursery_get();
+	uint32_t pid = (uint32_t)raw_getpid();
+
+	if (all && entry && say_executing(all, pid))
+		(void)replace(&all[entry], pid, pid | MAY_RETURN);
+}
+
+void nursery_return(uint32_t entry)
+{
+	struct entry *all = nursery_get();
+	uint32_t pid = (uint32_t)raw_getpid();
+
+	if (all && entry && executing.word && !replace(&all[entry], pid | MAY_RETURN, pid))
+		nursery_share(entry, (int)pid);
+}
+
+void nursery_executes(void)
+{
+	if (!executing.word)
+		return;
+	executing.pending = shm_self.robust->list_op_pending;
+	shm_self.robust->list_op_pending =
+		(struct robust_list *)((char *)executing.word - shm_self.robust->futex_offset);
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+void nursery_exec_failed(void)
+{
+	if (!executing.word)
+		return;
+	shm_self.robust->list_op_pending = executing.pending;
+	atomic_store(executing.word, 0);
+	executing.word = NULL;
+}
+
+/* ---- forks and spawned programs ----------------------------------------------------------------- */
+
 USUAL void nursery_fork_begins(void)
 {
 	struct family *family = family_get();
@@ -334,9 +457,8 @@ bool nursery_alone(uint32_t entry)
 		pid = atomic_load(&all[entry].pids[i]);
 		if (pid == 0 || pid == me)
 			continue;
-		if (!is_gone(pid))
+		if (!is_gone(pid) || !forget(&all[entry].pids[i], pid))
 			return false;
-		(void)atomic_compare_exchange_strong(&all[entry].pids[i], &pid, 0);
 	}
 	return true;
 }

@@ -234,6 +234,12 @@ uint32_t nursery_inherit(uint32_t entry);
 /* In it, last: the family of one in another pid namespace begins with itself. */
 void nursery_settle(void);
 void nursery_share(uint32_t entry, int child);
+/* This process is about to execute a program; it is in the entry again if that fails. Under the client lock. */
+void nursery_leave_for_now(uint32_t entry);
+void nursery_return(uint32_t entry);
+/* Right before exec, and when it has failed and all have returned. No lock is held. */
+void nursery_executes(void);
+void nursery_exec_failed(void);
 bool nursery_alone(uint32_t entry);
 /* Around a fork: begins in the parent, is done when the child has entered itself. */
 void nursery_fork_begins(void);

@@ -149,6 +149,7 @@ void slabs_keep(struct slab *slab, int *fd)
 	slab->fd = *fd;
 	*fd = -1;
 	n_kept += pulc_fd_adopt(&slab->fd) == 0;
+	shm_on_return_doubted = exec_doubted;
 }
 
 void slabs_lost(void)

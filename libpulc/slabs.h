@@ -12,7 +12,8 @@ struct pulc_stream;
 struct slab {
 	struct slab *next;
 	struct shm_slab_map map;
-	int fd; /* of an own slab: what it is brought back to the next psid by; -1: not kept */
+	int fd;	   /* of an own slab: what it is brought back to the next psid by; -1: not kept */
+	int guard; /* exec.c: the process that has a lock on it */
 	struct pulc_stream
 		*returning; /* return.c: those of its streams that are about to be named */
 	uint64_t id;
@@ -50,6 +51,12 @@ void slabs_keep(struct slab *slab, int *fd);
 /* psid is gone: no other one will put a connection into any of them. */
 void slabs_lost(void);
 void slabs_each(void (*f)(struct slab *));
+
+/* ---- exec.c ---- */
+/* This process, which is about to execute a program, lets go of slots of an own slab. True: the others can see when it can't come back any more. */
+bool exec_guard(struct slab *own);
+/* Of shm_on_return_doubted (no lock). */
+void exec_doubted(const struct shm_stream *s);
 
 /* Says in every slab of our own that we can ring that board. */
 void slabs_acquaint(uint32_t client, uint32_t board);

@@ -180,15 +180,19 @@ static void begin(struct start *start, enum pre_target target)
 	pre_each_open(visit_open, start);
 	if (start->unknown)
 		pulc_streams_shared_with(start->pid);
-	if (start->owner)
+	if (start->owner) {
 		leave_others();
+		pulc_exec_begins();
+	}
 }
 
 /* exec has come back: an error. */
 static int failed(const struct start *start, int e)
 {
-	if (start->concerned && start->owner)
+	if (start->concerned && start->owner) {
 		pre_file_each(0, UINT32_MAX, stay, NULL);
+		pulc_exec_failed();
+	}
 	return e;
 }
 

@@ -380,7 +380,12 @@ int psid_slot_written(const struct psid_slab *slab, uint32_t slot, uint64_t *ret
 
 int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret_n)
 {
-	return psid_memory_read(slab->fd, holders_at(slot), ret_n, sizeof(*ret_n));
+	uint32_t n;
+	int r = psid_memory_read(slab->fd, holders_at(slot), &n, sizeof(n));
+
+	if (r == 0)
+		*ret_n = n & SHM_HOLDERS;
+	return r;
 }
 
 void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot, bool exited)

@@ -94,6 +94,21 @@ int shm_stream_bind(struct shm_stream *s, const struct shm_slab_map *own, uint32
 	return 0;
 }
 
+bool shm_slab_holds(const struct shm_slab_map *own, const struct shm_stream *s)
+{
+	return s->own_holders >= own->slab->n_holders &&
+	       s->own_holders < own->slab->n_holders + SHM_SLOTS_MAX;
+}
+
+void shm_slab_none_returns(struct shm_slab_map *own)
+{
+	_Atomic uint32_t *n_holders = own->slab->n_holders;
+
+	for (uint32_t i = 0; i < own->n_slots; i++)
+		if (atomic_load(&n_holders[i]) & SHM_MAY_RETURN)
+			(void)atomic_fetch_and(&n_holders[i], ~SHM_MAY_RETURN);
+}
+
 /* The entry of this client, or a free one claimed for it, or NULL. */
 static struct shm_acquaintance *entry_for(struct shm_slab *slab, uint32_t client, bool claim)
 {

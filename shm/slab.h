@@ -30,6 +30,11 @@ struct shm_side *shm_slab_side(const struct shm_slab_map *map, uint32_t slot);
 int shm_stream_bind(struct shm_stream *s, const struct shm_slab_map *own, uint32_t own_slot,
 		    const struct shm_slab_map *peer, uint32_t peer_slot);
 
+/* Is it a slot of this slab, which is the stream's own? */
+bool shm_slab_holds(const struct shm_slab_map *own, const struct shm_stream *s);
+/* Of all who have let go of slots of the own slab, and could be seen to come back, none does any more. */
+void shm_slab_none_returns(struct shm_slab_map *own);
+
 /* Says in the own slab that this process can ring that board by itself, or no longer can. Not found room: nothing is said. */
 void shm_slab_acquaint(struct shm_slab_map *own, uint32_t client, uint32_t board);
 void shm_slab_forget(struct shm_slab_map *own, uint32_t client);

@@ -42,6 +42,11 @@
 
 OFTEN _Atomic uint32_t shm_joined = 1;
 
+/* Whoever shares a side for somewhat longer loses nothing by it: to look costs more than a few locks. */
+#define N_BETWEEN_DOUBTS 16u
+void (*shm_on_return_doubted)(const struct shm_stream *s);
+static uint32_t n_doubts;
+
 /* ---- sending ------------------------------------------------------------------------------------ */
 
 uint64_t ring_tx_find(struct shm_stream *s, uint64_t head)
@@ -59,24 +64,45 @@ void shm_add_holder(struct shm_stream *s)
 	(void)atomic_fetch_add(&shm_joined, 1);
 }
 
-bool shm_drop_holder(struct shm_stream *s)
+static bool drop_one_of_several(struct shm_stream *s, uint32_t mark)
 {
 	uint32_t n = atomic_load(s->own_holders);
 
-	while (n > 1)
-		if (atomic_compare_exchange_weak(s->own_holders, &n, n - 1))
+	while ((n & SHM_HOLDERS) > 1)
+		if (atomic_compare_exchange_weak(s->own_holders, &n, (n - 1) | mark))
 			return true;
 	return false;
 }
 
+bool shm_drop_holder(struct shm_stream *s)
+{
+	return drop_one_of_several(s, 0);
+}
+
+bool shm_drop_holder_for_now(struct shm_stream *s, bool seen)
+{
+	return drop_one_of_several(s, seen ? SHM_MAY_RETURN : SHM_MAY_RETURN_UNSEEN);
+}
+
 bool shm_drop_holder_of(struct shm_stream *s, uint32_t n)
 {
-	return atomic_compare_exchange_strong(s->own_holders, &n, n > 1 ? n - 1 : n);
+	uint32_t now = atomic_load(s->own_holders);
+
+	while ((now & SHM_HOLDERS) == n)
+		if (atomic_compare_exchange_weak(s->own_holders, &now, n > 1 ? now - 1 : now))
+			return true;
+	return false;
 }
 
 bool shm_drop_last_holder(struct shm_stream *s)
 {
-	return atomic_fetch_sub(s->own_holders, 1) == 1;
+	return (atomic_fetch_sub(s->own_holders, 1) & SHM_HOLDERS) == 1;
+}
+
+void shm_doubt_return(const struct shm_stream *s)
+{
+	if (n_doubts++ % N_BETWEEN_DOUBTS == 0 && shm_on_return_doubted)
+		shm_on_return_doubted(s);
 }
 
 int shm_tx_room(struct shm_stream *s, uint64_t *ret_room)

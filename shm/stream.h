@@ -62,13 +62,28 @@ struct shm_stream {
 
 static inline bool shm_has_one_holder(const struct shm_stream *s)
 {
-	return atomic_load_explicit(s->own_holders, memory_order_relaxed) == 1;
+	return (atomic_load_explicit(s->own_holders, memory_order_relaxed) & SHM_HOLDERS) == 1;
 }
 
-/* Nobody but this thread can be inside this side: one thread here, and no other process holds it. */
+/* Is to find out whether they still may (shm_slab_none_returns), if it can. No lock is held, as a rule. */
+extern void (*shm_on_return_doubted)(const struct shm_stream *s)
+	__attribute__((visibility("hidden")));
+/* Calls it, now and then. */
+void shm_doubt_return(const struct shm_stream *s);
+
+/* Nobody but this thread can be inside this side: one thread here, and no other process holds it, or may come back to it. */
 static inline bool shm_is_alone(const struct shm_stream *s)
 {
-	return __libc_single_threaded && shm_has_one_holder(s);
+	uint32_t n;
+
+	if (!__libc_single_threaded)
+		return false;
+	n = atomic_load_explicit(s->own_holders, memory_order_relaxed);
+	if (LIKELY(n == 1))
+		return true;
+	if (UNLIKELY(n & SHM_MAY_RETURN))
+		shm_doubt_return(s);
+	return false;
 }
 
 /*
@@ -85,10 +100,15 @@ static inline bool shm_unsent_since(const struct shm_stream *s, uint32_t joined)
 void shm_add_holder(struct shm_stream *s);
 /* One of several holds it no more. False: there are no others. */
 bool shm_drop_holder(struct shm_stream *s);
+/*
+ * The same of one who may come back (shm_add_holder): until it is known that he does not, nobody is alone. seen: he has a lock on the slab's file, which
+ * goes with his descriptors.
+ */
+bool shm_drop_holder_for_now(struct shm_stream *s, bool seen);
 /* How many hold it. */
 static inline uint32_t shm_n_holders(const struct shm_stream *s)
 {
-	return atomic_load(s->own_holders);
+	return atomic_load(s->own_holders) & SHM_HOLDERS;
 }
 /* Like shm_drop_holder, of n that were counted. False: there is another number of them by now, and nothing is done. */
 bool shm_drop_holder_of(struct shm_stream *s, uint32_t n);
@@ -292,7 +312,7 @@ uint32_t shm_peer_receives(const struct shm_stream *s);
 /* Does the peer count more than one process? */
 static inline bool shm_peer_is_shared(const struct shm_stream *s)
 {
-	return atomic_load_explicit(s->peer_holders, memory_order_relaxed) > 1;
+	return (atomic_load_explicit(s->peer_holders, memory_order_relaxed) & SHM_HOLDERS) > 1;
 }
 /* Is somebody of the peer inside a send? */
 bool shm_peer_is_sending(const struct shm_stream *s);

@@ -61,6 +61,9 @@ void pulc_stream_changes_hands(pulc_stream *s);
 void pulc_stream_leaves(pulc_stream *s);
 /* It was not so, for exec has failed. */
 void pulc_stream_stays(pulc_stream *s);
+/* exec is called next, all that leave have left; it has failed, and they stay. */
+void pulc_exec_begins(void);
+void pulc_exec_failed(void);
 
 /*
  * Around the making of a child with memory of its own by something else than libc's fork(), which tells of it: _Fork, clone, the system

@@ -332,6 +332,73 @@ CASE(exec_by_a_shell_in_between, PROCESS)
 	A { reap(p, "echo", (pid_t)*stage_word(p, 1)); }
 }
 
+#define N_FAILING 30
+#define SIZE_WORD 100000
+#define N_WORDS 64
+
+/* The kernel copies words until they are too many, and the caller stays what it is. */
+static int exec_too_much(void)
+{
+	static char word[SIZE_WORD + 1];
+	char *argv[N_WORDS + 1] = { NULL };
+
+	memset(word, 'x', SIZE_WORD);
+	for (int i = 0; i < N_WORDS; i++) argv[i] = word;
+	return execv(PROGRAM, argv);
+}
+
+struct turn {
+	uint32_t sender, number;
+};
+
+static bool send_turn(int fd, uint32_t sender, uint32_t number)
+{
+	struct turn turn = { .sender = sender, .number = number };
+
+	return send(fd, &turn, sizeof(turn), MSG_NOSIGNAL) == sizeof(turn);
+}
+
+/* All that both have sent is there, each one's in its order: how many of the child's. */
+static long receive_turns(int fd)
+{
+	uint32_t next[2] = { 0 };
+	struct turn turn;
+	ssize_t n;
+
+	while ((n = recv(fd, &turn, sizeof(turn), MSG_WAITALL)) == sizeof(turn))
+		if (turn.sender > 1 || turn.number != next[turn.sender]++)
+			return -1;
+	return n ? -1 : (long)next[1];
+}
+
+static bool has_ended(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
+}
+
+CASE(exec_that_fails_while_the_parent_sends, PROCESS)
+{
+	A {
+		bool sent = true;
+		pid_t pid;
+
+		fcntl(FD, F_SETFD, FD_CLOEXEC);
+		pid = fork();
+		if (pid == 0) {
+			for (uint32_t i = 0; i < N_FAILING; i++)
+				if (exec_too_much() != -1 || errno != E2BIG || !send_turn(FD, 1, i))
+					_exit(1);
+			_exit(0);
+		}
+		for (uint32_t i = 0; sent && !has_ended(pid); i++) sent = send_turn(FD, 0, i);
+		reap(p, "child", pid);
+		close(FD);
+	}
+	WITH_B { R(receive_turns(FD)); }
+}
+
 CASE(exec_that_fails_changes_nothing, ANY)
 {
 	char *const argv[] = { "nothing", NULL };

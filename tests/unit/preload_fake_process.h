@@ -80,6 +80,14 @@ void pulc_stream_stays(pulc_stream *s)
 	(void)s;
 }
 
+void pulc_exec_begins(void)
+{
+}
+
+void pulc_exec_failed(void)
+{
+}
+
 void pulc_process_threads(void)
 {
 }

@@ -1,0 +1,268 @@
+/* A connection of two processes, one of which is about to execute a program and lets go of it. */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <pulc/fds.h>
+#include <pulc/process.h>
+
+#include "private.h"
+#include "psid/fake_client.h"
+#include "upgrade.h"
+
+#define TOKEN 1u
+#define N_TURNS 30000
+/* More calls than a process makes without a look at who may come back. */
+#define N_ENOUGH 40
+
+static struct daemon psid;
+static struct fake_client peer;
+static int fds[2]; /* ours, the peer's */
+static pulc_stream *stream;
+static int to_child[2], to_parent[2];
+
+static void begin(void)
+{
+	static const char *const settings[] = { "PULC_HAND_OVER_MSEC=60000", NULL };
+
+	if (!psid.pid)
+		daemon_start(&psid, false, settings);
+	(void)unsetenv("PULC_SOCKET");
+	(void)setenv("PULC_RUNTIME_DIR", psid.dir, 1);
+	client_prepare();
+	fake_attach(&peer, &psid, FAKE_SELF);
+	tcp_connect_pair(fds, AF_INET);
+	REQUIRE_INT(pulc_stream_new(fds[0], PULC_CONNECTED, &stream), ==, 0);
+	for (unsigned i = 0; i <= client_hint_after(); i++)
+		upgrade_step(stream, fds[0]);
+	fake_hint(&peer, fds[1], TOKEN, false);
+	(void)EXPECT(&peer, WANT);
+	REQUIRE(pipe(to_child) == 0 && pipe(to_parent) == 0);
+}
+
+static void look_while(int state)
+{
+	for (unsigned i = 0; i < N_TURNS && atomic_load(&stream->state) == state; i++) {
+		REQUIRE(client_lock());
+		client_look();
+		client_unlock();
+		(void)poll(NULL, 0, 1);
+	}
+}
+
+/* Upgraded, and both ways on rings. */
+static void upgrade(void)
+{
+	const Pulc__Wire__Upgrade *m;
+	struct shm_side *side;
+
+	look_while(STREAM_HINTED);
+	fake_socket(&peer, fds[1], TOKEN);
+	m = EXPECT(&peer, UPGRADE)->upgrade;
+	REQUIRE(m->own_slab_fd);
+	side = fake_side(peer.fds[0], m->own->size, m->own_slot);
+	look_while(STREAM_GIVEN);
+	REQUIRE(pulc_stream_attached(stream));
+	(void)atomic_fetch_or(&side->notice, SHM_RX_READY | SHM_RX_RING);
+}
+
+static void end(void)
+{
+	pulc_stream_closing(stream, fds[0]);
+	stream = pulc_stream_unref(stream);
+	tcp_close_pair(fds);
+	fake_close(&peer);
+	for (int i = 0; i < 2; i++) {
+		(void)close(to_child[i]);
+		(void)close(to_parent[i]);
+	}
+}
+
+static void send_text(const char *text)
+{
+	REQUIRE_INT(pulc_stream_send(stream, fds[0], text, strlen(text), 0), ==, strlen(text));
+}
+
+static void say(const int to[2])
+{
+	REQUIRE_INT(write(to[1], "", 1), ==, 1);
+}
+
+static void await(const int from[2])
+{
+	char byte;
+
+	REQUIRE_INT(read(from[0], &byte, 1), ==, 1);
+}
+
+/* All that has been sent. */
+static void check_ring(const char *text)
+{
+	const struct shm_stream *ring = &stream->tcp.ring;
+
+	CHECK_INT(atomic_load(&ring->own->head), ==, strlen(text));
+	CHECK_MEM(ring->tx_ring[0], text, strlen(text));
+}
+
+static uint32_t n_holders(void)
+{
+	return atomic_load(stream->tcp.ring.own_holders);
+}
+
+/* With what libpulc does before and in the child. */
+static pid_t fork_here(void)
+{
+	pid_t pid;
+
+	slabs_forking();
+	pid = fork();
+	if (pid == 0) {
+		int me = shm_self_forked();
+
+		leave_forked(client_pid());
+		client_forked(me);
+	}
+	return pid;
+}
+
+static void let_go(void)
+{
+	pulc_stream_leaves(stream);
+	say(to_parent);
+	await(to_child);
+}
+
+static void reap(pid_t pid)
+{
+	int status = -1;
+
+	CHECK_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 0);
+}
+
+static void whoever_comes_back_and_whoever_stayed_send_in_turn(void)
+{
+	pid_t pid;
+
+	begin();
+	upgrade();
+	send_text("parent,");
+	pid = fork_here();
+	if (pid == 0) {
+		let_go();
+		pulc_stream_stays(stream);
+		pulc_exec_failed();
+		send_text("child,");
+		say(to_parent);
+		await(to_child);
+		_exit(0);
+	}
+	await(to_parent);
+	for (int i = 0; i < N_ENOUGH; i++)
+		send_text("+");
+	CHECK(!shm_is_alone(&stream->tcp.ring));
+	say(to_child);
+	await(to_parent);
+	send_text("parent");
+	check_ring("parent,++++++++++++++++++++++++++++++++++++++++child,parent");
+	say(to_child);
+	reap(pid);
+	end();
+}
+
+static void whoever_stays_is_alone_after_the_exec(void)
+{
+	pid_t pid;
+
+	begin();
+	upgrade();
+	pid = fork_here();
+	if (pid == 0) {
+		let_go();
+		(void)execl("/bin/true", "true", NULL);
+		_exit(1);
+	}
+	await(to_parent);
+	send_text("-");
+	CHECK_INT(n_holders(), !=, 1);
+	say(to_child);
+	reap(pid);
+	for (int i = 0; i < N_ENOUGH; i++)
+		send_text("+");
+	CHECK_INT(n_holders(), ==, 1);
+	CHECK(shm_is_alone(&stream->tcp.ring));
+	check_ring("-++++++++++++++++++++++++++++++++++++++++");
+	end();
+}
+
+static void whoever_is_killed_before_the_exec_does_not_come_back(void)
+{
+	pid_t pid;
+	int status;
+
+	begin();
+	upgrade();
+	pid = fork_here();
+	if (pid == 0) {
+		let_go();
+		_exit(1);
+	}
+	await(to_parent);
+	(void)kill(pid, SIGKILL);
+	CHECK_INT(waitpid(pid, &status, 0), ==, pid);
+	for (int i = 0; i < N_ENOUGH; i++)
+		send_text("+");
+	CHECK_INT(n_holders(), ==, 1);
+	end();
+}
+
+/* Nobody can see whether it comes back. */
+static void without_the_descriptor_of_the_slab_nobody_is_alone(void)
+{
+	pid_t pid;
+
+	begin();
+	upgrade();
+	pulc_fd_release(&stream->own_slab->fd);
+	pid = fork_here();
+	if (pid == 0) {
+		let_go();
+		pulc_stream_stays(stream);
+		pulc_exec_failed();
+		send_text("child,");
+		say(to_parent);
+		await(to_child);
+		_exit(0);
+	}
+	await(to_parent);
+	for (int i = 0; i < N_ENOUGH; i++)
+		send_text("+");
+	say(to_child);
+	await(to_parent);
+	send_text("parent");
+	check_ring("++++++++++++++++++++++++++++++++++++++++child,parent");
+	say(to_child);
+	reap(pid);
+	end();
+}
+
+static void psid_was_well(void)
+{
+	CHECK_INT(daemon_stop(&psid), ==, 0);
+}
+
+static const struct test tests[] = {
+	TEST(whoever_comes_back_and_whoever_stayed_send_in_turn),
+	TEST(whoever_stays_is_alone_after_the_exec),
+	TEST(whoever_is_killed_before_the_exec_does_not_come_back),
+	TEST(without_the_descriptor_of_the_slab_nobody_is_alone),
+	TEST(psid_was_well),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
