@@ -161,13 +161,15 @@ static bool has_bytes(pulc_stream *s, int fd)
 	return pulc_stream_inq(s, fd, &size) == 0 && size > 0;
 }
 
-/* The kernel's splice does not get past urgent data, and does not wait there: as if that were the end. It says EAGAIN instead where it may not wait, and the
- * end has not come. */
-static ssize_t stopped_at_mark(int fd)
+/* The kernel's splice does not get past urgent data. What it says there it says best itself: of the stream nothing lies in a ring any more. Only of a reset it
+ * may not know: a receive of no bytes tells that. */
+static ssize_t stopped_at_mark(int fd, int fd_pipe, size_t len, unsigned flags)
 {
-	if (!(raw_syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK))
-		return 0;
-	return look_at(fd, POLLRDHUP) ? 0 : -EAGAIN;
+	ssize_t n = pre_recv(fd, NULL, 0, MSG_DONTWAIT);
+
+	if (n < 0 && n != -EAGAIN)
+		return n;
+	return pre_sys(pre_real.splice(fd, NULL, fd_pipe, NULL, len, flags));
 }
 
 /*
@@ -184,7 +186,7 @@ static ssize_t socket_to_pipe(pulc_stream *s, int fd, int fd_pipe, size_t len, u
 		return -EBADF;
 	do {
 		if (pulc_stream_at_mark(s, fd))
-			return done > 0 ? (ssize_t)done : stopped_at_mark(fd);
+			return done > 0 ? (ssize_t)done : stopped_at_mark(fd, fd_pipe, len, flags);
 		piece = len - done < sizeof(buf) ? len - done : sizeof(buf);
 		n = pre_recv(fd, buf, piece, MSG_PEEK | (done ? MSG_DONTWAIT : 0));
 		if (n > 0)

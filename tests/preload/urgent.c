@@ -383,6 +383,55 @@ CASE(urgent_data_stops_a_splice, ANY)
 	}
 }
 
+/* A reset is told there once, be it the kernel's or one that follows from bytes that were left unread. */
+static void reset_behind_urgent_data(struct play *p, void (*end)(int fd))
+{
+	int pipes[2];
+
+	B { SEND("never read"); }
+	A {
+		settle(p, FD, 10);
+		SEND("before");
+		SEND_FLAGS("!", MSG_OOB);
+	}
+	B {
+		settle_poll(p, FD, POLLPRI);
+		T(pipe(pipes) == 0);
+		RECV_FLAGS(6, MSG_WAITALL);
+		R(splice(FD, NULL, pipes[1], NULL, 100, 0));
+	}
+	A { end(FD); }
+	B {
+		settle_poll(p, FD, POLLHUP);
+		R(splice(FD, NULL, pipes[1], NULL, 100, 0));
+		R(splice(FD, NULL, pipes[1], NULL, 100, 0));
+		close(pipes[0]);
+		close(pipes[1]);
+	}
+}
+
+static void dissolve(int fd)
+{
+	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+
+	(void)connect(fd, &nobody, sizeof(nobody));
+}
+
+static void close_unread(int fd)
+{
+	(void)close(fd);
+}
+
+CASE(urgent_data_before_a_dissolved_end_stops_a_splice, ANY)
+{
+	reset_behind_urgent_data(p, dissolve);
+}
+
+CASE(urgent_data_before_a_reset_stops_a_splice, ANY)
+{
+	reset_behind_urgent_data(p, close_unread);
+}
+
 /* Who may not wait is told of the end there, if it has come. */
 CASE(urgent_data_stops_a_splice_before_the_end, ANY)
 {
