@@ -12,6 +12,7 @@
  *       where kernel_at is what the peer has written before its switch. bytes_received is read before
  *       and after: what arrives in between shows as a difference. A received FIN is counted like a
  *       byte; then everything has arrived, and unless bytes behind kernel_at are among it left is simply SIOCINQ.
+ *       Behind a reset the state does not say whether one was; but what TCP_INQ tells counts it, SIOCINQ does not.
  *
  * bytes_sent - bytes_retrans + notsent says the same of a connection that never lost a segment. Where
  * nothing was retransmitted and they still disagree, something unknown is at work and the
@@ -126,13 +127,52 @@ static bool fin_received(const struct tcp_info *info)
 	}
 }
 
-/* Was the connection reset? Then nothing says whether a FIN was counted before. */
-static bool has_error(int fd)
+/* Sets an option that is 0 or 1. Returns what it was, or what it is set to if it can't be known. */
+static int exchange_option(int fd, int level, int option, int value)
 {
-	struct pollfd p = { .fd = fd };
-	struct timespec now = { 0, 0 };
+	socklen_t len = sizeof(int);
+	int was = value;
 
-	return raw_ppoll(&p, 1, &now) > 0 && (p.revents & POLLERR);
+	(void)raw_getsockopt(fd, level, option, &was, &len);
+	if (was != value)
+		(void)raw_syscall(SYS_setsockopt, fd, level, option, &value, sizeof(value), 0);
+	return was;
+}
+
+/* What TCP_INQ says at a look at the next byte, which is there. */
+static int told_left(int fd, int *ret_left)
+{
+	char byte, control[CMSG_SPACE(sizeof(int)) * 8] __attribute__((aligned(8)));
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control };
+	int was = exchange_option(fd, IPPROTO_TCP, TCP_INQ, 1);
+	ssize_t n;
+
+	msg.msg_controllen = sizeof(control);
+	n = raw_recvmsg(fd, &msg, MSG_PEEK | MSG_DONTWAIT);
+	(void)exchange_option(fd, IPPROTO_TCP, TCP_INQ, was);
+	if (n <= 0)
+		return -EBADMSG;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+		if (c->cmsg_level == IPPROTO_TCP && c->cmsg_type == TCP_CM_INQ) {
+			memcpy(ret_left, CMSG_DATA(c), sizeof(*ret_left));
+			return 0;
+		}
+	return -EBADMSG;
+}
+
+/* Did a FIN come before the reset? 1 or 0. Nothing comes any more; of a queue that is empty nobody can tell. Urgent data in line, for a look at it would
+ * pass it over and take the error. */
+static int has_fin(int fd, uint64_t queued)
+{
+	int was, left = 0, e;
+
+	if (queued == 0)
+		return 1;
+	was = exchange_option(fd, SOL_SOCKET, SO_OOBINLINE, 1);
+	e = told_left(fd, &left);
+	(void)exchange_option(fd, SOL_SOCKET, SO_OOBINLINE, was);
+	return e < 0 ? e : (uint64_t)left > queued;
 }
 
 /* From one consistent reading. */
@@ -140,6 +180,7 @@ static int left_by(int fd, const struct tcp_info *info, uint64_t queued, uint64_
 		   bool more, uint64_t *ret_bytes)
 {
 	uint64_t consumed = info->tcpi_bytes_received - queued;
+	int fin;
 
 	/* Nothing comes any more. Were a FIN counted, or something behind the ring among them, they would be more. What a reset has kept from
 	 * coming never does, so nobody gets to the ring behind it. */
@@ -151,11 +192,10 @@ static int left_by(int fd, const struct tcp_info *info, uint64_t queued, uint64_
 		*ret_bytes = queued;
 		return 0;
 	}
-	if (fin_received(info)) {
-		if (info->tcpi_state == CLOSED && has_error(fd))
-			return -EBADMSG;
-		consumed--;
-	}
+	fin = info->tcpi_state == CLOSED ? has_fin(fd, queued) : fin_received(info);
+	if (fin < 0)
+		return fin;
+	consumed -= (uint64_t)fin;
 	if (consumed > kernel_at)
 		return -EBADMSG;
 	*ret_bytes = kernel_at - consumed;
@@ -168,16 +208,11 @@ static int left_by(int fd, const struct tcp_info *info, uint64_t queued, uint64_
  */
 static int count_queued(int fd, bool more, int *ret_queued)
 {
-	int in_line = 1, on = 1, off = 0, e;
-	socklen_t len = sizeof(in_line);
+	int in_line = more ? exchange_option(fd, SOL_SOCKET, SO_OOBINLINE, 1) : 1;
+	int e = raw_ioctl(fd, SIOCINQ, ret_queued);
 
 	if (more)
-		(void)raw_getsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &in_line, &len);
-	if (!in_line)
-		(void)raw_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_OOBINLINE, &on, len, 0);
-	e = raw_ioctl(fd, SIOCINQ, ret_queued);
-	if (!in_line)
-		(void)raw_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_OOBINLINE, &off, len, 0);
+		(void)exchange_option(fd, SOL_SOCKET, SO_OOBINLINE, in_line);
 	return e;
 }
 

@@ -331,6 +331,9 @@ static int kernel_parts(struct tcp *t, int fd, const struct iovec *iov, size_t n
 		if (*ret_n > 0 || *ret_n == -EAGAIN || left != UINT64_MAX ||
 		    shm_peer_tx_mode(&t->ring) == SHM_TX_KERNEL)
 			return 0;
+		/* That look has taken the error, which comes behind those bytes. */
+		if (*ret_n == -ECONNRESET)
+			tcp_set_local(t, TCP_LOCAL_RESET);
 	}
 }
 
