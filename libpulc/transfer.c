@@ -355,6 +355,17 @@ static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 	}
 }
 
+/* The urgent byte is the kernel's, but behind a reset that only we know of there is no connection to take it from. */
+static ssize_t receive_urgent(struct pulc_stream *s, int fd)
+{
+	char byte;
+
+	if (LIKELY(!tcp_urgent_is_gone(&s->tcp, fd)))
+		return stream_on_kernel(&s->tcp.n_native_receives);
+	return raw_recv(fd, &byte, 1, MSG_OOB | MSG_PEEK | MSG_DONTWAIT) == -EINVAL ? -EINVAL
+										    : -ENOTCONN;
+}
+
 /* A blocking call with nothing in the ring waits at once instead of trying first. */
 static bool surely_empty(struct pulc_stream *s)
 {
@@ -398,7 +409,8 @@ USUAL ssize_t stream_receive_pieces(struct pulc_stream *s, int fd, const struct 
 	/* While another thread is still inside the kernel the ring stays empty; no new one goes there. */
 	(void)tcp_watch(&s->tcp);
 	if (UNLIKELY(flags & (MSG_ERRQUEUE | MSG_OOB)))
-		return stream_on_kernel(&s->tcp.n_native_receives);
+		return flags & MSG_ERRQUEUE ? stream_on_kernel(&s->tcp.n_native_receives)
+					    : receive_urgent(s, fd);
 	if (UNLIKELY(tcp_has_left(&s->tcp))) {
 		int e = go_back(s, flags);
 

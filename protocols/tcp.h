@@ -162,6 +162,8 @@ bool tcp_is_reset(struct tcp *t);
 bool tcp_has_reset(const struct tcp *t);
 /* The same of a side that has left, before it sends through the kernel: asks that for the end of a peer that has bytes of the ring unread. */
 bool tcp_finds_reset(struct tcp *t, int fd);
+/* Has such a reset, of which the kernel knows nothing, ended what urgent data can be received of? Not behind the end of the stream. */
+bool tcp_urgent_is_gone(struct tcp *t, int fd);
 /* Takes the pending error (ECONNRESET, EPIPE or 0); puts it back for the next call, when this one told of bytes instead. */
 int tcp_take_error(struct tcp *t, int fd);
 /* The same for a receive, which is not told of a broken pipe. */

@@ -253,6 +253,7 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 			   bool look, unsigned *did)
 {
 	ssize_t got = ring_receive(t, iov, n, 0, flags, did);
+	bool is_shut;
 	int ended;
 
 	if (got > 0 && UNLIKELY(shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED))
@@ -263,16 +264,15 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 		set_rx_mode(t, TCP_RX_KERNEL_AGAIN);
 		return end_or_reset(t, fd, iov, n, kernel_receive(fd, iov, n, flags, UINT64_MAX));
 	}
-	/* Nobody asks the kernel behind an own end of reading, but a reset is told there too. */
-	if (UNLIKELY(local(t, TCP_LOCAL_SHUT_RD)) && tcp_peer_left(t))
-		tcp_note_end(t);
 	if (UNLIKELY(local(t, TCP_LOCAL_RESET)))
 		return -tcp_take_receive_error(t, fd);
-	if (UNLIKELY(local(t, TCP_LOCAL_SHUT_RD | TCP_LOCAL_RESET_SEEN)))
+	if (UNLIKELY(local(t, TCP_LOCAL_RESET_SEEN)))
 		return 0;
-	ended = kernel_ended(t, fd, look);
+	/* Behind an own end of reading the kernel says the end always, but for a reset, which is told there too. */
+	is_shut = local(t, TCP_LOCAL_SHUT_RD);
+	ended = kernel_ended(t, fd, look || is_shut);
 	if (ended == 0)
-		return -EAGAIN;
+		return is_shut ? 0 : -EAGAIN;
 	got = ring_receive(t, iov, n, 0, flags, did);
 	/* The look has taken the kernel's error: it is told once the bytes before it are. */
 	if (got > 0 && ended == -ECONNRESET)

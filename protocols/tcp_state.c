@@ -369,6 +369,12 @@ bool tcp_finds_reset(struct tcp *t, int fd)
 	return tcp_has_reset(t);
 }
 
+bool tcp_urgent_is_gone(struct tcp *t, int fd)
+{
+	(void)tcp_finds_reset(t, fd);
+	return tcp_is_reset(t) && !tcp_is_broken_pipe(t);
+}
+
 int tcp_take_error(struct tcp *t, int fd)
 {
 	socklen_t len = sizeof(int);

@@ -432,6 +432,59 @@ CASE(urgent_data_before_a_reset_stops_a_splice, ANY)
 	reset_behind_urgent_data(p, close_unread);
 }
 
+/* What was left unread by the one that closes resets the connection: there is nothing any more that an urgent byte could be taken from. */
+CASE(urgent_byte_is_gone_behind_a_reset, ANY)
+{
+	B { SEND("never read"); }
+	A {
+		settle(p, FD, 10);
+		SEND_FLAGS("!", MSG_OOB);
+	}
+	B { settle_poll(p, FD, POLLPRI); }
+	A { close(FD); }
+	B {
+		settle_poll(p, FD, POLLHUP);
+		RECV_FLAGS(1, MSG_OOB);
+		say_error(p, FD);
+		RECV_FLAGS(1, MSG_OOB);
+	}
+}
+
+CASE(urgent_byte_is_there_behind_an_end_and_a_reset, ANY)
+{
+	B { SEND("never read"); }
+	A {
+		settle(p, FD, 10);
+		SEND_FLAGS("!", MSG_OOB);
+		R(shutdown(FD, SHUT_WR));
+	}
+	B { settle_poll(p, FD, POLLRDHUP); }
+	A { close(FD); }
+	B {
+		settle_poll(p, FD, POLLHUP);
+		RECV_FLAGS(1, MSG_OOB);
+		RECV_FLAGS(1, MSG_OOB);
+	}
+}
+
+/* Behind an own end of reading too. */
+CASE(urgent_byte_left_unread_resets_who_reads_no_more, ANY)
+{
+	A {
+		SEND_FLAGS("!", MSG_OOB);
+		R(shutdown(FD, SHUT_RD));
+	}
+	B {
+		settle_poll(p, FD, POLLPRI);
+		close(FD);
+	}
+	A {
+		settle_poll(p, FD, POLLHUP);
+		RECV(10);
+		RECV(10);
+	}
+}
+
 /* Who may not wait is told of the end there, if it has come. */
 CASE(urgent_data_stops_a_splice_before_the_end, ANY)
 {
