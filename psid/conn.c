@@ -128,16 +128,21 @@ static bool counts_others(const struct psid_side *side)
 	       n > side->n_holders + side->n_lost;
 }
 
-/* Has it something to read, for holders that it counts and we don't know? */
-static bool is_owed(const struct psid_side *side)
+bool psid_side_has_unread(const struct psid_side *side)
 {
 	const struct psid_side *other = psid_side_other(side);
 	struct shm_side reader, writer;
 
-	return side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP && counts_others(side) &&
-	       psid_slot_read(side->slab, side->slot, &reader) == 0 &&
+	return side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP && side->slab &&
+	       other->slab && psid_slot_read(side->slab, side->slot, &reader) == 0 &&
 	       psid_slot_read(other->slab, other->slot, &writer) == 0 &&
 	       writer.head != reader.rx_taken;
+}
+
+/* Has it something to read, for holders that it counts and we don't know? */
+static bool is_owed(const struct psid_side *side)
+{
+	return counts_others(side) && psid_side_has_unread(side);
 }
 
 static enum fate fate_of(const struct psid_conn *conn)

@@ -7,6 +7,9 @@
  * So, while there is anything to doubt, it is asked once a second. Nothing is ever concluded from
  * time that has passed.
  *
+ * A socket that was reset, too, is unknown to sock_diag, be it that the process still has it, as after exec. If it has not received all that
+ * lies in the other side's ring the side stays, for the program that the process has become, until that has ended.
+ *
  * A side without a descriptor has ended and is marked SHM_DEAD, as if its last holder had died under
  * our eyes. The memory of an absent side is not ours to mark: those who hold the other side are told by
  * message.
@@ -49,6 +52,13 @@ static void tell_dead(struct psid_conn *conn, const struct psid_side *side)
 	conn->told_dead = true;
 }
 
+/* By a process that lives, and may be another program by now. */
+static bool may_be_read(const struct psid_side *side)
+{
+	return side->n_holders > 0 && psid_side_has_unread(side) &&
+	       psid_proof_is_unknown(side->conn->psid, &side->tuple, side->cookie);
+}
+
 /* The other end of a half connection. */
 static void look_for_absent(struct psid_conn *conn)
 {
@@ -68,7 +78,7 @@ static void look_at(struct psid_conn *conn)
 		if (!is_doubtful(side))
 			continue;
 		psid_doubt(conn); /* before it may go */
-		if (!psid_side_is_held(side)) {
+		if (!psid_side_is_held(side) && !may_be_read(side)) {
 			psid_side_end(side);
 			return;
 		}

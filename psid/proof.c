@@ -96,6 +96,13 @@ bool psid_proof_is_held(const struct psid *psid, const struct psid_tuple *tuple,
 	return r == 0 ? s.inode != 0 : r != -ENOENT;
 }
 
+bool psid_proof_is_unknown(const struct psid *psid, const struct psid_tuple *tuple, uint64_t cookie)
+{
+	struct psid_diag_socket s;
+
+	return psid_diag_find(psid->diag_fd, tuple, cookie, &s) == -ENOENT;
+}
+
 int psid_proof_cookie(const struct psid *psid, int fd, uint64_t *ret_cookie)
 {
 	int domain = ask_int(fd, SO_DOMAIN);

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "psid/fake_return.h"
 #include "psid/scene.h"
 
 static int fds[2];
@@ -91,6 +92,49 @@ static void a_lost_socket_is_not_death(void)
 	(void)EXPECT(&b, GONE);
 	CHECK_INT(fake_own_side(&u, 0)->notice & SHM_DEAD, ==, SHM_DEAD);
 	end();
+}
+
+static void reset_by_peer(int pair[2])
+{
+	struct linger at_once = { .l_onoff = 1 };
+
+	REQUIRE_INT(setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), ==, 0);
+	REQUIRE_INT(close(pair[1]), ==, 0);
+}
+
+/* The kernel does not know a socket any more that was reset. A process that has become another program may have it, and has not received all. */
+static void what_was_reset_stays_for_who_may_read_it(void)
+{
+	struct fake_upgrade read_out;
+	struct fake_client next;
+	int others[2];
+
+	begin(NULL);
+	tcp_connect_pair(others, AF_INET);
+	fake_upgrade(&a, &b, others, 4, &read_out);
+	read_out.side[1].own_fd = u.side[1].own_fd; /* it is in the same slab */
+	atomic_store(&fake_own_side(&u, 1)->head, 5);
+	reset_by_peer(fds);
+	reset_by_peer(others);
+	for (int i = 0; i < 2; i++) {
+		const struct fake_upgrade *each = i ? &read_out : &u;
+
+		atomic_store(fake_own_holders(each, 1), 0);
+		fake_closed(&b, each->conn);
+	}
+	fake_wait_counts(&psid, 2, 2);
+	(void)close(a.fd);
+	a.fd = -1;
+	/* Both are looked at by then. */
+	fake_wait_counts(&psid, 2, 1);
+	fake_attach(&next, &psid, FAKE_SELF);
+	fake_ask_attach(&next, fds[0], 7);
+	CHECK_INT(EXPECT(&next, UPGRADE)->upgrade->token, ==, 7);
+	fake_close(&next);
+	(void)close(others[0]);
+	fake_upgrade_done(&u);
+	(void)close(fds[0]);
+	scene_end();
 }
 
 /* ---- children ------------------------------------------------------------------------------ */
@@ -244,6 +288,7 @@ static const struct test tests[] = {
 	TEST(the_dead_are_marked),
 	TEST(the_closed_are_not),
 	TEST(a_lost_socket_is_not_death),
+	TEST(what_was_reset_stays_for_who_may_read_it),
 	TEST(children_inherit),
 	TEST(unclaimed_sides_wait_for_their_heir),
 	TEST(what_an_unknown_child_may_read_stays),
