@@ -69,7 +69,7 @@ static inline bool shm_has_one_holder(const struct shm_stream *s)
 extern void (*shm_on_return_doubted)(const struct shm_stream *s)
 	__attribute__((visibility("hidden")));
 /* Calls it, now and then. */
-void shm_doubt_return(const struct shm_stream *s);
+void shm_doubt_return(const struct shm_stream *s) __attribute__((noinline, cold));
 
 /* Nobody but this thread can be inside this side: one thread here, and no other process holds it, or may come back to it. */
 static inline bool shm_is_alone(const struct shm_stream *s)
