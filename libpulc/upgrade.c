@@ -373,16 +373,17 @@ void upgrade_closed(uint64_t conn)
 /*
  * The socket may be in psid's hands, and then our close() alone ends nothing. If nobody else holds it, end
  * the connection as close() would have: with a reset if bytes are unread or the program asked for it (SO_LINGER
- * of no time), else with a FIN.
+ * of no time), else with a FIN. Urgent data is counted with those only where it is in line.
  */
 static void end_connection(int fd)
 {
 	struct sockaddr unspecified = { .sa_family = AF_UNSPEC };
 	struct linger linger = { 0, 0 };
 	socklen_t len = sizeof(linger);
-	int unread = 0;
+	int unread = 0, on = 1;
 
 	(void)raw_getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len);
+	(void)raw_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on), 0);
 	if ((raw_ioctl(fd, FIONREAD, &unread) == 0 && unread > 0) ||
 	    (linger.l_onoff && linger.l_linger == 0))
 		(void)raw_syscall(SYS_connect, fd, &unspecified, sizeof(unspecified), 0, 0, 0);
