@@ -95,6 +95,7 @@ PULC_EXPORT int pulc_stream_new_datagram(int fd, int family, pulc_stream **ret_s
 	memset(d, 0, sizeof(*d));
 	d->family = family;
 	s->datagram = d;
+	datagram_forget_refusal(s);
 	*ret_stream = s;
 	return 0;
 }
@@ -118,6 +119,7 @@ bool datagram_is_shared_still(pulc_stream *s)
 {
 	struct datagram *d = s->datagram;
 	uint64_t now = nsec_now();
+	_Atomic uint8_t *refused;
 
 	if (now < d->nsec_shared)
 		return true;
@@ -125,6 +127,9 @@ bool datagram_is_shared_still(pulc_stream *s)
 	if (!nursery_alone(s->nursery))
 		return true;
 	atomic_store(&d->rx.shared, false);
+	refused = nursery_refused(s->nursery);
+	if (refused && atomic_load(refused))
+		atomic_store(&d->loss, LOSS_REFUSED);
 	return false;
 }
 
@@ -158,6 +163,8 @@ static void forked(pulc_stream *s)
 	s->nursery = nursery_inherit(s->nursery);
 	if (!d)
 		return;
+	if (!s->nursery)
+		datagram_forget_refusal(s);
 	atomic_store(&d->n_inside, 0);
 	atomic_store(&d->n_native_receives, 0);
 	atomic_store(&d->meeting, false);
@@ -393,7 +400,7 @@ static unsigned poll_socket(pulc_stream *s, int fd, unsigned events)
 	answer = udp_poll(&d->rx, fd, events | POLLOUT);
 	(void)datagram_check_peer(s);
 	datagram_leave(d);
-	if (datagram_has_loss(d))
+	if (datagram_has_loss(s))
 		answer |= POLLERR;
 	/* An error stays, and is told each time, until somebody takes it. */
 	if ((answer & (POLLOUT | POLLERR)) == POLLOUT && !datagram_is_shared(s))
@@ -414,7 +421,7 @@ static unsigned ready(pulc_stream *s, int fd, unsigned events)
 	unsigned answer = 0;
 
 	/* Then the kernel has more to say than memory knows. */
-	if (UNLIKELY(atomic_load_explicit(&d->shut, memory_order_relaxed)) || datagram_has_loss(d))
+	if (UNLIKELY(atomic_load_explicit(&d->shut, memory_order_relaxed)) || datagram_has_loss(s))
 		return poll_socket(s, fd, events);
 	datagram_enter(d);
 	if ((events & (POLLIN | POLLRDNORM)) && udp_has_datagram(&d->rx))
@@ -452,11 +459,8 @@ static int inq(pulc_stream *s, int fd, int *ret_size)
 	if (!pulc_stream_attached(s))
 		return raw_ioctl(fd, FIONREAD, ret_size);
 	datagram_enter(s->datagram);
-	e = udp_inq(&s->datagram->rx, fd, &size);
-	if (UNLIKELY(e == -ECONNREFUSED)) {
-		datagram_keep_refusal(s->datagram);
-		e = udp_inq(&s->datagram->rx, fd, &size);
-	}
+	while (UNLIKELY((e = udp_inq(&s->datagram->rx, fd, &size)) == -ECONNREFUSED))
+		datagram_keep_refusal(s);
 	datagram_leave(s->datagram);
 	if (e == 0)
 		*ret_size = (int)size;

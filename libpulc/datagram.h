@@ -67,8 +67,9 @@ struct acquaintance {
 /* An ECONNREFUSED that the program is to be told. */
 enum datagram_loss {
 	LOSS_NONE,
-	LOSS_SEEN, /* what was sent to the peer will be taken by nobody */
-	LOSS_REFUSED, /* the kernel's own, which a call of ours has taken: of this any call hears, and before all else */
+	LOSS_SEEN,    /* what was sent to the peer will be taken by nobody */
+	LOSS_REFUSED, /* the kernel's own, which a call of ours has taken: of this any call hears, and before all else. In another process that has the
+		       * socket: a sign to ask whether it still is to be told */
 };
 
 #define N_MET 16u
@@ -197,18 +198,32 @@ bool datagram_send_again(pulc_stream *s, struct flow *f, int fd);
 /* Is a connected socket's peer still there, with datagrams of ours unread? Asks the kernel only if they are so for long.
  * Sets d->loss. Returns how long the answer may be trusted, ns. */
 uint64_t datagram_check_peer(pulc_stream *s);
-static inline bool datagram_has_loss(const struct datagram *d)
+/* What is to be told, as far as this process knows alone, or with the others that have the socket. */
+enum datagram_loss datagram_ask_loss(pulc_stream *s);
+static inline enum datagram_loss datagram_loss(pulc_stream *s)
 {
-	return __builtin_expect(atomic_load_explicit(&d->loss, memory_order_relaxed) != LOSS_NONE,
-				0);
+	struct datagram *d = s->datagram;
+
+	if (__builtin_expect(atomic_load_explicit(&d->loss, memory_order_relaxed) == LOSS_NONE,
+			     1) &&
+	    __builtin_expect(!atomic_load_explicit(&d->rx.shared, memory_order_relaxed), 1))
+		return LOSS_NONE;
+	return datagram_ask_loss(s);
 }
-static inline bool datagram_is_refused(const struct datagram *d)
+static inline bool datagram_has_loss(pulc_stream *s)
+{
+	return datagram_loss(s) != LOSS_NONE;
+}
+/* Whether to ask, of a socket that no other process has. */
+static inline bool datagram_seems_refused(const struct datagram *d)
 {
 	return __builtin_expect(
 		atomic_load_explicit(&d->loss, memory_order_relaxed) == LOSS_REFUSED, 0);
 }
-/* A call that does not tell of the socket's error has taken it from the kernel: the next one that does will. */
-void datagram_keep_refusal(struct datagram *d);
+/* A call that does not tell of the socket's error has taken it from the kernel: the next one that does will, in whichever process. */
+void datagram_keep_refusal(pulc_stream *s);
+/* A new socket has none; nor has one that a child has for itself from now on, whatever its parent knew. */
+void datagram_forget_refusal(pulc_stream *s);
 /* Then, once, -ECONNREFUSED: what the kernel would say after a datagram to a closed port. Else 0. */
 int datagram_take_loss(pulc_stream *s);
 

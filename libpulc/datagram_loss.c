@@ -9,7 +9,8 @@
  * for an answer does that before it sleeps; therefore it watches the flow as well (datagram_wait.c).
  *
  * What the kernel knows of by itself it tells the first call that asks. That may be one of ours which has nobody to tell: the error is kept
- * then, for the next call of the program, whatever it does.
+ * then, for the next call of the program, whatever it does. It is the socket's: where several processes have that, the word that says so is theirs together
+ * (nursery.c), and whoever takes it away tells. So it is with a loss, by a word in the flow.
  */
 #include <errno.h>
 
@@ -48,6 +49,8 @@ static bool is_deserted(pulc_stream *s, struct flow *f)
 	 * through the kernel. */
 	if (notice & (SHM_CLOSED | SHM_WANT_KERNEL))
 		return false;
+	if (udp_loss_is_told(&f->queue))
+		return false;
 	if (notice & SHM_DEAD)
 		return true;
 	if (now - d->nsec_checked < NSEC_CHECK)
@@ -64,14 +67,58 @@ void datagram_send_unread(struct flow *f, int fd)
 {
 	if (udp_is_left(&f->queue) && is_own_socket(f->stream, fd) &&
 	    udp_send_again(&f->queue, fd) < 0)
-		datagram_keep_refusal(f->stream->datagram);
+		datagram_keep_refusal(f->stream);
 }
 
-void datagram_keep_refusal(struct datagram *d)
+void datagram_keep_refusal(pulc_stream *s)
 {
-	atomic_store(&d->loss, LOSS_REFUSED);
+	_Atomic uint8_t *refused = nursery_refused(s->nursery);
+
+	if (refused)
+		atomic_store(refused, true);
+	atomic_store(&s->datagram->loss, LOSS_REFUSED);
 	/* It comes before what waits in queues. */
-	atomic_store(&d->rx.first_in_kernel, UDP_UNKNOWN);
+	atomic_store(&s->datagram->rx.first_in_kernel, UDP_UNKNOWN);
+	/* Who was woken by the kernel may have found nothing there. */
+	if (!client_lock())
+		return;
+	datagram_rouse(s);
+	client_unlock();
+}
+
+void datagram_forget_refusal(pulc_stream *s)
+{
+	_Atomic uint8_t *refused = nursery_refused(s->nursery);
+
+	if (refused && atomic_load(refused))
+		atomic_store(refused, false);
+	atomic_store(&s->datagram->loss, LOSS_NONE);
+}
+
+/* Nobody of those that have the socket has told it. */
+static bool is_untold(struct datagram *d)
+{
+	struct flow *f;
+	bool untold;
+
+	datagram_enter(d);
+	f = atomic_load(&d->to_peer);
+	untold = !f || !udp_loss_is_told(&f->queue);
+	datagram_leave(d);
+	return untold;
+}
+
+enum datagram_loss datagram_ask_loss(pulc_stream *s)
+{
+	_Atomic uint8_t *refused = nursery_refused(s->nursery);
+	uint8_t loss = atomic_load(&s->datagram->loss);
+
+	if (refused && atomic_load(refused))
+		return LOSS_REFUSED;
+	if (loss == LOSS_SEEN ? is_untold(s->datagram) : loss == LOSS_NONE || !refused)
+		return loss;
+	(void)atomic_compare_exchange_strong(&s->datagram->loss, &loss, LOSS_NONE);
+	return LOSS_NONE;
 }
 
 bool datagram_send_again(pulc_stream *s, struct flow *f, int fd)
@@ -88,7 +135,7 @@ uint64_t datagram_check_peer(pulc_stream *s)
 	struct datagram *d = s->datagram;
 	struct flow *f = datagram_awaited(d);
 
-	if (!f || shm_tx_unread(&f->queue.ring) == 0 || datagram_has_loss(d) ||
+	if (!f || shm_tx_unread(&f->queue.ring) == 0 || datagram_has_loss(s) ||
 	    datagram_send_again(s, f, s->fd))
 		return UINT64_MAX;
 	if (f != atomic_load_explicit(&d->to_peer, memory_order_acquire))
@@ -98,17 +145,38 @@ uint64_t datagram_check_peer(pulc_stream *s)
 	return NSEC_CHECK;
 }
 
-int datagram_take_loss(pulc_stream *s)
+/* Of several threads, and several processes, one is told, the others go on. */
+static bool take_loss(pulc_stream *s)
 {
 	struct datagram *d = s->datagram;
 	struct flow *f;
+	bool is_first;
 
-	if (LIKELY(!datagram_has_loss(d)))
-		return 0;
+	if (atomic_exchange(&d->loss, LOSS_NONE) == LOSS_NONE)
+		return false;
 	datagram_enter(d);
 	f = atomic_load(&d->to_peer);
-	if (f && !datagram_is_refused(d))
+	is_first = !f || udp_tell_loss(&f->queue);
+	if (f)
 		datagram_flow_over(s, f);
 	datagram_leave(d);
-	return atomic_exchange(&d->loss, LOSS_NONE) ? -ECONNREFUSED : 0;
+	return is_first;
+}
+
+static bool take_refusal(pulc_stream *s)
+{
+	_Atomic uint8_t *refused = nursery_refused(s->nursery);
+	uint8_t loss = LOSS_REFUSED;
+	bool taken = atomic_compare_exchange_strong(&s->datagram->loss, &loss, LOSS_NONE);
+
+	return refused ? atomic_exchange(refused, false) : taken;
+}
+
+int datagram_take_loss(pulc_stream *s)
+{
+	enum datagram_loss loss = datagram_loss(s);
+
+	if (LIKELY(loss == LOSS_NONE))
+		return 0;
+	return (loss == LOSS_REFUSED ? take_refusal(s) : take_loss(s)) ? -ECONNREFUSED : 0;
 }

@@ -153,10 +153,9 @@ static inline ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *
 	return PULC_USE_KERNEL;
 }
 
-/* Of several threads one is told, the others go on. */
 static inline int take_refusal(pulc_stream *s)
 {
-	return datagram_is_refused(s->datagram) ? datagram_take_loss(s) : 0;
+	return datagram_loss(s) == LOSS_REFUSED ? datagram_take_loss(s) : 0;
 }
 
 static inline ssize_t transmit(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
@@ -191,7 +190,7 @@ static inline bool send_short(pulc_stream *s, int fd, const void *buf, size_t le
 	if (UNLIKELY(flags & ~PLAIN_SEND) || len > SHM_SHORT_MOST ||
 	    UNLIKELY((uintptr_t)buf < SIZE_NO_ADDRESS) ||
 	    UNLIKELY(atomic_load_explicit(&d->rx.shared, memory_order_relaxed)) ||
-	    UNLIKELY(datagram_is_refused(d)))
+	    UNLIKELY(datagram_seems_refused(d)))
 		return false;
 	datagram_enter(d);
 	f = atomic_load_explicit(&d->to_peer, memory_order_acquire);
@@ -379,7 +378,7 @@ static inline ssize_t receive_at_once(pulc_stream *s, int fd, struct msghdr *msg
 	ssize_t n;
 	int e;
 
-	if (UNLIKELY(datagram_is_refused(s->datagram)))
+	if (UNLIKELY(datagram_seems_refused(s->datagram)))
 		return -EAGAIN;
 	if (UNLIKELY(udp_gathers(rx)) && !must_not_block(s, fd, flags))
 		wait_gather(wait_budget(s));

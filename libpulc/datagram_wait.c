@@ -144,7 +144,7 @@ static inline bool has_datagram(pulc_stream *s)
 static bool memory(pulc_stream *s, const struct wait *w)
 {
 	(void)w;
-	return has_datagram(s) || datagram_has_loss(s->datagram);
+	return has_datagram(s) || datagram_has_loss(s);
 }
 
 static short kernel_events(pulc_stream *s, const struct wait *w)

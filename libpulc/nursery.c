@@ -19,6 +19,9 @@
  * Who is about to execute a program holds what is close-on-exec no more, unless exec fails. So its number stays in the entry, marked, until it is known that it can't
  * come back. The kernel says that: the process writes its number into a word of the family's as into a robust futex that it has locked (the pending entry of its
  * list, shm/lock.c), and the kernel takes it out when the process has got another memory, or ends.
+ *
+ * A UDP socket has no area of its own after its upgrade either, for flows come and go. So what its holders share besides stands here as well, behind
+ * the entries: that one of them was told an error by the kernel which is still to be told.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -71,6 +74,9 @@ static_assert(sizeof(struct family) == sizeof(struct entry), "entry 0");
 #define FIRST_EXECUTING 1u
 #define FIRST_ENTRY (FIRST_EXECUTING + N_EXECUTING / N_HOLDERS)
 
+/* Behind the entries: a byte for each. */
+#define SIZE_NURSERY (N_ENTRIES * (sizeof(struct entry) + sizeof(_Atomic uint8_t)))
+
 static struct entry *_Atomic nursery;
 
 /* Of this process alone. */
@@ -93,14 +99,14 @@ USUAL static struct entry *nursery_get(void)
 
 	if (e)
 		return e;
-	p = raw_syscall(SYS_mmap, NULL, N_ENTRIES * sizeof(struct entry), PROT_READ | PROT_WRITE,
+	p = raw_syscall(SYS_mmap, NULL, SIZE_NURSERY, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p < 0 && p > -4096)
 		return NULL;
 	e = (struct entry *)p;
 	if (atomic_compare_exchange_strong(&nursery, &expected, e))
 		return e;
-	(void)raw_syscall(SYS_munmap, p, N_ENTRIES * sizeof(struct entry), 0, 0, 0, 0);
+	(void)raw_syscall(SYS_munmap, p, SIZE_NURSERY, 0, 0, 0, 0);
 	return expected;
 }
 
@@ -275,7 +281,7 @@ USUAL void nursery_settle(void)
 	elsewhere = false;
 	all = atomic_exchange(&nursery, NULL);
 	if (all)
-		(void)raw_syscall(SYS_munmap, all, N_ENTRIES * sizeof(struct entry));
+		(void)raw_syscall(SYS_munmap, all, SIZE_NURSERY);
 }
 
 /*
@@ -342,6 +348,13 @@ USUAL void nursery_share(uint32_t entry, int child)
 
 	if (all && entry && !add(&all[entry], (uint32_t)child))
 		atomic_store(&all[entry].pids[0], PULC_ANYBODY);
+}
+
+_Atomic uint8_t *nursery_refused(uint32_t entry)
+{
+	struct entry *all = entry ? nursery_get() : NULL;
+
+	return all ? (_Atomic uint8_t *)(all + N_ENTRIES) + entry : NULL;
 }
 
 /* ---- exec --------------------------------------------------------------------------------------- */

@@ -241,6 +241,9 @@ void nursery_return(uint32_t entry);
 void nursery_executes(void);
 void nursery_exec_failed(void);
 bool nursery_alone(uint32_t entry);
+/* A UDP socket's refusal (datagram_loss.c), which all who hold it share; NULL: it has no entry. Whoever enters a socket finds there what the one
+ * before has left. */
+_Atomic uint8_t *nursery_refused(uint32_t entry);
 /* Around a fork: begins in the parent, is done when the child has entered itself. */
 void nursery_fork_begins(void);
 void nursery_fork_done(void);

@@ -124,7 +124,7 @@ ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg);
 bool udp_gathers(struct udp *u);
 /* Something is sent, perhaps to who has sent it. */
 void udp_answered(struct udp *u);
-/* Size of the next datagram, 0: none. Returns 0 or a negative errno. */
+/* Size of the next datagram, 0: none. Returns 0, or a negative errno; the error that the socket had pending if it could not be left there. */
 int udp_inq(struct udp *u, int fd, uint32_t *ret_size);
 
 /* Memory says that there is a datagram. No system call. */
@@ -156,6 +156,10 @@ static inline bool udp_is_left(const struct udp_flow *f)
 }
 /* Then, by the socket fd. Returns 0; -ECONNREFUSED: the socket had this error pending, which nobody has been told. */
 int udp_send_again(struct udp_flow *f, int fd);
+/* Of the loss of what was sent by this flow: is it told already, by any process that has the socket? */
+bool udp_loss_is_told(const struct udp_flow *f);
+/* It is about to be. True: by this call first. */
+bool udp_tell_loss(struct udp_flow *f);
 /* Before the last descriptor of this process is closed. */
 void udp_close(struct udp_flow *f);
 

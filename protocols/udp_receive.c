@@ -229,15 +229,27 @@ static uint64_t read_stamp(int fd)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* When the datagram that was just peeked at arrived; `before` is a time before the peek. */
-static uint64_t arrival(int fd, uint64_t before)
+static inline bool is_error(ssize_t n)
+{
+	return n < 0 && n != -EAGAIN && n != -EINTR;
+}
+
+/* When the datagram that was just peeked at arrived; `before` is a time before the peek. Returns 0, or the error that the socket has pending. */
+static int arrival(int fd, uint64_t before, uint64_t *ret_stamp)
 {
 	uint64_t stamp = read_stamp(fd);
+	ssize_t n;
 
-	if (stamp < before)
-		return MAX(stamp, (uint64_t)STAMP_OLDEST);
+	if (stamp < before) {
+		*ret_stamp = MAX(stamp, (uint64_t)STAMP_OLDEST);
+		return 0;
+	}
 	/* It came just now, or was never noted: then the kernel's answer is the present time, another one each time. */
-	return peek(fd) >= 0 && read_stamp(fd) == stamp ? stamp : STAMP_OLDEST;
+	n = peek(fd);
+	if (is_error(n))
+		return (int)n;
+	*ret_stamp = n >= 0 && read_stamp(fd) == stamp ? stamp : STAMP_OLDEST;
+	return 0;
 }
 
 /* Asks the kernel for its first datagram's time. Returns 0, or the error that the socket has pending. */
@@ -246,10 +258,10 @@ static int look(struct udp *u, int fd)
 	uint64_t sends = udp_kernel_sends(u->port), now = stamp_now(), first = UDP_NONE;
 	ssize_t n = peek(fd);
 
-	if (n < 0 && n != -EAGAIN && n != -EINTR)
-		return (int)n;
 	if (n >= 0)
-		first = arrival(fd, now);
+		n = arrival(fd, now, &first);
+	if (is_error(n))
+		return (int)n;
 	STORE(u->first_in_kernel, first);
 	STORE(u->looked, now);
 	STORE(u->n_since, 0);
@@ -452,20 +464,40 @@ ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct ud
 	}
 }
 
+static bool has_kernel(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec now = { 0, 0 };
+
+	return raw_ppoll(&p, 1, &now) > 0 && (p.revents & POLLIN);
+}
+
+/* As find_next for who doesn't tell an error: the kernel is looked at, which takes it, only if there is something in both. */
+static int find_next_quietly(struct udp *u, int fd, struct shm_datagram *d)
+{
+	struct udp_flow *f = oldest(u, d);
+	int e;
+
+	if (!f && has_kernel(fd))
+		f = oldest(u, d);
+	if (!f)
+		return 0;
+	if (LOAD(u->first_in_kernel) == UDP_NONE && !is_look_due(u, d))
+		return 1;
+	if (!has_kernel(fd))
+		return 1;
+	e = find_next(u, fd, 0, &f, d);
+	return e == -EAGAIN ? 0 : e;
+}
+
 int udp_inq(struct udp *u, int fd, uint32_t *ret_size)
 {
 	struct shm_datagram d;
-	struct udp_flow *f;
-	int e, size = 0;
+	int e = find_next_quietly(u, fd, &d), size = 0;
 
-	*ret_size = 0;
-	e = find_next(u, fd, 0, &f, &d);
-	if (e == 1)
-		*ret_size = d.len;
-	if (e != 0)
-		return e == 1 || e == -EAGAIN ? 0 : e;
-	e = raw_ioctl(fd, FIONREAD, &size);
 	if (e == 0)
-		*ret_size = (uint32_t)size;
-	return e;
+		e = raw_ioctl(fd, FIONREAD, &size);
+	if (e >= 0)
+		*ret_size = e == 1 ? d.len : (uint32_t)size;
+	return MIN(e, 0);
 }

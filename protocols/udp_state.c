@@ -18,6 +18,9 @@
 #include "rawsys.h"
 #include "udp.h"
 
+/* shm_side.local of a sender */
+#define LOCAL_LOSS_TOLD 0x1u
+
 /* Before a flow is opened: the first one's times matter to the kernel's datagrams alone, from the second one on all are compared. What
  * remains of several may be of other processes as well: so nothing is taken back. */
 static void tell_how_many(struct udp *u)
@@ -110,6 +113,16 @@ bool udp_is_drained(struct udp_flow *f)
 void udp_stop(struct udp_flow *f)
 {
 	shm_notice_set(&f->ring, SHM_WANT_KERNEL);
+}
+
+bool udp_loss_is_told(const struct udp_flow *f)
+{
+	return atomic_load(&f->ring.own->local) & LOCAL_LOSS_TOLD;
+}
+
+bool udp_tell_loss(struct udp_flow *f)
+{
+	return !(atomic_fetch_or(&f->ring.own->local, LOCAL_LOSS_TOLD) & LOCAL_LOSS_TOLD);
 }
 
 void udp_close(struct udp_flow *f)
