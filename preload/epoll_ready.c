@@ -156,6 +156,12 @@ static uint32_t answer(unsigned ready, uint32_t events)
 	return ready & (events | ALWAYS);
 }
 
+/* Memory knows of room, and not what the kernel has for a socket of datagrams: that may have come before anything else that is told. */
+static bool is_partial(const struct pre_member *m, unsigned ready)
+{
+	return ready && !(ready & IN) && (m->events & IN) && pulc_stream_is_datagram(m->stream);
+}
+
 /* Memory and kernel. A poll may itself find that the kernel's part is over and the ring's begins: then once more, for
  * what *seen says of the sides must be as old as the answer. */
 static unsigned look_exactly(struct pre_member *m, unsigned want, unsigned *seen)
@@ -189,7 +195,7 @@ static uint32_t look(struct pre_member *m)
 	if (seen & PULC_ON_KERNEL(POLLIN))
 		kernels |= POLLIN;
 	if (m->ask_kernel || m->sides != (seen & SIDES) || (m->told && !ready) ||
-	    (m->asked && (want & ~ready & kernels))) {
+	    is_partial(m, ready) || (m->asked && (want & ~ready & kernels))) {
 		if (!is_due)
 			pre_set_drain(m->set); /* what the answer includes is no event of its own */
 		exact = look_exactly(m, want, &seen);
@@ -248,7 +254,7 @@ static uint32_t news(const struct pre_member *m, uint32_t ready, const struct pr
 }
 
 /* By memory alone. *ret_part: that is not all, look() must tell: a direction has changed sides, or the kernel knew more when
- * it was asked last, as of room where we do not send through the ring yet. */
+ * it was asked last, as of room where we do not send through the ring yet; or may know more. */
 static uint32_t news_by_memory(const struct pre_member *m, struct pre_marks *ret_marks,
 			       bool *ret_part)
 {
@@ -258,7 +264,8 @@ static uint32_t news_by_memory(const struct pre_member *m, struct pre_marks *ret
 	*ret_marks = marks_of(m);
 	seen = pulc_stream_ready(m->stream, m->fd, wanted(m->events));
 	found = news(m, answer(seen, m->events), ret_marks);
-	*ret_part = (seen & SIDES) != m->sides || (found && m->ask_kernel);
+	*ret_part = (seen & SIDES) != m->sides ||
+		    (found && (m->ask_kernel || is_partial(m, found)));
 	return found;
 }
 

@@ -133,6 +133,29 @@ CASE_TRAITS(datagram_epoll_level, ANY, DATAGRAMS)
 	}
 }
 
+/* There is room all the time; what comes by the kernel is told with it. */
+CASE_TRAITS(datagram_epoll_room_and_the_kernels, ANY, DATAGRAMS)
+{
+	int ep = -1;
+
+	B {
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLIN | EPOLLOUT, 1);
+		EXPECT(ep);
+		EXPECT(ep);
+	}
+	for (int i = 0; i < 5; i++) {
+		A { SEND_FLAGS("kernel", MSG_DONTROUTE); }
+		B {
+			EXPECT(ep);
+			EXPECT(ep);
+			RECV(8);
+			for (int j = 0; j < 3; j++) EXPECT(ep);
+		}
+	}
+	B { close(ep); }
+}
+
 /* Every arrival is an event, taken or not. (A flow that is made while a datagram waits may be one more: SETTLED.) */
 CASE_TRAITS(datagram_epoll_edge, ANY, DATAGRAMS | SETTLED)
 {
