@@ -33,6 +33,7 @@
 #define N_RECOUNT_MIN 64
 /* So many are taken further: each of them has memory of its own then. */
 #define N_QUIET 8
+#define OUT ((uint32_t)EPOLLOUT | EPOLLWRNORM)
 
 static enum pre_near is_near(const struct pre_member *m)
 {
@@ -148,12 +149,13 @@ static bool is_in_ring(const struct pre_member *m)
 	       pulc_stream_inq(m->stream, m->fd, &size_all) == 0 && size_all > 0;
 }
 
-/* What the kernel has of them, bytes or an end, comes first, in either half in their order. */
-static bool is_half(const struct pre_set *set, uint64_t name)
+/* What the kernel has of them, bytes or an end, comes first, in either half in their order. Room is nothing that it has: who asks for that has his place
+ * since then. */
+static bool is_half(const struct pre_set *set, const struct pre_answer *held, int i)
 {
-	const struct pre_member *m = pre_member_named(set, name);
+	const struct pre_member *m = pre_member_named(set, held->names[i]);
 
-	return m && m->near == PRE_NEAR_RING && !is_in_ring(m);
+	return (held->events[i].events & ~OUT) && m && m->near == PRE_NEAR_RING && !is_in_ring(m);
 }
 
 static void take_back(struct pre_set *set, uint64_t name)
@@ -170,7 +172,7 @@ static void put_in_order(const struct pre_set *set, const struct pre_answer *hel
 	int n = 0, n_others = 0, others[PRE_N_HELD];
 
 	for (int i = 0; i < held->n; i++) {
-		if (is_half(set, held->names[i]))
+		if (is_half(set, held, i))
 			order[n++] = i;
 		else
 			others[n_others++] = i;

@@ -153,6 +153,8 @@ void pair_local(int fds[2]);
 /* Exchanges single bytes until the pair, both ends in this process, is on rings (or a few times,
  * where no rings are to be expected). Never logged. */
 void warm(struct play *p, int fds[2]);
+/* The same for what fds[0] sends; fds[1] has sent nothing. */
+void warm_one_way(struct play *p, int fds[2]);
 void nodelay(int fd);
 
 /* The same for UDP: a socket bound to a free port of host, and both ends of a flow each way in this process. */

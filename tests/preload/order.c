@@ -501,3 +501,26 @@ CASE_TRAITS(order_of_an_end_and_a_ring, SELF, OWN_PAIR | SETTLED)
 		say(p, "%d rounds in the wrong order", n_wrong);
 	}
 }
+
+/* Whoever asks for room stands where he asked for it, also if his peer has sent nothing through its ring yet. */
+CASE_TRAITS(order_of_room, SELF, OWN_PAIR | SETTLED)
+{
+	A {
+		int fds[2], ep = epoll_create1(0), n_wrong = 0;
+		struct epoll_event events[2];
+
+		pair_local(fds);
+		warm_one_way(p, fds);
+		for (unsigned i = 0; i < 2; i++) ADD(ep, fds[!i], EPOLLIN, i);
+		for (int round = 0; round < 10; round++) {
+			for (unsigned i = 0; i < 2; i++) MOD(ep, fds[!i], EPOLLIN | EPOLLOUT, i);
+			n_wrong += epoll_wait(ep, events, 2, 1000) != 2 || events[0].data.u64 != 0;
+			for (unsigned i = 0; i < 2; i++) MOD(ep, fds[!i], EPOLLIN, i);
+			n_wrong += epoll_wait(ep, events, 2, 0) != 0;
+		}
+		say(p, "%d rounds in the wrong order", n_wrong);
+		close(ep);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}

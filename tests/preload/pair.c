@@ -240,6 +240,22 @@ void warm(struct play *p, int fds[2])
 		play_gate(p);
 }
 
+void warm_one_way(struct play *p, int fds[2])
+{
+	struct stage *stage = p->stage;
+	uint64_t usec_start = usec_clock();
+	bool on_ring = false;
+
+	for (unsigned n = 0; warm_goes_on(stage, n, usec_start); n++) {
+		for (int side = SIDE_A; side <= SIDE_B; side++) note_path(stage, side, on_ring);
+		on_ring = send_byte(fds[0]);
+		take_byte(fds[1]);
+	}
+	warm_conclude(stage);
+	if (p->tcase->traits & OWN_PAIR)
+		play_gate(p);
+}
+
 /* ---- waiting for what TCP gives no time for ---------------------------------------------------- */
 
 #define USEC_SETTLE_MAX 30000000
