@@ -179,7 +179,9 @@ static bool take_turn(struct native_short *w)
 	else if (w->n == 0 && w->is_turn)
 		early = wait_for_turn(w);
 	lock_again();
-	if (UNLIKELY(protocol_events_now() != w->seen || !native_may_be_short()))
+	/* Whoever is awaited may have gone meanwhile. */
+	if (UNLIKELY(protocol_events_now() != w->seen || !native_may_be_short() ||
+		     !native_core.last))
 		return false;
 	if (w->is_turn)
 		turn_looks(&native_core.turn, early, w->n == 0);
