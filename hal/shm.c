@@ -51,6 +51,7 @@ static_assert(SIZE_MOST <= SHM_DATAGRAM_MAX, "a frame in a ring is a datagram th
 /* The ring of a link that has carried so many bytes in frames of SIZE_WIDE and more is no smaller, if psid has the memory. */
 #define SIZE_ROOMY (1u << 20)
 #define SIZE_WIDE 2048u
+_Static_assert(SHM_SHORT_MOST < SIZE_WIDE, "what goes at once is not measured");
 #define N_GATHER 16u
 /* After so many sends it looks whether the peer has a line for both. */
 #define N_LOOK 32u
@@ -297,7 +298,7 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 	link->gathers = false;
 	if (UNLIKELY(shm_peer_notice(&h->ring) & (SHM_CLOSED | SHM_DEAD)))
 		return -EPIPE;
-	if (!link->lane || f.len > SHM_BYTES_MOST)
+	if (!link->lane || f.len > SHM_SHORT_MOST)
 		return hal_any_put(link, f, buf);
 	if (f.len != 0 && f.len != sizeof(w.payload))
 		return shm_bytes_put(&h->ring, w.stamp, w.flags, buf, f.len)

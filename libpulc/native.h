@@ -325,8 +325,16 @@ static inline void native_short_init(struct native_short *w)
 	w->takes_any = true;
 	w->has_begun = false;
 }
-/* last: from whom nothing was taken. 1: look at native_core.last; 0: it is not worth it, or something else has happened; -EINTR. Under the lock, which it gives up meanwhile. */
+/*
+ * last: from whom nothing was taken. 1: look again; has_found: at native_core.last. Else at who is awaited, as far as he is still there: another thread may wait for somebody
+ * else. 0: it is not worth it, or something else has happened; -EINTR. Under the lock, which it gives up meanwhile.
+ */
 int native_short_turn(struct native_short *w, struct peer *last);
+/* It ends before anything was found. */
+static inline void native_short_end(void)
+{
+	turn_looked_in_vain(&native_core.turn);
+}
 /* Waits for a moment, in which messages gather at this link, the only one. Under the lock, which it gives up. */
 void native_let_gather(struct hal_link *link);
 

@@ -350,12 +350,12 @@ static inline struct port_in *short_source(const struct port *port)
 	return LIKELY(in && !port_has(port) && in->peer->link) && native_may_be_short() ? in : NULL;
 }
 
-/* Where the peer's that is looked at now comes from. */
-static inline struct port_in *short_in(const struct port *port)
+/* Where the next look is made: where the last message came from, unless somebody is known to have something. */
+static inline struct port_in *short_in(const struct port *port, const struct native_short *w)
 {
 	struct port_in *in = port->in_last;
 
-	if (UNLIKELY(!in || in->peer != native_core.last))
+	if (UNLIKELY(w->has_found) && (!in || in->peer != native_core.last))
 		in = native_core.last->in_last;
 	return LIKELY(in && in->port == port) ? in : NULL;
 }
@@ -380,15 +380,17 @@ static inline ssize_t receive_at_once(struct port *port, void *buf, size_t len,
 	native_short_init(&w);
 	for (;;) {
 		*ret_in = in;
-		n = port_take_at_once(port, in, buf, len, w.takes_any);
+		n = port_take_at_once(in, buf, len, w.takes_any);
 		if (LIKELY(n != -EAGAIN))
 			return n;
 		e = native_short_turn(&w, in->peer);
 		if (UNLIKELY(e <= 0))
 			return e < 0 ? e : -EAGAIN;
-		in = short_in(port);
-		if (UNLIKELY(!in))
+		in = short_in(port, &w);
+		if (UNLIKELY(!in)) {
+			native_short_end();
 			return -EAGAIN;
+		}
 	}
 }
 

@@ -144,7 +144,7 @@ static void begin(struct native_short *w, struct peer *last)
 	w->seen = protocol_events_now();
 	w->is_turn = turn_is_peers(&native_core.turn);
 	w->line = w->is_turn ? line_of_both() : NULL;
-	w->ahead = last->link ? hal_lane_ahead(last->link) : (struct shm_ahead){ 0 };
+	w->ahead = hal_lane_ahead(last->link);
 	w->has_found = false;
 	w->n_turns = native_budget() ? N_TURNS : 0;
 	w->n = 0;
@@ -163,7 +163,7 @@ static bool has_found(const struct native_short *w)
 
 static int end(int e)
 {
-	turn_looked_in_vain(&native_core.turn);
+	native_short_end();
 	return e;
 }
 
@@ -179,18 +179,20 @@ static bool take_turn(struct native_short *w)
 	else if (w->n == 0 && w->is_turn)
 		early = wait_for_turn(w);
 	lock_again();
-	/* Whoever is awaited may have gone meanwhile. */
-	if (UNLIKELY(protocol_events_now() != w->seen || !native_may_be_short() ||
-		     !native_core.last))
+	if (UNLIKELY(protocol_events_now() != w->seen || !native_may_be_short()))
 		return false;
 	if (w->is_turn)
 		turn_looks(&native_core.turn, early, w->n == 0);
+	else
+		turn_looks_aside(&native_core.turn);
 	w->n++;
 	return true;
 }
 
 int native_short_turn(struct native_short *w, struct peer *last)
 {
+	if (UNLIKELY(!last->link))
+		return end(0);
 	if (!w->has_begun) {
 		begin(w, last);
 	} else {

@@ -263,18 +263,22 @@ PULC_EXPORT ssize_t pulc_tag_send(uint32_t peer, uint64_t tag, const void *buf, 
 	return n == -ECANCELED ? -EINTR : n;
 }
 
-/* Whose message is probably the next one, if it may be taken from there. */
-static inline struct peer *short_source(const struct tag_receive *r)
+/* Whose message is probably the next one; NULL: there is nobody. */
+static inline struct peer *awaited(const struct tag_receive *r)
 {
 	struct peer *peer = native_core.last;
 
-	if (UNLIKELY(tag_any_early() || !native_may_be_short()))
-		return NULL;
 	if (r->peer != TAG_ANY_PEER)
 		return native_peer(r->peer);
 	if (UNLIKELY(!peer))
 		peer = TAILQ_FIRST(native_peers());
-	return LIKELY(peer->link) ? peer : NULL;
+	return LIKELY(peer && peer->link) ? peer : NULL;
+}
+
+/* The same, if it may be taken from there. */
+static inline struct peer *short_source(const struct tag_receive *r)
+{
+	return LIKELY(!tag_any_early()) && native_may_be_short() ? awaited(r) : NULL;
 }
 
 /* From whom the last one came, or another one, now or in a moment. 1: it is complete; 0: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
@@ -297,9 +301,11 @@ static inline int receive_at_once(struct tag_receive *r)
 		e = native_short_turn(&w, peer);
 		if (UNLIKELY(e <= 0))
 			return e;
-		if (UNLIKELY(tag_any_early()))
+		peer = w.has_found ? native_core.last : awaited(r);
+		if (UNLIKELY(!peer || tag_any_early())) {
+			native_short_end();
 			return 0;
-		peer = native_core.last;
+		}
 	}
 	return 1;
 }

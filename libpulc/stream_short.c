@@ -84,7 +84,7 @@ static inline size_t receive_known(struct pulc_stream *s, void *buf, size_t len)
 USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, int flags)
 {
 	struct shm_stream *ring = &s->tcp.ring;
-	bool is_turn, waited = false;
+	bool waited = false;
 	unsigned did = 0;
 	size_t got;
 
@@ -94,10 +94,9 @@ USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, 
 		return receive_known(s, buf, len);
 	if (shm_rx_gathers(ring, shm_taken(ring)) && may_wait(s, flags))
 		wait_gather(wait_budget(s));
-	is_turn = turn_is_peers(&s->turn);
-	if (LIKELY(is_turn) && may_wait(s, flags))
+	if (LIKELY(turn_is_peers(&s->turn)) && may_wait(s, flags))
 		waited = stream_wait_turn(s);
-	got = tcp_pull_short(&s->tcp, buf, len, is_turn, &did);
+	got = tcp_pull_short(&s->tcp, buf, len, waited, &did);
 	if (!got && may_wait(s, flags) && stream_wait_briefly(s, waited))
 		got = tcp_pull_short(&s->tcp, buf, len, true, &did);
 	if (LIKELY(got)) {

@@ -38,6 +38,8 @@ struct turn {
 #define TURN_LOOKED 1u
 #define TURN_LOOKED_EARLY 2u /* behind a wait before which it was too early */
 #define TURN_LOOKED_FIRST 4u
+#define TURN_LOOKED_ASIDE                                                                          \
+	8u /* of a wait that was no turn: the next one's length is none of its business */
 
 /* What is sent next is an answer. */
 static inline bool turn_has_received(const struct turn *t)
@@ -119,6 +121,11 @@ static inline void turn_looks(struct turn *t, bool early, bool at_first)
 	atomic_store_explicit(&t->looked, looked, memory_order_relaxed);
 }
 
+static inline void turn_looks_aside(struct turn *t)
+{
+	atomic_store_explicit(&t->looked, TURN_LOOKED | TURN_LOOKED_ASIDE, memory_order_relaxed);
+}
+
 static inline void turn_looked_in_vain(struct turn *t)
 {
 	atomic_store_explicit(&t->looked, 0, memory_order_relaxed);
@@ -131,7 +138,8 @@ static inline bool turn_count(struct turn *t)
 
 	if (!looked)
 		return false;
-	turn_found(t, looked & TURN_LOOKED_EARLY, looked & TURN_LOOKED_FIRST);
+	if (!(looked & TURN_LOOKED_ASIDE))
+		turn_found(t, looked & TURN_LOOKED_EARLY, looked & TURN_LOOKED_FIRST);
 	turn_looked_in_vain(t);
 	return true;
 }

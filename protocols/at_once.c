@@ -172,8 +172,9 @@ static __attribute__((noinline)) ssize_t take_more(struct port_in *in, char *buf
 	return done;
 }
 
-ssize_t port_take_at_once(struct port *port, struct port_in *in, void *buf, size_t size, bool any)
+ssize_t port_take_at_once(struct port_in *in, void *buf, size_t size, bool any)
 {
+	struct port *port = in->port;
 	ssize_t done;
 
 	if (UNLIKELY(!is_clear(port, in)))

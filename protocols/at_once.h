@@ -12,7 +12,7 @@ bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void
  * nothing else is the matter: the bytes taken. -EAGAIN: all other cases. any: whatever the frame is; else only a word is taken, by the link's lane, which is sooner
  * asked for. Other peers are not looked at: that is the caller's to do in time.
  */
-ssize_t port_take_at_once(struct port *port, struct port_in *in, void *buf, size_t size, bool any);
+ssize_t port_take_at_once(struct port_in *in, void *buf, size_t size, bool any);
 
 /* Sends a short message for which there is credit and room. False: nothing is done. */
 bool tag_send_at_once(struct peer *peer, uint64_t tag, const void *buf, size_t len);

@@ -2,7 +2,8 @@
  * Lines that are asked for before what is to be read or written there is known to be.
  *
  * What does not come with the news of it has to be fetched behind that, a line's way more; and the next message is written into lines that the peer has read before, one more
- * way. So who waits for an answer, after a message of some size, asks for the lines of one of that size in both rings: all of them make their ways at the same time. All of it is a hint.
+ * way. So who waits for an answer, after a message of some size, asks for the lines of one of that size in both rings: all of them make their ways at the same time. All of it is a hint,
+ * and read without locks.
  */
 #ifndef PULC_SHM_AHEAD_H
 #define PULC_SHM_AHEAD_H

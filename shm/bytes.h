@@ -15,9 +15,6 @@
 #include "queue.h"
 #include "ring.h"
 
-/* The longest payload, bytes: less than what a copy is measured or timed of. */
-#define SHM_BYTES_MOST 1024u
-
 struct shm_bytes {
 	uint64_t stamp;
 	uint32_t len, flags;
@@ -72,7 +69,7 @@ static inline bool bytes_find(const struct shm_stream *s, uint64_t n, struct shm
 	b->flags = (uint32_t)(header[1] >> 32);
 	b->size = shm_queue_size(b->len);
 	b->payload = from + sizeof(struct shm_record);
-	return LIKELY(b->len <= SHM_BYTES_MOST && b->size <= n && pos + b->size <= s->rx_size[r]) &&
+	return LIKELY(b->len <= SHM_SHORT_MOST && b->size <= n && pos + b->size <= s->rx_size[r]) &&
 	       LIKELY(ring_rx_is_in(s, r, b->at + b->size));
 }
 
@@ -99,7 +96,6 @@ static inline bool shm_bytes_next(const struct shm_stream *s, struct shm_bytes *
 
 	ret_b->at = shm_taken(s);
 	ret_b->mark = SHM_MARK_NONE;
-	ring_rx_ahead(s, s->rx_cur, ret_b->at, head);
 	return bytes_find(s, head - ret_b->at, ret_b);
 }
 

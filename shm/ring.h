@@ -265,7 +265,7 @@ static inline uint64_t ring_peer_head(struct shm_stream *s)
 
 static inline void ring_ask(const struct shm_stream *s, uint32_t r, uint64_t at)
 {
-	__builtin_prefetch(s->rx_ring[r] + (at & (s->rx_size[r] - 1)), 0, 3);
+	line_ask(s->rx_ring[r] + (at & (s->rx_size[r] - 1)));
 }
 
 /*

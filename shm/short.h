@@ -12,8 +12,7 @@
 #include "queue.h"
 #include "ring.h"
 
-/* The longest short message of a stream, bytes: less than what a copy is timed of. */
-#define SHM_SHORT_MOST 1024u
+static_assert(SHM_SHORT_MOST < RING_LONG, "what is short is not timed");
 
 /*
  * Copies len bytes, 1 to SHM_SHORT_MOST, and publishes them. False: nothing was done, for there is no room by what was seen last. Under tx_lock. The

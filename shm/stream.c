@@ -16,7 +16,7 @@
  *    read; the same for space with tail.
  *  - A killed holder leaves either the old count or the new one.
  *
- * The tail is published in batches (an eighth of the ring), and whenever a read drains the ring, unless that was one short message (short.h): so
+ * The tail is published in batches (an eighth of the ring), and whenever a read drains the ring, unless all that was no more than a short message (short.h): so
  * a stream of small messages does not bounce its line; head is published each time. What was taken in all stands in rx_taken.
  * Long pieces go into the ring with the stores that cost both sides least (pace.c).
  *

@@ -241,6 +241,9 @@ static inline bool shm_rx_maybe(const struct shm_stream *s)
 	       atomic_load_explicit(&s->peer->head, memory_order_acquire) != taken;
 }
 
+/* The longest short message, bytes: it goes in one piece (short.h, bytes.h). */
+#define SHM_SHORT_MOST 1024u
+
 /*
  * A look takes the line that the sender is writing away from it, and its next message waits until that has come back. A reader who is faster than the
  * sender looks after every message, and both go at the pace of the line. So who finds several at each look, and answers none of them, reads
@@ -248,7 +251,7 @@ static inline bool shm_rx_maybe(const struct shm_stream *s)
  */
 #define SHM_RUN_LEAST 2u
 /* With more bytes than that the messages are long, or the reader is behind and looks seldom anyway. The records of a queue have headers: a word takes four times its size. */
-#define SHM_RUN_MOST 1023u
+#define SHM_RUN_MOST (SHM_SHORT_MOST - 1)
 #define SHM_RUN_MOST_RECORDS 4095u
 
 /* n bytes were found at a look: several messages, if they are no more than `most`; 0: one. */

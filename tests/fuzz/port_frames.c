@@ -277,7 +277,7 @@ static void read_at_once(struct port *port, uint8_t much)
 	if (!in || port->give || in->from < FIRST_THEIRS || !in->peer->link)
 		return;
 	flow = &flows[port->number - 1][in->from - FIRST_THEIRS];
-	n = port_take_at_once(port, in, bytes, 1 + (size_t)much * 256, much & 1);
+	n = port_take_at_once(in, bytes, 1 + (size_t)(much >> 1) * 512, much & 1);
 	fuzz_must(n >= 0 || n == -EAGAIN);
 	if (n < 0)
 		return;

@@ -163,7 +163,7 @@ static void begin(bool in_one_line)
 static size_t len_of(uint64_t n)
 {
 	if (n % 5 == 2)
-		return n * 37 % (SHM_BYTES_MOST + 100);
+		return n * 37 % (SHM_SHORT_MOST + 100);
 	return n % 3 ? n % 4 ? 8 : 0 : n % 11 + 1;
 }
 
@@ -288,7 +288,7 @@ static void what_is_not_wanted_stays(void)
 {
 	stays_if_not_wanted(8);
 	stays_if_not_wanted(40);
-	stays_if_not_wanted(SHM_BYTES_MOST);
+	stays_if_not_wanted(SHM_SHORT_MOST);
 }
 
 static void gets_the_beginning(size_t len)
@@ -322,7 +322,7 @@ static void a_small_buffer_gets_the_beginning(void)
 /* Of a frame that came by itself, and of one that is known to be there. */
 static void a_header_that_makes_no_sense_is_left_to_next(void)
 {
-	static const uint32_t lens[] = { 49,	65,	   SHM_BYTES_MOST, SHM_BYTES_MOST + 1,
+	static const uint32_t lens[] = { 49,	65,	   SHM_SHORT_MOST, SHM_SHORT_MOST + 1,
 					 65535, UINT32_MAX };
 	unsigned char buf[SIZE_MAX_HERE];
 	struct hal_wanted w = wanted(1, buf, sizeof(buf));

@@ -113,6 +113,9 @@ static void a_look_is_counted_when_the_next_wait_begins(void)
 	turn_looks(&t, false, true);
 	CHECK(turn_count(&t));
 	CHECK_INT(wait_now(), ==, 100 - TURN_LESS(100) + TURN_MORE(100));
+	turn_looks_aside(&t);
+	CHECK(turn_count(&t));
+	CHECK_INT(wait_now(), ==, 100 - TURN_LESS(100) + TURN_MORE(100));
 	turn_looks(&t, true, true);
 	turn_looked_in_vain(&t);
 	CHECK(!turn_count(&t));
