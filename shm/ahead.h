@@ -20,7 +20,7 @@ static inline void shm_ahead_note(struct shm_stream *s, uint32_t size)
 	atomic_store_explicit(&s->size_apart, size, memory_order_relaxed);
 }
 
-/* Where the next bytes will lie, and where those that are sent next, if they are like the last ones; size 0: they need not be asked for. tx, which may be rx or NULL: what is sent to. */
+/* Where the next bytes will lie, and where those that are sent next, if they are like the last ones; size 0: they need not be asked for. tx: where is sent to, which may be rx; NULL: nowhere. */
 struct shm_ahead {
 	const char *rx, *tx;
 	uint32_t size;
@@ -34,9 +34,9 @@ static inline struct shm_ahead shm_ahead(const struct shm_stream *rx, const stru
 		return ahead;
 	ahead.rx = (const char *)rx->rx_ring[rx->rx_cur] +
 		   (shm_taken(rx) & (rx->rx_size[rx->rx_cur] - 1));
-	ahead.tx = !tx ? ahead.rx
-		       : (const char *)tx->tx_ring[tx->tx_cur] +
-				   (shm_sent(tx) & (tx->tx_size[tx->tx_cur] - 1));
+	if (LIKELY(tx))
+		ahead.tx = (const char *)tx->tx_ring[tx->tx_cur] +
+			   (shm_sent(tx) & (tx->tx_size[tx->tx_cur] - 1));
 	return ahead;
 }
 
@@ -44,7 +44,7 @@ static inline void shm_ahead_ask(const struct shm_ahead *ahead)
 {
 	for (uint32_t i = 0; i < MIN(ahead->size, SHM_AHEAD_MOST); i += RING_SIZE_LINE) {
 		line_ask(ahead->rx + i);
-		if (LIKELY(ahead->tx != ahead->rx))
+		if (LIKELY(ahead->tx))
 			line_ask_to_write(ahead->tx + i);
 	}
 }

@@ -11,6 +11,7 @@
 
 #include "private.h"
 #include "psid/fake_client.h"
+#include "psid/fork_here.h"
 #include "upgrade.h"
 
 #define TOKEN 1u
@@ -112,27 +113,23 @@ static uint32_t n_holders(void)
 	return atomic_load(stream->tcp.ring.own_holders);
 }
 
-/* With what libpulc does before and in the child. */
-static pid_t fork_here(void)
-{
-	pid_t pid;
-
-	slabs_forking();
-	pid = fork();
-	if (pid == 0) {
-		int me = shm_self_forked();
-
-		leave_forked(client_pid());
-		client_forked(me);
-	}
-	return pid;
-}
-
 static void let_go(void)
 {
 	pulc_stream_leaves(stream);
 	say(to_parent);
 	await(to_child);
+}
+
+/* A child whose exec has failed. */
+static void come_back_and_send(void)
+{
+	let_go();
+	pulc_stream_stays(stream);
+	pulc_exec_failed();
+	send_text("child,");
+	say(to_parent);
+	await(to_child);
+	_exit(0);
 }
 
 static void reap(pid_t pid)
@@ -151,15 +148,8 @@ static void whoever_comes_back_and_whoever_stayed_send_in_turn(void)
 	upgrade();
 	send_text("parent,");
 	pid = fork_here();
-	if (pid == 0) {
-		let_go();
-		pulc_stream_stays(stream);
-		pulc_exec_failed();
-		send_text("child,");
-		say(to_parent);
-		await(to_child);
-		_exit(0);
-	}
+	if (pid == 0)
+		come_back_and_send();
 	await(to_parent);
 	for (int i = 0; i < N_ENOUGH; i++)
 		send_text("+");
@@ -228,15 +218,8 @@ static void without_the_descriptor_of_the_slab_nobody_is_alone(void)
 	upgrade();
 	pulc_fd_release(&stream->own_slab->fd);
 	pid = fork_here();
-	if (pid == 0) {
-		let_go();
-		pulc_stream_stays(stream);
-		pulc_exec_failed();
-		send_text("child,");
-		say(to_parent);
-		await(to_child);
-		_exit(0);
-	}
+	if (pid == 0)
+		come_back_and_send();
 	await(to_parent);
 	for (int i = 0; i < N_ENOUGH; i++)
 		send_text("+");

@@ -14,6 +14,7 @@
 
 #include "private.h"
 #include "psid/fake_client.h"
+#include "psid/fork_here.h"
 #include "upgrade.h"
 
 #define TOKEN 1u
@@ -293,22 +294,6 @@ static void check_came(const char *bytes)
 
 	CHECK_INT(recv(fds[1], buf, sizeof(buf), MSG_DONTWAIT), ==, len ? (ssize_t)len : -1);
 	CHECK(memcmp(buf, bytes, len) == 0);
-}
-
-/* With what libpulc does before and in the child. */
-static pid_t fork_here(void)
-{
-	pid_t pid;
-
-	slabs_forking();
-	pid = fork();
-	if (pid == 0) {
-		int me = shm_self_forked();
-
-		leave_forked(client_pid());
-		client_forked(me);
-	}
-	return pid;
 }
 
 /* Three bytes lie in our ring. */
