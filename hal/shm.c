@@ -311,12 +311,11 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 					  : hal_any_put(link, f, buf);
 }
 
-/* As hal_is_wanted, out of registers: what is stored in halves and read in one waits for both. */
-static inline bool is_word_wanted(const struct hal_wanted *wanted, const struct shm_word *w)
+/* As hal_is_wanted but for the length, out of registers: what is stored in halves and read in one waits for both. */
+static inline bool is_header_wanted(const struct hal_wanted *wanted, uint64_t stamp, uint32_t flags)
 {
-	return ((w->stamp ^ wanted->word) & wanted->mask) == 0 &&
-	       w->flags == ((uint32_t)wanted->protocol << 16 | wanted->kind) &&
-	       w->len <= wanted->len_max;
+	return ((stamp ^ wanted->word) & wanted->mask) == 0 &&
+	       flags == ((uint32_t)wanted->protocol << 16 | wanted->kind);
 }
 
 /* One that is longer than a word. */
@@ -331,8 +330,7 @@ static int take_bytes(struct hal_shm *h, bool is_known, const struct hal_wanted 
 	    !(is_known ? shm_bytes_next(&h->ring, &b) : shm_bytes_look(&h->ring, &b)) ||
 	    b.len > MIN(link->caps.frame_max, wanted->len_max))
 		return hal_any_take(link, wanted, ret_f);
-	if (((b.stamp ^ wanted->word) & wanted->mask) != 0 ||
-	    b.flags != ((uint32_t)wanted->protocol << 16 | wanted->kind))
+	if (!is_header_wanted(wanted, b.stamp, b.flags))
 		return 0;
 	*ret_f = (struct hal_frame){
 		.word = b.stamp,
@@ -359,7 +357,7 @@ static int shm_take(struct hal_link *link, const struct hal_wanted *wanted, stru
 		return 0;
 	if (!(is_known ? shm_word_next(&h->ring, &w) : shm_word_look(&h->ring, &w)))
 		return take_bytes(h, is_known, wanted, ret_f);
-	if (UNLIKELY(!is_word_wanted(wanted, &w)))
+	if (UNLIKELY(!is_header_wanted(wanted, w.stamp, w.flags) || w.len > wanted->len_max))
 		return 0;
 	*ret_f = (struct hal_frame){
 		.word = w.stamp,

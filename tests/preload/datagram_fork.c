@@ -27,6 +27,17 @@ static void ask_size(struct play *p, int fd)
 	say(p, "size %d", size);
 }
 
+static void child_asks_size(struct play *p, int fd)
+{
+	pid_t pid = fork_logged(p);
+
+	if (pid == 0) {
+		ask_size(p, fd);
+		_exit(0);
+	}
+	reap(p, "child", pid);
+}
+
 static void look(struct play *p, int fd)
 {
 	struct pollfd entry = { .fd = fd, .events = POLLIN };
@@ -40,13 +51,7 @@ CASE_TRAITS(datagram_fork_size_leaves_the_refusal, ANY, DATAGRAMS)
 {
 	is_refused(p);
 	A {
-		pid_t pid = fork_logged(p);
-
-		if (pid == 0) {
-			ask_size(p, FD);
-			_exit(0);
-		}
-		reap(p, "child", pid);
+		child_asks_size(p, FD);
 		look(p, FD);
 		RECV_FLAGS(8, MSG_DONTWAIT);
 		look(p, FD);
@@ -88,13 +93,7 @@ CASE_TRAITS(datagram_fork_size_of_unread, ANY, DATAGRAMS)
 {
 	is_refused_with_unread(p);
 	A {
-		pid_t pid = fork_logged(p);
-
-		if (pid == 0) {
-			ask_size(p, FD);
-			_exit(0);
-		}
-		reap(p, "child", pid);
+		child_asks_size(p, FD);
 		look(p, FD);
 		for (int i = 0; i < 4; i++) RECV_FLAGS(8, MSG_DONTWAIT);
 	}
@@ -122,15 +121,7 @@ CASE_TRAITS(datagram_fork_child_ends_with_the_refusal, ANY, DATAGRAMS)
 {
 	is_refused_with_unread(p);
 	A {
-		for (int i = 0; i < 2; i++) {
-			pid_t pid = fork_logged(p);
-
-			if (pid == 0) {
-				ask_size(p, FD);
-				_exit(0);
-			}
-			reap(p, "child", pid);
-		}
+		for (int i = 0; i < 2; i++) child_asks_size(p, FD);
 		/* Longer than it takes to notice that nobody else has the socket. */
 		for (int i = 0; i < 5; i++) {
 			usleep(60 * 1000);
