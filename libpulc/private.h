@@ -44,7 +44,10 @@ struct pulc_stream {
 	_Atomic int state;
 	_Atomic uint32_t n_refs;
 	uint32_t n_calls;
-	struct turn turn;	 /* hints */
+	struct turn turn; /* hints */
+	struct {
+		_Atomic bool is_nonblocking, has_heard;
+	} kernel_wait;		 /* kernel_wait.c: hints */
 	_Atomic int fd;		 /* the descriptor that a call last used, of whatever thread */
 	const int *_Atomic home; /* closed, but for calls under way: their descriptor */
 	int pid;		 /* the process that attached it */
@@ -183,6 +186,8 @@ int wait_for(struct pulc_stream *s, int fd, struct wait *w, uint64_t budget);
 /* Tells watches of a peer's. */
 void wait_tell(struct shm_stream *ring, size_t (*collect)(struct shm_stream *, uint64_t *));
 uint32_t this_cpu(void);
+/* What sleeping and being woken costs on another, idle core: no spin is worth more. */
+#define NSEC_SPIN_MAX (40 * NSEC_PER_USEC)
 /* The longest spin, ns; reads the environment the first time. */
 uint64_t spin_limit(void);
 

@@ -15,6 +15,7 @@
 #include <pulc/process.h>
 
 #include "cleanup.h"
+#include "kernel_wait.h"
 #include "label.h"
 #include "macros.h"
 #include "pool.h"
@@ -332,7 +333,7 @@ USUAL static void stream_send_end(pulc_stream *s, int fd, ssize_t n)
 
 USUAL static void stream_recv_end(pulc_stream *s, int fd, ssize_t n)
 {
-	(void)fd;
+	kernel_wait_ended(s, fd, n);
 	native_end(s, &s->tcp.n_native_receives, n);
 }
 

@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "macros.h"
+#include "kernel_wait.h"
 #include "order.h"
 #include "private.h"
 #include "rawsys.h"
@@ -149,8 +150,10 @@ USUAL ssize_t stream_send_pieces(struct pulc_stream *s, int fd, const struct iov
 	if (UNLIKELY(flags & MSG_OOB))
 		s->tcp.no_switch = true;
 	if (UNLIKELY(!pulc_stream_attached(s)) &&
-	    stream_native_begin(s, fd, &s->tcp.n_native_sends))
+	    stream_native_begin(s, fd, &s->tcp.n_native_sends)) {
+		turn_passed(&s->turn);
 		return PULC_USE_KERNEL;
+	}
 	if (UNLIKELY(flags & MSG_FASTOPEN) || UNLIKELY(tcp_has_left(&s->tcp) && !tcp_owes(&s->tcp)))
 		return send_on_kernel(s, fd);
 	sent = push(s, fd, iov, n, flags);
@@ -396,6 +399,16 @@ static int go_back(struct pulc_stream *s, int flags)
 	return e;
 }
 
+/* The kernel's, unless the call has ended before it was made. */
+static ssize_t receive_native(struct pulc_stream *s, int fd, const struct kernel_call *call)
+{
+	ssize_t n = kernel_wait(s, fd, call);
+
+	if (UNLIKELY(n != PULC_USE_KERNEL))
+		pulc_stream_recv_end(s, fd, n);
+	return n;
+}
+
 USUAL ssize_t stream_receive_pieces(struct pulc_stream *s, int fd, const struct iovec *iov,
 				    size_t n, size_t total, int flags)
 {
@@ -405,7 +418,7 @@ USUAL ssize_t stream_receive_pieces(struct pulc_stream *s, int fd, const struct 
 
 	if (UNLIKELY(!pulc_stream_attached(s)) &&
 	    stream_native_begin(s, fd, &s->tcp.n_native_receives))
-		return PULC_USE_KERNEL;
+		return receive_native(s, fd, &(struct kernel_call){ iov, n, flags });
 	/* While another thread is still inside the kernel the ring stays empty; no new one goes there. */
 	(void)tcp_watch(&s->tcp);
 	if (UNLIKELY(flags & (MSG_ERRQUEUE | MSG_OOB)))

@@ -31,8 +31,6 @@
 #include "private.h"
 #include "rawsys.h"
 
-/* What sleeping and being woken costs on another, idle core: no spin is worth more. */
-#define NSEC_SPIN_MAX (40 * NSEC_PER_USEC)
 /* Signals stay open for the first part of a spin: nearly every answer that comes soon comes within it. */
 #define NSEC_SPIN_OPEN (3 * NSEC_PER_USEC)
 /* Some ten short messages are sent in this time, and one that comes alone is late by no more. */

@@ -1,0 +1,147 @@
+/*
+ * A receive that is the kernel's own looks for its bytes a little before it sleeps there.
+ *
+ * The first exchanges of a connection go through the kernel, and all of one whose peer is outside PULC. To be put to sleep and to be woken on an
+ * idle processor costs more than many an answer takes. So a blocking receive that follows a send, or is the first one, asks the
+ * kernel whether there is something, again and again, as long and in the same cases as a wait for a ring spins (docs/waiting.md); then the program's
+ * own call is made, which finds its bytes or sleeps as it would have done.
+ *
+ * The peer's processor is the one from which the last segment came (SO_INCOMING_CPU). Before the first answer to one who has
+ * connected that is his own, which made the handshake, and says nothing.
+ *
+ * A handler that runs meanwhile has interrupted the call as if it had slept. The descriptor may be closed by another thread meanwhile: a call that sleeps goes on with its file, so
+ * the receive is made here then, by the descriptor that has been kept for such calls.
+ *
+ * Source: measured (docs/waiting.md, "Before a sleep in the kernel").
+ */
+#include "kernel_wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "clock.h"
+#include "macros.h"
+#include "pulse.h"
+#include "rawsys.h"
+
+/* Between two looks: others work with the socket, too. */
+#define N_RELAX 16u
+
+static __thread struct {
+	struct pulc_spin spin;
+	uint64_t
+		nsec_asleep; /* when a call went to sleep that might have spun for longer; 0: none */
+} mine __attribute__((tls_model("initial-exec")));
+
+/* The peer sent its last segment from this very processor. */
+static bool peer_is_here(int fd)
+{
+	int cpu = -1;
+	socklen_t len = sizeof(cpu);
+
+	return raw_getsockopt(fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &len) == 0 &&
+	       (uint32_t)cpu == this_cpu();
+}
+
+static bool knows_cpu(const struct pulc_stream *s)
+{
+	return s->role == PULC_ACCEPTED ||
+	       atomic_load_explicit(&s->kernel_wait.has_heard, memory_order_relaxed);
+}
+
+static bool has_something(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec now = { 0, 0 };
+
+	return raw_ppoll(&p, 1, &now) > 0;
+}
+
+static bool is_worth_it(struct pulc_stream *s, int fd)
+{
+	long flags;
+
+	if (atomic_load_explicit(&s->kernel_wait.is_nonblocking, memory_order_relaxed))
+		return false;
+	flags = raw_fcntl(fd, F_GETFL, 0);
+	if (flags < 0 || (flags & O_NONBLOCK)) {
+		atomic_store_explicit(&s->kernel_wait.is_nonblocking, true, memory_order_relaxed);
+		return false;
+	}
+	return !knows_cpu(s) || !peer_is_here(fd);
+}
+
+/* What a handler that has run since means for a call that sleeps; 0: it goes on. */
+static int interrupted(int fd, struct signal_counts before)
+{
+	struct timeval timeout = { 0 };
+	socklen_t len = sizeof(timeout);
+	int e = signals_since(before);
+
+	if (LIKELY(e != -ERESTART))
+		return e;
+	/* With a time-out it is not begun again (signal(7)). */
+	(void)raw_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, &len);
+	return timeout.tv_sec || timeout.tv_usec ? -EINTR : 0;
+}
+
+/* 1: there is something; 0: it was not worth while; -EINTR. */
+static int spin(struct pulc_stream *s, int fd, uint64_t budget)
+{
+	struct signal_counts before = signals_counted();
+	uint64_t begun = nsec_now();
+	int e;
+
+	do {
+		for (unsigned i = 0; i < N_RELAX; i++)
+			cpu_relax();
+		e = interrupted(stream_fd(s, fd), before);
+		if (e < 0)
+			return e;
+		if (has_something(stream_fd(s, fd)))
+			return 1;
+	} while (nsec_now() - begun < budget);
+	return interrupted(stream_fd(s, fd), before);
+}
+
+ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *call)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)call->iov, .msg_iovlen = call->n };
+	uint64_t budget = pulc_spin_start(&mine.spin, false);
+	int e;
+
+	/* Behind a filter of system calls none is made that the program would not make. */
+	if (turn_has_received(&s->turn) || client_is_confined() ||
+	    (call->flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE)))
+		return PULC_USE_KERNEL;
+	if (!budget) {
+		mine.nsec_asleep = spin_limit() ? nsec_now() : 0;
+		return PULC_USE_KERNEL;
+	}
+	if (has_something(stream_fd(s, fd)) || !is_worth_it(s, stream_fd(s, fd)))
+		return PULC_USE_KERNEL;
+	e = spin(s, fd, budget);
+	if (e < 0)
+		return e;
+	pulc_spin_end(&mine.spin, e > 0);
+	mine.nsec_asleep = e > 0 ? 0 : nsec_now();
+	return stream_fd(s, fd) == fd ? PULC_USE_KERNEL
+				      : raw_recvmsg(stream_fd(s, fd), &msg, call->flags);
+}
+
+void kernel_wait_ended(struct pulc_stream *s, int fd, ssize_t n)
+{
+	uint64_t asleep = mine.nsec_asleep;
+
+	if (n > 0) {
+		turn_received(&s->turn);
+		if (!knows_cpu(s))
+			atomic_store_explicit(&s->kernel_wait.has_heard, true,
+					      memory_order_relaxed);
+	}
+	if (LIKELY(!asleep))
+		return;
+	mine.nsec_asleep = 0;
+	if (nsec_now() - asleep < NSEC_SPIN_MAX && !peer_is_here(fd))
+		pulc_spin_end(&mine.spin, true);
+}
