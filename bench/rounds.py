@@ -91,6 +91,18 @@ def in_common(ours, theirs):
     return shown, describe([*ours, *theirs], groups, len(ours) + len(theirs) - n_shown)
 
 
+def together(measured):
+    """Measurements that belong together, {name: rounds}: a round whose figure is {name: median}, of the placement that all of them were seen in, the one with
+    most rounds of whom has fewest there; None: there is none."""
+    best, n_best = None, 0
+    for group in grouped([one for rounds in measured.values() for one in rounds]):
+        figures = {name: [r.figure for r in group.rounds if any(r is one for one in rounds)] for name, rounds in measured.items()}
+        n = min(map(len, figures.values()))
+        if n > n_best:
+            best, n_best = Round({name: statistics.median(values) for name, values in figures.items()}, (group.line(), group.line())), n
+    return best
+
+
 def describe(rounds, groups, n_left):
     if not rounds:
         return "no floor on one processor"

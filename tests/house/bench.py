@@ -61,6 +61,15 @@ def several_placements():
     check("its_rounds_are_left_out", rows[0].remark, "floor 155 ns in 6, 33 ns in 2 of 8 rounds; 2 left out")
 
 
+def of_one_placement():
+    near, far = [(100, 33), (102, 33), (110, 34)], [(300, 155), (310, 150)]
+    all_near = rounds.together({"a": lines_of(*near), "b": lines_of(*far, (200, 33))})
+    check("what_belongs_together_is_of_one_placement", (all_near.figure, all_near.line()), ({"a": 102, "b": 200}, 33))
+    check("who_has_fewest_rounds_decides", rounds.together({"a": lines_of(*near, *far), "b": lines_of(*far, (200, 33))}).figure, {"a": 305, "b": 305})
+    check("nothing_in_common", rounds.together({"a": lines_of(*near), "b": lines_of(*far)}), None)
+    check("nothing_that_counts", rounds.together({"a": [Round(60, (30, 155))]}), None)
+
+
 def no_round():
     rows = rows_of([Round(60, (30, 155))])
     check("no_round_is_a_goal_missed", (len(rows), rows[0].ratio, rows[0].met), (1, None, False))
@@ -149,5 +158,5 @@ def common_placement():
     check("no_common_placement_is_a_goal_missed", [(row.pulc, row.met) for row in rows], [(None, False)])
 
 
-for part in (parses, counts, one_placement, several_placements, no_round, one_processor, memcpy, hanging_guest, missing_guest, common_placement):
+for part in (parses, counts, one_placement, several_placements, of_one_placement, no_round, one_processor, memcpy, hanging_guest, missing_guest, common_placement):
     part()
