@@ -7,7 +7,7 @@
  * own call is made, which finds its bytes or sleeps as it would have done.
  *
  * The peer's processor is the one from which the last segment came (SO_INCOMING_CPU). Before the first answer to one who has
- * connected that is his own, which made the handshake, and says nothing.
+ * connected that is his own, which made the handshake, and says nothing. A peer on another node is not waited for so, once it is known to be there.
  *
  * A handler that runs meanwhile has interrupted the call as if it had slept. The descriptor may be closed by another thread meanwhile: a call that sleeps goes on with its file, so
  * the receive is made here then, by the descriptor that has been kept for such calls.
@@ -112,6 +112,7 @@ ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *cal
 
 	/* Behind a filter of system calls none is made that the program would not make. */
 	if (turn_has_received(&s->turn) || client_is_confined() ||
+	    atomic_load_explicit(&s->far, memory_order_relaxed) ||
 	    (call->flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE)))
 		return PULC_USE_KERNEL;
 	if (!budget) {

@@ -186,6 +186,14 @@ static void peer_on_this_processor_is_not_waited_for(void)
 	REQUIRE(pthread_join(start(beside_the_peer, NULL), NULL) == 0);
 }
 
+static void far_peer_is_not_waited_for(void)
+{
+	begin();
+	atomic_store(&stream->far, true);
+	it_does_not_wait(0);
+	end();
+}
+
 static void nobody_waits_who_must_not(void)
 {
 	begin();
@@ -323,11 +331,17 @@ static void closed_file_is_received_from(void)
 }
 
 static const struct test tests[] = {
-	TEST(first_receive_waits),	    TEST(who_has_received_does_not),
-	TEST(who_has_sent_since_waits),	    TEST(peer_on_this_processor_is_not_waited_for),
-	TEST(nobody_waits_who_must_not),    TEST(end_is_seen),
-	TEST(handler_interrupts),	    TEST(handler_that_restarts_does_not),
-	TEST(it_does_with_a_time_out),	    TEST(closed_file_is_received_from),
+	TEST(first_receive_waits),
+	TEST(who_has_received_does_not),
+	TEST(who_has_sent_since_waits),
+	TEST(peer_on_this_processor_is_not_waited_for),
+	TEST(far_peer_is_not_waited_for),
+	TEST(nobody_waits_who_must_not),
+	TEST(end_is_seen),
+	TEST(handler_interrupts),
+	TEST(handler_that_restarts_does_not),
+	TEST(it_does_with_a_time_out),
+	TEST(closed_file_is_received_from),
 	TEST(who_is_confined_asks_nothing),
 };
 
