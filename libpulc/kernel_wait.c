@@ -1,16 +1,17 @@
 /*
- * A receive that is the kernel's own looks for its bytes a little before it sleeps there.
+ * A call that is the kernel's own looks for what it waits for a little before it sleeps there.
  *
- * The first exchanges of a connection go through the kernel, and all of one whose peer is outside PULC. To be put to sleep and to be woken on an
- * idle processor costs more than many an answer takes. So a blocking receive that follows a send, or is the first one, asks the
+ * The first exchanges of a connection go through the kernel, and all of one whose peer is outside PULC; so does the connection itself. To be put to sleep and to be woken on an
+ * idle processor costs more than many an answer takes, and spares him who answers to wake anybody. So an accept that blocks, and a blocking receive that follows a send or is the first one, ask the
  * kernel whether there is something, again and again, as long and in the same cases as a wait for a ring spins (docs/waiting.md); then the program's
- * own call is made, which finds its bytes or sleeps as it would have done.
+ * own call is made, which finds what it waits for or sleeps as it would have done.
  *
  * The peer's processor is the one from which the last segment came (SO_INCOMING_CPU). Before the first answer to one who has
- * connected that is his own, which made the handshake, and says nothing. A peer on another node is not waited for so, once it is known to be there.
+ * connected that is his own, which made the handshake, and says nothing; who accepts learns it behind the accept, and then counts no short sleep for a spin that would have paid. A peer on another node
+ * is not waited for so, once it is known to be there.
  *
  * A handler that runs meanwhile has interrupted the call as if it had slept. The descriptor may be closed by another thread meanwhile: a call that sleeps goes on with its file, so
- * the receive is made here then, by the descriptor that has been kept for such calls.
+ * a receive is made here then, by the descriptor that has been kept for such calls.
  *
  * Source: measured (docs/waiting.md, "Before a sleep in the kernel").
  */
@@ -27,11 +28,16 @@
 /* Between two looks: others work with the socket, too. */
 #define N_RELAX 16u
 
-static __thread struct {
+/* One for each kind of call in each thread. */
+struct place {
 	struct pulc_spin spin;
 	uint64_t
 		nsec_asleep; /* when a call went to sleep that might have spun for longer; 0: none */
-} mine __attribute__((tls_model("initial-exec")));
+};
+static __thread struct place receiving __attribute__((tls_model("initial-exec")));
+static __thread struct place accepting __attribute__((tls_model("initial-exec")));
+/* A listener that does not block was seen under this number last; 0: none. */
+static __thread int nonblocking_listener __attribute__((tls_model("initial-exec")));
 
 /* The peer sent its last segment from this very processor. */
 static bool peer_is_here(int fd)
@@ -57,14 +63,18 @@ static bool has_something(int fd)
 	return raw_ppoll(&p, 1, &now) > 0;
 }
 
+static bool blocks(int fd)
+{
+	int flags = raw_fcntl(fd, F_GETFL, 0);
+
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
 static bool is_worth_it(struct pulc_stream *s, int fd)
 {
-	long flags;
-
 	if (atomic_load_explicit(&s->kernel_wait.is_nonblocking, memory_order_relaxed))
 		return false;
-	flags = raw_fcntl(fd, F_GETFL, 0);
-	if (flags < 0 || (flags & O_NONBLOCK)) {
+	if (!blocks(fd)) {
 		atomic_store_explicit(&s->kernel_wait.is_nonblocking, true, memory_order_relaxed);
 		return false;
 	}
@@ -85,7 +95,7 @@ static int interrupted(int fd, struct signal_counts before)
 	return timeout.tv_sec || timeout.tv_usec ? -EINTR : 0;
 }
 
-/* 1: there is something; 0: it was not worth while; -EINTR. */
+/* s: of a receive, else NULL. 1: there is something; 0: it was not worth while; -EINTR. */
 static int spin(struct pulc_stream *s, int fd, uint64_t budget)
 {
 	struct signal_counts before = signals_counted();
@@ -95,19 +105,54 @@ static int spin(struct pulc_stream *s, int fd, uint64_t budget)
 	do {
 		for (unsigned i = 0; i < N_RELAX; i++)
 			cpu_relax();
-		e = interrupted(stream_fd(s, fd), before);
+		fd = s ? stream_fd(s, fd) : fd;
+		e = interrupted(fd, before);
 		if (e < 0)
 			return e;
-		if (has_something(stream_fd(s, fd)))
+		if (has_something(fd))
 			return 1;
 	} while (nsec_now() - begun < budget);
-	return interrupted(stream_fd(s, fd), before);
+	return interrupted(fd, before);
+}
+
+/* As spin, and remembers what it was good for. */
+static int spin_in(struct place *place, struct pulc_stream *s, int fd, uint64_t budget)
+{
+	int e = spin(s, fd, budget);
+
+	if (e < 0)
+		return e;
+	pulc_spin_end(&place->spin, e > 0);
+	place->nsec_asleep = e > 0 ? 0 : nsec_now();
+	return e;
+}
+
+/* How long to spin; 0: not at all, but how long the sleep takes is of interest. */
+static uint64_t begin(struct place *place)
+{
+	uint64_t budget = pulc_spin_start(&place->spin, false);
+
+	if (!budget)
+		place->nsec_asleep = spin_limit() ? nsec_now() : 0;
+	return budget;
+}
+
+/* The sleep, if there was one, is over; connection: one that it was for, or a negative number. */
+static void end(struct place *place, int connection)
+{
+	uint64_t asleep = place->nsec_asleep;
+
+	if (LIKELY(!asleep))
+		return;
+	place->nsec_asleep = 0;
+	if (connection >= 0 && nsec_now() - asleep < NSEC_SPIN_MAX && !peer_is_here(connection))
+		pulc_spin_end(&place->spin, true);
 }
 
 ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *call)
 {
 	struct msghdr msg = { .msg_iov = (struct iovec *)call->iov, .msg_iovlen = call->n };
-	uint64_t budget = pulc_spin_start(&mine.spin, false);
+	uint64_t budget;
 	int e;
 
 	/* Behind a filter of system calls none is made that the program would not make. */
@@ -115,34 +160,46 @@ ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *cal
 	    atomic_load_explicit(&s->far, memory_order_relaxed) ||
 	    (call->flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE)))
 		return PULC_USE_KERNEL;
-	if (!budget) {
-		mine.nsec_asleep = spin_limit() ? nsec_now() : 0;
+	budget = begin(&receiving);
+	if (!budget || has_something(stream_fd(s, fd)) || !is_worth_it(s, stream_fd(s, fd)))
 		return PULC_USE_KERNEL;
-	}
-	if (has_something(stream_fd(s, fd)) || !is_worth_it(s, stream_fd(s, fd)))
-		return PULC_USE_KERNEL;
-	e = spin(s, fd, budget);
+	e = spin_in(&receiving, s, fd, budget);
 	if (e < 0)
 		return e;
-	pulc_spin_end(&mine.spin, e > 0);
-	mine.nsec_asleep = e > 0 ? 0 : nsec_now();
 	return stream_fd(s, fd) == fd ? PULC_USE_KERNEL
 				      : raw_recvmsg(stream_fd(s, fd), &msg, call->flags);
 }
 
 void kernel_wait_ended(struct pulc_stream *s, int fd, ssize_t n)
 {
-	uint64_t asleep = mine.nsec_asleep;
-
 	if (n > 0) {
 		turn_received(&s->turn);
 		if (!knows_cpu(s))
 			atomic_store_explicit(&s->kernel_wait.has_heard, true,
 					      memory_order_relaxed);
 	}
-	if (LIKELY(!asleep))
-		return;
-	mine.nsec_asleep = 0;
-	if (nsec_now() - asleep < NSEC_SPIN_MAX && !peer_is_here(fd))
-		pulc_spin_end(&mine.spin, true);
+	end(&receiving, fd);
+}
+
+PULC_EXPORT int pulc_accept_begins(int fd)
+{
+	uint64_t budget;
+	int e;
+
+	if (client_is_confined() || fd == nonblocking_listener)
+		return 0;
+	budget = begin(&accepting);
+	if (!budget || has_something(fd))
+		return 0;
+	if (!blocks(fd)) {
+		nonblocking_listener = fd;
+		return 0;
+	}
+	e = spin_in(&accepting, NULL, fd, budget);
+	return MIN(e, 0);
+}
+
+PULC_EXPORT void pulc_accept_ended(int fd)
+{
+	end(&accepting, fd);
 }

@@ -157,7 +157,10 @@ USUAL static int accepted(int listener, int fd)
 {
 	struct pre_file *f, *from;
 
-	if (fd < 0 || !pre_enabled)
+	if (!pre_enabled)
+		return fd;
+	pulc_accept_ended(fd);
+	if (fd < 0)
 		return fd;
 	pre_process_notice_fork();
 	if (!pre_file_at(listener))
@@ -176,14 +179,26 @@ USUAL static int accepted(int listener, int fd)
 	return fd;
 }
 
+/* Not before it is known that these are connections that may be upgraded. */
+static int await(int listener)
+{
+	const struct pre_file *f = pre_file_at(listener);
+
+	return f == &pre_file_tcp || f == &pre_file_tcp_shared ? pulc_accept_begins(listener) : 0;
+}
+
 USUAL int pre_accept(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	return accepted(fd, (int)pre_sys(pre_real.accept(fd, addr, len)));
+	int e = await(fd);
+
+	return e < 0 ? e : accepted(fd, (int)pre_sys(pre_real.accept(fd, addr, len)));
 }
 
 USUAL int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	return accepted(fd, (int)pre_sys(pre_real.accept4(fd, addr, len, flags)));
+	int e = await(fd);
+
+	return e < 0 ? e : accepted(fd, (int)pre_sys(pre_real.accept4(fd, addr, len, flags)));
 }
 
 USUAL int pre_shutdown(int fd, int how)

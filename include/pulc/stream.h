@@ -85,6 +85,13 @@ bool pulc_stream_is_far(const pulc_stream *s);
  */
 void pulc_stream_advance(pulc_stream *s, int fd);
 
+/*
+ * Around an accept(2) of TCP connections on fd, which may block, and may be a descriptor that does not. Before it: looks whether there is one for as long as a wait for a ring would spin, if that
+ * has paid lately. Returns 0: make the call; -EINTR: a handler has run that ends it. After it: its answer, a descriptor or negative. Threads: each for itself.
+ */
+int pulc_accept_begins(int fd);
+void pulc_accept_ended(int fd);
+
 /* This process has begun a TCP connection, by connect(2). Blocking: never. */
 void pulc_stream_connect_begun(void);
 /* A number that is another one when a process at the other end of s, which is attached, has begun one before it sent what can be

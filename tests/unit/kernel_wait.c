@@ -1,5 +1,8 @@
-/* libpulc/kernel_wait.c: a receive on the kernel looks before it sleeps. Here it looks for an hour, so that a test ends only if it has seen what it looks for. */
+/* libpulc/kernel_wait.c: a receive or an accept on the kernel looks before it sleeps. Here it looks for an hour, so that a test ends only if it has seen what it looks for. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -205,15 +208,6 @@ static void nobody_waits_who_must_not(void)
 	end();
 }
 
-/* For good, so this comes last. */
-static void who_is_confined_asks_nothing(void)
-{
-	pulc_process_confined();
-	begin();
-	it_does_not_wait(0);
-	end();
-}
-
 /* The end is something, too. */
 static void end_is_seen(void)
 {
@@ -330,6 +324,118 @@ static void closed_file_is_received_from(void)
 	end();
 }
 
+/* ---- accept ------------------------------------------------------------------------------------- */
+
+static int listener;
+static struct sockaddr_in at;
+
+static void listen_anew(void)
+{
+	socklen_t len = sizeof(at);
+
+	(void)setenv("PULC_SPIN_USEC", "3600000000", 1);
+	at = (struct sockaddr_in){ .sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	REQUIRE(listener >= 0);
+	REQUIRE(bind(listener, (struct sockaddr *)&at, sizeof(at)) == 0);
+	REQUIRE(listen(listener, 8) == 0);
+	REQUIRE(getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+}
+
+static bool has_connection(void)
+{
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void *connect_to_it(void *ret_fd)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	REQUIRE(connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
+	*(int *)ret_fd = fd;
+	return ret_fd;
+}
+
+static void accept_ends(int fd)
+{
+	pulc_accept_ended(fd);
+	(void)close(fd);
+}
+
+static void accept_waits(void)
+{
+	int fd = -1;
+	pthread_t peer;
+
+	listen_anew();
+	peer = start(connect_to_it, &fd);
+	CHECK_INT(pulc_accept_begins(listener), ==, 0);
+	CHECK(has_connection());
+	REQUIRE(pthread_join(peer, NULL) == 0);
+	accept_ends(accept(listener, NULL, NULL));
+	(void)close(fd);
+	(void)close(listener);
+}
+
+/* Behind the others: a thread remembers the number of one that does not block. */
+static void accept_that_must_not_does_not(void)
+{
+	listen_anew();
+	REQUIRE(ioctl(listener, FIONBIO, &(int){ 1 }) == 0);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK_INT(pulc_accept_begins(listener), ==, 0);
+		CHECK(!has_connection());
+		pulc_accept_ended(-EAGAIN);
+	}
+	(void)close(listener);
+}
+
+static _Atomic bool is_answered;
+
+/* Again and again: one that runs before the call has begun is none of its business. */
+static void *interrupt_until_answered(void *accepter)
+{
+	while (!atomic_load(&is_answered)) {
+		REQUIRE(pthread_kill(*(pthread_t *)accepter, SIGUSR1) == 0);
+		(void)poll(NULL, 0, 1);
+	}
+	return accepter;
+}
+
+static void handler_interrupts_accept(void)
+{
+	struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO };
+	pthread_t self = pthread_self(), other;
+
+	begin();
+	listen_anew();
+	restarts = false;
+	REQUIRE(sigaction(SIGUSR1, &action, NULL) == 0);
+	atomic_store(&is_answered, false);
+	other = start(interrupt_until_answered, &self);
+	CHECK_INT(pulc_accept_begins(listener), ==, -EINTR);
+	atomic_store(&is_answered, true);
+	REQUIRE(pthread_join(other, NULL) == 0);
+	(void)close(listener);
+	end();
+}
+
+/* For good, so this comes last. */
+static void who_is_confined_asks_nothing(void)
+{
+	pulc_process_confined();
+	begin();
+	it_does_not_wait(0);
+	end();
+	listen_anew();
+	CHECK_INT(pulc_accept_begins(listener), ==, 0);
+	CHECK(!has_connection());
+	(void)close(listener);
+}
+
 static const struct test tests[] = {
 	TEST(first_receive_waits),
 	TEST(who_has_received_does_not),
@@ -342,6 +448,9 @@ static const struct test tests[] = {
 	TEST(handler_that_restarts_does_not),
 	TEST(it_does_with_a_time_out),
 	TEST(closed_file_is_received_from),
+	TEST(accept_waits),
+	TEST(handler_interrupts_accept),
+	TEST(accept_that_must_not_does_not),
 	TEST(who_is_confined_asks_nothing),
 };
 
