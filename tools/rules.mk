@@ -35,7 +35,7 @@ $(B)/libexec/pulc/agent: $$(AGENT_OBJ)
 
 # What the demo runs besides programs of Debian's.
 .PHONY: demo-programs
-demo-programs: $(B)/bench/pingpong
+demo-programs: $(B)/bench/pingpong $(B)/bench/connects
 
 INSTALL += $(foreach p,psid pulc pulcctl pulcrun,$(B)/bin/$(p):bin/$(p):755)
 INSTALL += $(B)/lib/libpulc.so.0:lib/libpulc.so.0:755 libpulc.so.0:lib/libpulc.so:link
