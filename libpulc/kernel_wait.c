@@ -27,12 +27,14 @@
 
 /* Between two looks: others work with the socket, too. */
 #define N_RELAX 16u
+/* A call that takes no longer has not slept. */
+#define NSEC_AT_ONCE (3 * NSEC_PER_USEC)
 
 /* One for each kind of call in each thread. */
 struct place {
 	struct pulc_spin spin;
 	uint64_t
-		nsec_asleep; /* when a call went to sleep that might have spun for longer; 0: none */
+		nsec_asleep; /* when a call was made that may sleep and might have looked before; 0: none */
 };
 static __thread struct place receiving __attribute__((tls_model("initial-exec")));
 static __thread struct place accepting __attribute__((tls_model("initial-exec")));
@@ -70,15 +72,22 @@ static bool blocks(int fd)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
+/* Asked of the kernel but once of one that does not block. */
+static bool seems_nonblocking(const struct pulc_stream *s)
+{
+	return atomic_load_explicit(&s->kernel_wait.is_nonblocking, memory_order_relaxed);
+}
+
 static bool is_worth_it(struct pulc_stream *s, int fd)
 {
-	if (atomic_load_explicit(&s->kernel_wait.is_nonblocking, memory_order_relaxed))
-		return false;
 	if (!blocks(fd)) {
 		atomic_store_explicit(&s->kernel_wait.is_nonblocking, true, memory_order_relaxed);
 		return false;
 	}
-	return !knows_cpu(s) || !peer_is_here(fd);
+	if (!knows_cpu(s) || !peer_is_here(fd))
+		return true;
+	pulc_spin_end(&receiving.spin, false);
+	return false;
 }
 
 /* What a handler that has run since means for a call that sleeps; 0: it goes on. */
@@ -145,8 +154,11 @@ static void end(struct place *place, int connection)
 	if (LIKELY(!asleep))
 		return;
 	place->nsec_asleep = 0;
-	if (connection >= 0 && nsec_now() - asleep < NSEC_SPIN_MAX && !peer_is_here(connection))
-		pulc_spin_end(&place->spin, true);
+	asleep = nsec_now() - asleep;
+	if (connection < 0 || asleep < NSEC_AT_ONCE || asleep >= NSEC_SPIN_MAX ||
+	    peer_is_here(connection))
+		return;
+	pulc_spin_end(&place->spin, true);
 }
 
 ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *call)
@@ -156,7 +168,7 @@ ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *cal
 	int e;
 
 	/* Behind a filter of system calls none is made that the program would not make. */
-	if (turn_has_received(&s->turn) || client_is_confined() ||
+	if (turn_has_received(&s->turn) || seems_nonblocking(s) || client_is_confined() ||
 	    atomic_load_explicit(&s->far, memory_order_relaxed) ||
 	    (call->flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE)))
 		return PULC_USE_KERNEL;
@@ -172,13 +184,12 @@ ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *cal
 
 void kernel_wait_ended(struct pulc_stream *s, int fd, ssize_t n)
 {
-	if (n > 0) {
-		turn_received(&s->turn);
-		if (!knows_cpu(s))
-			atomic_store_explicit(&s->kernel_wait.has_heard, true,
-					      memory_order_relaxed);
-	}
 	end(&receiving, fd);
+	if (n <= 0)
+		return;
+	turn_received(&s->turn);
+	if (!atomic_load_explicit(&s->kernel_wait.has_heard, memory_order_relaxed))
+		atomic_store_explicit(&s->kernel_wait.has_heard, true, memory_order_relaxed);
 }
 
 PULC_EXPORT int pulc_accept_begins(int fd)
