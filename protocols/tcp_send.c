@@ -96,18 +96,20 @@ bool tcp_try_end(struct tcp *t, uint64_t peer_notice)
 	return true;
 }
 
-/* Goes on in a ring with room for `wanted` more bytes. NONE, or why not. */
-static enum obstacle grow(struct tcp *t, size_t wanted, unsigned *did)
+/* A send that goes into rings. */
+struct sending {
+	uint64_t done;	   /* bytes that it has written */
+	enum obstacle why; /* not all of them */
+	unsigned *did;
+};
+
+/* Goes on in ring r. NONE, or why not. */
+static enum obstacle grow(struct tcp *t, uint32_t r, unsigned *did)
 {
-	uint32_t r = shm_tx_next_ring(&t->ring, wanted, tcp_size_of_buffers(t));
 	enum tcp_credit credit;
 
-	/* Full, and its final size; unless the programs have made that small, it is to be relied on. */
 	if (r >= SHM_N_RINGS)
-		return t->ring.tx_cur + 1 == SHM_N_RINGS &&
-				       t->ring.tx_size[SHM_N_RINGS - 1] < SIZE_RELIED_ON
-			       ? STUCK
-			       : NONE;
+		return STUCK;
 	credit = tcp_take_credit(t->ring.tx_size[r]);
 	*did |= TCP_WANTED;
 	if (credit != TCP_CREDIT_GRANTED)
@@ -116,11 +118,19 @@ static enum obstacle grow(struct tcp *t, size_t wanted, unsigned *did)
 	return shm_tx_grow(&t->ring, r) == 0 ? NONE : STUCK;
 }
 
-/* One piece into the ring. Fewer than len: it is full, and perhaps more is to be said (*ret_why). */
-static ssize_t ring_send(struct tcp *t, const char *buf, size_t len, enum obstacle *ret_why,
-			 unsigned *did)
+/* Full, and its final size; unless the programs have made that small, it is to be relied on. */
+static bool is_full(const struct tcp *t, uint32_t next)
 {
-	uint32_t r;
+	const struct shm_stream *s = &t->ring;
+
+	return next >= SHM_N_RINGS &&
+	       (s->tx_cur + 1 < SHM_N_RINGS || s->tx_size[SHM_N_RINGS - 1] >= SIZE_RELIED_ON);
+}
+
+/* One piece into the ring. Fewer than len: it is full, and perhaps more is to be said. */
+static ssize_t ring_send(struct tcp *t, const char *buf, size_t len, struct sending *now)
+{
+	uint32_t r, next;
 	size_t done = 0;
 	ssize_t n;
 
@@ -129,30 +139,35 @@ static ssize_t ring_send(struct tcp *t, const char *buf, size_t len, enum obstac
 		if (UNLIKELY(n < 0))
 			return n;
 		done += (size_t)n;
+		now->done += (size_t)n;
 		if (LIKELY(done == len))
 			return (ssize_t)done;
 		r = t->ring.tx_cur;
-		*ret_why = grow(t, len - done, did);
+		next = shm_tx_next_ring(&t->ring, len - done, tcp_size_of_buffers(t));
+		if (is_full(t, next))
+			return (ssize_t)done;
+		if (shm_tx_write_untold(&t->ring, buf + done, len - done, now->done)) {
+			now->done += len - done;
+			return (ssize_t)len;
+		}
+		now->why = grow(t, next, now->did);
 		if (t->ring.tx_cur == r)
 			return (ssize_t)done;
 	}
 }
 
-static ssize_t ring_sendv(struct tcp *t, const struct iovec *iov, size_t n, enum obstacle *ret_why,
-			  unsigned *did)
+static ssize_t ring_sendv(struct tcp *t, const struct iovec *iov, size_t n, struct sending *now)
 {
-	size_t total = 0;
 	ssize_t sent;
 
 	for (size_t i = 0; i < n; i++) {
-		sent = ring_send(t, iov[i].iov_base, iov[i].iov_len, ret_why, did);
+		sent = ring_send(t, iov[i].iov_base, iov[i].iov_len, now);
 		if (sent < 0)
-			return total ? (ssize_t)total : sent;
-		total += (size_t)sent;
+			return now->done ? (ssize_t)now->done : sent;
 		if ((size_t)sent < iov[i].iov_len)
-			return total ? (ssize_t)total : -EAGAIN;
+			return now->done ? (ssize_t)now->done : -EAGAIN;
 	}
-	return (ssize_t)total;
+	return (ssize_t)now->done;
 }
 
 /* A peer that left with bytes of ours unread: the error if nobody was told of it yet, then EPIPE. */
@@ -226,7 +241,7 @@ static ssize_t broken_pipe(struct tcp *t, int fd, const struct iovec *iov, size_
 static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
 			   unsigned *did)
 {
-	enum obstacle why = NONE;
+	struct sending now = { .did = did };
 	ssize_t sent;
 
 	if (UNLIKELY(shm_own_notice(&t->ring) & SHM_TX_FIN))
@@ -236,14 +251,14 @@ static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 		if (sent < 0 || !settle_mode(t, fd, iov, n, flags, &sent))
 			return sent;
 	}
-	sent = ring_sendv(t, iov, n, &why, did);
+	sent = ring_sendv(t, iov, n, &now);
 	if (sent > 0)
 		*did |= TCP_SENT;
-	if (LIKELY(why == NONE && !tcp_is_stuck(t)))
+	if (LIKELY(now.why == NONE && !tcp_is_stuck(t)))
 		return sent;
-	if (why == STUCK && tcp_try_end(t, shm_peer_notice(&t->ring)))
-		why = NONE;
-	atomic_store(&t->stuck, why != NONE);
+	if (now.why == STUCK && tcp_try_end(t, shm_peer_notice(&t->ring)))
+		now.why = NONE;
+	atomic_store(&t->stuck, now.why != NONE);
 	if (sent == -EAGAIN && shm_tx_mode(&t->ring) == SHM_TX_ENDED)
 		return kernel_send(fd, iov, n, flags);
 	return sent;

@@ -316,11 +316,18 @@ static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at,
 		ring_copy_in((char *)buf + first, s->rx_ring[r], len - first, backlog);
 }
 
+/* All up to `taken` has been copied out. A sender who finds too little room looks at it (shm_tx_write_untold). */
+static inline void ring_rx_took(struct shm_stream *s, uint64_t taken)
+{
+	/* pairs with the acquire in shm_tx_write_untold */
+	atomic_store_explicit(&s->own->rx_taken, taken, memory_order_release);
+}
+
 /* Takes n bytes; publishes when an eighth of the ring has gathered, or `most`, or nothing is left. */
 static inline bool ring_rx_take(struct shm_stream *s, uint64_t taken, uint64_t n_left,
 				uint64_t most)
 {
-	atomic_store_explicit(&s->own->rx_taken, taken, memory_order_relaxed);
+	ring_rx_took(s, taken);
 	STEP(RING_TAKEN);
 	if (n_left != 0 && taken - ring_load(&s->own->tail) < MIN(s->rx_size[s->rx_cur] / 8, most))
 		return false;

@@ -44,12 +44,12 @@ static inline __attribute__((always_inline)) bool shm_tx_write_short(struct shm_
 
 /*
  * All up to `head` was taken. The sender learns of its room when an eighth of the ring has gathered: of one that is empty but for less than that he knows
- * enough not to wait for room. True: he does now.
+ * enough not to wait for room, and looks himself before he goes on elsewhere (shm_tx_write_untold). True: he does now.
  */
 static inline bool short_take(struct shm_stream *s, uint64_t head)
 {
 	atomic_store_explicit(&s->head_seen, head, memory_order_release);
-	atomic_store_explicit(&s->own->rx_taken, head, memory_order_relaxed);
+	ring_rx_took(s, head);
 	STEP(RING_TAKEN);
 	if (LIKELY(head - ring_load(&s->own->tail) < s->rx_size[s->rx_cur] / 8))
 		return false;

@@ -17,7 +17,8 @@
  *  - A killed holder leaves either the old count or the new one.
  *
  * The tail is published in batches (an eighth of the ring), and whenever a read drains the ring, unless all that was no more than a short message (short.h): so
- * a stream of small messages does not bounce its line; head is published each time. What was taken in all stands in rx_taken.
+ * a stream of small messages does not bounce its line; head is published each time. What was taken in all stands in rx_taken, where a
+ * sender looks who would otherwise leave a ring that only seems to be full.
  * Long pieces go into the ring with the stores that cost both sides least (pace.c).
  *
  * Source: the ring of Hamlyn's one-sided channels (hamlyn-1996, 3) with PULC's message area made
@@ -118,20 +119,13 @@ int shm_tx_room(struct shm_stream *s, uint64_t *ret_room)
 	return 0;
 }
 
-ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
+/* Copies len bytes, for which there is room, and publishes them. */
+static void tx_put(struct shm_stream *s, uint64_t head, const void *buf, size_t len)
 {
-	uint64_t head = ring_tx_position(s), room = ring_tx_room(s, head, len), begun;
+	uint32_t r = s->tx_cur;
 	size_t done = 0, n;
-	uint32_t r;
+	uint64_t begun;
 
-	if (room < len) {
-		if (ring_tx_look(s, head) < 0)
-			return -EBADMSG;
-		room = ring_tx_find(s, head);
-	}
-	r = s->tx_cur;
-	ring_tx_ahead(s, r, head, len, room);
-	len = MIN(len, (size_t)room);
 	if (len > SHM_INLINE)
 		ring_inline_none(s);
 	else if (len)
@@ -151,7 +145,35 @@ ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
 	}
 	s->tx_head = head + done;
 	shm_rx_answered(s);
-	return (ssize_t)done;
+}
+
+ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len)
+{
+	uint64_t head = ring_tx_position(s), room = ring_tx_room(s, head, len);
+
+	if (room < len) {
+		if (ring_tx_look(s, head) < 0)
+			return -EBADMSG;
+		room = ring_tx_find(s, head);
+	}
+	ring_tx_ahead(s, s->tx_cur, head, len, room);
+	len = MIN(len, (size_t)room);
+	tx_put(s, head, buf, len);
+	return (ssize_t)len;
+}
+
+bool shm_tx_write_untold(struct shm_stream *s, const void *buf, size_t len, uint64_t mine)
+{
+	uint64_t head = ring_tx_position(s);
+	/* pairs with the release in ring_rx_took */
+	uint64_t taken = atomic_load_explicit(&s->peer->rx_taken, memory_order_acquire);
+
+	/* It is believed in no more than a tail is. */
+	if (head - taken > MIN(mine, head - s->tail_seen) ||
+	    ring_room_for(s, ring_tx_now(s), head, taken) < len)
+		return false;
+	tx_put(s, head, buf, len);
+	return true;
 }
 
 /* Behind ring r another one may be begun. */
@@ -249,7 +271,7 @@ static ssize_t rx_read_small(struct shm_stream *s, uint64_t at, void *buf, uint6
 {
 	if (!ring_inline_get(s, at, buf, n))
 		return 0;
-	atomic_store_explicit(&s->own->rx_taken, at + n, memory_order_relaxed);
+	ring_rx_took(s, at + n);
 	atomic_store_explicit(&s->own->tail, at + n, memory_order_release);
 	return (ssize_t)n;
 }

@@ -121,6 +121,11 @@ bool shm_drop_last_holder(struct shm_stream *s);
 int shm_tx_room(struct shm_stream *s, uint64_t *ret_room);
 /* Copies up to len bytes into the present ring and publishes them. Returns their number, 0 when full, or -EBADMSG. */
 ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len);
+/*
+ * The rest of a send, len bytes, all of them or none, into room that the peer has not told of: he has taken all but the last `mine` bytes, those that the same send has
+ * written before. To be tried before it goes on elsewhere; who is behind is told of in time, and to look where he counts would keep him up.
+ */
+bool shm_tx_write_untold(struct shm_stream *s, const void *buf, size_t len, uint64_t mine);
 /* The next ring that would take `wanted` more bytes in one go and not be full then, or the last that is begun: the first one that holds `enough` (UINT64_MAX: the
  * largest). SHM_N_RINGS: there is none behind this one. */
 uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted, uint64_t enough);

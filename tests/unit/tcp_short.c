@@ -228,6 +228,91 @@ static void full_is_not_sent(void)
 	tcp_pair_deinit(&p);
 }
 
+static enum tcp_credit grant_nothing(uint64_t size)
+{
+	(void)size;
+	return TCP_CREDIT_DENIED;
+}
+
+/* As much as can be without the sender's being told of it. */
+static uint64_t exchange_untold(size_t len)
+{
+	uint64_t at = 10;
+
+	begin(tcp_pair_usual_rings);
+	tcp_take_credit = grant_nothing;
+	for (; at + len < 10 + tcp_pair_usual_rings[0] / 8; at += len) {
+		CHECK(send_short(0, at, len));
+		CHECK_INT(receive_short(1, at, len), ==, len);
+	}
+	CHECK(shm_rx_is_untold(&p.tcp[1].ring));
+	return at;
+}
+
+static void check_ring(uint32_t mode, uint32_t r)
+{
+	CHECK_INT(shm_tx_mode(&p.tcp[0].ring), ==, mode);
+	CHECK_INT(p.tcp[0].ring.tx_cur, ==, r);
+}
+
+/* An empty ring has room for as much as it holds, whether its sender was told so or not; nor does it grow for that. */
+static void an_empty_ring_takes_what_it_holds(void)
+{
+	static const size_t lens[] = { 8, 48, 49, 100, 400 };
+	unsigned char buf[4096];
+	uint64_t at;
+
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		at = exchange_untold(lens[i]);
+		pair_send(&p, 0, at, sizeof(buf));
+		check_ring(SHM_TX_RING, 0);
+		pair_expect(&p, 1, at, sizeof(buf));
+		tcp_pair_deinit(&p);
+		at = exchange_untold(lens[i]);
+		bytes_fill(buf, at, sizeof(buf));
+		CHECK_INT(tcp_push(&p.tcp[0], p.fd[0],
+				   (const struct iovec[]){ { buf, 3900 }, { buf + 3900, 196 } }, 2,
+				   0, &(unsigned){ 0 }),
+			  ==, (ssize_t)sizeof(buf));
+		check_ring(SHM_TX_RING, 0);
+		pair_expect(&p, 1, at, sizeof(buf));
+		tcp_pair_deinit(&p);
+	}
+	tcp_take_credit = tcp_pair_grant_everything;
+}
+
+/* Who sends faster than is read needs a larger ring, and does not look at the reader's own count again and again. */
+static void who_is_ahead_goes_on_elsewhere(void)
+{
+	uint64_t at = exchange_untold(100);
+
+	CHECK(send_short(0, at, 8));
+	pair_expect(&p, 1, at, 7);
+	tcp_take_credit = tcp_pair_grant_everything;
+	pair_send(&p, 0, at + 8, tcp_pair_usual_rings[0] - 1);
+	check_ring(SHM_TX_RING, 1);
+	pair_expect(&p, 1, at + 7, tcp_pair_usual_rings[0]);
+	tcp_pair_deinit(&p);
+}
+
+/* What the peer has not been sent it cannot have taken, nor what it has given back before. */
+static void an_untold_count_is_bounded(void)
+{
+	uint64_t at, lie;
+
+	for (int i = 0; i < 3; i++) {
+		at = exchange_untold(100);
+		lie = i == 0 ? at + 4097 : i == 1 ? 0 : UINT64_MAX;
+		atomic_store(&p.tcp[1].ring.own->rx_taken, lie);
+		tcp_take_credit = tcp_pair_grant_everything;
+		pair_send(&p, 0, at, 4096);
+		check_ring(SHM_TX_RING, 1);
+		atomic_store(&p.tcp[1].ring.own->rx_taken, at);
+		pair_expect(&p, 1, at, 4096);
+		tcp_pair_deinit(&p);
+	}
+}
+
 /* A peer's words that make no sense are left to who knows what to do with them. */
 static void believes_no_nonsense(void)
 {
@@ -298,6 +383,9 @@ static const struct test tests[] = {
 	TEST(heeds_the_end),
 	TEST(heeds_who_leaves),
 	TEST(full_is_not_sent),
+	TEST(an_empty_ring_takes_what_it_holds),
+	TEST(who_is_ahead_goes_on_elsewhere),
+	TEST(an_untold_count_is_bounded),
 	TEST(believes_no_nonsense),
 	TEST(half_a_number_comes_round),
 };
