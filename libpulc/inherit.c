@@ -8,7 +8,7 @@
  * The caller is in a data call that can't go on without the answer, so this is the one dialogue with psid that is waited
  * for. A psid that was restarted may be on its way, or not have heard yet of the connection; so may the other side. If it comes to
  * nothing the bytes are lost to us. Then the connection is reset: a program must not
- * read the kernel's part as if it were all.
+ * read the kernel's part as if it were all. Of a connection that has ended psid may know that the rings had nothing more: then the kernel's part is all.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,6 +16,7 @@
 #include <pulc/process.h>
 
 #include "clock.h"
+#include "label.h"
 #include "log.h"
 #include "macros.h"
 #include "notice.h"
@@ -102,6 +103,12 @@ static int wait_for_answer(struct pulc_stream *s)
 	return e;
 }
 
+/* psid says so, and the kernel knows of the end. */
+static bool is_over(const struct pulc_stream *s, int fd)
+{
+	return s->denied == PULC__WIRE__REASON__REASON_OVER && tcp_count_is_closed(fd);
+}
+
 PULC_EXPORT int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
 {
 	socklen_t len = sizeof(uint64_t);
@@ -118,7 +125,10 @@ PULC_EXPORT int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
 	e = wait_for_answer(s);
 	pulc_log("connection %d is inherited: %d", fd, e);
 	if (e < 0) {
-		tcp_reset(fd);
+		if (is_over(s, fd))
+			label_clear(fd);
+		else
+			tcp_reset(fd);
 		atomic_store(&s->state, STREAM_NEVER);
 		(void)pulc_stream_unref(s);
 		return e;

@@ -8,12 +8,12 @@
 enum { TCP_RX_KERNEL = 0, TCP_RX_RING = 1, TCP_RX_KERNEL_AGAIN = 2 };
 
 /* shm_side.local */
-#define TCP_LOCAL_SHUT_RD 0x1u	  /* shut down for reading by this side */
-#define TCP_LOCAL_RESET 0x2u	  /* an error to be told once */
-#define TCP_LOCAL_RESET_SEEN 0x4u /* the connection was reset; told or to be told */
-#define TCP_LOCAL_FOR_GOOD 0x10u  /* has left for a reason that makes the ring useless */
-#define TCP_LOCAL_EOF 0x8u	  /* the kernel's end of file was observed */
-#define TCP_LOCAL_OUTSIDE 0x20u	  /* somebody who can't read the ring holds the socket too */
+#define TCP_LOCAL_SHUT_RD 0x1u		 /* shut down for reading by this side */
+#define TCP_LOCAL_RESET SHM_LOCAL_UNTOLD /* an error to be told once */
+#define TCP_LOCAL_RESET_SEEN 0x4u	 /* the connection was reset; told or to be told */
+#define TCP_LOCAL_FOR_GOOD 0x10u	 /* has left for a reason that makes the ring useless */
+#define TCP_LOCAL_EOF 0x8u		 /* the kernel's end of file was observed */
+#define TCP_LOCAL_OUTSIDE 0x20u		 /* somebody who can't read the ring holds the socket too */
 #define TCP_LOCAL_DISCONNECTED                                                                     \
 	0x40u /* by connect(2) with AF_UNSPEC: the socket is another connection's, or none's */
 

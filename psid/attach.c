@@ -21,6 +21,7 @@
 #include "psid.h"
 #include "stray.h"
 #include "upgrade.h"
+#include "user.h"
 
 struct request {
 	struct psid *psid;
@@ -34,7 +35,9 @@ static struct psid_side *find(const struct psid_client *client, uint64_t cookie,
 {
 	struct psid_side *side = psid_side_find(client->psid, cookie, client->user);
 
-	*ret_reason = PULC__WIRE__REASON__REASON_STALE;
+	*ret_reason = psid_ended_is(&client->psid->ended, client->user->uid, cookie)
+			      ? PULC__WIRE__REASON__REASON_OVER
+			      : PULC__WIRE__REASON__REASON_STALE;
 	if (!side)
 		return NULL;
 	*ret_reason = PULC__WIRE__REASON__REASON_USER;

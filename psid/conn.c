@@ -14,7 +14,7 @@
  * the side's own memory: a false one keeps only its own user's memory busy.
  *
  * Of a connection whose both directions have ended, with both ends on this node, the kernel knows no socket any more, though somebody may have something to
- * read yet. So what a side's uncounted holders may not have read is not emptied, nor used again.
+ * read yet. So what a side's uncounted holders may not have read is not emptied, nor used again. If they have read all, the socket is noted (ended.c).
  */
 #include "conn.h"
 
@@ -128,7 +128,7 @@ static bool counts_others(const struct psid_side *side)
 	       n > side->n_holders + side->n_lost;
 }
 
-bool psid_side_has_unread(const struct psid_side *side)
+bool psid_side_has_more(const struct psid_side *side)
 {
 	const struct psid_side *other = psid_side_other(side);
 	struct shm_side reader, writer;
@@ -136,25 +136,32 @@ bool psid_side_has_unread(const struct psid_side *side)
 	return side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP && side->slab &&
 	       other->slab && psid_slot_read(side->slab, side->slot, &reader) == 0 &&
 	       psid_slot_read(other->slab, other->slot, &writer) == 0 &&
-	       writer.head != reader.rx_taken;
+	       (writer.head != reader.rx_taken || (reader.local & SHM_LOCAL_UNTOLD));
 }
 
-/* Has it something to read, for holders that it counts and we don't know? */
-static bool is_owed(const struct psid_side *side)
+/* Holders that a side counts and we don't know may have something to read, or be about to ask for a side that has nothing more. */
+static enum fate settle_owed(const struct psid_conn *conn)
 {
-	return counts_others(side) && psid_side_has_unread(side);
-}
+	enum fate fate = EMPTIED;
 
-static enum fate fate_of(const struct psid_conn *conn)
-{
 	if (psid_conn_is_half(conn) || conn->psid->stopping)
 		return AS_IT_IS;
-	return is_owed(&conn->sides[0]) || is_owed(&conn->sides[1]) ? KEPT : EMPTIED;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct psid_side *side = &conn->sides[i];
+
+		if (!counts_others(side))
+			continue;
+		if (psid_side_has_more(side))
+			fate = KEPT;
+		else if (side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP)
+			psid_ended_note(&conn->psid->ended, side->user->uid, side->cookie);
+	}
+	return fate;
 }
 
 static void conn_free(struct psid_conn *conn)
 {
-	enum fate fate = fate_of(conn);
+	enum fate fate = settle_owed(conn);
 
 	side_leave(&conn->sides[0], fate);
 	side_leave(&conn->sides[1], fate);

@@ -61,8 +61,8 @@ bool psid_conn_is_half(const struct psid_conn *conn);
 int psid_side_enter(struct psid_side *side, uint64_t cookie);
 /* Does anybody have a descriptor of its socket, as far as one can tell? */
 bool psid_side_is_held(const struct psid_side *side);
-/* Lies something in the other side's ring that this one has not taken? */
-bool psid_side_has_unread(const struct psid_side *side);
+/* Lies something in the other side's ring that this one has not taken, or has it an error to tell? */
+bool psid_side_has_more(const struct psid_side *side);
 /* Frees the connection if nobody will use it any more. */
 void psid_conn_tidy(struct psid_conn *conn);
 /* The kernel has said that nobody holds the socket of this side. */

@@ -8,7 +8,7 @@
  * time that has passed.
  *
  * A socket that was reset, too, is unknown to sock_diag, be it that the process still has it, as after exec. If it has not received all that
- * lies in the other side's ring the side stays, for the program that the process has become, until that has ended.
+ * lies in the other side's ring the side stays, for the program that the process has become, until that has ended. If it has, that program needs no rings (ended.c).
  *
  * A side without a descriptor has ended and is marked SHM_DEAD, as if its last holder had died under
  * our eyes. The memory of an absent side is not ours to mark: those who hold the other side are told by
@@ -55,7 +55,7 @@ static void tell_dead(struct psid_conn *conn, const struct psid_side *side)
 /* By a process that lives, and may be another program by now. */
 static bool may_be_read(const struct psid_side *side)
 {
-	return side->n_holders > 0 && psid_side_has_unread(side) &&
+	return side->n_holders > 0 && psid_side_has_more(side) &&
 	       psid_proof_is_unknown(side->conn->psid, &side->tuple, side->cookie);
 }
 

@@ -9,10 +9,11 @@
 #include "closer.h"
 #include "config.h"
 #include "deadline.h"
+#include "ended.h"
 #include "loop.h"
 #include "map.h"
 
-#define PSID_N_REASONS 24u	 /* of client.proto; the test of metrics compares */
+#define PSID_N_REASONS 25u	 /* of client.proto; the test of metrics compares */
 #define PSID_N_CONTROLS_USER 64u /* pulcctl and friends at a time, beside a user's processes */
 
 struct psid_client;
@@ -102,6 +103,7 @@ struct psid {
 	/* conn.c, slab.c */
 	struct psid_map conns, cookies, slabs;
 	uint64_t last_conn, last_slab;
+	struct psid_ended ended;	/* ended.c */
 	uint64_t instance;		/* tells this psid from others, never 0 */
 	TAILQ_HEAD(, psid_conn) doubts; /* doubt.c */
 	size_t n_doubts;

@@ -125,6 +125,9 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 #define SHM_TX_RETURNED                                                                            \
 	3u /* back on the kernel; what the peer has not taken from the ring goes there once more */
 
+/* shm_side.local: an error of the connection is still to be told. The rest is the protocol's. */
+#define SHM_LOCAL_UNTOLD 0x2u
+
 /* Bytes of a small message that travel in the line of the head itself. */
 #define SHM_INLINE 48u
 /* shm_side.inline_at: the lower half of the byte number at which the copy begins, and a time above it (order.h). */
@@ -203,7 +206,7 @@ struct shm_side {
 	_Atomic uint32_t rcvlowat;
 	_Atomic uint64_t usec_rcvtimeo; /* 0: none */
 	_Atomic uint64_t usec_sndtimeo;
-	_Atomic uint32_t local;	 /* local conditions: shut for reading, reset pending ... */
+	_Atomic uint32_t local;	 /* local conditions: shut for reading, SHM_LOCAL_UNTOLD ... */
 	_Atomic uint32_t growth; /* largest ring whose pages are allocated */
 	_Atomic uint64_t
 		returned; /* SHM_TX_RETURNED: ring bytes that the kernel has taken once more, or needn't */

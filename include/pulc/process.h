@@ -25,7 +25,8 @@ bool pulc_socket_is_upgraded(int fd);
 /*
  * The stream of such a socket, in a process that has none: psid is asked for the memory. Blocking: until psid has
  * answered, at most some seconds. Errors: -ENOENT, -EPERM: no psid, or not for us; -ETIMEDOUT; -ESTALE: psid does not know
- * the connection. Then its bytes are lost to this process, and the connection has been reset. Ownership: the
+ * the connection. Then its bytes are lost to this process, and the connection has been reset; unless it had ended, and the rings had
+ * nothing more: then the kernel has all there is to be told, and it is the kernel's. Ownership: the
  * caller's, one reference.
  */
 int pulc_stream_inherit(int fd, pulc_stream **ret_stream);

@@ -94,7 +94,7 @@ static void a_lost_socket_is_not_death(void)
 	end();
 }
 
-static void reset_by_peer(int pair[2])
+static void reset_by_peer(const int pair[2])
 {
 	struct linger at_once = { .l_onoff = 1 };
 
@@ -102,38 +102,63 @@ static void reset_by_peer(int pair[2])
 	REQUIRE_INT(close(pair[1]), ==, 0);
 }
 
-/* The kernel does not know a socket any more that was reset. A process that has become another program may have it, and has not received all. */
+enum { UNREAD, UNTOLD, READ_OUT, N_RESET };
+
+/* All of them lie in the same slabs. */
+static void upgrade_others(int pairs[N_RESET][2], struct fake_upgrade upgrades[N_RESET])
+{
+	for (int i = 0; i < 2; i++)
+		pairs[0][i] = fds[i];
+	upgrades[0] = u;
+	for (int i = 1; i < N_RESET; i++) {
+		tcp_connect_pair(pairs[i], AF_INET);
+		fake_upgrade(&a, &b, pairs[i], 2 + 2 * (uint64_t)i, &upgrades[i]);
+		for (int end = 0; end < 2; end++)
+			upgrades[i].side[end].own_fd = u.side[end].own_fd;
+	}
+}
+
+static void close_by_reset(const int pair[2], const struct fake_upgrade *upgrade)
+{
+	reset_by_peer(pair);
+	atomic_store(fake_own_holders(upgrade, 1), 0);
+	fake_closed(&b, upgrade->conn);
+}
+
+/*
+ * The kernel does not know a socket any more that was reset. A process that has become another program may have it, and not all that lies in shared
+ * memory; one that has needs the kernel alone.
+ */
 static void what_was_reset_stays_for_who_may_read_it(void)
 {
-	struct fake_upgrade read_out;
+	struct fake_upgrade upgrades[N_RESET];
 	struct fake_client next;
-	int others[2];
+	int pairs[N_RESET][2];
 
 	begin(NULL);
-	tcp_connect_pair(others, AF_INET);
-	fake_upgrade(&a, &b, others, 4, &read_out);
-	read_out.side[1].own_fd = u.side[1].own_fd; /* it is in the same slab */
-	atomic_store(&fake_own_side(&u, 1)->head, 5);
-	reset_by_peer(fds);
-	reset_by_peer(others);
-	for (int i = 0; i < 2; i++) {
-		const struct fake_upgrade *each = i ? &read_out : &u;
-
-		atomic_store(fake_own_holders(each, 1), 0);
-		fake_closed(&b, each->conn);
+	upgrade_others(pairs, upgrades);
+	atomic_store(&fake_own_side(&upgrades[UNREAD], 1)->head, 5);
+	atomic_store(&fake_own_side(&upgrades[UNTOLD], 0)->local, SHM_LOCAL_UNTOLD);
+	for (int i = 0; i < N_RESET; i++) {
+		atomic_store(&fake_own_side(&upgrades[i], 0)->notice, SHM_RX_READY);
+		close_by_reset(pairs[i], &upgrades[i]);
 	}
-	fake_wait_counts(&psid, 2, 2);
+	fake_wait_counts(&psid, 2, N_RESET);
 	(void)close(a.fd);
 	a.fd = -1;
-	/* Both are looked at by then. */
-	fake_wait_counts(&psid, 2, 1);
+	/* All are looked at by then. */
+	fake_wait_counts(&psid, 2, N_RESET - 1);
 	fake_attach(&next, &psid, FAKE_SELF);
-	fake_ask_attach(&next, fds[0], 7);
-	CHECK_INT(EXPECT(&next, UPGRADE)->upgrade->token, ==, 7);
+	for (int i = 0; i < READ_OUT; i++) {
+		fake_ask_attach(&next, pairs[i][0], 7 + (uint64_t)i);
+		CHECK_INT(EXPECT(&next, UPGRADE)->upgrade->token, ==, 7 + i);
+	}
+	fake_ask_attach(&next, pairs[READ_OUT][0], 9);
+	CHECK_INT(EXPECT(&next, DENY)->deny->reason, ==, PULC__WIRE__REASON__REASON_OVER);
 	fake_close(&next);
-	(void)close(others[0]);
+	for (int i = 0; i < N_RESET; i++)
+		(void)close(pairs[i][0]);
 	fake_upgrade_done(&u);
-	(void)close(fds[0]);
 	scene_end();
 }
 

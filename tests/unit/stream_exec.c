@@ -1,7 +1,11 @@
 /* A connection of two processes, one of which is about to execute a program and lets go of it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,7 +76,8 @@ static void upgrade(void)
 
 static void end(void)
 {
-	pulc_stream_closing(stream, fds[0]);
+	if (stream)
+		pulc_stream_closing(stream, fds[0]);
 	stream = pulc_stream_unref(stream);
 	tcp_close_pair(fds);
 	fake_close(&peer);
@@ -232,6 +237,73 @@ static void without_the_descriptor_of_the_slab_nobody_is_alone(void)
 	end();
 }
 
+/* What the program does that was executed with a connection of which psid keeps nothing: 0, or what it finds otherwise. */
+static int inherit(int fd)
+{
+	pulc_stream *inherited;
+	char byte;
+
+	client_prepare();
+	if (!pulc_socket_is_upgraded(fd))
+		return 1;
+	if (pulc_stream_inherit(fd, &inherited) != -ESTALE)
+		return 2;
+	if (pulc_socket_is_upgraded(fd))
+		return 3;
+	if (recv(fd, &byte, 1, 0) != 0)
+		return 4;
+	return send(fd, "", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE ? 0 : 5;
+}
+
+static void become_another_program(void)
+{
+	char number[16];
+
+	(void)snprintf(number, sizeof(number), "%d", fds[0]);
+	(void)close(fds[1]);
+	(void)fcntl(fds[0], F_SETFD, 0);
+	say(to_parent);
+	await(to_child);
+	(void)execl("/proc/self/exe", "stream_exec", "inherit", number, NULL);
+	_exit(99);
+}
+
+static void reset_by_peer(void)
+{
+	struct linger at_once = { .l_onoff = 1 };
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	REQUIRE_INT(setsockopt(fds[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), ==, 0);
+	REQUIRE_INT(close(fds[1]), ==, 0);
+	fds[1] = -1;
+	REQUIRE_INT(getsockopt(fds[0], SOL_SOCKET, SO_ERROR, &error, &len), ==, 0);
+	CHECK_INT(error, ==, ECONNRESET);
+}
+
+/* Neither psid nor sock_diag knows of it any more; there was nothing in the rings. */
+static void what_was_read_out_and_reset_is_the_kernels(void)
+{
+	pid_t pid;
+
+	begin();
+	upgrade();
+	pid = fork_here();
+	if (pid == 0)
+		become_another_program();
+	await(to_parent);
+	reset_by_peer();
+	fake_closed(&peer, stream->conn);
+	pulc_stream_closing(stream, fds[0]);
+	stream = pulc_stream_unref(stream);
+	REQUIRE_INT(close(fds[0]), ==, 0);
+	fds[0] = -1;
+	fake_wait_counts(&psid, 2, 0);
+	say(to_child);
+	reap(pid);
+	end();
+}
+
 static void psid_was_well(void)
 {
 	CHECK_INT(daemon_stop(&psid), ==, 0);
@@ -242,10 +314,13 @@ static const struct test tests[] = {
 	TEST(whoever_stays_is_alone_after_the_exec),
 	TEST(whoever_is_killed_before_the_exec_does_not_come_back),
 	TEST(without_the_descriptor_of_the_slab_nobody_is_alone),
+	TEST(what_was_read_out_and_reset_is_the_kernels),
 	TEST(psid_was_well),
 };
 
 int main(int argc, char **argv)
 {
+	if (argc == 3 && strcmp(argv[1], "inherit") == 0)
+		return inherit(atoi(argv[2]));
 	return TESTS_RUN(tests, argc, argv);
 }
