@@ -14,7 +14,9 @@
  *
  * A slab whose descriptor is not kept (slabs.c), or that somebody else has locked, has the other mark, which stays.
  *
- * Left out: who has closed the last counted descriptor in that moment says to the peer that the connection is closed, as if exec had succeeded.
+ * Who closes the last counted descriptor meanwhile does not say to the peer that the connection is closed: he leaves one on the count (SHM_AWAITED), for whoever
+ * comes back. If nobody does the kernel ends the connection, once the last exec has closed its descriptor, and psid says of the side that nobody holds it.
+ * Flows of datagrams are closed: their end the kernel tells nobody.
  */
 #include <fcntl.h>
 

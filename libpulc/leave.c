@@ -149,7 +149,7 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 	if (!client_lock())
 		return;
 	if (s->left && !s->ended && is_shared_tcp(s)) {
-		shm_add_holder(&s->tcp.ring);
+		shm_return_holder(&s->tcp.ring);
 		slabs_hold(s->own_slab, s->own_slot);
 		upgrade_adopt();
 	} else if (s->left) {

@@ -8,7 +8,9 @@
  *
  * Closing says CLOSED before the kernel's FIN and only when the last process of the family closes:
  * holders are counted in the area. A holder that is killed stays counted, so CLOSED may never
- * come; then the FIN alone says it, and psid adds SHM_DEAD.
+ * come; then the FIN alone says it, and psid adds SHM_DEAD. So it is where the last one closes while another one executes a
+ * program, and may come back if that fails. That one finds the connection reset only if this was due at the last holder's end for what a
+ * program outside PULC, or a peer that has left, would otherwise not be told.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -334,16 +336,24 @@ void tcp_note_shut(struct tcp *t, int fd)
 		shm_notice_set(&t->ring, SHM_TX_FIN | (is_deaf ? SHM_WANT_KERNEL : 0));
 }
 
+static void say_closed(struct tcp *t)
+{
+	uint32_t abrupt = shm_own_notice(&t->ring) & SHM_TX_FIN ? 0 : SHM_ABRUPT;
+
+	shm_notice_set(&t->ring, SHM_TX_FIN | SHM_CLOSED | abrupt);
+}
+
 void tcp_close(struct tcp *t, int fd)
 {
+	enum shm_rest rest = shm_close_holder(&t->ring);
 	bool locked;
 
-	if (!shm_drop_last_holder(&t->ring))
+	if (LIKELY(rest == SHM_REST_HELD))
 		return;
 	tcp_close_for_outside(t, fd);
 	locked = shm_lock(&t->ring.own->tx_lock);
-	shm_notice_set(&t->ring, SHM_TX_FIN | SHM_CLOSED |
-					 (shm_own_notice(&t->ring) & SHM_TX_FIN ? 0 : SHM_ABRUPT));
+	if (LIKELY(rest == SHM_REST_NONE))
+		say_closed(t);
 	if (UNLIKELY(tcp_owes(t)))
 		tcp_return_last(t, fd);
 	if (locked)

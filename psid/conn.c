@@ -240,8 +240,11 @@ static void leave(struct psid_holder *holder, bool lost)
 
 	psid_holder_free(holder);
 	side->n_lost += lost;
-	if (side->n_holders == 0)
-		side->unclaimed = counts_others(side) && psid_side_is_held(side);
+	if (side->n_holders == 0 && counts_others(side)) {
+		side->unclaimed = psid_side_is_held(side);
+		/* Those have gone without a word. */
+		lost |= !side->unclaimed && side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP;
+	}
 	if (side->unclaimed)
 		psid_doubt(side->conn);
 	if (lost && !side->conn->psid->stopping) {

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_VERSION 8u
+#define SHM_VERSION 9u
 #define SHM_MAGIC_SLAB 0x6c73636c75703031ull
 #define SHM_MAGIC_BOARDS 0x6462636c75703031ull
 
@@ -83,8 +83,9 @@ struct shm_slab {
 	_Atomic uint32_t n_holders[SHM_SLOTS_MAX];
 };
 /* shm_slab.n_holders: the number, and beside it: some who are about to execute a program have let go, and hold the slot again if that fails. */
-#define SHM_HOLDERS 0x3fffffffu
-#define SHM_MAY_RETURN 0x40000000u	  /* as long as somebody has a lock on the slab's file */
+#define SHM_HOLDERS 0x1fffffffu
+#define SHM_AWAITED 0x20000000u	   /* one of that number is whoever of them comes back first */
+#define SHM_MAY_RETURN 0x40000000u /* as long as somebody has a lock on the slab's file */
 #define SHM_MAY_RETURN_UNSEEN 0x80000000u /* nobody can tell for how long */
 static_assert(sizeof(struct shm_acquaintance) == 40, "shared layout");
 static_assert(offsetof(struct shm_geometry, size_ring) == 32, "shared layout");

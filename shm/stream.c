@@ -95,6 +95,41 @@ bool shm_drop_holder_of(struct shm_stream *s, uint32_t n)
 	return false;
 }
 
+/* By the count n, and by what can be found out now, which may change the count. */
+static bool may_return(const struct shm_stream *s, uint32_t n)
+{
+	const uint32_t marks = SHM_MAY_RETURN | SHM_MAY_RETURN_UNSEEN;
+
+	if (LIKELY(!(n & marks)))
+		return false;
+	if (shm_on_return_doubted)
+		shm_on_return_doubted(s);
+	return atomic_load(s->own_holders) & marks;
+}
+
+enum shm_rest shm_close_holder(struct shm_stream *s)
+{
+	uint32_t n, rest;
+
+	do {
+		n = atomic_load(s->own_holders);
+		rest = (n & SHM_HOLDERS) == 1 && may_return(s, n) ? n | SHM_AWAITED : n - 1;
+	} while (!atomic_compare_exchange_strong(s->own_holders, &n, rest));
+	if ((rest & SHM_HOLDERS) == 0)
+		return SHM_REST_NONE;
+	return (rest & SHM_AWAITED) && (rest & SHM_HOLDERS) == 1 ? SHM_REST_AWAITED : SHM_REST_HELD;
+}
+
+void shm_return_holder(struct shm_stream *s)
+{
+	uint32_t n = atomic_load(s->own_holders);
+
+	while (!atomic_compare_exchange_weak(s->own_holders, &n,
+					     n & SHM_AWAITED ? n & ~SHM_AWAITED : n + 1))
+		;
+	(void)atomic_fetch_add(&shm_joined, 1);
+}
+
 bool shm_drop_last_holder(struct shm_stream *s)
 {
 	return (atomic_fetch_sub(s->own_holders, 1) & SHM_HOLDERS) == 1;

@@ -101,10 +101,12 @@ void shm_add_holder(struct shm_stream *s);
 /* One of several holds it no more. False: there are no others. */
 bool shm_drop_holder(struct shm_stream *s);
 /*
- * The same of one who may come back (shm_add_holder): until it is known that he does not, nobody is alone. seen: he has a lock on the slab's file, which
+ * The same of one who may come back (shm_return_holder): until it is known that he does not, nobody is alone. seen: he has a lock on the slab's file, which
  * goes with his descriptors.
  */
 bool shm_drop_holder_for_now(struct shm_stream *s, bool seen);
+/* He has come back. */
+void shm_return_holder(struct shm_stream *s);
 /* How many hold it. */
 static inline uint32_t shm_n_holders(const struct shm_stream *s)
 {
@@ -112,7 +114,15 @@ static inline uint32_t shm_n_holders(const struct shm_stream *s)
 }
 /* Like shm_drop_holder, of n that were counted. False: there is another number of them by now, and nothing is done. */
 bool shm_drop_holder_of(struct shm_stream *s, uint32_t n);
-/* One holds it no more. True: it was the last one. */
+/* What is left when one of a side's holders closes it. */
+enum shm_rest {
+	SHM_REST_HELD,	  /* others hold it */
+	SHM_REST_AWAITED, /* nobody does, but somebody may come back, and is counted */
+	SHM_REST_NONE,
+};
+/* No lock is held. */
+enum shm_rest shm_close_holder(struct shm_stream *s);
+/* One holds it no more. True: it was the last one, or those who may come back find it closed. */
 bool shm_drop_last_holder(struct shm_stream *s);
 
 /* ---- sending ---- */

@@ -358,10 +358,10 @@ static bool send_turn(int fd, uint32_t sender, uint32_t number)
 	return send(fd, &turn, sizeof(turn), MSG_NOSIGNAL) == sizeof(turn);
 }
 
-/* All that both have sent is there, each one's in its order: how many of the child's. */
-static long receive_turns(int fd)
+/* All that both have sent is there, each one's in its order, the child's from this one on: how many of those there are. */
+static long receive_turns_from(int fd, uint32_t first)
 {
-	uint32_t next[2] = { 0 };
+	uint32_t next[2] = { 0, first };
 	struct turn turn;
 	ssize_t n;
 
@@ -378,6 +378,19 @@ static bool has_ended(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
 }
 
+/* A process that sends after each exec that fails. */
+static pid_t start_failing(int fd)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	for (uint32_t i = 0; i < N_FAILING; i++)
+		if (exec_too_much() != -1 || errno != E2BIG || !send_turn(fd, 1, i))
+			_exit(1);
+	_exit(0);
+}
+
 CASE(exec_that_fails_while_the_parent_sends, PROCESS)
 {
 	A {
@@ -385,18 +398,34 @@ CASE(exec_that_fails_while_the_parent_sends, PROCESS)
 		pid_t pid;
 
 		fcntl(FD, F_SETFD, FD_CLOEXEC);
-		pid = fork();
-		if (pid == 0) {
-			for (uint32_t i = 0; i < N_FAILING; i++)
-				if (exec_too_much() != -1 || errno != E2BIG || !send_turn(FD, 1, i))
-					_exit(1);
-			_exit(0);
-		}
+		pid = start_failing(FD);
 		for (uint32_t i = 0; sent && !has_ended(pid); i++) sent = send_turn(FD, 0, i);
 		reap(p, "child", pid);
 		close(FD);
 	}
-	WITH_B { R(receive_turns(FD)); }
+	WITH_B { R(receive_turns_from(FD, 0)); }
+}
+
+/* B answers the first of the child's turns: then most of its time is spent in exec. */
+CASE(exec_that_fails_while_the_parent_closes, PROCESS)
+{
+	A {
+		pid_t pid;
+		char byte;
+
+		fcntl(FD, F_SETFD, FD_CLOEXEC);
+		pid = start_failing(FD);
+		R(recv(FD, &byte, 1, 0));
+		R(close(FD));
+		reap(p, "child", pid);
+	}
+	WITH_B {
+		struct turn first;
+
+		R(recv(FD, &first, sizeof(first), MSG_WAITALL));
+		SEND("x");
+		R(receive_turns_from(FD, 1));
+	}
 }
 
 CASE(exec_that_fails_changes_nothing, ANY)

@@ -77,6 +77,24 @@ static void the_closed_are_not(void)
 	end();
 }
 
+/* Nobody says it for a process that is counted and was killed before psid knew of it, and the kernel does not, where the connection was shut down before. */
+static void the_counted_who_are_gone_are_marked(void)
+{
+	struct shm_side *side;
+
+	begin(NULL);
+	side = fake_own_side(&u, 0);
+	atomic_store(&side->notice, SHM_RX_READY | SHM_TX_FIN);
+	REQUIRE_INT(shutdown(fds[0], SHUT_WR), ==, 0);
+	(void)close(fds[0]);
+	fake_closed(&a, u.conn);
+	fake_wait_counts(&psid, 2, 1);
+	CHECK_INT(side->notice & SHM_DEAD, ==, SHM_DEAD);
+	fake_upgrade_done(&u);
+	(void)close(fds[1]);
+	scene_end();
+}
+
 /* The process lives and has only lost its socket: its connections go on. */
 static void a_lost_socket_is_not_death(void)
 {
@@ -312,6 +330,7 @@ static void one_psid_in_a_place(void)
 static const struct test tests[] = {
 	TEST(the_dead_are_marked),
 	TEST(the_closed_are_not),
+	TEST(the_counted_who_are_gone_are_marked),
 	TEST(a_lost_socket_is_not_death),
 	TEST(what_was_reset_stays_for_who_may_read_it),
 	TEST(children_inherit),

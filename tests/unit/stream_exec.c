@@ -27,6 +27,7 @@ static struct daemon psid;
 static struct fake_client peer;
 static int fds[2]; /* ours, the peer's */
 static pulc_stream *stream;
+static const struct shm_side *seen; /* our side, as the peer maps it */
 static int to_child[2], to_parent[2];
 
 static void begin(void)
@@ -69,6 +70,8 @@ static void upgrade(void)
 	m = EXPECT(&peer, UPGRADE)->upgrade;
 	REQUIRE(m->own_slab_fd);
 	side = fake_side(peer.fds[0], m->own->size, m->own_slot);
+	REQUIRE(m->peer_slab_fd);
+	seen = fake_side(peer.fds[1], m->peer->size, m->peer_slot);
 	look_while(STREAM_GIVEN);
 	REQUIRE(pulc_stream_attached(stream));
 	(void)atomic_fetch_or(&side->notice, SHM_RX_READY | SHM_RX_RING);
@@ -237,6 +240,122 @@ static void without_the_descriptor_of_the_slab_nobody_is_alone(void)
 	end();
 }
 
+static void close_ours(void)
+{
+	pulc_stream_closing(stream, fds[0]);
+	stream = pulc_stream_unref(stream);
+	(void)close(fds[0]);
+	fds[0] = -1;
+}
+
+/* It is the only one that holds the connection, and closes it. */
+static void come_back_and_close(void)
+{
+	let_go();
+	pulc_stream_stays(stream);
+	pulc_exec_failed();
+	if ((n_holders() & ~(uint32_t)SHM_MAY_RETURN) != 1)
+		_exit(1);
+	if (seen->notice & (SHM_CLOSED | SHM_TX_FIN | SHM_DEAD))
+		_exit(2);
+	send_text("child");
+	fake_wait_counts(&psid, 3, 1);
+	close_ours();
+	_exit(seen->notice & SHM_CLOSED ? 0 : 3);
+}
+
+static void whoever_comes_back_finds_open_what_was_closed_meanwhile(void)
+{
+	pid_t pid;
+
+	begin();
+	upgrade();
+	send_text("parent,");
+	pid = fork_here();
+	if (pid == 0)
+		come_back_and_close();
+	await(to_parent);
+	close_ours();
+	CHECK_INT(seen->notice & (SHM_CLOSED | SHM_TX_FIN), ==, 0);
+	say(to_child);
+	reap(pid);
+	CHECK_INT(atomic_load(&seen->head), ==, strlen("parent,child"));
+	end();
+}
+
+/* One who may come back is enough, be it that another one does not; it is counted once. */
+static void one_of_two_comes_back(void)
+{
+	pid_t pids[2];
+
+	begin();
+	upgrade();
+	for (int i = 0; i < 2; i++) {
+		pids[i] = fork_here();
+		if (pids[i] == 0 && i == 0) {
+			pulc_stream_leaves(stream);
+			say(to_parent);
+			(void)pause();
+		}
+		if (pids[i] == 0)
+			come_back_and_close();
+		await(to_parent);
+	}
+	close_ours();
+	(void)kill(pids[0], SIGKILL);
+	REQUIRE_INT(waitpid(pids[0], NULL, 0), ==, pids[0]);
+	CHECK_INT(seen->notice & (SHM_CLOSED | SHM_TX_FIN), ==, 0);
+	say(to_child);
+	reap(pids[1]);
+	end();
+}
+
+/* Then it has ended without a word: the kernel says it, and psid. */
+static void whoever_does_not_come_back_ends_what_was_closed_meanwhile(void)
+{
+	struct pollfd p = { .events = POLLRDHUP };
+	pid_t pid;
+
+	begin();
+	upgrade();
+	p.fd = fds[1];
+	pid = fork_here();
+	if (pid == 0) {
+		let_go();
+		(void)execl("/bin/true", "true", NULL);
+		_exit(1);
+	}
+	await(to_parent);
+	close_ours();
+	CHECK_INT(poll(&p, 1, 0), ==, 0);
+	say(to_child);
+	reap(pid);
+	CHECK_INT(poll(&p, 1, N_TURNS), ==, 1);
+	for (unsigned i = 0; i < N_TURNS && !(seen->notice & SHM_DEAD); i++)
+		(void)poll(NULL, 0, 1);
+	CHECK_INT(seen->notice & (SHM_CLOSED | SHM_DEAD), ==, SHM_DEAD);
+	end();
+}
+
+/* The mark is looked into by who closes. */
+static void an_exec_that_is_over_does_not_matter(void)
+{
+	pid_t pid;
+
+	begin();
+	upgrade();
+	pid = fork_here();
+	if (pid == 0) {
+		pulc_stream_leaves(stream);
+		(void)execl("/bin/true", "true", NULL);
+		_exit(1);
+	}
+	reap(pid);
+	close_ours();
+	CHECK_INT(seen->notice & (SHM_CLOSED | SHM_ABRUPT), ==, SHM_CLOSED | SHM_ABRUPT);
+	end();
+}
+
 /* What the program does that was executed with a connection of which psid keeps nothing: 0, or what it finds otherwise. */
 static int inherit(int fd)
 {
@@ -294,10 +413,7 @@ static void what_was_read_out_and_reset_is_the_kernels(void)
 	await(to_parent);
 	reset_by_peer();
 	fake_closed(&peer, stream->conn);
-	pulc_stream_closing(stream, fds[0]);
-	stream = pulc_stream_unref(stream);
-	REQUIRE_INT(close(fds[0]), ==, 0);
-	fds[0] = -1;
+	close_ours();
 	fake_wait_counts(&psid, 2, 0);
 	say(to_child);
 	reap(pid);
@@ -314,6 +430,10 @@ static const struct test tests[] = {
 	TEST(whoever_stays_is_alone_after_the_exec),
 	TEST(whoever_is_killed_before_the_exec_does_not_come_back),
 	TEST(without_the_descriptor_of_the_slab_nobody_is_alone),
+	TEST(whoever_comes_back_finds_open_what_was_closed_meanwhile),
+	TEST(one_of_two_comes_back),
+	TEST(whoever_does_not_come_back_ends_what_was_closed_meanwhile),
+	TEST(an_exec_that_is_over_does_not_matter),
 	TEST(what_was_read_out_and_reset_is_the_kernels),
 	TEST(psid_was_well),
 };
