@@ -303,8 +303,8 @@ static ssize_t wait_and_pull(pulc_stream *s, int fd, struct msghdr *msg, int fla
 		datagram_step(s, fd);
 		e = datagram_wait(s, fd, &w);
 		fd = stream_fd(s, fd);
-		if (e < 0 && e != -ERESTART)
-			return e;
+		if (e < 0)
+			return e == -ERESTART ? PULC_BEGIN_AGAIN : e;
 		e = datagram_take_loss(s);
 		if (e < 0)
 			return e;

@@ -47,10 +47,11 @@ struct pulc_stream {
 	struct turn turn; /* hints */
 	struct {
 		_Atomic bool is_nonblocking, has_heard;
-	} kernel_wait;		 /* kernel_wait.c: hints */
-	_Atomic int fd;		 /* the descriptor that a call last used, of whatever thread */
-	const int *_Atomic home; /* closed, but for calls under way: their descriptor */
-	int pid;		 /* the process that attached it */
+	} kernel_wait;	/* kernel_wait.c: hints */
+	_Atomic int fd; /* the descriptor that a call last used, of whatever thread */
+	const int
+		*_Atomic home; /* what calls under way go on with whose own descriptor is closed */
+	int pid;	       /* the process that attached it */
 	enum pulc_role role;
 	uint64_t token;
 	uint64_t conn; /* psid's number for it, 0: none */

@@ -197,6 +197,11 @@ void stream_tell_own(struct pulc_stream *s)
 	client_unlock();
 }
 
+PULC_EXPORT int pulc_stream_fd(const pulc_stream *s, int fd)
+{
+	return stream_fd(s, fd);
+}
+
 void stream_tell(struct pulc_stream *s, unsigned did)
 {
 	struct shm_stream *ring = &s->tcp.ring;

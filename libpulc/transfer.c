@@ -117,7 +117,7 @@ static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 	while (done < total) {
 		e = wait_for_room(s, fd, flags, &w);
 		if (e == -ERESTART && !done)
-			continue;
+			return PULC_BEGIN_AGAIN;
 		if (e < 0)
 			return done ? (ssize_t)done : e;
 		fd = stream_fd(s, fd);
@@ -262,7 +262,7 @@ static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 		e = end ? 0 : stream_wait(s, fd, &w);
 		fd = stream_fd(s, fd);
 		if (e == -ERESTART && got <= 0)
-			continue;
+			return PULC_BEGIN_AGAIN;
 		got = pull(s, fd, iov, n, flags, true);
 		if (got == -EAGAIN && e == 0)
 			continue;
@@ -288,7 +288,7 @@ static ssize_t receive_rest(struct pulc_stream *s, int fd, const struct iovec *i
 		e = stream_wait(s, fd, &w);
 		fd = stream_fd(s, fd);
 		if (e == -ERESTART && !done)
-			continue;
+			return PULC_BEGIN_AGAIN;
 		/* As a receive that sleeps in the kernel: the reset is for the next one. */
 		if (e == 0 && UNLIKELY(!shm_rx_maybe(&s->tcp.ring)) &&
 		    tcp_is_dissolved(&s->tcp, fd))
@@ -490,7 +490,7 @@ ssize_t stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 	size_t room = msg->msg_controllen;
 	ssize_t got = receive_message(s, fd, msg, flags);
 
-	if (got == PULC_USE_KERNEL)
+	if (got == PULC_USE_KERNEL || got == PULC_BEGIN_AGAIN)
 		return got;
 	msg->msg_namelen = 0;
 	msg->msg_controllen = 0;

@@ -50,19 +50,25 @@ void pre_sent(pulc_stream *s, int fd, ssize_t n, const void *addr, socklen_t len
 
 /*
  * The shape of all data calls: on_ring, which may use `s`, if fd is a stream; on_kernel if it is none or
- * libpulc says so, which is then told the result (end).
+ * libpulc says so, which is then told the result (end). One that a signal handler has interrupted, and that the kernel would restart, begins anew.
  */
 #define PRE_MOVE_(fd, on_ring, on_kernel, end, after)                                              \
 	({                                                                                         \
+		__label__ again_;                                                                  \
 		struct pre_use use_;                                                               \
 		ssize_t n_;                                                                        \
+again_:                                                                                            \
 		pre_cancellation_point();                                                          \
 		if (!pre_use_stream(&use_, (fd))) {                                                \
 			n_ = pre_sys(on_kernel);                                                   \
 		} else {                                                                           \
 			pulc_stream *s = use_.stream;                                              \
 			n_ = (on_ring);                                                            \
-			if (n_ == PULC_USE_KERNEL) {                                               \
+			if (n_ <= PULC_USE_KERNEL) {                                               \
+				if (n_ == PULC_BEGIN_AGAIN) {                                      \
+					pre_use_end(&use_);                                        \
+					goto again_;                                               \
+				}                                                                  \
 				n_ = pre_sys(on_kernel);                                           \
 				end(s, (fd), n_);                                                  \
 			} else {                                                                   \

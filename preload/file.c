@@ -100,6 +100,7 @@ USUAL struct pre_file *pre_file_new(void)
 	atomic_store(&f->ended, false);
 	atomic_store(&f->lingers, false);
 	f->home = -1;
+	f->remaining = -1;
 	atomic_store(&f->n_full, 0);
 	f->members = NULL;
 	f->next = f->next_later = NULL;
@@ -147,13 +148,17 @@ USUAL void pre_file_retire(struct pre_file *f)
 	pre_files_reclaim();
 }
 
-/* fd goes, `other` stays. */
+/* fd goes, `other` stays. A call of another thread that is inside by fd goes on, as in the kernel. */
 static void lose(struct pre_file *f, int fd, int other)
 {
 	pulc_stream *s = atomic_load(&f->stream);
 
 	if (s)
 		pulc_stream_loses(s, fd, other);
+	if (s && other >= 0 && (f->remaining == fd || pre_thread_others_use(f))) {
+		f->remaining = other;
+		pulc_stream_moved(s, &f->remaining);
+	}
 	pre_members_moved(f, fd, other);
 }
 
@@ -181,6 +186,8 @@ USUAL static void drop(struct pre_file *f, int fd, bool open)
 	if (s)
 		pulc_stream_closing(s, open ? fd : -1);
 	pre_epoll_closed(f);
+	if (s && f->remaining >= 0)
+		pulc_stream_moved(s, NULL);
 	pre_use_end(&use);
 	pre_files_reclaim();
 }

@@ -32,6 +32,8 @@ struct pre_file {
 	_Atomic bool shared;  /* another process may hold it, after a fork or as it was passed */
 	_Atomic bool lingers; /* closed, but for calls that are inside (linger.c) */
 	int home;	      /* the descriptor that these go on with */
+	/* What calls of other threads go on with whose own descriptor, one of several, was closed; -1: none was. */
+	int remaining;
 	_Atomic uint64_t
 		cookie;	      /* the socket's, once somebody has asked (cookies.c); 0: nobody has */
 	bool kept;	      /* has options that only the kernel can serve */

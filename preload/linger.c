@@ -13,6 +13,10 @@
  * Where there is no such barrier, and for a close in a signal handler that has interrupted the very call, calls
  * end as they find the descriptor: closed.
  *
+ * Where other descriptors of the file remain, the calls that are inside by the closed one go on with one of these (pre_file's `remaining`).
+ *
+ * A call that a handler with SA_RESTART interrupts begins anew from its descriptor, as the kernel's does (PULC_BEGIN_AGAIN): it finds it closed.
+ *
  * A child forked meanwhile has none of those threads: it closes at once. So does exec, by the kernel's hand.
  */
 #include <linux/membarrier.h>

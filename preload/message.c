@@ -130,8 +130,8 @@ static int send_several(struct pre_use *use, int fd, struct mmsghdr *msgs, unsig
 	int saved = errno;
 	unsigned i = 0;
 
-	if (sent == PULC_USE_KERNEL)
-		return PULC_USE_KERNEL;
+	if (sent == PULC_USE_KERNEL || sent == PULC_BEGIN_AGAIN)
+		return (int)sent;
 	if (sent < 0 || !is_whole(&msgs[0].msg_hdr, sent))
 		pre_send_cut_short(use->file, sent, flags);
 	while (sent >= 0) {
@@ -139,7 +139,7 @@ static int send_several(struct pre_use *use, int fd, struct mmsghdr *msgs, unsig
 		/* A message that was cut short is the last one. */
 		if (!is_whole(&msgs[i].msg_hdr, sent) || ++i == n)
 			return (int)(i < n ? i + 1 : n);
-		sent = send_next(use, fd, &msgs[i].msg_hdr, flags);
+		sent = send_next(use, pulc_stream_fd(use->stream, fd), &msgs[i].msg_hdr, flags);
 	}
 	return several(i, (int)sent, saved);
 }
@@ -179,7 +179,7 @@ static void went_to_all(pulc_stream *s, int fd, int sent, const struct mmsghdr *
 					msgs[i].msg_hdr.msg_namelen);
 }
 
-int pre_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
+static int send_all(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 {
 	struct pre_use use;
 	int sent;
@@ -200,6 +200,16 @@ int pre_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 		went_to_all(use.stream, fd, sent, msgs);
 	}
 	pre_use_end(&use);
+	return sent;
+}
+
+int pre_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	int sent;
+
+	do
+		sent = send_all(fd, msgs, n, flags);
+	while (sent == PULC_BEGIN_AGAIN);
 	return sent;
 }
 
@@ -273,15 +283,17 @@ static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigne
 	if (timeout)
 		begin_timeout(timeout, &end);
 	got = receive_message(s, fd, &msgs[0].msg_hdr, flags & ~MSG_WAITFORONE);
-	if (got == PULC_USE_KERNEL)
-		return PULC_USE_KERNEL;
+	if (got == PULC_USE_KERNEL || got == PULC_BEGIN_AGAIN)
+		return (int)got;
 	if (flags & MSG_WAITFORONE)
 		flags |= MSG_DONTWAIT;
+	/* With some there is an answer, whatever ends the next wait. */
 	while (got >= 0) {
 		msgs[i].msg_len = (unsigned)got;
 		if (++i == n || (timeout && is_over(&end)))
 			return (int)i;
-		got = receive_next(s, fd, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
+		got = receive_next(s, pulc_stream_fd(s, fd), &msgs[i].msg_hdr,
+				   flags & ~MSG_WAITFORONE);
 	}
 	return several(i, (int)got, saved);
 }
@@ -301,7 +313,8 @@ static bool is_bad_timeout(const struct timespec *timeout)
 	       (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000);
 }
 
-int pre_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
+static int receive_all(int fd, struct mmsghdr *msgs, unsigned n, int flags,
+		       struct timespec *timeout)
 {
 	struct pre_use use;
 	int got;
@@ -315,5 +328,15 @@ int pre_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct tim
 		came_from_all(use.stream, fd, got, msgs);
 	}
 	pre_use_end(&use);
+	return got;
+}
+
+int pre_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
+{
+	int got;
+
+	do
+		got = receive_all(fd, msgs, n, flags, timeout);
+	while (got == PULC_BEGIN_AGAIN);
 	return got;
 }

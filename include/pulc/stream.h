@@ -29,6 +29,8 @@ enum pulc_role { PULC_CONNECTED = 1, PULC_ACCEPTED = 2 };
 /* Answer of the data calls: make this very call on the kernel, then say so with
  * pulc_stream_send_end or pulc_stream_recv_end. No errno has this value. */
 #define PULC_USE_KERNEL (-4096)
+/* The call is to begin once more, from its descriptor: a signal handler that asks for SA_RESTART has ended its wait. */
+#define PULC_BEGIN_AGAIN (-4097)
 
 /* What libpulc needs of the program's own libc, so that sleeping in it is a cancellation point
  * and other preloaded libraries see it. NULL members: the kernel is asked directly. */
@@ -57,9 +59,11 @@ bool pulc_stream_disconnected(pulc_stream *s, int fd);
 
 /* fd, one of several descriptors of s in this process, is about to be closed or is closed; `other` stays. */
 void pulc_stream_loses(pulc_stream *s, int fd, int other);
-/* All descriptors of this process are closed or about to be, but calls of other threads are still under way, for which *home
- * holds one more; NULL: none any more. pulc_stream_closing follows when they have ended. */
+/* Calls of other threads that are under way go on with *home: theirs is closed or about to be. NULL: there are none any more. Where it was the
+ * last one of this process, pulc_stream_closing follows when they have ended. */
 void pulc_stream_moved(pulc_stream *s, const int *home);
+/* The descriptor for the rest of a call that was given fd and has waited: another thread may have closed that meanwhile. */
+int pulc_stream_fd(const pulc_stream *s, int fd);
 
 /* Why a stream is kept on the kernel; pulcctl shows it by the names of pulc-reasons(7). */
 enum pulc_reason {
@@ -99,7 +103,8 @@ void pulc_stream_connect_begun(void);
 uint64_t pulc_stream_peer_connects(const pulc_stream *s);
 
 /* Data calls, with the semantics of the calls they are named for, blocking included. They answer
- * PULC_USE_KERNEL while the stream is on the kernel. -EPIPE never raises SIGPIPE here. */
+ * PULC_USE_KERNEL while the stream is on the kernel, and PULC_BEGIN_AGAIN where nothing is done yet: what the caller's descriptor is, and whether
+ * it may wait, can have changed. -EPIPE never raises SIGPIPE here. */
 ssize_t pulc_stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags);
 ssize_t pulc_stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags);
 ssize_t pulc_stream_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags);

@@ -70,6 +70,105 @@ CASE(inside_closed_by_close_range, THREAD)
 	B { RECV(1); }
 }
 
+/* There is another descriptor; the number of the closed one is somebody else's at once. */
+CASE(inside_copy_is_closed, THREAD)
+{
+	A { *stage_word(p, 1) = dup(FD); }
+	A { say_recv(p, THEIRS, 6, MSG_WAITALL); }
+	WITH_B {
+		int fds[2];
+
+		until_other_sleeps(p);
+		R(close(THEIRS));
+		T(pipe(fds) == 0 && fds[0] == THEIRS);
+		T(write(fds[1], "x", 1) == 1);
+		SEND("abc");
+		until_other_sleeps(p);
+		SEND("def");
+		close(fds[0]);
+		close(fds[1]);
+	}
+	A { SEND("x"); }
+	B { RECV(1); }
+}
+
+CASE_TRAITS(inside_copy_of_a_datagram_socket_is_closed, THREAD, DATAGRAMS)
+{
+	A { *stage_word(p, 1) = dup(FD); }
+	A { say_recv(p, THEIRS, 20, 0); }
+	WITH_B {
+		int fds[2];
+
+		until_other_sleeps(p);
+		R(close(THEIRS));
+		T(pipe(fds) == 0 && fds[0] == THEIRS);
+		SEND("still here");
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+CASE(inside_receive_of_messages_goes_on, THREAD)
+{
+	A { *stage_word(p, 1) = FD; }
+	A {
+		char bytes[2][3];
+		struct iovec vectors[2] = { { bytes[0], 3 }, { bytes[1], 3 } };
+		struct mmsghdr msgs[2] = { 0 };
+
+		for (int i = 0; i < 2; i++)
+			msgs[i].msg_hdr = (struct msghdr){ .msg_iov = &vectors[i],
+							   .msg_iovlen = 1 };
+		R(recvmmsg(FD, msgs, 2, MSG_WAITFORONE, NULL));
+		say(p, "%u and %u bytes", msgs[0].msg_len, msgs[1].msg_len);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(close(THEIRS));
+		R(shutdown(FD, SHUT_RDWR));
+	}
+}
+
+/* A handler with SA_RESTART has the call begin anew: it finds what has become of its descriptor. */
+#define RESTARTED                                                                                  \
+	A {                                                                                        \
+		count_signal(SIGUSR1, SA_RESTART);                                                 \
+		*stage_word(p, 1) = FD;                                                            \
+	}                                                                                          \
+	A { RECV(20); }                                                                            \
+	WITH_B
+
+CASE(inside_restart_finds_it_closed, THREAD)
+{
+	RESTARTED
+	{
+		until_other_sleeps(p);
+		R(close(THEIRS));
+		interrupt_other(p, SIGUSR1);
+	}
+	B { RECV(1); }
+}
+
+CASE_TRAITS(inside_restart_finds_a_datagram_socket_closed, THREAD, DATAGRAMS)
+{
+	RESTARTED
+	{
+		until_other_sleeps(p);
+		R(close(THEIRS));
+		interrupt_other(p, SIGUSR1);
+	}
+}
+
+CASE(inside_restart_finds_it_nonblocking, THREAD)
+{
+	RESTARTED
+	{
+		until_other_sleeps(p);
+		R(fcntl(THEIRS, F_SETFL, O_NONBLOCK));
+		interrupt_other(p, SIGUSR1);
+	}
+}
+
 CASE(inside_fork_does_not_end_it, THREAD)
 {
 	A { *stage_word(p, 1) = FD; }

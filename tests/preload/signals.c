@@ -150,6 +150,27 @@ CASE(signals_waitall_restart_gives_part_too, DUO)
 	}
 }
 
+CASE(signals_restart_gives_the_messages_that_came, DUO)
+{
+	B { SEND("abc"); }
+	A {
+		count_signal(SIGUSR1, SA_RESTART);
+		settle(p, FD, 3);
+	}
+	A {
+		char bytes[2][3];
+		struct iovec vectors[2] = { { bytes[0], 3 }, { bytes[1], 3 } };
+		struct mmsghdr msgs[2] = { 0 };
+
+		for (int i = 0; i < 2; i++)
+			msgs[i].msg_hdr = (struct msghdr){ .msg_iov = &vectors[i],
+							   .msg_iovlen = 1 };
+		R(recvmmsg(FD, msgs, 2, 0, NULL));
+		say(p, "%u bytes, %d signals", msgs[0].msg_len, n_signals);
+	}
+	WITH_B { interrupt_other(p, SIGUSR1); }
+}
+
 CASE_TRAITS(signals_interrupt_send, DUO, SETTLED)
 {
 	A {
