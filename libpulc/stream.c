@@ -470,7 +470,11 @@ static void stream_option_changed(pulc_stream *s, int fd, int level, int option)
 
 static int stream_take_error(pulc_stream *s)
 {
-	return pulc_stream_attached(s) ? stream_told(s, s->fd, tcp_take_error(&s->tcp, s->fd)) : 0;
+	if (!pulc_stream_attached(s))
+		return 0;
+	/* The kernel alone may know that the peer is gone. */
+	(void)tcp_finds_reset(&s->tcp, s->fd);
+	return stream_told(s, s->fd, tcp_take_error(&s->tcp, s->fd));
 }
 
 static bool stream_is_reset(pulc_stream *s)

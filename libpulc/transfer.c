@@ -243,6 +243,12 @@ static void wait_for_more(struct pulc_stream *s, int fd, size_t target, struct w
 	w->kernel_has_part = there > (tcp_is_split(&s->tcp) ? 0 : in_ring);
 }
 
+/* A receive that slept: the connection was dissolved meanwhile. As one that sleeps in the kernel it leaves the reset to the next. */
+static bool was_dissolved(struct pulc_stream *s, int fd)
+{
+	return UNLIKELY(!shm_rx_maybe(&s->tcp.ring)) && tcp_is_dissolved(&s->tcp, fd);
+}
+
 /* MSG_PEEK of `target` bytes, `got` (or -EAGAIN) at first: what was peeked is peeked again until it is enough or nothing
  * more will come. */
 static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
@@ -263,6 +269,8 @@ static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 		fd = stream_fd(s, fd);
 		if (e == -ERESTART && got <= 0)
 			return PULC_BEGIN_AGAIN;
+		if (e == 0 && !end && was_dissolved(s, fd))
+			return got > 0 ? got : -EPIPE;
 		got = pull(s, fd, iov, n, flags, true);
 		if (got == -EAGAIN && e == 0)
 			continue;
@@ -289,9 +297,7 @@ static ssize_t receive_rest(struct pulc_stream *s, int fd, const struct iovec *i
 		fd = stream_fd(s, fd);
 		if (e == -ERESTART && !done)
 			return PULC_BEGIN_AGAIN;
-		/* As a receive that sleeps in the kernel: the reset is for the next one. */
-		if (e == 0 && UNLIKELY(!shm_rx_maybe(&s->tcp.ring)) &&
-		    tcp_is_dissolved(&s->tcp, fd))
+		if (e == 0 && was_dissolved(s, fd))
 			e = -EPIPE;
 		if (e < 0)
 			return done ? (ssize_t)done : e;

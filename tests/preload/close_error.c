@@ -311,3 +311,19 @@ CASE(close_error_behind_a_part_is_for_the_next_call, DUO)
 		R(close(FD));
 	}
 }
+
+/* A program that was run counts as a holder of all that it was given, and says nothing of its end. */
+CASE(close_error_after_a_program_was_run, PROCESS)
+{
+	A { SEND("unread"); }
+	B {
+		T(system("true") == 0);
+		R(close(FD));
+	}
+	A {
+		settle_unseen(p, FD);
+		say_error(p, FD);
+		say_error(p, FD);
+		RECV(1);
+	}
+}

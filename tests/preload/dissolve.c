@@ -4,6 +4,7 @@
  */
 #include "case.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -241,6 +242,39 @@ CASE(dissolve_under_a_receive, DUO)
 		settle_poll(p, FD, POLLHUP);
 		RECV(1);
 	}
+}
+
+CASE(dissolve_under_a_peek, DUO)
+{
+	A {
+		pid_t pid = fork_logged(p);
+
+		if (pid == 0) {
+			RECV_FLAGS(10, MSG_PEEK);
+			RECV(10);
+			_exit(0);
+		}
+		dissolve_under(p, pid);
+	}
+	B { settle_poll(p, FD, POLLHUP); }
+}
+
+CASE(dissolve_under_a_splice, DUO)
+{
+	A {
+		pid_t pid = fork_logged(p);
+
+		if (pid == 0) {
+			int fds[2];
+
+			T(pipe(fds) == 0);
+			R(splice(FD, NULL, fds[1], NULL, 10, 0));
+			RECV(10);
+			_exit(0);
+		}
+		dissolve_under(p, pid);
+	}
+	B { settle_poll(p, FD, POLLHUP); }
 }
 
 CASE(dissolve_under_a_poll, DUO)
