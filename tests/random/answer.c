@@ -29,6 +29,10 @@ static const struct word {
 		  { "OOB", MSG_OOB },
 		  { "CTRUNC", MSG_CTRUNC },
 		  { "ERRQUEUE", MSG_ERRQUEUE },
+		  { "WAITFORONE", MSG_WAITFORONE },
+		  { "DONTROUTE", MSG_DONTROUTE },
+		  { "CONFIRM", MSG_CONFIRM },
+		  { "EOR", MSG_EOR },
 		  { NULL, 0 } },
   words_poll[] = { { "IN", POLLIN },	     { "PRI", POLLPRI },       { "OUT", POLLOUT },
 		   { "ERR", POLLERR },	     { "HUP", POLLHUP },       { "NVAL", POLLNVAL },
@@ -143,7 +147,7 @@ int fd_of(const struct call *call, const char *word)
 {
 	int slot = slot_of(word);
 
-	return slot < 0 ? -1 : call->player->fds[slot];
+	return slot < 0 ? -1 : call->table->fds[slot];
 }
 
 long number_of(const char *word)

@@ -13,6 +13,7 @@
 struct call {
 	struct world *world;
 	struct player *player;
+	struct table *table;
 	char *words[N_WORDS]; /* of the line, the verb first; "-" behind the last */
 	int slot;	      /* of the second word, if that is a letter; else -1 */
 	int fd;		      /* behind that slot, -1: none */
@@ -25,7 +26,7 @@ struct verb {
 
 /* One table for each family, ended by a verb without a name. */
 extern const struct verb verbs_data[], verbs_file[], verbs_wait[], verbs_life[], verbs_option[],
-	verbs_warm[];
+	verbs_odd[], verbs_thread[], verbs_warm[];
 
 int slot_of(const char *word);
 int fd_of(const struct call *call, const char *word);
@@ -52,6 +53,8 @@ void answer_address(struct call *call, const void *address, socklen_t size);
 		value_;                                                                            \
 	})
 
+/* What lies in a queue when its socket goes to another program comes with its sender's next datagram (docs/udp.md). */
+void empty(int fd);
 /* n bytes that show of which step they are. */
 void fill_step(const struct call *call, char *bytes, size_t n);
 /* To be said before a call that may wait for fd: whether others must end it, or the socket's own time limit does. */

@@ -13,7 +13,7 @@
 
 #define SIZE_MAX_CALL 16384
 
-static char buffer[SIZE_MAX_CALL];
+static __thread char buffer[SIZE_MAX_CALL];
 
 static size_t size_word(const struct call *call, unsigned i)
 {
@@ -99,7 +99,7 @@ static void call_send_null(struct call *call)
 /* What a call has put into the buffer: with MSG_TRUNC a stream's bytes are dropped, and a datagram's length may be more than came. */
 static void answer_received(struct call *call, long got, size_t n, int flags)
 {
-	if (got > 0 && !(flags & MSG_TRUNC && call->player->kinds[call->slot] == KIND_STREAM))
+	if (got > 0 && !(flags & MSG_TRUNC && call->table->kinds[call->slot] == KIND_STREAM))
 		answer_bytes(call, buffer, (size_t)got < n ? (size_t)got : n);
 }
 
@@ -145,15 +145,31 @@ static void call_readv(struct call *call)
 	answer_received(call, RESULT(call, readv(call->fd, vector, 2)), n, 0);
 }
 
+/* What was told besides; of times only that they were. */
+static void answer_control(struct call *call, struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		size_t n = c->cmsg_len - CMSG_LEN(0);
+
+		answer(call, ", told %d %d:", c->cmsg_level, c->cmsg_type);
+		for (size_t i = 0; c->cmsg_level != SOL_SOCKET && i < n; i++)
+			answer(call, " %u", CMSG_DATA(c)[i]);
+	}
+}
+
 static void call_recvmsg(struct call *call)
 {
 	struct sockaddr_storage from = { 0 };
 	size_t n = size_word(call, 2);
 	int flags = flags_word(call, 3);
 	struct iovec vector[2];
-	struct msghdr msg = {
-		.msg_iov = vector, .msg_iovlen = 2, .msg_name = &from, .msg_namelen = sizeof(from)
-	};
+	char control[256] __attribute__((aligned(sizeof(size_t))));
+	struct msghdr msg = { .msg_iov = vector,
+			      .msg_iovlen = 2,
+			      .msg_name = &from,
+			      .msg_namelen = sizeof(from),
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
 	long got;
 
 	split(vector, n);
@@ -164,6 +180,7 @@ static void call_recvmsg(struct call *call)
 		return;
 	answer_bits(call, WORDS_MSG, (unsigned)msg.msg_flags);
 	answer_address(call, &from, msg.msg_namelen);
+	answer_control(call, &msg);
 }
 
 static void call_recvmmsg(struct call *call)
@@ -205,6 +222,28 @@ static void call_sendto(struct call *call)
 			    to ? (const struct sockaddr *)&to->storage : NULL, to ? to->size : 0));
 }
 
+/* sendmmsg_to slot size address address: two datagrams to the first, around one to the second */
+static void call_sendmmsg_to(struct call *call)
+{
+	size_t n = size_word(call, 2);
+	struct iovec vector = { buffer, n };
+	struct mmsghdr msgs[3] = { 0 };
+	long sent;
+
+	fill_step(call, buffer, n);
+	for (unsigned i = 0; i < 3; i++) {
+		struct address *to = address_of_word(call, call->words[3 + i % 2]);
+
+		msgs[i].msg_hdr = (struct msghdr){ .msg_iov = &vector,
+						   .msg_iovlen = 1,
+						   .msg_name = &to->storage,
+						   .msg_namelen = to->size };
+	}
+	sent = RESULT(call, sendmmsg(call->fd, msgs, 3, MSG_NOSIGNAL));
+	for (long i = 0; i < sent; i++)
+		answer(call, " %u", msgs[i].msg_len);
+}
+
 const struct verb verbs_data[] = {
 	{ "send", call_send },
 	{ "write", call_write },
@@ -220,5 +259,6 @@ const struct verb verbs_data[] = {
 	{ "recvmmsg", call_recvmmsg },
 	{ "recv_null", call_recv_null },
 	{ "sendto", call_sendto },
+	{ "sendmmsg_to", call_sendmmsg_to },
 	{ NULL, NULL },
 };

@@ -11,7 +11,7 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
-static char buffer[16384];
+static __thread char buffer[16384];
 
 static size_t size_word(const struct call *call)
 {

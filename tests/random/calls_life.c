@@ -23,22 +23,22 @@
 static void leave_sets(const struct call *call, int fd)
 {
 	for (unsigned i = 0; call->world->has_shared && i < N_SLOTS; i++)
-		if (call->player->kinds[i] == KIND_EPOLL)
-			epoll_ctl(call->player->fds[i], EPOLL_CTL_DEL, fd, NULL);
+		if (call->table->kinds[i] == KIND_EPOLL)
+			epoll_ctl(call->table->fds[i], EPOLL_CTL_DEL, fd, NULL);
 }
 
 void slot_put(struct call *call, int slot, int fd, enum kind kind)
 {
-	struct player *player = call->player;
+	struct table *table = call->table;
 
 	if (slot < 0)
 		return;
-	if (player->fds[slot] >= 0 && player->fds[slot] != fd) {
-		leave_sets(call, player->fds[slot]);
-		close(player->fds[slot]);
+	if (table->fds[slot] >= 0 && table->fds[slot] != fd) {
+		leave_sets(call, table->fds[slot]);
+		close(table->fds[slot]);
 	}
-	player->fds[slot] = fd;
-	player->kinds[slot] = (char)(fd < 0 ? KIND_NONE : kind);
+	table->fds[slot] = fd;
+	table->kinds[slot] = (char)(fd < 0 ? KIND_NONE : kind);
 }
 
 static void keep_nothing_back(int fd)
@@ -46,15 +46,34 @@ static void keep_nothing_back(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 }
 
-/* A socket bound to a free port of the loopback address, whose letter is the third word. */
+/* Port 0 of the loopback address: 4, 6, or 46 for that of IPv4 as IPv6 names it. */
+static socklen_t loopback(const char *family, struct sockaddr_storage *ret_address)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret_address;
+	struct sockaddr_in *in = (struct sockaddr_in *)ret_address;
+
+	*ret_address = (struct sockaddr_storage){ 0 };
+	if (strchr(family, '6')) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_addr = in6addr_loopback;
+		if (family[0] == '4')
+			inet_pton(AF_INET6, "::ffff:127.0.0.1", &in6->sin6_addr);
+		return sizeof(*in6);
+	}
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	return sizeof(*in);
+}
+
+/* A socket bound to a free port of the loopback address, whose letter is the third word, of the family in the fourth. */
 static int bound_socket(struct call *call, int type)
 {
 	struct address *address = address_of_word(call, call->words[2]);
-	struct sockaddr_in in = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	int fd = socket(AF_INET, type, 0);
+	struct sockaddr_storage in;
+	socklen_t size = loopback(call->words[3], &in);
+	int fd = socket(in.ss_family, type, 0);
 
-	if (!address || bind(fd, (struct sockaddr *)&in, sizeof(in)) < 0) {
+	if (!address || bind(fd, (struct sockaddr *)&in, size) < 0) {
 		close(fd);
 		return -1;
 	}
@@ -103,13 +122,24 @@ static void call_connect(struct call *call)
 {
 	const struct address *to = address_of_word(call, call->words[2]);
 	bool is_new = call->fd < 0;
-	int fd = is_new ? socket(AF_INET, SOCK_STREAM, 0) : call->fd;
+	int fd = is_new ? socket(to->storage.ss_family, SOCK_STREAM, 0) : call->fd;
 
 	if (is_new)
 		keep_nothing_back(fd);
 	RESULT(call, connect(fd, (const struct sockaddr *)&to->storage, to->size));
 	if (is_new)
 		slot_put(call, call->slot, fd, KIND_STREAM);
+}
+
+/* begin slot ADDRESS: by a socket of its own that does not wait */
+static void call_begin(struct call *call)
+{
+	const struct address *to = address_of_word(call, call->words[2]);
+	int fd = socket(to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	keep_nothing_back(fd);
+	RESULT(call, connect(fd, (const struct sockaddr *)&to->storage, to->size));
+	slot_put(call, call->slot, fd, KIND_STREAM);
 }
 
 /* disconnect slot: by AF_UNSPEC */
@@ -120,14 +150,14 @@ static void call_disconnect(struct call *call)
 	RESULT(call, connect(call->fd, &none, sizeof(none)));
 }
 
-/* accept listener slot */
+/* accept listener slot 0 or 1: is it to be one that does not wait? */
 static void call_accept(struct call *call)
 {
 	int fd;
 
 	note_patience(call, call->fd);
 	errno = ERRNO_UNTOUCHED;
-	fd = accept(call->fd, NULL, NULL);
+	fd = accept4(call->fd, NULL, NULL, number_of(call->words[3]) ? SOCK_NONBLOCK : 0);
 	answer_result(call, fd < 0 ? fd : 0);
 	if (fd >= 0)
 		slot_put(call, slot_of(call->words[2]), fd, KIND_STREAM);
@@ -147,8 +177,8 @@ static void call_close(struct call *call)
 {
 	leave_sets(call, call->fd);
 	RESULT(call, close(call->fd));
-	call->player->fds[call->slot] = -1;
-	call->player->kinds[call->slot] = KIND_NONE;
+	call->table->fds[call->slot] = -1;
+	call->table->kinds[call->slot] = KIND_NONE;
 }
 
 /* dup slot SLOT, by dup2 where that one is in use */
@@ -164,8 +194,8 @@ static void call_dup(struct call *call)
 	fd = old >= 0 ? dup2(call->fd, old) : dup(call->fd);
 	answer_result(call, fd < 0 ? fd : 0);
 	if (fd >= 0) {
-		call->player->fds[slot] = fd;
-		call->player->kinds[slot] = call->player->kinds[call->slot];
+		call->table->fds[slot] = fd;
+		call->table->kinds[slot] = call->table->kinds[call->slot];
 	}
 }
 
@@ -176,8 +206,7 @@ union room {
 	struct cmsghdr header;
 };
 
-/* What lies in a queue when its socket goes to another program comes with its sender's next datagram (docs/udp.md). */
-static void empty(int fd)
+void empty(int fd)
 {
 	char byte;
 
@@ -190,14 +219,14 @@ static void empty(int fd)
 static void call_drain(struct call *call)
 {
 	for (unsigned i = 0; i < N_SLOTS; i++)
-		if (call->player->kinds[i] == KIND_DATAGRAM)
-			empty(call->player->fds[i]);
+		if (call->table->kinds[i] == KIND_DATAGRAM)
+			empty(call->table->fds[i]);
 }
 
 /* give slot: into the hat, by SCM_RIGHTS; its kind goes with it */
 static void call_give(struct call *call)
 {
-	char kind = call->slot < 0 ? KIND_NONE : call->player->kinds[call->slot];
+	char kind = call->slot < 0 ? KIND_NONE : call->table->kinds[call->slot];
 	struct iovec vector = { &kind, 1 };
 	union room room = { 0 };
 	struct msghdr msg = { .msg_iov = &vector,
@@ -234,13 +263,13 @@ static void call_take(struct call *call)
 	slot_put(call, call->slot, fd, (enum kind)kind);
 }
 
-static void close_sets(struct player *player)
+static void close_sets(struct table *table)
 {
 	for (unsigned i = 0; i < N_SLOTS; i++)
-		if (player->kinds[i] == KIND_EPOLL) {
-			close(player->fds[i]);
-			player->fds[i] = -1;
-			player->kinds[i] = KIND_NONE;
+		if (table->kinds[i] == KIND_EPOLL) {
+			close(table->fds[i]);
+			table->fds[i] = -1;
+			table->kinds[i] = KIND_NONE;
 		}
 }
 
@@ -252,31 +281,46 @@ static void call_fork(struct call *call)
 	struct player *child = &call->world->players[n];
 	pid_t pid;
 
-	memcpy(child->fds, call->player->fds, sizeof(child->fds));
-	memcpy(child->kinds, call->player->kinds, sizeof(child->kinds));
+	child->table = (unsigned)n;
+	call->world->tables[n] = *call->table;
 	call->world->has_shared = true;
 	pid = fork();
 	if (pid == 0) {
-		close_sets(child);
+		close_sets(&call->world->tables[n]);
 		player_run(call->world, child);
 	}
 	answer(call, pid > 0 ? " 0" : " -1");
 	if (pid > 0)
-		child->pid = pid;
+		child->pid = child->process = pid;
 }
 
-/* The same program anew, as the same player: player.c answers when it has begun. */
+/* What its peer has sent through a ring and can send no more is lost to a program that knows nothing of rings (docs/differences.md). */
+static void receive_all(const struct table *table)
+{
+	char bytes[4096];
+
+	for (unsigned i = 0; i < N_SLOTS; i++)
+		while (table->kinds[i] == KIND_STREAM &&
+		       recv(table->fds[i], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+			;
+}
+
+/* exec, or exec plain: the same program anew, as the same player, which answers when it has begun (player.c); plain: without the shim, with
+ * all connections read out */
 static void call_exec(struct call *call)
 {
-	const struct player *player = call->player;
 	char number[16];
 	char *argv[] = { "sequence", "--player", number, NULL };
 
 	(void)snprintf(number, sizeof(number), "%d", (int)(call->player - call->world->players));
 	for (unsigned i = 0; i < N_SLOTS; i++)
-		if (player->kinds[i] == KIND_DATAGRAM)
-			empty(player->fds[i]);
-	close_sets(call->player);
+		if (call->table->kinds[i] == KIND_DATAGRAM)
+			empty(call->table->fds[i]);
+	close_sets(call->table);
+	if (strcmp(call->words[1], "plain") == 0) {
+		receive_all(call->table);
+		unsetenv("LD_PRELOAD");
+	}
 	call->player->is_executing = true;
 	execv("/proc/self/exe", argv);
 	call->player->is_executing = false;
@@ -294,6 +338,7 @@ const struct verb verbs_life[] = {
 	{ "bound", call_bound },
 	{ "vacate", call_vacate },
 	{ "connect", call_connect },
+	{ "begin", call_begin },
 	{ "disconnect", call_disconnect },
 	{ "accept", call_accept },
 	{ "shutdown", call_shutdown },

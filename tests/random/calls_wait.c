@@ -7,6 +7,7 @@
 #include "call.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -127,6 +128,59 @@ static void call_epoll_wait(struct call *call)
 	}
 }
 
+/* masked_ppoll slot, masked_pselect, masked_epoll: for reading, without waiting, while a signal is held back that only the call's own mask
+ * lets in */
+static void with_signal(struct call *call, int (*ask)(struct call *call, const sigset_t *mask))
+{
+	sigset_t one, before;
+
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &one, &before);
+	pthread_kill(pthread_self(), SIGUSR1);
+	RESULT(call, ask(call, &before));
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static int ask_ppoll(struct call *call, const sigset_t *mask)
+{
+	struct pollfd pfd = { .fd = call->fd, .events = POLLIN };
+
+	return ppoll(&pfd, 1, &(struct timespec){ 0 }, mask);
+}
+
+static int ask_pselect(struct call *call, const sigset_t *mask)
+{
+	fd_set set;
+
+	FD_ZERO(&set);
+	if (call->fd >= 0)
+		FD_SET(call->fd, &set);
+	return pselect(call->fd + 1, &set, NULL, NULL, &(struct timespec){ 0 }, mask);
+}
+
+static int ask_epoll(struct call *call, const sigset_t *mask)
+{
+	struct epoll_event events[N_EVENTS];
+
+	return epoll_pwait(call->fd, events, N_EVENTS, 0, mask);
+}
+
+static void call_masked_ppoll(struct call *call)
+{
+	with_signal(call, ask_ppoll);
+}
+
+static void call_masked_pselect(struct call *call)
+{
+	with_signal(call, ask_pselect);
+}
+
+static void call_masked_epoll(struct call *call)
+{
+	with_signal(call, ask_epoll);
+}
+
 const struct verb verbs_wait[] = {
 	{ "poll", call_poll },
 	{ "select", call_select },
@@ -135,5 +189,8 @@ const struct verb verbs_wait[] = {
 	{ "epoll_mod", call_epoll_mod },
 	{ "epoll_del", call_epoll_del },
 	{ "epoll_wait", call_epoll_wait },
+	{ "masked_ppoll", call_masked_ppoll },
+	{ "masked_pselect", call_masked_pselect },
+	{ "masked_epoll", call_masked_epoll },
 	{ NULL, NULL },
 };

@@ -15,7 +15,7 @@
 static void call_warm_put(struct call *call)
 {
 	const struct address *to = address_of_word(call, call->words[2]);
-	bool is_stream = call->player->kinds[call->slot] == KIND_STREAM;
+	bool is_stream = call->table->kinds[call->slot] == KIND_STREAM;
 	uint64_t before = is_stream ? kernel_count_written(call->fd) : 0;
 
 	sendto(call->fd, "w", 1, MSG_NOSIGNAL | MSG_DONTWAIT,
@@ -28,7 +28,7 @@ static void call_warm_take(struct call *call)
 {
 	char byte;
 
-	if (call->player->kinds[call->slot] == KIND_DATAGRAM)
+	if (call->table->kinds[call->slot] == KIND_DATAGRAM)
 		call->player->on_rings = raw_recv(call->fd, NULL, 0,
 						  MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) < 0;
 	recv(call->fd, &byte, 1, MSG_DONTWAIT);
@@ -38,11 +38,10 @@ static void call_warm_take(struct call *call)
 static void call_look(struct call *call)
 {
 	for (int i = 0; i < N_SLOTS; i++) {
-		struct pollfd pfd = { .fd = call->player->fds[i], .events = POLLIN };
+		struct pollfd pfd = { .fd = call->table->fds[i], .events = POLLIN };
 		int n;
 
-		if (call->player->kinds[i] != KIND_STREAM &&
-		    call->player->kinds[i] != KIND_DATAGRAM)
+		if (call->table->kinds[i] != KIND_STREAM && call->table->kinds[i] != KIND_DATAGRAM)
 			continue;
 		ioctl(pfd.fd, FIONREAD, &n);
 		poll(&pfd, 1, 1); /* a sender of datagrams pays before it sleeps */

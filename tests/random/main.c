@@ -1,7 +1,7 @@
 /*
  * Random sequences of socket calls: draws one while it plays it, or plays one that is written down.
  *
- *	sequence --draw SEED streams|datagrams		plays on, prints the trace
+ *	sequence --draw SEED streams|datagrams|mixed	plays on, prints the trace
  *	sequence --play FILE				plays a trace, or lines without outcomes
  *
  *	--preload LIBRARY --players MASK	which players have it in front of libc's functions
@@ -129,13 +129,16 @@ static bool play_trace(struct stage *stage, struct trace *trace)
 	return true;
 }
 
-static bool play_drawn(struct stage *stage, const char *seed, bool datagrams)
+static bool play_drawn(struct stage *stage, const char *seed, const char *what)
 {
 	struct trace none = { 0 };
 	struct drawer drawer;
 	char line[CALL_MAX];
 
-	drawer_init(&drawer, strtoull(seed, NULL, 10), datagrams);
+	drawer_init(&drawer, strtoull(seed, NULL, 10),
+		    strcmp(what, "mixed") == 0	     ? DRAW_MIXED
+		    : strcmp(what, "datagrams") == 0 ? DRAW_DATAGRAMS
+						     : DRAW_STREAMS);
 	while (draw_line(&drawer, stage, line))
 		if (!play_line(stage, &none, line, NULL, false))
 			return false;
@@ -200,8 +203,7 @@ int main(int argc, char **argv)
 	if (o.file)
 		is_same = play_trace(&stage, &trace);
 	else
-		is_same = play_drawn(&stage, o.seed,
-				     optind < argc && strcmp(argv[optind], "datagrams") == 0);
+		is_same = play_drawn(&stage, o.seed, optind < argc ? argv[optind] : "streams");
 	stage_close(&stage);
 	for (unsigned i = 0; i < trace.n; i++)
 		free(trace.lines[i]);

@@ -57,9 +57,11 @@ static int make_world(struct stage *stage)
 	if (stage->world == MAP_FAILED)
 		return -1;
 	stage->world->driver = getpid();
-	for (unsigned i = 0; i < N_PLAYERS; i++)
+	for (unsigned i = 0; i < N_PLAYERS; i++) {
+		stage->world->players[i].table = i;
 		for (unsigned slot = 0; slot < N_SLOTS; slot++)
-			stage->world->players[i].fds[slot] = -1;
+			stage->world->tables[i].fds[slot] = -1;
+	}
 	return 0;
 }
 
@@ -74,7 +76,7 @@ int stage_open(struct stage *stage, const char *library, unsigned preloaded)
 			become_player(i, preloaded & 1u << i ? library : NULL);
 		if (pid < 0)
 			return -1;
-		stage->world->players[i].pid = pid;
+		stage->world->players[i].pid = stage->world->players[i].process = pid;
 	}
 	return 0;
 }
@@ -134,6 +136,22 @@ static void tell(const struct player *player, enum outcome outcome, char *ret_ou
 	(void)snprintf(ret_outcome, ANSWER_MAX, "%s", text);
 }
 
+/* All threads of a process that is about to end have ended. */
+static void bury(struct stage *stage, pid_t process)
+{
+	for (unsigned i = 0; i < N_PLAYERS; i++) {
+		struct player *player = &stage->world->players[i];
+
+		if (!player->pid || player->process != process)
+			continue;
+		while (!is_gone(player))
+			raw_futex(&player->turn, FUTEX_WAIT, player->turn,
+				  &(struct timespec){ .tv_nsec = NSEC_LOOK });
+		player->pid = 0;
+		stage->asleep[i] = false;
+	}
+}
+
 static void have_made(struct stage *stage, unsigned index, const char *call, enum expected expected,
 		      char *ret_outcome)
 {
@@ -143,6 +161,8 @@ static void have_made(struct stage *stage, unsigned index, const char *call, enu
 	begin(stage, player, call);
 	outcome = await(player, expected);
 	stage->asleep[index] = outcome == ASLEEP;
+	if (outcome == GONE && strcmp(call, "exit") == 0)
+		bury(stage, player->process);
 	if (outcome == GONE)
 		player->pid = 0;
 	tell(player, outcome, ret_outcome);
@@ -172,7 +192,8 @@ struct end {
 static bool has(const struct stage *stage, const struct end *end)
 {
 	return is_ready(stage, end->player) &&
-	       stage->world->players[end->player].fds[end->slot[0] - 'a'] >= 0;
+	       table_of(stage->world, &stage->world->players[end->player])
+			       ->fds[end->slot[0] - 'a'] >= 0;
 }
 
 /* One byte from one end to the other. True: both have seen it on rings. */
@@ -209,7 +230,7 @@ static bool warm(struct stage *stage, const char *line)
 	return true;
 }
 
-/* signal p0, or kill p0 */
+/* signal p0, jump p0, or kill p0 */
 static void send_signal(struct stage *stage, unsigned index, int signal, char *ret_outcome)
 {
 	struct player *player = &stage->world->players[index];
@@ -220,15 +241,30 @@ static void send_signal(struct stage *stage, unsigned index, int signal, char *r
 		return;
 	if (signal == SIGKILL && !stage->asleep[index])
 		have_made(stage, index, "drain", EXPECT_RETURN, unused);
-	kill(player->pid, signal);
-	while (signal == SIGKILL && !is_gone(player))
-		raw_futex(&player->turn, FUTEX_WAIT, player->turn,
-			  &(struct timespec){ .tv_nsec = NSEC_LOOK });
+	tgkill(player->process, player->pid, signal);
 	(void)strcpy(ret_outcome, " sent");
-	if (signal == SIGKILL) {
-		player->pid = 0;
-		stage->asleep[index] = false;
-	}
+	if (signal == SIGKILL)
+		bury(stage, player->process);
+}
+
+/* prod p0 a, or strip p0 a: a signal whose handler does something with that descriptor */
+static void prod(struct stage *stage, unsigned index, char letter, int signal, char *ret_outcome)
+{
+	if (index < N_PLAYERS)
+		stage->world->players[index].handler_slot = (unsigned)(letter - 'a') % N_SLOTS;
+	send_signal(stage, index, signal, ret_outcome);
+}
+
+/* What is on its way then comes with its sender's next call (docs/upgrade.md). */
+static bool moves_away(const char *line)
+{
+	static const char *const verbs[] = { " give ",	 " take ",    " exec", " spawn ",
+					     " stream ", " peek_at ", " told " };
+
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (strstr(line, verbs[i]))
+			return true;
+	return false;
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------- */
@@ -236,6 +272,7 @@ static void send_signal(struct stage *stage, unsigned index, int signal, char *r
 bool stage_play(struct stage *stage, const char *line, enum expected expected, char *ret_outcome)
 {
 	unsigned player;
+	char letter;
 	int at = 0;
 
 	ret_outcome[0] = '\0';
@@ -244,6 +281,14 @@ bool stage_play(struct stage *stage, const char *line, enum expected expected, c
 		return warm(stage, line);
 	if (sscanf(line, "signal p%u", &player) == 1)
 		send_signal(stage, player, SIGUSR1, ret_outcome);
+	else if (sscanf(line, "jump p%u", &player) == 1)
+		send_signal(stage, player, SIGUSR2, ret_outcome);
+	else if (sscanf(line, "nudge p%u", &player) == 1)
+		send_signal(stage, player, SIGWINCH, ret_outcome);
+	else if (sscanf(line, "prod p%u %c", &player, &letter) == 2)
+		prod(stage, player, letter, SIGHUP, ret_outcome);
+	else if (sscanf(line, "strip p%u %c", &player, &letter) == 2)
+		prod(stage, player, letter, SIGQUIT, ret_outcome);
 	else if (sscanf(line, "kill p%u", &player) == 1)
 		send_signal(stage, player, SIGKILL, ret_outcome);
 	else if (sscanf(line, "p%u %n", &player, &at) != 1 || !at)
@@ -253,7 +298,7 @@ bool stage_play(struct stage *stage, const char *line, enum expected expected, c
 	else
 		have_made(stage, player, line + at, expected, ret_outcome);
 	settle(stage->psid);
-	if (strstr(line, " give ") || strstr(line, " take ") || strstr(line, " exec"))
+	if (moves_away(line))
 		have_everyone_look(stage);
 	settle(stage->psid);
 	return true;

@@ -1,21 +1,22 @@
 /*
  * What the driver of a random sequence and its players share: one piece of memory, mapped by all of them.
  *
- * A player is a process that makes one call after the other, as the driver says. It knows its descriptors by letters, so that a
- * descriptor number, which may differ between two plays, stands nowhere in a trace. Addresses have letters as well, for all
- * players together.
+ * A player is a process, or a thread of one, that makes one call after the other, as the driver says. It knows its descriptors by letters, so
+ * that a descriptor number, which may differ between two plays, stands nowhere in a trace; threads of a process know the same ones. Addresses have
+ * letters as well, for all players together.
  */
 #ifndef PULC_TESTS_WORLD_H
 #define PULC_TESTS_WORLD_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#define N_PLAYERS 4
-#define N_SLOTS 26     /* descriptors of a player: a to z */
+#define N_PLAYERS 6
+#define N_SLOTS 26     /* descriptors of a process: a to z */
 #define N_ADDRESSES 10 /* A to J */
 #define CALL_MAX 128
 #define ANSWER_MAX 2048
@@ -29,16 +30,24 @@ enum kind { KIND_NONE, KIND_STREAM, KIND_LISTENER, KIND_DATAGRAM, KIND_EPOLL };
 /* Whose move it is. The word is a futex. */
 enum turn { TURN_DRIVER, TURN_PLAYER };
 
+/* What a process has. */
+struct table {
+	int fds[N_SLOTS];
+	char kinds[N_SLOTS]; /* enum kind */
+};
+
 struct player {
 	_Atomic uint32_t turn;
-	_Atomic pid_t pid; /* 0: there is none yet */
+	_Atomic pid_t pid; /* of its thread; 0: there is none yet, or no more */
+	pid_t process;
+	unsigned table; /* whose: the first player's of its process */
+	pthread_t thread;
+	unsigned handler_slot; /* what the handlers of SIGHUP and SIGQUIT are about */
 	_Atomic bool
 		may_sleep; /* the call that is being made may wait for others, without a time limit */
 	bool is_executing; /* the call is an exec */
 	bool on_rings;	   /* as the last byte of a warm-up has shown */
-	int fds[N_SLOTS];
-	char kinds[N_SLOTS]; /* enum kind */
-	unsigned step;	     /* of the call, which its bytes show */
+	unsigned step;	   /* of the call, which its bytes show */
 	char call[CALL_MAX];
 	char answer[ANSWER_MAX];
 };
@@ -53,7 +62,13 @@ struct world {
 	_Atomic bool
 		has_shared; /* a descriptor may be held by several players, or lie in the hat */
 	struct player players[N_PLAYERS];
+	struct table tables[N_PLAYERS];
 	struct address addresses[N_ADDRESSES];
 };
+
+static inline struct table *table_of(const struct world *world, const struct player *player)
+{
+	return (struct table *)&world->tables[player->table];
+}
 
 #endif
