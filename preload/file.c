@@ -155,7 +155,7 @@ static void lose(struct pre_file *f, int fd, int other)
 
 	if (s)
 		pulc_stream_loses(s, fd, other);
-	if (s && other >= 0 && (f->remaining == fd || pre_thread_others_use(f))) {
+	if (s && other >= 0 && (f->remaining == fd || pre_thread_others_inside(f))) {
 		f->remaining = other;
 		pulc_stream_moved(s, &f->remaining);
 	}

@@ -130,8 +130,10 @@ static inline void pre_use_slot(struct pre_use *use)
 {
 	use->thread = pre_self();
 	use->slot = use->thread->n_using;
-	if (use->slot >= PRE_N_USING)
+	if (__builtin_expect(use->slot >= PRE_N_USING, 0)) {
 		use->slot = 0;
+		atomic_store(&use->thread->n_interrupted, 0);
+	}
 	use->thread->n_using = use->slot + 1;
 }
 

@@ -15,6 +15,7 @@
  *
  * Where other descriptors of the file remain, the calls that are inside by the closed one go on with one of these (pre_file's `remaining`).
  *
+ * One that a handler has interrupted does not count as inside, for it ends or begins anew, if the handler has not left it by longjmp.
  * A call that a handler with SA_RESTART interrupts begins anew from its descriptor, as the kernel's does (PULC_BEGIN_AGAIN): it finds it closed.
  *
  * A child forked meanwhile has none of those threads: it closes at once. So does exec, by the kernel's hand.
@@ -38,7 +39,7 @@ USUAL bool pre_linger(struct pre_file *f, int fd)
 {
 	pulc_stream *s = atomic_load(&f->stream);
 
-	if (__builtin_expect(!pre_thread_others_use(f), 1) || !has_barrier() ||
+	if (__builtin_expect(!pre_thread_others_inside(f), 1) || !has_barrier() ||
 	    pulc_fd_copy(fd, &f->home) < 0)
 		return false;
 	if (s) {

@@ -42,9 +42,12 @@ static void handle(int signal, siginfo_t *info, void *context)
 	uint32_t answer = pulc_signal_begins(signal, info, context, flags & SA_RESTART);
 
 	if (answer != PULC_SIGNAL_LATER) {
+		unsigned interrupted = pre_thread_handles();
+
 		pre_stir(); /* it may tell of what a poll is asked for next: a child that has written and ended */
 		atomic_load_explicit(&actions[signal].handler, memory_order_acquire)(signal, info,
 										     context);
+		pre_thread_handled(interrupted);
 		pulc_signal_done(answer);
 	} else if (flags & SA_RESETHAND) {
 		(void)pre_real.sigaction(signal, &actions[signal].in_force, NULL);

@@ -4,7 +4,8 @@
  * Its main content are hazard pointers (Michael, "Hazard Pointers: Safe Memory Reclamation for
  * Lock-Free Objects", IEEE TPDS 2004, section 3): a thread names the files that it is using, and a closed file is
  * recycled only when nobody names it. A call that a signal handler has left by longjmp leaves its
- * slot taken; when the slots run out the thread begins again at the first.
+ * slot taken; when the slots run out the thread begins again at the first. Such a call does not keep a file open that is closed
+ * (linger.c): what a handler has interrupted ends or begins anew, if it is not left, so it does not count there.
  */
 #include "file.h"
 #include "macros.h"
@@ -26,6 +27,7 @@ static void reset(struct pre_thread *t)
 	for (int i = 0; i < PRE_N_USING; i++)
 		atomic_store(&t->using[i], NULL);
 	t->n_using = 0;
+	atomic_store(&t->n_interrupted, 0);
 	t->n_locked = 0;
 	t->n_sets_locked = 0;
 	t->n_forks_bare = 0;
@@ -76,27 +78,46 @@ int pre_thread_start(void)
 	return -pthread_key_create(&key, end);
 }
 
-USUAL static bool uses(const struct pre_file *f, const struct pre_thread * not )
+static bool uses_from(const struct pre_thread *t, unsigned first, const struct pre_file *f)
 {
-	struct pre_thread *t;
-
-	for (uint32_t i = 0; (t = pre_pool_at(&pre_threads, i)) != NULL; i++) {
-		for (int j = 0; t != not &&j < PRE_N_USING; j++) {
-			if (atomic_load(&t->using[j]) == f)
-				return true;
-		}
-	}
+	for (unsigned i = first; i < PRE_N_USING; i++)
+		if (atomic_load(&t->using[i]) == f)
+			return true;
 	return false;
 }
 
 USUAL bool pre_thread_uses(const struct pre_file *f)
 {
-	return uses(f, NULL);
+	struct pre_thread *t;
+
+	for (uint32_t i = 0; (t = pre_pool_at(&pre_threads, i)) != NULL; i++)
+		if (uses_from(t, 0, f))
+			return true;
+	return false;
 }
 
-USUAL bool pre_thread_others_use(const struct pre_file *f)
+USUAL bool pre_thread_others_inside(const struct pre_file *f)
 {
-	return uses(f, pre_self());
+	const struct pre_thread *self = pre_self();
+	struct pre_thread *t;
+
+	for (uint32_t i = 0; (t = pre_pool_at(&pre_threads, i)) != NULL; i++)
+		if (t != self && uses_from(t, atomic_load(&t->n_interrupted), f))
+			return true;
+	return false;
+}
+
+unsigned pre_thread_handles(void)
+{
+	struct pre_thread *t = pre_thread_self;
+
+	return t ? atomic_exchange(&t->n_interrupted, t->n_using) : 0;
+}
+
+void pre_thread_handled(unsigned before)
+{
+	if (pre_thread_self)
+		atomic_store(&pre_thread_self->n_interrupted, before);
 }
 
 USUAL void pre_thread_forked(void)

@@ -22,6 +22,8 @@ struct pre_thread {
 	struct pre_pooled pooled;
 	struct pre_file *_Atomic using[PRE_N_USING]; /* not to be recycled meanwhile */
 	unsigned n_using;
+	/* The first so many, by a handler that runs, or has left by longjmp. */
+	_Atomic unsigned n_interrupted;
 	unsigned n_locked;	/* locks of epoll_set.c that this thread holds */
 	uint32_t n_sets_locked; /* by its fork, which is under way: the first so many */
 	unsigned n_forks_bare;	/* such that have locked nothing (epoll_set.c) */
@@ -37,9 +39,13 @@ extern _Atomic bool pre_any_cancelled;
 struct pre_thread *pre_thread_new(void);
 /* In a forked child: the other threads do not exist here. */
 void pre_thread_forked(void);
-/* True if any thread is using f; any but the caller's. */
+/* True if any thread is using f. */
 bool pre_thread_uses(const struct pre_file *f);
-bool pre_thread_others_use(const struct pre_file *f);
+/* True if another thread is inside a call that goes on with f: one that a handler has interrupted ends, or begins anew from its descriptor. */
+bool pre_thread_others_inside(const struct pre_file *f);
+/* A handler of the program's begins, and what is to be given to its end. */
+unsigned pre_thread_handles(void);
+void pre_thread_handled(unsigned before);
 int pre_thread_start(void);
 
 static inline struct pre_thread *pre_self(void)

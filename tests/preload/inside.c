@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 
 /* B's name for A's descriptor. */
 #define THEIRS ((int)*stage_word(p, 1))
@@ -126,6 +127,31 @@ CASE(inside_receive_of_messages_goes_on, THREAD)
 		until_other_sleeps(p);
 		R(close(THEIRS));
 		R(shutdown(FD, SHUT_RDWR));
+	}
+}
+
+static __thread sigjmp_buf way_out;
+
+static void jump(int signal __attribute__((unused)))
+{
+	siglongjmp(way_out, 1);
+}
+
+CASE(inside_left_by_a_jump, THREAD)
+{
+	A {
+		signal(SIGUSR1, jump);
+		*stage_word(p, 1) = FD;
+	}
+	A {
+		if (sigsetjmp(way_out, 1) == 0)
+			RECV(1);
+		say(p, "back");
+	}
+	WITH_B { interrupt_other(p, SIGUSR1); }
+	B {
+		R(close(THEIRS));
+		RECV(1);
 	}
 }
 
