@@ -298,7 +298,7 @@ static bool fits_sleeper(const struct drawer *d, const struct stage *stage, cons
 		return false;
 	if (row->traits & CLOSES && is_mate && d->is_stepwise)
 		return false;
-	if (row->traits & JUMPS && has_mates(stage, sleeper))
+	if (row->traits & JUMPS && d->is_closed_under)
 		return false;
 	return !(row->traits & CANCELS) || (is_mate && players[sleeper].table != sleeper);
 }
@@ -321,8 +321,6 @@ static bool fits(const struct drawer *d, const struct stage *stage, const struct
 		return false;
 	if (row->traits & ALONE && has_mates(stage, who))
 		return false;
-	if (row->traits & THREADS && d->has_jump)
-		return false;
 	if (row->traits & OPENS && d->n_unaccepted == N_UNACCEPTED_MAX)
 		return false;
 	if (row->traits & JOINS && (d->n_unaccepted || find_listening(stage, &slot) < 0))
@@ -335,7 +333,6 @@ static void note(struct drawer *d, const struct row *row, unsigned who)
 	d->has_urgent |= (row->traits & URGENT) != 0;
 	d->has_lowat |= (row->traits & LOWAT) != 0;
 	d->has_death |= (row->traits & DIES) != 0;
-	d->has_jump |= (row->traits & JUMPS) != 0;
 	d->n_players += (row->traits & FORKS) != 0;
 	d->n_in_hat += (row->traits & GIVES) != 0;
 	d->n_in_hat -= (row->traits & TAKES) != 0;
@@ -344,6 +341,8 @@ static void note(struct drawer *d, const struct row *row, unsigned who)
 		d->accepting = (int)who;
 	if (row->traits & SLEEPS)
 		d->is_stepwise = (row->traits & STEPS) != 0;
+	d->is_closed_under = !(row->traits & SLEEPS) &&
+			     (d->is_closed_under || row->traits & CLOSES);
 }
 
 static const struct row *draw_row(struct drawer *d, const struct stage *stage, unsigned n_ready,

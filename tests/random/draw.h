@@ -18,8 +18,9 @@ struct drawer {
 	unsigned n_unaccepted; /* connections, at most */
 	int sleeper;	       /* -1: nobody sleeps */
 	int accepting;	       /* who was to accept one with the last line, -1: nobody */
+	bool is_closed_under;  /* something was closed since the sleeper's call began */
 	bool is_stepwise;      /* the sleeper's call is one that the shim makes step by step */
-	bool has_urgent, has_death, has_lowat, has_jump;
+	bool has_urgent, has_death, has_lowat;
 	char pending[N_PENDING_LINES][CALL_MAX]; /* lines that come next, the last one first */
 	unsigned n_pending;
 };

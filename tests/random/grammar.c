@@ -11,7 +11,7 @@
  * - one sleeps at a time: which of two that want the same is woken is nobody's promise, and somebody has to be awake;
  * - under a poll, a select or a splice of another thread nothing is closed (docs/differences.md);
  * - a recvmmsg that sleeps waits for one message: interrupted behind that it leaves errno 512 (docs/differences.md);
- * - who has other threads is not made to jump out of a call: its use of the descriptor is not seen to end (thread.c).
+ * - nobody jumps out of a call under which something was closed (docs/differences.md).
  */
 #include "grammar.h"
 
@@ -83,7 +83,7 @@ const struct row grammar[] = {
 	{ "p@p poll @m @l IN", { 0, 0, 2 }, 0 },
 	{ "p@p epoll_add @e @l @E", { 0, 0, 3 }, 0 },
 	{ "p@p epoll_add @e @e IN", { 0, 0, 3 }, 0 },
-	{ "p@p thread @f", { 0, 0, 4 }, FORKS | THREADS },
+	{ "p@p thread @f", { 0, 0, 4 }, FORKS },
 	{ "p@p cancel @z", { 0, 0, 8 }, CANCELS },
 	{ "jump p@z", { 0, 0, 8 }, WAKES | JUMPS },
 	{ "signal p@z", { 0, 0, 3 }, WAKES },

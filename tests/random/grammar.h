@@ -23,8 +23,7 @@ enum trait {
 	WAKES = 1 << 14, /* is about the one who sleeps */
 	CANCELS = 1 << 15,
 	LEAVES = 1 << 16, /* the kernel takes a socket back */
-	JUMPS = 1 << 17,
-	THREADS = 1 << 18
+	JUMPS = 1 << 17
 };
 
 /* A form has letters behind @ for what is drawn (draw.c). */
