@@ -184,6 +184,9 @@ static unsigned merge(struct tcp *t, unsigned kernel, unsigned events)
 		tcp_note_end(t);
 	}
 	ready = tcp_ready(t, events);
+	/* Dissolved from here, by somebody who may not have said so yet: that is no end of the peer's. */
+	if (UNLIKELY(kernel & POLLHUP) && !(kernel & POLLRDHUP))
+		return (kernel & (events | POLLERR | POLLHUP | POLLNVAL)) | (ready & POLLERR);
 	ready |= kernel & (POLLERR | POLLHUP | POLLRDHUP | POLLPRI | POLLNVAL);
 	if (!receiving_from_ring(t) || (kernel & (POLLRDHUP | POLLERR | POLLHUP)))
 		ready |= kernel & READABLE;

@@ -298,6 +298,26 @@ CASE(dissolve_under_a_poll, DUO)
 	}
 }
 
+/* The one who polls may look before the one who dissolves has said so. */
+CASE(dissolve_under_a_poll_with_bytes_unread, DUO)
+{
+	A {
+		pid_t pid = fork_logged(p);
+
+		if (pid == 0) {
+			struct pollfd pfd = { .fd = FD, .events = POLLRDHUP };
+
+			R(poll(&pfd, 1, -1));
+			say_poll(p, "poll", pfd.revents);
+			_exit(0);
+		}
+		until_process_sleeps(pid);
+		SEND("unread");
+		dissolve_under(p, pid);
+	}
+	B { settle_poll(p, FD, POLLHUP); }
+}
+
 CASE(dissolve_under_an_epoll_wait, DUO)
 {
 	A {
