@@ -127,7 +127,7 @@ static const struct choice {
 	{ 'm', { "0", "0", "0", "0", "3" } },
 	{ 'h', { "WR", "WR", "RD", "RDWR" } },
 	{ 'o', { "-1", "0", "3" } },
-	{ 'T', { "stamp", "inq", "address", "hops" } },
+	{ 'T', { "inq", "address", "hops" } },
 	{ 'F', { "NOSIGNAL", "NOSIGNAL", "NOSIGNAL|DONTWAIT", "-" } },
 	{ 'R',
 	  { "DONTWAIT", "DONTWAIT", "DONTWAIT", "PEEK|DONTWAIT", "TRUNC|DONTWAIT",

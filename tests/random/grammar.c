@@ -11,6 +11,7 @@
  * - one sleeps at a time: which of two that want the same is woken is nobody's promise, and somebody has to be awake;
  * - under a poll, a select or a splice of another thread nothing is closed (docs/differences.md);
  * - a recvmmsg that sleeps waits for one message: interrupted behind that it leaves errno 512 (docs/differences.md);
+ * - options for which a connection returns to the kernel, which cannot give back what a dead peer has sent, are for UDP sockets only;
  * - nobody jumps out of a call under which something was closed (docs/differences.md).
  */
 #include "grammar.h"
@@ -95,8 +96,9 @@ const struct row grammar[] = {
 	{ "p@p stream @s @n", { 0, 0, 3 }, LEAVES },
 	{ "p@p spawn @s @b", { 0, 0, 3 }, LEAVES },
 	{ "p@p in_line @s @b", { 0, 0, 2 }, 0 },
-	{ "p@p peek_at @s @o", { 0, 0, 2 }, LEAVES },
+	{ "p@p peek_at @u @o", { 0, 0, 2 }, LEAVES },
 	{ "p@p told @s @T @b", { 0, 0, 6 }, LEAVES },
+	{ "p@p told @u stamp @b", { 0, 0, 3 }, LEAVES },
 	{ "p@p odd @s @O", { 0, 0, 6 }, 0 },
 	{ "p@p cloexec @s @b", { 0, 0, 3 }, 0 },
 	{ "p@p dup @e @x", { 0, 0, 2 }, 0 },
