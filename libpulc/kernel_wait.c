@@ -90,7 +90,7 @@ static bool is_worth_it(struct pulc_stream *s, int fd)
 	return false;
 }
 
-/* What a handler that has run since means for a call that sleeps; 0: it goes on. */
+/* What a handler that has run since means for a call that sleeps: 0, none has; -EINTR; PULC_BEGIN_AGAIN. */
 static int interrupted(int fd, struct signal_counts before)
 {
 	struct timeval timeout = { 0 };
@@ -101,10 +101,10 @@ static int interrupted(int fd, struct signal_counts before)
 		return e;
 	/* With a time-out it is not begun again (signal(7)). */
 	(void)raw_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, &len);
-	return timeout.tv_sec || timeout.tv_usec ? -EINTR : 0;
+	return timeout.tv_sec || timeout.tv_usec ? -EINTR : PULC_BEGIN_AGAIN;
 }
 
-/* s: of a receive, else NULL. 1: there is something; 0: it was not worth while; -EINTR. */
+/* s: of a receive, else NULL. 1: there is something; 0: it was not worth while; else as interrupted. */
 static int spin(struct pulc_stream *s, int fd, uint64_t budget)
 {
 	struct signal_counts before = signals_counted();
@@ -207,7 +207,7 @@ PULC_EXPORT int pulc_accept_begins(int fd)
 		return 0;
 	}
 	e = spin_in(&accepting, NULL, fd, budget);
-	return MIN(e, 0);
+	return e == -EINTR ? e : 0;
 }
 
 PULC_EXPORT void pulc_accept_ended(int fd)

@@ -11,7 +11,7 @@ struct kernel_call {
 	int flags;
 };
 
-/* s is not attached, and counts the caller as inside the kernel. Returns PULC_USE_KERNEL; -EINTR: a handler has interrupted the call; else what the kernel has answered. Blocks in
+/* s is not attached, and counts the caller as inside the kernel. Returns PULC_USE_KERNEL; -EINTR, PULC_BEGIN_AGAIN: a handler has interrupted the call; else what the kernel has answered. Blocks in
  * that last case only. */
 ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *call);
 /* The kernel's receive has answered n. */
