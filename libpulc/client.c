@@ -128,6 +128,11 @@ USUAL int client_pid(void)
 	return self.pid;
 }
 
+bool client_is_borrowed(void)
+{
+	return self.pid && raw_getpid() != self.pid;
+}
+
 PULC_EXPORT void pulc_process_confined(void)
 {
 	self.confined = true;
@@ -316,6 +321,8 @@ int client_attach(void)
 		return 0;
 	if (nsec_now() < self.nsec_retry)
 		return self.error;
+	if (client_is_borrowed())
+		return -EPERM;
 	self.nsec_retry = nsec_now() + notice_gap();
 	e = connect_channel();
 	if (e < 0) {
@@ -418,6 +425,9 @@ void client_look(void)
 {
 	struct received r;
 
+	/* Descriptors that come with a message would go with the child. */
+	if (client_is_borrowed())
+		return;
 	while (self.fd >= 0 && !self.confined) {
 		int e = receive_message(self.fd, &r);
 

@@ -44,6 +44,8 @@ int client_channel(void);
 bool client_is_itself(void);
 /* The process whose memory this is: another one than the caller's in a child that borrows it (vfork). */
 int client_pid(void);
+/* The caller is such a child, with descriptors of its own: what it receives or makes would be nothing to this process. A system call. */
+bool client_is_borrowed(void);
 /* This process makes no system call for our sake any more. */
 bool client_is_confined(void);
 

@@ -10,7 +10,7 @@
  * Libc's fork tells of itself (pthread_atfork), but not whether it has failed, which the shim does, and tells of other children with memory of their own. One of
  * which nobody has told says so when it finds that out: too late to be counted before its parent closes, but not to be taken for its parent.
  *
- * Not seen here: vfork and posix_spawn. Their children live in the parent's memory.
+ * Not seen here: vfork and posix_spawn. Their children live in the parent's memory, and leave psid's channel to it (client_is_borrowed).
  *
  * Source: pulc-1998, 4.6.3 (fork: both sockets share the port, its count is incremented).
  */

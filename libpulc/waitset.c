@@ -152,7 +152,7 @@ static struct pulc_waitset *make(void)
 	set = reuse();
 	if (set)
 		return set;
-	if (!client_boards() || take_board(&index) < 0)
+	if (!client_boards() || client_is_borrowed() || take_board(&index) < 0)
 		return NULL;
 	set = pool_get(&sets);
 	if (!set)

@@ -536,3 +536,30 @@ CASE(clone_descriptors_of_one_thread, ANY)
 	}
 	answer_and_end(p);
 }
+
+/* A child in its parent's memory sends, each byte to somebody asleep: what psid says to the parent meanwhile is left to the parent. */
+CASE(clone_child_by_vfork_sends, PROCESS)
+{
+	enum { N = 20 };
+
+	A {
+		for (int i = 0; i < N; i++) RECV(1);
+		RECV(1);
+		T(usec_clock() - *stage_word(p, 1) < 1000000);
+	}
+	WITH_B {
+		pid_t pid = vfork();
+
+		if (pid == 0) {
+			for (int i = 0; i < N; i++) {
+				until_other_sleeps(p);
+				(void)!send(FD, "x", 1, 0);
+			}
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+		until_other_sleeps(p);
+		*stage_word(p, 1) = usec_clock();
+		SEND("y");
+	}
+}
