@@ -37,12 +37,18 @@ static bool receiving_from_ring(const struct tcp *t)
 	return atomic_load_explicit(&t->ring.own->rx_mode, memory_order_acquire) == TCP_RX_RING;
 }
 
+/* SO_RCVLOWAT, or all that can come while the reader waits: behind a ring that has ended the kernel has the rest. */
+static bool is_enough(struct tcp *t, uint32_t wanted)
+{
+	return shm_rx_waiting(&t->ring) >= wanted || shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED;
+}
+
 /* The next byte is in the ring. Of bytes behind some of the kernel's memory does not know whether those are there yet. */
 static bool enough_to_read(struct tcp *t)
 {
 	uint32_t wanted = atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
 
-	return shm_rx_maybe(&t->ring) && (wanted <= 1 || shm_rx_waiting(&t->ring) >= wanted) &&
+	return shm_rx_maybe(&t->ring) && (wanted <= 1 || is_enough(t, wanted)) &&
 	       (LIKELY(receiving_from_ring(t)) || tcp_may_reclaim(t));
 }
 
@@ -466,13 +472,14 @@ static void note_buffers(struct shm_side *own, int fd)
 						: 0);
 }
 
-/* No more than comes before a full buffer stops the sender: the kernel sees to that too, whatever was set first. */
-static uint32_t low_water(const struct shm_side *own, int fd)
+/* No more than comes before a full buffer, or the largest ring, stops the sender: the kernel sees to that too, whatever was set first. */
+static uint32_t low_water(const struct tcp *t, int fd)
 {
 	uint32_t low = (uint32_t)MAX(get_option(fd, SOL_SOCKET, SO_RCVLOWAT, 1), 1);
-	uint32_t size = atomic_load(&own->size_rcvbuf);
+	uint32_t size_given = atomic_load(&t->ring.own->size_rcvbuf);
+	uint32_t size = MIN(size_given ? size_given : UINT32_MAX, t->ring.rx_size[SHM_N_RINGS - 1]);
 
-	return size ? MIN(low, MAX(size / 2, 1u)) : low;
+	return MIN(low, MAX(size / 2, 1u));
 }
 
 void tcp_attach(struct tcp *t, int fd)
@@ -485,7 +492,7 @@ void tcp_attach(struct tcp *t, int fd)
 	atomic_store(&own->usec_sndtimeo, get_timeout(fd, SO_SNDTIMEO));
 	atomic_store(&own->inq, (uint32_t)get_option(fd, IPPROTO_TCP, TCP_INQ, 0));
 	note_buffers(own, fd);
-	atomic_store(&own->rcvlowat, low_water(own, fd));
+	atomic_store(&own->rcvlowat, low_water(t, fd));
 }
 
 bool tcp_heeds(int level, int option)
