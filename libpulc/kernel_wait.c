@@ -38,8 +38,11 @@ struct place {
 };
 static __thread struct place receiving __attribute__((tls_model("initial-exec")));
 static __thread struct place accepting __attribute__((tls_model("initial-exec")));
-/* A listener that does not block was seen under this number last; 0: none. */
-static __thread int nonblocking_listener __attribute__((tls_model("initial-exec")));
+/* What was seen of the last listener. A hint: another one may have its number by now. */
+static __thread struct {
+	unsigned number; /* its descriptor, plus one; 0: none */
+	bool is_nonblocking;
+} listener __attribute__((tls_model("initial-exec")));
 
 /* The peer sent its last segment from this very processor. */
 static bool peer_is_here(int fd)
@@ -72,22 +75,56 @@ static bool blocks(int fd)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* Asked of the kernel but once of one that does not block. */
+/* Asked of the kernel but once of one that does not block, and told by who makes it so. */
 static bool seems_nonblocking(const struct pulc_stream *s)
 {
 	return atomic_load_explicit(&s->kernel_wait.is_nonblocking, memory_order_relaxed);
 }
 
+static bool asked_blocks(struct pulc_stream *s, int fd)
+{
+	bool is_nonblocking = !blocks(fd);
+
+	atomic_store_explicit(&s->kernel_wait.is_nonblocking, is_nonblocking, memory_order_relaxed);
+	atomic_store_explicit(&s->kernel_wait.is_asked, true, memory_order_relaxed);
+	return !is_nonblocking;
+}
+
+static bool listener_is_last(int fd)
+{
+	return listener.number == (unsigned)fd + 1;
+}
+
+static bool listener_asked_blocks(int fd)
+{
+	listener.is_nonblocking = !blocks(fd);
+	listener.number = (unsigned)fd + 1;
+	return !listener.is_nonblocking;
+}
+
+/* An event loop receives what is there already: it would look in vain each time if it were not asked before the first look. Another holder may
+ * have changed it since, so who is about to spin asks again. */
 static bool is_worth_it(struct pulc_stream *s, int fd)
 {
-	if (!blocks(fd)) {
-		atomic_store_explicit(&s->kernel_wait.is_nonblocking, true, memory_order_relaxed);
+	bool is_asked = atomic_load_explicit(&s->kernel_wait.is_asked, memory_order_relaxed);
+
+	if ((!is_asked && !asked_blocks(s, fd)) || has_something(fd) ||
+	    (is_asked && !asked_blocks(s, fd)))
 		return false;
-	}
 	if (!knows_cpu(s) || !peer_is_here(fd))
 		return true;
 	pulc_spin_end(&receiving.spin, false);
 	return false;
+}
+
+/* The same of a listener. */
+static bool accept_is_worth_it(int fd)
+{
+	bool is_asked = listener_is_last(fd);
+
+	if (!is_asked && !listener_asked_blocks(fd))
+		return false;
+	return !has_something(fd) && (!is_asked || listener_asked_blocks(fd));
 }
 
 /* What a handler that has run since means for a call that sleeps: 0, none has; -EINTR; PULC_BEGIN_AGAIN. */
@@ -173,7 +210,7 @@ ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *cal
 	    (call->flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE)))
 		return PULC_USE_KERNEL;
 	budget = begin(&receiving);
-	if (!budget || has_something(stream_fd(s, fd)) || !is_worth_it(s, stream_fd(s, fd)))
+	if (!budget || !is_worth_it(s, stream_fd(s, fd)))
 		return PULC_USE_KERNEL;
 	e = spin_in(&receiving, s, fd, budget);
 	if (e < 0)
@@ -197,15 +234,11 @@ PULC_EXPORT int pulc_accept_begins(int fd)
 	uint64_t budget;
 	int e;
 
-	if (client_is_confined() || fd == nonblocking_listener)
+	if (client_is_confined() || (listener.is_nonblocking && listener_is_last(fd)))
 		return 0;
 	budget = begin(&accepting);
-	if (!budget || has_something(fd))
+	if (!budget || !accept_is_worth_it(fd))
 		return 0;
-	if (!blocks(fd)) {
-		nonblocking_listener = fd;
-		return 0;
-	}
 	e = spin_in(&accepting, NULL, fd, budget);
 	return e == -EINTR ? e : 0;
 }

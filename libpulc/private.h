@@ -46,7 +46,7 @@ struct pulc_stream {
 	uint32_t n_calls;
 	struct turn turn; /* hints */
 	struct {
-		_Atomic bool is_nonblocking, has_heard;
+		_Atomic bool is_asked, is_nonblocking, has_heard;
 	} kernel_wait;	/* kernel_wait.c: hints */
 	_Atomic int fd; /* the descriptor that a call last used, of whatever thread */
 	const int

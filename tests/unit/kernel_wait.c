@@ -208,6 +208,37 @@ static void nobody_waits_who_must_not(void)
 	end();
 }
 
+/* As an event loop does, which receives only what is there. */
+static void who_never_waits_is_asked_all_the_same(void)
+{
+	begin();
+	REQUIRE(ioctl(fds[0], FIONBIO, &(int){ 1 }) == 0);
+	REQUIRE(send(fds[1], "x", 1, 0) == 1);
+	CHECK_INT(receive(0), ==, PULC_USE_KERNEL);
+	CHECK(atomic_load(&stream->kernel_wait.is_nonblocking));
+	kernel_call_ends(recv(fds[0], &(char){ 0 }, 1, 0));
+	end();
+}
+
+static void who_blocks_again_waits(void)
+{
+	begin();
+	REQUIRE(ioctl(fds[0], FIONBIO, &(int){ 1 }) == 0);
+	it_does_not_wait(0);
+	REQUIRE(ioctl(fds[0], FIONBIO, &(int){ 0 }) == 0);
+	pulc_stream_nonblock_changed(stream, false);
+	it_waits();
+	end();
+}
+
+static void who_is_told_does_not_ask(void)
+{
+	begin();
+	pulc_stream_nonblock_changed(stream, true);
+	it_does_not_wait(0);
+	end();
+}
+
 /* The end is something, too. */
 static void end_is_seen(void)
 {
@@ -392,6 +423,32 @@ static void accept_that_must_not_does_not(void)
 	(void)close(listener);
 }
 
+/* The thread is a new one, which remembers no listener. That it blocks again is told to nobody: so what is remembered shows. */
+static void *accepts_what_is_there(void *arg)
+{
+	int peer, fd;
+
+	listen_anew();
+	REQUIRE(ioctl(listener, FIONBIO, &(int){ 1 }) == 0);
+	(void)connect_to_it(&peer);
+	CHECK_INT(pulc_accept_begins(listener), ==, 0);
+	fd = accept(listener, NULL, NULL);
+	REQUIRE(fd >= 0);
+	accept_ends(fd);
+	REQUIRE(ioctl(listener, FIONBIO, &(int){ 0 }) == 0);
+	CHECK_INT(pulc_accept_begins(listener), ==, 0);
+	CHECK(!has_connection());
+	pulc_accept_ended(-EAGAIN);
+	(void)close(peer);
+	(void)close(listener);
+	return arg;
+}
+
+static void listener_that_never_waits_is_asked_once(void)
+{
+	REQUIRE(pthread_join(start(accepts_what_is_there, NULL), NULL) == 0);
+}
+
 static _Atomic bool is_answered;
 
 /* Again and again: one that runs before the call has begun is none of its business. */
@@ -442,6 +499,9 @@ static const struct test tests[] = {
 	TEST(peer_on_this_processor_is_not_waited_for),
 	TEST(far_peer_is_not_waited_for),
 	TEST(nobody_waits_who_must_not),
+	TEST(who_never_waits_is_asked_all_the_same),
+	TEST(who_blocks_again_waits),
+	TEST(who_is_told_does_not_ask),
 	TEST(end_is_seen),
 	TEST(handler_interrupts),
 	TEST(handler_that_restarts_has_it_begin_again),
@@ -450,6 +510,7 @@ static const struct test tests[] = {
 	TEST(accept_waits),
 	TEST(handler_interrupts_accept),
 	TEST(accept_that_must_not_does_not),
+	TEST(listener_that_never_waits_is_asked_once),
 	TEST(who_is_confined_asks_nothing),
 };
 
