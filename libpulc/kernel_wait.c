@@ -11,7 +11,7 @@
  * is not waited for so, once it is known to be there.
  *
  * A handler that runs meanwhile has interrupted the call as if it had slept. The descriptor may be closed by another thread meanwhile: a call that sleeps goes on with its file, so
- * a receive is made here then, by the descriptor that has been kept for such calls.
+ * a receive is made here then, by the descriptor that has been kept for such calls. An accept finds its listener closed, as one that had come later.
  *
  * Source: measured (docs/waiting.md, "Before a sleep in the kernel").
  */
@@ -86,7 +86,7 @@ static bool asked_blocks(struct pulc_stream *s, int fd)
 	bool is_nonblocking = !blocks(fd);
 
 	atomic_store_explicit(&s->kernel_wait.is_nonblocking, is_nonblocking, memory_order_relaxed);
-	atomic_store_explicit(&s->kernel_wait.is_asked, true, memory_order_relaxed);
+	atomic_store_explicit(&s->kernel_wait.is_known, true, memory_order_relaxed);
 	return !is_nonblocking;
 }
 
@@ -102,14 +102,14 @@ static bool listener_asked_blocks(int fd)
 	return !listener.is_nonblocking;
 }
 
-/* An event loop receives what is there already: it would look in vain each time if it were not asked before the first look. Another holder may
+/* An event loop receives what is there already: it would look in vain each time if it were not known before the first look. Another holder may
  * have changed it since, so who is about to spin asks again. */
 static bool is_worth_it(struct pulc_stream *s, int fd)
 {
-	bool is_asked = atomic_load_explicit(&s->kernel_wait.is_asked, memory_order_relaxed);
+	bool is_known = atomic_load_explicit(&s->kernel_wait.is_known, memory_order_relaxed);
 
-	if ((!is_asked && !asked_blocks(s, fd)) || has_something(fd) ||
-	    (is_asked && !asked_blocks(s, fd)))
+	if ((!is_known && !asked_blocks(s, fd)) || has_something(fd) ||
+	    (is_known && !asked_blocks(s, fd)))
 		return false;
 	if (!knows_cpu(s) || !peer_is_here(fd))
 		return true;
@@ -120,11 +120,11 @@ static bool is_worth_it(struct pulc_stream *s, int fd)
 /* The same of a listener. */
 static bool accept_is_worth_it(int fd)
 {
-	bool is_asked = listener_is_last(fd);
+	bool is_known = listener_is_last(fd);
 
-	if (!is_asked && !listener_asked_blocks(fd))
+	if (!is_known && !listener_asked_blocks(fd))
 		return false;
-	return !has_something(fd) && (!is_asked || listener_asked_blocks(fd));
+	return !has_something(fd) && (!is_known || listener_asked_blocks(fd));
 }
 
 /* What a handler that has run since means for a call that sleeps: 0, none has; -EINTR; PULC_BEGIN_AGAIN. */

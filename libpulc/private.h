@@ -46,8 +46,8 @@ struct pulc_stream {
 	uint32_t n_calls;
 	struct turn turn; /* hints */
 	struct {
-		_Atomic bool is_asked, is_nonblocking, has_heard;
-	} kernel_wait;	/* kernel_wait.c: hints */
+		_Atomic bool is_known, is_nonblocking, has_heard;
+	} kernel_wait;	/* kernel_wait.c: hints; known: asked or told whether it blocks */
 	_Atomic int fd; /* the descriptor that a call last used, of whatever thread */
 	const int
 		*_Atomic home; /* what calls under way go on with whose own descriptor is closed */

@@ -447,6 +447,7 @@ static int stream_outq(pulc_stream *s, int fd, int *ret_size)
 static void stream_nonblock_changed(pulc_stream *s, bool nonblock)
 {
 	atomic_store_explicit(&s->kernel_wait.is_nonblocking, nonblock, memory_order_relaxed);
+	atomic_store_explicit(&s->kernel_wait.is_known, true, memory_order_relaxed);
 	if (pulc_stream_attached(s))
 		atomic_store(&s->tcp.ring.own->nonblock, nonblock);
 }

@@ -153,7 +153,7 @@ static bool is_tcp(int fd)
 	       protocol == IPPROTO_TCP;
 }
 
-USUAL static int accepted(int listener, int fd)
+USUAL static int accepted(int listener, int fd, int flags)
 {
 	struct pre_file *f, *from;
 
@@ -174,7 +174,12 @@ USUAL static int accepted(int listener, int fd)
 	if (!f)
 		return fd;
 	f->kept = from && from->kept;
-	if (make_stream(f, fd, PULC_ACCEPTED) < 0 || !pre_file_install(fd, f))
+	if (make_stream(f, fd, PULC_ACCEPTED) < 0) {
+		pre_file_free(f);
+		return fd;
+	}
+	pulc_stream_nonblock_changed(atomic_load(&f->stream), flags & SOCK_NONBLOCK);
+	if (!pre_file_install(fd, f))
 		pre_file_free(f);
 	return fd;
 }
@@ -191,14 +196,15 @@ USUAL int pre_accept(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	int e = await(fd);
 
-	return e < 0 ? e : accepted(fd, (int)pre_sys(pre_real.accept(fd, addr, len)));
+	return e < 0 ? e : accepted(fd, (int)pre_sys(pre_real.accept(fd, addr, len)), 0);
 }
 
 USUAL int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	int e = await(fd);
 
-	return e < 0 ? e : accepted(fd, (int)pre_sys(pre_real.accept4(fd, addr, len, flags)));
+	return e < 0 ? e
+		     : accepted(fd, (int)pre_sys(pre_real.accept4(fd, addr, len, flags)), flags);
 }
 
 USUAL int pre_shutdown(int fd, int how)

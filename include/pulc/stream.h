@@ -144,7 +144,7 @@ bool pulc_stream_at_mark(pulc_stream *s, int fd);
 /* Adds the bytes that never saw the kernel to what the kernel said of them: len bytes of struct tcp_info (linux/tcp.h). */
 void pulc_stream_add_info(pulc_stream *s, void *info, size_t len);
 
-/* The program changed O_NONBLOCK (of the open file description), or a socket option, on the kernel. */
+/* The program changed O_NONBLOCK (of the open file description), or accepted s with it or without, or changed a socket option, on the kernel. */
 void pulc_stream_nonblock_changed(pulc_stream *s, bool nonblock);
 void pulc_stream_option_changed(pulc_stream *s, int fd, int level, int option);
 

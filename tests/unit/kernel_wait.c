@@ -235,6 +235,7 @@ static void who_is_told_does_not_ask(void)
 {
 	begin();
 	pulc_stream_nonblock_changed(stream, true);
+	CHECK(atomic_load(&stream->kernel_wait.is_known));
 	it_does_not_wait(0);
 	end();
 }
