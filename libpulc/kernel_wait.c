@@ -102,6 +102,15 @@ static bool listener_asked_blocks(int fd)
 	return !listener.is_nonblocking;
 }
 
+/* The kernel's poll is silent about less than SO_RCVLOWAT, which a receive may return all the same. */
+static bool is_for_any_byte(int fd)
+{
+	int low = 1;
+	socklen_t len = sizeof(low);
+
+	return raw_getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, &len) == 0 && low <= 1;
+}
+
 /* An event loop receives what is there already: it would look in vain each time if it were not known before the first look. Another holder may
  * have changed it since, so who is about to spin asks again. */
 static bool is_worth_it(struct pulc_stream *s, int fd)
@@ -110,6 +119,8 @@ static bool is_worth_it(struct pulc_stream *s, int fd)
 
 	if ((!is_known && !asked_blocks(s, fd)) || has_something(fd) ||
 	    (is_known && !asked_blocks(s, fd)))
+		return false;
+	if (!is_for_any_byte(fd))
 		return false;
 	if (!knows_cpu(s) || !peer_is_here(fd))
 		return true;
@@ -136,6 +147,8 @@ static int interrupted(int fd, struct signal_counts before)
 
 	if (LIKELY(e != -ERESTART))
 		return e;
+	if (client_is_confined())
+		return PULC_BEGIN_AGAIN;
 	/* With a time-out it is not begun again (signal(7)). */
 	(void)raw_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, &len);
 	return timeout.tv_sec || timeout.tv_usec ? -EINTR : PULC_BEGIN_AGAIN;
@@ -155,9 +168,11 @@ static int spin(struct pulc_stream *s, int fd, uint64_t budget)
 		e = interrupted(fd, before);
 		if (e < 0)
 			return e;
-		if (has_something(fd))
-			return 1;
-	} while (nsec_now() - begun < budget);
+		if (has_something(fd)) {
+			e = interrupted(fd, before);
+			return e < 0 ? e : 1;
+		}
+	} while (nsec_now() - begun < budget && !client_is_confined());
 	return interrupted(fd, before);
 }
 
@@ -192,8 +207,8 @@ static void end(struct place *place, int connection)
 		return;
 	place->nsec_asleep = 0;
 	asleep = nsec_now() - asleep;
-	if (connection < 0 || asleep < NSEC_AT_ONCE || asleep >= NSEC_SPIN_MAX ||
-	    peer_is_here(connection))
+	if (connection < 0 || client_is_confined() || asleep < NSEC_AT_ONCE ||
+	    asleep >= NSEC_SPIN_MAX || peer_is_here(connection))
 		return;
 	pulc_spin_end(&place->spin, true);
 }

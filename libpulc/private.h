@@ -110,7 +110,7 @@ static inline int stream_fd(const struct pulc_stream *s, int fd)
 {
 	const int *home = atomic_load_explicit(&s->home, memory_order_acquire);
 
-	return __builtin_expect(home != NULL, 0) ? *home : fd;
+	return __builtin_expect(home != NULL, 0) ? __atomic_load_n(home, __ATOMIC_RELAXED) : fd;
 }
 
 /* Counts the caller as inside the kernel. False: the stream is attached by now, go by tcp. */

@@ -495,13 +495,14 @@ ssize_t stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
 	size_t room = msg->msg_controllen;
 	ssize_t got = receive_message(s, fd, msg, flags);
+	bool attached = stream_is_attached(s);
 
-	if (got == PULC_USE_KERNEL || got == PULC_BEGIN_AGAIN)
+	if (got == PULC_USE_KERNEL || got == PULC_BEGIN_AGAIN || (got < 0 && !attached))
 		return got;
 	msg->msg_namelen = 0;
 	msg->msg_controllen = 0;
 	msg->msg_flags = 0;
-	if (got >= 0 && UNLIKELY(atomic_load(&s->tcp.ring.own->inq)))
+	if (got >= 0 && attached && UNLIKELY(atomic_load(&s->tcp.ring.own->inq)))
 		tell_left(s, fd, msg, room);
 	return got;
 }

@@ -148,6 +148,12 @@ USUAL void pre_file_retire(struct pre_file *f)
 	pre_files_reclaim();
 }
 
+/* Threads that close descriptors of one file at once are not kept apart. */
+static int remaining_of(const struct pre_file *f)
+{
+	return __atomic_load_n(&f->remaining, __ATOMIC_RELAXED);
+}
+
 /* fd goes, `other` stays. A call of another thread that is inside by fd goes on, as in the kernel. */
 static void lose(struct pre_file *f, int fd, int other)
 {
@@ -155,8 +161,8 @@ static void lose(struct pre_file *f, int fd, int other)
 
 	if (s)
 		pulc_stream_loses(s, fd, other);
-	if (s && other >= 0 && (f->remaining == fd || pre_thread_others_inside(f))) {
-		f->remaining = other;
+	if (s && other >= 0 && (remaining_of(f) == fd || pre_thread_others_inside(f))) {
+		__atomic_store_n(&f->remaining, other, __ATOMIC_RELAXED);
 		pulc_stream_moved(s, &f->remaining);
 	}
 	pre_members_moved(f, fd, other);
@@ -186,7 +192,7 @@ USUAL static void drop(struct pre_file *f, int fd, bool open)
 	if (s)
 		pulc_stream_closing(s, open ? fd : -1);
 	pre_epoll_closed(f);
-	if (s && f->remaining >= 0)
+	if (s && remaining_of(f) >= 0)
 		pulc_stream_moved(s, NULL);
 	pre_use_end(&use);
 	pre_files_reclaim();

@@ -201,7 +201,7 @@ USUAL int pre_accept(int fd, struct sockaddr *addr, socklen_t *len)
 
 USUAL int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	int e = await(fd);
+	int e = flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC) ? 0 : await(fd);
 
 	return e < 0 ? e
 		     : accepted(fd, (int)pre_sys(pre_real.accept4(fd, addr, len, flags)), flags);

@@ -493,6 +493,36 @@ static void who_is_confined_asks_nothing(void)
 	(void)close(listener);
 }
 
+/* Fewer bytes than the low-water mark are something for a receive, and nothing for poll. */
+static void low_water_mark_is_left_to_the_kernel(void)
+{
+	int low = 10;
+
+	begin();
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)) == 0);
+	it_does_not_wait(0);
+	end();
+}
+
+static void message_of_a_closed_file_is_received(void)
+{
+	char buf[8];
+	struct iovec iov = { buf, sizeof(buf) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_flags = -1 };
+	pthread_t mover;
+
+	begin();
+	tcp_connect_pair(others, AF_INET);
+	mover = start(move, NULL);
+	CHECK_INT(pulc_stream_recvmsg(stream, fds[0], &msg, 0), ==, 2);
+	CHECK_INT(msg.msg_flags, ==, 0);
+	REQUIRE(pthread_join(mover, NULL) == 0);
+	pulc_stream_moved(stream, NULL);
+	(void)close(others[0]);
+	(void)close(others[1]);
+	end();
+}
+
 static const struct test tests[] = {
 	TEST(first_receive_waits),
 	TEST(who_has_received_does_not),
@@ -508,6 +538,8 @@ static const struct test tests[] = {
 	TEST(handler_that_restarts_has_it_begin_again),
 	TEST(with_a_time_out_it_interrupts),
 	TEST(closed_file_is_received_from),
+	TEST(message_of_a_closed_file_is_received),
+	TEST(low_water_mark_is_left_to_the_kernel),
 	TEST(accept_waits),
 	TEST(handler_interrupts_accept),
 	TEST(accept_that_must_not_does_not),

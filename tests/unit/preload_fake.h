@@ -60,7 +60,7 @@ struct pulc_stream {
 	bool tells_at_once; /* the next watch fires as soon as it stands, before anybody is armed */
 	int n_closings;
 	_Atomic int fd_kept; /* when another one of several was closed */
-	const int *home;
+	const int *_Atomic home;
 	_Atomic int n_begun, n_held;
 	struct fake_watch watches[8];
 };
@@ -451,7 +451,7 @@ int pulc_stream_fd(const pulc_stream *s, int fd)
 
 void pulc_stream_moved(pulc_stream *s, const int *home)
 {
-	s->home = home;
+	atomic_store(&s->home, home);
 	if (home && fake.moving)
 		fake.moving();
 }
