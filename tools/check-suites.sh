@@ -139,7 +139,7 @@ play_again() {
 # Leaves in the list what passes on the kernel.
 play_on_kernel() {
 	local name=$1 list=$2 out=$3
-	ONLY=$(pattern_of <"$list") PRELOAD='' OUT=$out "$run/$name.sh" >"$out.log" 2>&1
+	ONLY=$(pattern_of <"$list") PRELOAD='' OUT=$out "${prefix[@]}" "$run/$name.sh" >"$out.log" 2>&1
 	sed -n 's/^PASS //p' "$out/results.txt" | grep -xFf "$list" >"$list.new"
 	mv "$list.new" "$list"
 }
