@@ -5,7 +5,7 @@ GENERATED += $(B)/gen/job.pb-c.h
 
 $(B)/gen/job.pb-c.c $(B)/gen/job.pb-c.h: keeper/common/job.proto
 	@mkdir -p $(@D)
-	protoc-c --proto_path=keeper/common --c_out=$(B)/gen $<
+	protoc --proto_path=keeper/common --c_out=$(B)/gen $<
 
 .SECONDARY: $(B)/gen/job.pb-c.c $(B)/gen/job.pb-c.h
 
@@ -14,7 +14,9 @@ KEEPER_OBJ = $(call objects,$(wildcard keeper/*.c)) $(JOB_OBJ) $(WIRE_OBJ)
 ALL += $(B)/libexec/pulc/keeper
 
 # A job's start costs one exec of it: the two libraries are linked in, which spares the loader the time.
-JOB_LIBS := -Wl,-Bstatic -luv_a -lprotobuf-c -Wl,-Bdynamic -pthread -ldl
+# How the static libuv is called differs from release to release.
+LIBUV_A := $(filter -luv% -l:libuv%,$(shell pkg-config --libs libuv-static))
+JOB_LIBS := -Wl,-Bstatic $(LIBUV_A) -lprotobuf-c -Wl,-Bdynamic -pthread -ldl
 
 $(B)/libexec/pulc/keeper: $$(KEEPER_OBJ)
 	@mkdir -p $(@D)

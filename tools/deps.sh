@@ -8,15 +8,15 @@
 set -u
 
 declare -A packages=(
-	[build]="gcc libc6-dev binutils protobuf-c-compiler libprotobuf-c-dev libuv1-dev libsystemd-dev libpmix-dev libhwloc-dev pkg-config
+	[build]="gcc libc6-dev binutils protobuf-compiler protobuf-c-compiler libprotobuf-c-dev libuv1-dev libsystemd-dev libpmix-dev libhwloc-dev pkg-config
 		libssl-dev libmicrohttpd-dev liburing-dev"
 	[demo]="iperf3 redis-server redis-tools"
 	[bench]="iperf3 redis-server redis-tools python3"
 	[bench-apps]="memcached nginx-light wrk postgresql mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux
 		ucx-utils libfabric-bin"
-	[check]="libcunit1-dev clang libclang-rt-14-dev memcached nginx-light wrk curl socat
+	[check]="libcunit1-dev clang libclang-rt-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 python3-prometheus-client iproute2 util-linux netcat-openbsd mandoc
-		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libtcmalloc-minimal4 slurm-wlm munge"
+		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libgoogle-perftools-dev slurm-wlm munge"
 	[apps]="postgresql haproxy nginx-light curl rsync openssh-server openssh-client default-jdk-headless nodejs
 		redis-server redis-tools memcached python3 python3-grpcio mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux"
 	[boot]="systemd-container debootstrap lintian libmpich-dev procps util-linux iproute2"
@@ -38,7 +38,7 @@ for group in "$@"; do
 done
 
 if ! command -v dpkg-query >/dev/null; then
-	command -v cc >/dev/null && command -v protoc-c >/dev/null && exit 0
+	command -v cc >/dev/null && command -v protoc-gen-c >/dev/null && exit 0
 	fail "not a Debian system; please install what corresponds to: ${wanted[*]}"
 fi
 

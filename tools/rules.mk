@@ -14,14 +14,14 @@ $(B)/bin/pulc $(B)/bin/pulcctl:
 	@echo '  LD  $@'
 	$(CC) $(LINK) -pie $(SANFLAGS) -o $@ $(filter %.o,$^) -lprotobuf-c $(TOOL_LIBS)
 
-# The loader's work would be a good part of what a short job costs: there is none. The user data base, which libuv could
-# look into and nobody here asks for, needs libraries at run time: it is left out.
-PULCRUN_LINK := $(if $(SAN)$(FUZZ),-pie,-static-pie -Wl,--defsym=getpwuid_r=abort)
+# The loader's work would be a good part of what a short job costs: there is none. The data bases of users and groups, which libuv could
+# look into and nobody here asks for, need libraries at run time: they are left out.
+PULCRUN_LINK := $(if $(SAN)$(FUZZ),-pie,-static-pie -Wl,--defsym=getpwuid_r=abort,--defsym=getgrgid_r=abort)
 
 $(B)/bin/pulcrun: $$(PULCRUN_OBJ)
 	@mkdir -p $(@D)
 	@echo '  LD  $@'
-	$(CC) $(LINK) $(PULCRUN_LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) $(if $(SAN)$(FUZZ),$(JOB_LIBS),-luv_a -lprotobuf-c)
+	$(CC) $(LINK) $(PULCRUN_LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) $(if $(SAN)$(FUZZ),$(JOB_LIBS),$(LIBUV_A) -lprotobuf-c)
 
 # What keeps a psid on a node of an allocation.
 AGENT_OBJ = $(call objects,$(wildcard tools/agent/*.c) tools/pulc/library.c) $(WIRE_OBJ)

@@ -4,12 +4,12 @@ GENERATED += $(B)/gen/client.pb-c.h $(B)/gen/peer.pb-c.h
 
 $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: psid/wire/%.proto
 	@mkdir -p $(@D)
-	protoc-c --proto_path=psid/wire --c_out=$(B)/gen $<
+	protoc --proto_path=psid/wire --c_out=$(B)/gen $<
 
 # It speaks of jobs in the words of the other.
 $(B)/gen/peer.pb-c.c $(B)/gen/peer.pb-c.h: psid/wire/client.proto
 
-$(B)/obj/gen/%.o: $(B)/gen/%.c
+$(B)/obj/gen/%.o: $(B)/gen/%.c | $(GENERATED)
 	@mkdir -p $(@D)
 	$(CC) $(STD) $(CFLAGS) $(SANFLAGS) -I$(B)/gen -MMD -MP -c $< -o $@
 
