@@ -6,8 +6,9 @@
  * the kernel's counters tell, where anything was sent.
  *
  * The caller is in a data call that can't go on without the answer, so this is the one dialogue with psid that is waited
- * for. A psid that was restarted may be on its way, or not have heard yet of the connection; so may the other side. If it comes to
- * nothing the bytes are lost to us. Then the connection is reset: a program must not
+ * for. A psid that lives, as its channel or its full queue says, answers when it gets a processor, however late that is. One that was restarted may be on its way,
+ * or not have heard yet of the connection; so may the other side. For these there are limits; what counts is how long we were there to
+ * see them come, not for how long we got no processor ourselves. If it comes to nothing the bytes are lost to us. Then the connection is reset: a program must not
  * read the kernel's part as if it were all. Of a connection that has ended psid may know that the rings had nothing more: then the kernel's part is all.
  */
 #include <errno.h>
@@ -26,12 +27,12 @@
 #include "tcp_count.h"
 #include "upgrade.h"
 
-/* A psid that does not answer within this is taken for dead; one that is not there may be under way. */
+/* There is no psid: one may be under way. */
 #define NSEC_PATIENCE (5 * NSEC_PER_SEC)
-/* psid does not know the connection: those who gave it to us may be about to tell it. */
-#define NSEC_PATIENCE_STALE (2 * NSEC_PER_SEC)
-/* The other side has not come back to a new psid: it will, when it next looks. */
-#define NSEC_PATIENCE_PEER (30 * NSEC_PER_SEC)
+/* It does not know a connection that has ended for the kernel. */
+#define NSEC_PATIENCE_OVER (2 * NSEC_PER_SEC)
+/* Those who gave the connection to us, or its other side, have not come back to a new psid: they will, when they next look. */
+#define NSEC_PATIENCE_OTHERS (30 * NSEC_PER_SEC)
 /* Between attempts. */
 #define NSEC_AGAIN (5 * 1000 * NSEC_PER_USEC)
 /* psid's answers, before exec. */
@@ -47,33 +48,40 @@ static int seek(void)
 	return -EAGAIN;
 }
 
-static uint64_t patience(const struct pulc_stream *s)
+/* How long nothing may come of it. */
+static uint64_t patience(const struct pulc_stream *s, int fd, bool psid_lives)
 {
-	switch (s->denied) {
-	case PULC__WIRE__REASON__REASON_STALE:
-		return NSEC_PATIENCE_STALE;
-	case PULC__WIRE__REASON__REASON_WAITING_PEER:
-		return NSEC_PATIENCE_PEER;
-	default:
-		return NSEC_PATIENCE;
-	}
+	if (atomic_load(&s->state) == STREAM_GIVEN)
+		return UINT64_MAX;
+	if (s->denied == PULC__WIRE__REASON__REASON_STALE)
+		return tcp_count_is_closed(fd) ? NSEC_PATIENCE_OVER : NSEC_PATIENCE_OTHERS;
+	if (s->denied == PULC__WIRE__REASON__REASON_WAITING_PEER)
+		return NSEC_PATIENCE_OTHERS;
+	return psid_lives ? UINT64_MAX : NSEC_PATIENCE;
+}
+
+/* Says what has to be said now. -EAGAIN: it could not be; *ret_lives: by a psid that is there. */
+static int ask(struct pulc_stream *s, bool *ret_lives)
+{
+	int e = client_attach();
+
+	s->denied = 0;
+	no_psid &= e != 0;
+	*ret_lives = e == 0 || e == -EAGAIN;
+	if (e == 0)
+		return upgrade_ask_again(s);
+	return e == -ENOENT && !no_psid ? seek() : e;
 }
 
 /* One step of the dialogue. 0: attached; -EAGAIN: not yet; else it has failed. */
-static int step(struct pulc_stream *s, int *ret_channel)
+static int step(struct pulc_stream *s, int *ret_channel, bool *ret_lives)
 {
 	int e = 0;
 
 	if (!client_lock())
 		return -EBUSY;
-	if (atomic_load(&s->state) == STREAM_FRESH && nsec_now() >= s->nsec_renew) {
-		e = client_attach();
-		no_psid &= e != 0;
-		if (e == 0)
-			e = upgrade_ask_again(s);
-		else if (e == -ENOENT && !no_psid)
-			e = seek();
-	}
+	if (atomic_load(&s->state) == STREAM_FRESH && nsec_now() >= s->nsec_renew)
+		e = ask(s, ret_lives);
 	client_look();
 	*ret_channel = client_channel();
 	if (pulc_stream_attached(s))
@@ -86,19 +94,24 @@ static int step(struct pulc_stream *s, int *ret_channel)
 	return e;
 }
 
-static int wait_for_answer(struct pulc_stream *s)
+static int wait_for_answer(struct pulc_stream *s, int fd)
 {
-	uint64_t begun = nsec_now();
+	uint64_t waited = 0, begun, limit;
 	struct timespec most = timespec_from_nsec(NSEC_AGAIN);
 	struct pollfd p = { .events = POLLIN };
+	bool lives = false;
 	int e;
 
-	while ((e = step(s, &p.fd)) == -EAGAIN) {
-		if (nsec_now() - begun >= patience(s)) {
+	while ((e = step(s, &p.fd, &lives)) == -EAGAIN) {
+		limit = patience(s, fd, lives);
+		if (waited >= limit) {
 			no_psid |= p.fd < 0;
 			return -ETIMEDOUT;
 		}
+		begun = nsec_now();
 		(void)raw_ppoll(&p, 1, &most);
+		if (limit != UINT64_MAX)
+			waited += MIN(nsec_now() - begun, (uint64_t)NSEC_AGAIN);
 	}
 	return e;
 }
@@ -122,7 +135,7 @@ PULC_EXPORT int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
 	(void)raw_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &s->cookie, &len);
 	s->inherited = true;
 	s->tcp.no_switch = role == 0;
-	e = wait_for_answer(s);
+	e = wait_for_answer(s, fd);
 	pulc_log("connection %d is inherited: %d", fd, e);
 	if (e < 0) {
 		if (is_over(s, fd))
