@@ -41,6 +41,8 @@ static DATA_END char before_bss = 1;
 /* Forks that have counted a child (client lock); which of them was this thread's last one, 0: that has not. */
 static OFTEN uint64_t n_counted;
 static __thread uint64_t counted __attribute__((tls_model("initial-exec")));
+/* This thread's next fork is one whose answer it will tell. */
+static __thread bool tells __attribute__((tls_model("initial-exec")));
 
 /* Under the client lock, or in the child. */
 USUAL static void add_holder(void)
@@ -51,6 +53,9 @@ USUAL static void add_holder(void)
 
 USUAL static void before(void)
 {
+	bool is_told = tells;
+
+	tells = false;
 	native_forking();
 	locked = !client_is_confined() && client_lock();
 	counted = locked ? ++n_counted : 0;
@@ -60,7 +65,7 @@ USUAL static void before(void)
 	/* A psid that ended unnoticed, and the child's numbers would be void. */
 	client_glance();
 	add_holder();
-	nursery_fork_begins();
+	nursery_fork_begins(is_told);
 }
 
 /* There is no child, of whom the last fork was. Under the client lock. */
@@ -124,21 +129,32 @@ USUAL static void in_child(void)
 
 /* ---- children that libc does not tell of ---------------------------------------------------------- */
 
+USUAL PULC_EXPORT void pulc_fork_will_be_told(void)
+{
+	tells = true;
+}
+
 PULC_EXPORT void pulc_fork_begins(void)
 {
+	tells = true;
 	before();
 }
 
-PULC_EXPORT void pulc_fork_done(bool failed)
+PULC_EXPORT void pulc_fork_done(int pid)
 {
-	if (failed && locked)
+	if (pid < 0 && locked)
 		take_back_holder();
+	else if (locked)
+		nursery_fork_told(pid);
 	in_parent();
 }
 
-PULC_EXPORT void pulc_fork_failed(void)
+USUAL PULC_EXPORT void pulc_fork_told(int pid)
 {
-	if (!counted || client_is_confined() || !client_lock())
+	if (!counted || client_is_confined())
+		return;
+	nursery_fork_told(pid);
+	if (LIKELY(pid > 0) || !client_lock())
 		return;
 	/* After a later one nobody knows any more what this one has counted. */
 	if (counted == n_counted)

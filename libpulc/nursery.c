@@ -30,6 +30,7 @@
 
 #include "client.h"
 #include "clock.h"
+#include "forks.h"
 #include "macros.h"
 #include "private.h"
 #include "rawsys.h"
@@ -42,7 +43,7 @@
 /* Who has made so many keeps an entry: it is left behind, for who looks for dead holders, where such a process ends. */
 #define N_BEFORE_KEEPING 8u
 
-/* A child that has not said within this that it runs is not waited for. */
+/* A child that has not said within this that it runs is waited for only if it is known to live (forks.c). */
 #define MSEC_FORK 1000u
 /* Of the word that counts forks: the number of those under way; above it, of the round: a new one begins where those of one are not waited for any more. What
  * a child says that is later than that is not taken for another child's. */
@@ -72,7 +73,10 @@ struct family {
 static_assert(sizeof(struct family) == sizeof(struct entry), "entry 0");
 /* Nor are those behind it: the numbers of those who are about to execute a program. */
 #define FIRST_EXECUTING 1u
-#define FIRST_ENTRY (FIRST_EXECUTING + N_EXECUTING / N_HOLDERS)
+/* And what is known of children that have not said that they run. */
+#define FIRST_FORK (FIRST_EXECUTING + N_EXECUTING / N_HOLDERS)
+#define FIRST_ENTRY                                                                                \
+	(FIRST_FORK + (sizeof(struct forks) + sizeof(struct entry) - 1) / sizeof(struct entry))
 
 /* Behind the entries: a byte for each. */
 #define SIZE_NURSERY (N_ENTRIES * (sizeof(struct entry) + sizeof(_Atomic uint8_t)))
@@ -115,6 +119,12 @@ static struct family *family_get(void)
 	return (struct family *)nursery_get();
 }
 
+/* Where there is a family. */
+static struct forks *forks_get(void)
+{
+	return (struct forks *)&nursery_get()[FIRST_FORK];
+}
+
 static uint32_t msec_now(void)
 {
 	return (uint32_t)(nsec_now() / NSEC_PER_MSEC);
@@ -128,7 +138,8 @@ USUAL static bool fork_under_way(void)
 
 	if ((forks & FORK_MASK) == 0)
 		return false;
-	if (msec_now() - atomic_load(&family->msec_last_fork) < MSEC_FORK)
+	if (msec_now() - atomic_load(&family->msec_last_fork) < MSEC_FORK ||
+	    forks_any_lives(forks_get()))
 		return true;
 	/* Not of one that has begun since. */
 	return !atomic_compare_exchange_strong(&family->forks, &forks, (forks | FORK_MASK) + 1);
@@ -427,7 +438,7 @@ void nursery_exec_failed(void)
 
 /* ---- forks and spawned programs ----------------------------------------------------------------- */
 
-USUAL void nursery_fork_begins(void)
+USUAL void nursery_fork_begins(bool is_told)
 {
 	struct family *family = family_get();
 
@@ -435,6 +446,12 @@ USUAL void nursery_fork_begins(void)
 		return;
 	atomic_store(&family->msec_last_fork, msec_now());
 	fork_round = atomic_fetch_add(&family->forks, 1) >> FORK_BITS;
+	forks_begin(forks_get(), is_told ? FORKS_BY | (uint32_t)raw_getpid() : FORKS_NOBODY);
+}
+
+USUAL void nursery_fork_told(int pid)
+{
+	forks_tell(pid > 0 ? (uint32_t)pid : FORKS_NOBODY);
 }
 
 USUAL void nursery_fork_done(void)
@@ -442,6 +459,7 @@ USUAL void nursery_fork_done(void)
 	struct family *family = family_get();
 	uint32_t forks = family ? atomic_load(&family->forks) : 0;
 
+	forks_done();
 	while ((forks & FORK_MASK) && forks >> FORK_BITS == fork_round &&
 	       !atomic_compare_exchange_weak(&family->forks, &forks, forks - 1))
 		;

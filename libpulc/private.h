@@ -250,8 +250,10 @@ bool nursery_alone(uint32_t entry);
 /* A UDP socket's refusal (datagram_loss.c), which all who hold it share; NULL: it has no entry. Whoever enters a socket finds there what the one
  * before has left. */
 _Atomic uint8_t *nursery_refused(uint32_t entry);
-/* Around a fork: begins in the parent, is done when the child has entered itself. */
-void nursery_fork_begins(void);
+/* Around a fork: begins in the parent, is done when the child has entered itself. is_told: this thread says afterwards who the child is, or that
+ * there is none (0). A child of which nobody tells is not waited for if it does not say anything for long. */
+void nursery_fork_begins(bool is_told);
+void nursery_fork_told(int pid);
 void nursery_fork_done(void);
 /* Around the start of a program by this process: nothing is known to be alone. */
 void nursery_spawn_begins(void);

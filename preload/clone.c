@@ -39,10 +39,13 @@ static bool is_child(uint64_t flags)
 
 pid_t pre_fork(void)
 {
-	pid_t pid = pre_real.fork();
+	pid_t pid;
 
-	if (pid < 0 && pre_enabled)
-		pulc_fork_failed();
+	if (pre_enabled)
+		pulc_fork_will_be_told();
+	pid = pre_real.fork();
+	if (pid != 0 && pre_enabled)
+		pulc_fork_told(pid);
 	return pid;
 }
 

@@ -154,7 +154,7 @@ void pre_process_forked(long pid)
 		forked_child();
 		return;
 	}
-	pulc_fork_done(pid < 0);
+	pulc_fork_done((int)pid);
 	if (pid < 0)
 		pre_epoll_fork_done();
 	else

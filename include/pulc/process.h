@@ -68,14 +68,15 @@ void pulc_exec_failed(void);
 
 /*
  * Around the making of a child with memory of its own by something else than libc's fork(), which tells of it: _Fork, clone, the system
- * calls. It begins before, and is done in the parent, whether or not it has failed; in the child it is said that it was made. A child that was not
+ * calls. It begins before, and is done in the parent, which says what was answered, be it a negative errno; in the child it is said that it was made. A child that was not
  * told of so, or was not told, says so when it finds out.
  */
 void pulc_fork_begins(void);
-void pulc_fork_done(bool failed);
+void pulc_fork_done(int pid);
 void pulc_forked(void);
-/* Libc's fork(), which has told of itself, has failed. By the thread that called it, at once. */
-void pulc_fork_failed(void);
+/* Libc's fork(), which tells of itself, but not who its child is, is called next by this thread; it has answered this, other than 0, at once. */
+void pulc_fork_will_be_told(void);
+void pulc_fork_told(int pid);
 
 /* This process is about to be confined by a filter on its system calls: none is made any more on PULC's own account, at fork
  * and exit neither. Its streams should be the kernel's by now. */

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -157,7 +156,7 @@ static void nothing_is_kept_while_a_child_begins(void)
 	uint32_t entry = keeper(), next;
 
 	CHECK_INT(nursery_enter(), ==, entry);
-	nursery_fork_begins();
+	nursery_fork_begins(false);
 	nursery_leave(entry);
 	next = nursery_enter();
 	nursery_fork_done();
@@ -217,7 +216,7 @@ static void what_a_child_may_enter_yet_is_not_the_next(void)
 {
 	uint32_t entry = nursery_enter(), next;
 
-	nursery_fork_begins();
+	nursery_fork_begins(false);
 	nursery_leave(entry);
 	next = nursery_enter();
 	CHECK(next != 0 && next != entry);
@@ -225,75 +224,6 @@ static void what_a_child_may_enter_yet_is_not_the_next(void)
 	nursery_leave(next);
 	CHECK_INT(nursery_enter(), ==, next);
 	nursery_leave(next);
-}
-
-/* A child of libc's fork that nobody waits for any more: it says that it runs when it is told to. */
-static pid_t late_child(int *ret_tell)
-{
-	int fds[2];
-	char c;
-	pid_t pid;
-
-	REQUIRE_INT(pipe(fds), ==, 0);
-	nursery_fork_begins();
-	pid = _Fork();
-	if (pid == 0) {
-		(void)close(fds[1]);
-		(void)!read(fds[0], &c, 1);
-		nursery_fork_done();
-		_exit(0);
-	}
-	REQUIRE(pid > 0);
-	(void)close(fds[0]);
-	*ret_tell = fds[1];
-	return pid;
-}
-
-static uint64_t msec_clock(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-/* Is a fork noticed that begins before a child of another says what it should have said long before? False, too, if that took so long that it is over. */
-static bool is_noticed_beside_a_late_child(uint32_t entry, uint64_t *ret_msec)
-{
-	int status, tell;
-	pid_t pid = late_child(&tell);
-	bool alone;
-
-	while (!nursery_alone(entry))
-		(void)usleep(1000);
-	*ret_msec = msec_clock();
-	nursery_fork_begins();
-	(void)close(tell);
-	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
-	REQUIRE_INT(status, ==, 0);
-	alone = nursery_alone(entry);
-	*ret_msec = msec_clock() - *ret_msec;
-	nursery_fork_done();
-	return !alone;
-}
-
-static void a_late_child_speaks_for_itself_only(void)
-{
-	uint32_t entry = nursery_enter();
-	uint64_t msec;
-	bool noticed;
-
-	do
-		noticed = is_noticed_beside_a_late_child(entry, &msec);
-	while (!noticed && msec > 500);
-	CHECK(noticed);
-	CHECK(nursery_alone(entry));
-	/* Nor is one missed that begins after a child that nobody has counted. */
-	nursery_fork_done();
-	nursery_fork_begins();
-	CHECK(!nursery_alone(entry));
-	nursery_fork_done();
-	nursery_leave(entry);
 }
 
 /* ---- pid namespaces ------------------------------------------------------------------------------ */
@@ -559,7 +489,6 @@ static const struct test tests[] = {
 	TEST(what_a_child_may_enter_yet_is_not_the_next),
 	TEST(a_forked_child_finds_room_beside_its_parent),
 	TEST(entries_are_found_behind_others_that_stay),
-	TEST(a_late_child_speaks_for_itself_only),
 	TEST(holders_in_other_namespaces_are_never_gone),
 	TEST(a_family_begins_in_a_namespace),
 	TEST(process_one_is_somebody),

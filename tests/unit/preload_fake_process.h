@@ -6,17 +6,22 @@ void pulc_fork_begins(void)
 {
 }
 
-void pulc_fork_done(bool failed)
+void pulc_fork_done(int pid)
 {
-	(void)failed;
+	(void)pid;
 }
 
 void pulc_forked(void)
 {
 }
 
-void pulc_fork_failed(void)
+void pulc_fork_will_be_told(void)
 {
+}
+
+void pulc_fork_told(int pid)
+{
+	(void)pid;
 }
 
 bool pulc_can_be_inherited(void)
