@@ -80,7 +80,7 @@ $(B)/obj/%.o: %.c | $(GENERATED)
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
-.PHONY: deps demo check check-apps check-boot check-stress check-random check-san check-suites fuzz bench lint install deb uninstall clean help
+.PHONY: deps demo check check-apps check-boot check-stress check-random check-san check-starved check-suites fuzz bench lint install deb uninstall clean help
 deps: ## install the Debian packages that are missing
 	@tools/deps.sh
 
@@ -125,6 +125,11 @@ check-san: ## the unit and hostile tests under SAN=address,undefined (SAN=thread
 	@tools/deps.sh build check
 	@$(BUILD) WERROR=1 SAN=$(or $(SAN),address$(comma)undefined) tests-san
 	@tests/run $(CHECK_SAN_SUITES)
+
+check-starved: ## a process of a case gets no processor for seconds, at each of its system calls (CASES="exec_* fork_*")
+	@tools/deps.sh build check
+	@$(BUILD) WERROR=1 all tests
+	@tests/preload/run-starved $(or $(CASES),exec_* process_exec_*)
 
 check-suites: ## other people's test suites under the shim (SUITES="libuv ..." chooses; SURROUNDINGS="usual no-spin one-cpu tiny-rings at-once eager"; ROUNDS=3)
 	@tools/deps.sh build

@@ -15,6 +15,13 @@ $(B)/tests/preload/chain.so: $(B)/obj/tests/preload/chain/chain.o
 	$(CC) -shared $(LINK) -o $@ $^ -ldl
 $(B)/obj/tests/preload/chain/chain.o: STD := $(filter-out -fvisibility=hidden,$(STD))
 
+# Holds processes of a case at a chosen system call.
+TEST_PROGRAMS += $(B)/tests/preload/starve
+
+$(B)/tests/preload/starve: $(B)/obj/tests/preload/starve/starve.o
+	@mkdir -p $(@D)
+	$(CC) $(LINK) $(SANFLAGS) -o $@ $^
+
 # Libraries that the cases load.
 LOADED_LIBRARIES := $(patsubst tests/preload/loaded/%.c,$(B)/tests/preload/%.so,$(wildcard tests/preload/loaded/*.c))
 TEST_PROGRAMS += $(LOADED_LIBRARIES)
