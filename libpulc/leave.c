@@ -87,14 +87,14 @@ USUAL void leave_forked(int parent)
 USUAL void leave_warn(const struct pulc_stream *s)
 {
 	if (atomic_load(&shm_joined) != born.joined)
-		atomic_store(&s->own_slab->map.slab->let_go[s->own_slot], 1);
+		(void)atomic_fetch_or(&s->own_slab->map.slab->let_go[s->own_slot], SHM_LET_GO);
 }
 
 USUAL static void has_left(struct pulc_stream *s)
 {
 	s->left = true;
 	slabs_let_go(s->own_slab, s->own_slot);
-	upgrade_closed(s->conn);
+	upgrade_left(s);
 }
 
 /* Before exec, or with the process; in the latter case finish() does it for what is shared. Under the client lock. */
@@ -166,7 +166,7 @@ static bool is_parents_to_pay(const struct pulc_stream *s)
 {
 	return born.parent_lives && shm_unsent_since(&s->tcp.ring, born.joined) &&
 	       !shm_has_one_holder(&s->tcp.ring) &&
-	       !atomic_load(&s->own_slab->map.slab->let_go[s->own_slot]);
+	       !(atomic_load(&s->own_slab->map.slab->let_go[s->own_slot]) & SHM_LET_GO);
 }
 
 USUAL static void pay(struct pulc_stream *s)

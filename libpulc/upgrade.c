@@ -370,6 +370,16 @@ void upgrade_closed(uint64_t conn)
 		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_CLOSED, conn);
 }
 
+/* If this process ends before psid has room for that, psid takes it for one that was killed, and is still counted: then it is to ask the kernel who
+ * has the socket. */
+void upgrade_left(struct pulc_stream *s)
+{
+	upgrade_closed(s->conn);
+	if (UNLIKELY(unsent_any()))
+		(void)atomic_fetch_or(&s->own_slab->map.slab->let_go[s->own_slot],
+				      SHM_LET_GO_UNSAID);
+}
+
 /*
  * The socket may be in psid's hands, and then our close() alone ends nothing. If nobody else holds it, end
  * the connection as close() would have: with a reset if bytes are unread or the program asked for it (SO_LINGER
@@ -429,7 +439,7 @@ USUAL void upgrade_release(struct pulc_stream *s)
 		/* A process does not return what its parent has spent. */
 		if (s->pid == raw_getpid())
 			client_credit_return(s->tcp.size_credit);
-		upgrade_closed(s->conn);
+		upgrade_left(s);
 		slabs_unref(s->own_slab);
 		slabs_unref(s->peer_slab);
 	}

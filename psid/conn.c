@@ -10,7 +10,8 @@
  * A parent may close its copy, or die, before its child has told us that it exists. The side
  * itself counts its holders (n_holders, raised before the fork): if it counts more than we know,
  * it is kept as unclaimed until somebody adopts it, or the kernel says that nobody has its socket
- * (doubt.c). That count is
+ * (doubt.c). A holder that was killed is still counted there; one that had no room in its channel to say that it has closed, before it ended, is not, and
+ * has left a word that it may be so. That count is
  * the side's own memory: a false one keeps only its own user's memory busy.
  *
  * Of a connection whose both directions have ended, with both ends on this node, the kernel knows no socket any more, though somebody may have something to
@@ -239,7 +240,7 @@ static void leave(struct psid_holder *holder, bool lost)
 	bool exited = has_exited(holder);
 
 	psid_holder_free(holder);
-	side->n_lost += lost;
+	side->n_lost += lost && !psid_slot_has_unsaid(side->slab, side->slot);
 	if (side->n_holders == 0 && counts_others(side)) {
 		side->unclaimed = psid_side_is_held(side);
 		/* Those have gone without a word. */

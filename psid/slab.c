@@ -388,6 +388,14 @@ int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret
 	return r;
 }
 
+bool psid_slot_has_unsaid(const struct psid_slab *slab, uint32_t slot)
+{
+	uint8_t let_go;
+
+	return psid_memory_read(slab->fd, let_go_at(slot), &let_go, sizeof(let_go)) == 0 &&
+	       (let_go & SHM_LET_GO_UNSAID);
+}
+
 void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot, bool exited)
 {
 	uint64_t at = slot_at(slab, slot) + offsetof(struct shm_side, notice) + SHM_NOTICE_PSID / 8;

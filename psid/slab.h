@@ -64,6 +64,8 @@ int psid_slot_read(const struct psid_slab *slab, uint32_t slot, struct shm_side 
 int psid_slot_written(const struct psid_slab *slab, uint32_t slot, uint64_t *ret_size);
 /* How many processes hold the side, says its family. Nothing of it is true. Returns 0; negative errno. */
 int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret_n);
+/* Has a holder counted itself off there that had no room to say so? */
+bool psid_slot_has_unsaid(const struct psid_slab *slab, uint32_t slot);
 /* Tells the other side that nobody of this one is left. */
 void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot, bool exited);
 /* The pair ends: no new connections; freed when its last slot is. */

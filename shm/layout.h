@@ -77,11 +77,14 @@ struct shm_slab {
 	struct shm_acquaintance acquainted[SHM_N_ACQUAINTED];
 	uint8_t pad[SHM_PAGE - SHM_LINE - SHM_N_ACQUAINTED * sizeof(struct shm_acquaintance) -
 		    SHM_SLOTS_MAX];
-	/* Not 0: a process of the family that others were forked from holds this slot no more, or is another program: they pay what is owed. */
-	_Atomic uint8_t let_go[SHM_SLOTS_MAX];
+	_Atomic uint8_t let_go[SHM_SLOTS_MAX]; /* SHM_LET_GO */
 	/* How many processes of the owner's family hold each slot, and whether more may come back (below); side by side, because a fork raises them all. */
 	_Atomic uint32_t n_holders[SHM_SLOTS_MAX];
 };
+/* shm_slab.let_go: a process of the family that others were forked from holds this slot no more, or is another program: they pay what is owed. */
+#define SHM_LET_GO 1u
+/* One has counted itself off, and psid may never hear of it. */
+#define SHM_LET_GO_UNSAID 2u
 /* shm_slab.n_holders: the number, and beside it: some who are about to execute a program have let go, and hold the slot again if that fails. */
 #define SHM_HOLDERS 0x1fffffffu
 #define SHM_AWAITED 0x20000000u	   /* one of that number is whoever of them comes back first */

@@ -112,6 +112,30 @@ static void a_lost_socket_is_not_death(void)
 	end();
 }
 
+/* Of two holders one has counted itself off, psid was too busy to hear of it, and then it has ended. */
+static void who_had_no_room_to_say_that_it_closed_was_not_killed(void)
+{
+	struct shm_slab *slab;
+	struct shm_side *side;
+
+	begin(NULL);
+	side = fake_own_side(&u, 0);
+	atomic_store(&side->notice, SHM_RX_READY);
+	atomic_store(fake_own_holders(&u, 0), 1);
+	slab = (struct shm_slab *)((char *)(fake_own_holders(&u, 0) - u.side[0].own_slot) -
+				   offsetof(struct shm_slab, n_holders));
+	atomic_store(&slab->let_go[u.side[0].own_slot], SHM_LET_GO_UNSAID);
+	fake_close(&a);
+	fake_wait_counts(&psid, 1, 1);
+	CHECK_INT(side->notice & SHM_DEAD, ==, 0);
+	(void)close(fds[0]);
+	fake_closed(&b, u.conn);
+	fake_wait_counts(&psid, 1, 0);
+	fake_upgrade_done(&u);
+	(void)close(fds[1]);
+	scene_end();
+}
+
 static void reset_by_peer(const int pair[2])
 {
 	struct linger at_once = { .l_onoff = 1 };
@@ -331,6 +355,7 @@ static const struct test tests[] = {
 	TEST(the_dead_are_marked),
 	TEST(the_closed_are_not),
 	TEST(the_counted_who_are_gone_are_marked),
+	TEST(who_had_no_room_to_say_that_it_closed_was_not_killed),
 	TEST(a_lost_socket_is_not_death),
 	TEST(what_was_reset_stays_for_who_may_read_it),
 	TEST(children_inherit),
