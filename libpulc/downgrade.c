@@ -61,7 +61,8 @@ void stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
 		pause_briefly();
 		e = tcp_leave(&s->tcp, fd);
 	}
-	if (e == -ECONNRESET || e == -EBADMSG)
+	/* What a peer that gets no processor is yet to decide whoever knows rings finds out, as he needs it; not where these mean nothing any more. */
+	if (e == -EBADMSG || (e == -ETIMEDOUT && for_good))
 		(void)raw_shutdown(fd, SHUT_RDWR);
 	if (e < 0) {
 		tcp_keep_on_kernel(&s->tcp);

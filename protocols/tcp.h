@@ -91,16 +91,19 @@ void tcp_keep_on_kernel(struct tcp *t);
  * This side goes on with the kernel alone; what is unread in the peer's ring comes there as soon as the peer looks
  * (tcp_owes). The caller then tells whoever waits for this side. Returns 0; -EAGAIN: again, what is in the own ring does not fit
  * into the kernel yet; -EBUSY: sending has gone back, but what is unread is in the ring only, from a peer that
- * is no more or had ended its ring; -ECONNRESET: the connection must end; -EDEADLK, -EBADMSG.
+ * is no more or had ended its ring; -ETIMEDOUT: this side has left, and a peer that gets no processor is yet to say which
+ * of the two it is, as tcp_reclaim finds out; -EDEADLK, -EBADMSG.
  */
 int tcp_leave(struct tcp *t, int fd);
+/* How long it waits for a peer in the midst of that. */
+extern uint64_t tcp_leave_nsec_wait __attribute__((visibility("hidden")));
 /*
  * If it was reset, and that was told, it ends for the kernel too, which has not seen that bytes in a ring were not read, and would take more. Not
  * before: who gets the socket and is to tell the error finds the connection by it.
  */
 void tcp_end_left(const struct tcp *t, int fd);
 /*
- * For a side that tcp_leave has answered -EBUSY: somebody who can't read the ring gets the socket. True if it is so; when
+ * For a side that tcp_leave has answered -EBUSY or -ETIMEDOUT: somebody who can't read the ring gets the socket. True if it is so; when
  * the last who can closes and there is still something in the ring, the connection is reset.
  */
 bool tcp_goes_outside(struct tcp *t);

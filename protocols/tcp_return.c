@@ -23,7 +23,8 @@
  *
  * A peer that ends its ring without seeing L2 goes on with other bytes in the kernel, or with none; then it
  * is too late. In the order of the fences L3 sees that, waits until the peer has left its lock, and finds either
- * RETURNED or that it must stay: what is in the ring can then be had from the ring only.
+ * RETURNED or that it must stay: what is in the ring can then be had from the ring only. A peer that does not leave its lock for long (it gets no processor, or is
+ * stopped) leaves that open: this side has left, and who knows the rings finds out by reclaiming whether these bytes are to be had there.
  */
 #include <errno.h>
 #include <poll.h>
@@ -39,8 +40,8 @@
 /* A peer decides within microseconds, or when it runs again; only one that was stopped in just that moment does not. */
 #define N_TURNS 100
 #define NSEC_TURN (50 * NSEC_PER_USEC)
-#define NSEC_ENDING (5 * NSEC_PER_SEC)
 #define NSEC_DECIDING (10 * 1000 * NSEC_PER_USEC)
+uint64_t tcp_leave_nsec_wait = 5 * NSEC_PER_SEC;
 /* A receiver that takes nothing for so long has lost the last bytes of a sender that closes. */
 #define SEC_LAST 5
 
@@ -217,26 +218,29 @@ static bool hung_up(int fd)
 
 /*
  * The peer ends its ring, or has ended it, or is no more. Returns 0: what is unread will come through the kernel after
- * all, or nothing is; -EBUSY: it can be had from the ring only; -ECONNRESET: not to be found out.
+ * all, or nothing is; -EBUSY: it can be had from the ring only; -ETIMEDOUT: not to be found out yet.
  */
 static int was_too_late(struct tcp *t)
 {
-	if (!wait_out(t, is_ending, NSEC_ENDING))
-		return -ECONNRESET;
+	if (!wait_out(t, is_ending, tcp_leave_nsec_wait))
+		return -ETIMEDOUT;
 	return shm_peer_tx_mode(&t->ring) != SHM_TX_RETURNED && shm_rx_maybe(&t->ring) ? -EBUSY : 0;
+}
+
+static bool has_ended(const struct tcp *t)
+{
+	return (shm_peer_notice(&t->ring) & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD)) ||
+	       shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED;
 }
 
 static int end_receiving(struct tcp *t, int fd)
 {
-	uint64_t notice;
 	int e = 0;
 
 	if (atomic_load(&t->ring.own->rx_mode) == TCP_RX_KERNEL_AGAIN)
 		return 0;
 	shm_rx_leave(&t->ring);
-	notice = shm_peer_notice(&t->ring);
-	if ((notice & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD)) ||
-	    shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED)
+	if (has_ended(t))
 		e = was_too_late(t);
 	else if (hung_up(fd) && shm_rx_maybe(&t->ring))
 		e = -EBUSY; /* all of them are dead */
@@ -292,9 +296,23 @@ void tcp_reset(int fd)
 	(void)raw_shutdown(fd, SHUT_RDWR);
 }
 
+/* A ring that has ended without being returned ended while we were changing our mind (below): then it is ours to read. */
+static bool is_unreturned(const struct tcp *t)
+{
+	return shm_peer_tx_mode(&t->ring) != SHM_TX_RETURNED;
+}
+
+/* We have left a peer that has ended its ring, or is about to, and has returned nothing. */
+static bool is_stranded(const struct tcp *t)
+{
+	return tcp_has_left(t) && has_ended(t) && is_unreturned(t) && shm_rx_maybe(&t->ring);
+}
+
 bool tcp_goes_outside(struct tcp *t)
 {
-	if (shm_own_notice(&t->ring) & SHM_LEFT || !shm_rx_maybe(&t->ring))
+	if (is_stranded(t))
+		(void)wait_out(t, is_ending, tcp_leave_nsec_wait);
+	if (!shm_rx_maybe(&t->ring) || (tcp_has_left(t) && !is_stranded(t)))
 		return false;
 	tcp_set_local(t, TCP_LOCAL_OUTSIDE);
 	return true;
@@ -302,7 +320,8 @@ bool tcp_goes_outside(struct tcp *t)
 
 void tcp_close_for_outside(struct tcp *t, int fd)
 {
-	if ((atomic_load(&t->ring.own->local) & TCP_LOCAL_OUTSIDE) && tcp_leave(t, fd) == -EBUSY)
+	if ((atomic_load(&t->ring.own->local) & TCP_LOCAL_OUTSIDE) &&
+	    (tcp_leave(t, fd) == -EBUSY || is_stranded(t)))
 		tcp_reset(fd);
 }
 
@@ -385,12 +404,6 @@ bool tcp_connected_anew(struct tcp *t)
 void tcp_leave_for_good(struct tcp *t)
 {
 	tcp_set_local(t, TCP_LOCAL_FOR_GOOD);
-}
-
-/* A ring that has ended without being returned ended while we were changing our mind (below): then it is ours to read. */
-static bool is_unreturned(const struct tcp *t)
-{
-	return shm_peer_tx_mode(&t->ring) != SHM_TX_RETURNED;
 }
 
 bool tcp_may_reclaim(struct tcp *t)

@@ -121,6 +121,55 @@ static void shut_down_before_is_too_late(void)
 	tcp_pair_deinit(&p);
 }
 
+/* The peer gets no processor between its word and its look for ours. */
+static void leave_a_peer_that_is_stopped_in_its_end(void)
+{
+	begin(tcp_pair_small_rings);
+	tcp_leave_nsec_wait = 1000000;
+	pair_send(&p, 1, 0, 60);
+	REQUIRE(shm_lock(&p.tcp[1].ring.own->tx_lock));
+	shm_notice_set(&p.tcp[1].ring, SHM_TX_FIN);
+	CHECK_INT(tcp_leave(&p.tcp[0], p.fd[0]), ==, -ETIMEDOUT);
+	nothing_in_kernel(0);
+}
+
+static void who_ends_while_it_is_left_is_read_later(void)
+{
+	leave_a_peer_that_is_stopped_in_its_end();
+	CHECK(tcp_owes(&p.tcp[1]));
+	tcp_return_last(&p.tcp[1], p.fd[1]);
+	shm_unlock(&p.tcp[1].ring.own->tx_lock);
+	CHECK_INT(shutdown(p.fd[1], SHUT_WR), ==, 0);
+	CHECK(!tcp_goes_outside(&p.tcp[0]));
+	pair_expect_kernel(&p, 0, 0, 60);
+	CHECK_INT(recv(p.fd[0], (char[1]){ 0 }, 1, 0), ==, 0);
+	tcp_pair_deinit(&p);
+}
+
+static void who_ends_while_it_is_left_is_read_at_once(void)
+{
+	leave_a_peer_that_is_stopped_in_its_end();
+	CHECK_INT(tcp_reclaim(&p.tcp[0]), ==, 1);
+	pair_expect(&p, 0, 0, 60);
+	CHECK(!tcp_owes(&p.tcp[1]));
+	shm_unlock(&p.tcp[1].ring.own->tx_lock);
+	CHECK_INT(shutdown(p.fd[1], SHUT_WR), ==, 0);
+	CHECK_INT(pair_pull(&p, 0, (char[1]){ 0 }, 1, 0), ==, 0);
+	tcp_pair_deinit(&p);
+}
+
+/* A program that knows nothing of rings is to have all or a reset. */
+static void who_has_ended_unseen_is_not_left_to_a_program_outside(void)
+{
+	leave_a_peer_that_is_stopped_in_its_end();
+	CHECK(tcp_goes_outside(&p.tcp[0]));
+	tcp_close_for_outside(&p.tcp[0], p.fd[0]);
+	CHECK_INT(recv(p.fd[0], (char[1]){ 0 }, 1, 0), ==, -1);
+	CHECK_INT(errno, ==, ECONNRESET);
+	shm_unlock(&p.tcp[1].ring.own->tx_lock);
+	tcp_pair_deinit(&p);
+}
+
 static void died_before_is_too_late(void)
 {
 	begin(tcp_pair_small_rings);
@@ -415,6 +464,9 @@ static const struct test tests[] = {
 	TEST(nothing_switches_afterwards),
 	TEST(second_to_leave_reads_its_ring_first),
 	TEST(shut_down_before_is_too_late),
+	TEST(who_ends_while_it_is_left_is_read_later),
+	TEST(who_ends_while_it_is_left_is_read_at_once),
+	TEST(who_has_ended_unseen_is_not_left_to_a_program_outside),
 	TEST(died_before_is_too_late),
 	TEST(shut_down_afterwards_sends_all),
 	TEST(closed_afterwards_sends_all),
