@@ -1,11 +1,11 @@
 /*
  * starve: processes of a case get no processor, from a chosen system call on, for a chosen time.
  *
- *	starve MSEC [WHO.N | WHO.N.M]... -- NAME=PID...
+ *	starve MSEC [WHO.N[.M][:MSEC]]... -- NAME=PID...
  *
  * Traces the named processes, all their threads and all that they fork, and says "ready". A child's name is its parent's and a number: a1 is the first child of a. Each process's system
  * calls are counted from then on, through an exec. WHO.N holds all threads of WHO before its N-th system call for MSEC; WHO.N.M before the M-th of the atomic instructions
- * in the shim that follow on that system call and come before the next. Several are held each in its turn.
+ * in the shim that follow on that system call and come before the next. Several are held each in its turn, one with a time of its own (:MSEC) for that.
  *
  * When all but the processes whose name is in capitals have ended, those are let go, and for each process a line says what it has done: "NAME N_CALLS", and for each hold
  * "held WHO.N" or, where the process never came there, "missed WHO.N M", M being the atomic instructions that were seen.
@@ -54,6 +54,7 @@ struct thread {
 struct hold {
 	char who[32];
 	unsigned n_call, n_atom, n_seen;
+	uint64_t msec;
 	bool is_stepping, is_done;
 };
 
@@ -179,7 +180,7 @@ static void hold_process(struct process *p, struct hold *hold)
 	hold->is_done = true;
 	hold->is_stepping = false;
 	p->is_held = true;
-	p->msec_until = msec_now() + msec_hold;
+	p->msec_until = msec_now() + (hold->msec ? hold->msec : msec_hold);
 	for (unsigned i = 0; i < n_threads; i++)
 		if (threads[i].tid && threads[i].process == p && !threads[i].is_parked)
 			(void)ptrace(PTRACE_INTERRUPT, threads[i].tid, NULL, NULL);
@@ -445,6 +446,9 @@ static bool parse_hold(const char *text)
 {
 	struct hold *hold = &holds[n_holds];
 	int n = sscanf(text, "%31[^.].%u.%u", hold->who, &hold->n_call, &hold->n_atom);
+	const char *msec = strchr(text, ':');
+
+	hold->msec = msec ? strtoull(msec + 1, NULL, 10) : 0;
 
 	return n >= 2 && ++n_holds < N_HOLDS;
 }
@@ -458,7 +462,7 @@ int main(int argc, char **argv)
 		if (!parse_hold(argv[i]))
 			return 2;
 	if (i + 1 >= argc) {
-		fprintf(stderr, "usage: starve MSEC [WHO.N[.M]]... -- NAME=PID...\n");
+		fprintf(stderr, "usage: starve MSEC [WHO.N[.M][:MSEC]]... -- NAME=PID...\n");
 		return 2;
 	}
 	msec_hold = strtoull(argv[1], NULL, 10);
