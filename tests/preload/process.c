@@ -134,7 +134,7 @@ CASE(process_spawn_with_socket_as_stdout, PROCESS)
 
 CASE(process_cloexec_socket_ends_at_exec, PROCESS)
 {
-	char *const argv[] = { "sleep", "5", NULL };
+	char *const argv[] = { "sleep", "60", NULL };
 
 	A {
 		pid_t pid;
