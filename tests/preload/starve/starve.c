@@ -175,14 +175,18 @@ static void go_on(struct thread *t)
 			     NULL, (void *)(intptr_t)signal);
 }
 
-static void hold_process(struct process *p, struct hold *hold)
+/* t is stopped already. */
+static void hold_process(const struct thread *t, struct hold *hold)
 {
+	struct process *p = t->process;
+
 	hold->is_done = true;
 	hold->is_stepping = false;
 	p->is_held = true;
 	p->msec_until = msec_now() + (hold->msec ? hold->msec : msec_hold);
 	for (unsigned i = 0; i < n_threads; i++)
-		if (threads[i].tid && threads[i].process == p && !threads[i].is_parked)
+		if (threads[i].tid && threads[i].process == p && &threads[i] != t &&
+		    !threads[i].is_parked)
 			(void)ptrace(PTRACE_INTERRUPT, threads[i].tid, NULL, NULL);
 }
 
@@ -261,7 +265,7 @@ static void stepped(struct thread *t, struct hold *hold)
 	if (code[0] == 0x0f && code[1] == 0x05) /* syscall */
 		hold->is_stepping = false;
 	else if (is_atomic(code) && is_in_shim(t->tid, regs.rip) && ++hold->n_seen == hold->n_atom)
-		hold_process(t->process, hold);
+		hold_process(t, hold);
 }
 #else
 static void stepped(struct thread *t, struct hold *hold)
@@ -286,7 +290,7 @@ static void called(struct thread *t)
 			continue;
 		if (info.op == PTRACE_SYSCALL_INFO_ENTRY && !hold->n_atom &&
 		    t->process->n_calls + 1 == hold->n_call)
-			hold_process(t->process, hold);
+			hold_process(t, hold);
 		if (info.op == PTRACE_SYSCALL_INFO_EXIT && hold->n_atom &&
 		    t->process->n_calls == hold->n_call)
 			hold->is_stepping = true;
