@@ -147,7 +147,8 @@ SERVE(jobs, psid_jobs_list(client, msg->jobs))
 SERVE(tasks, psid_jobs_list_tasks(client, msg->tasks))
 SERVE(kill_job, psid_jobs_kill(client, msg->kill))
 
-enum who { NOBODY_YET, PROCESS, KEEPER, ANYBODY };
+/* ASKER: who has opened a channel to ask or to give orders, be it a tool, an owner or a keeper, but no process. */
+enum who { NOBODY_YET, PROCESS, KEEPER, ASKER, ANYBODY };
 
 #define BODY(kind) PULC__WIRE__FROM_CLIENT__BODY_##kind
 
@@ -172,16 +173,16 @@ static const struct rule {
 	[BODY(COME_BACK)] = { come_back, "Return", PROCESS, 1 },
 	[BODY(ATTACH)] = { attach, "Attach", PROCESS, 1 },
 	[BODY(STATUS)] = { status, "StatusRequest", ANYBODY, 0 },
-	[BODY(SOCKETS)] = { sockets, "SocketsRequest", ANYBODY, 0 },
-	[BODY(CLIENTS)] = { clients, "ClientsRequest", ANYBODY, 0 },
-	[BODY(STOP)] = { stop, "StopRequest", ANYBODY, 0 },
-	[BODY(NODES)] = { nodes, "NodesRequest", ANYBODY, 0 },
-	[BODY(DRAIN)] = { drain, "DrainRequest", ANYBODY, 0 },
-	[BODY(AREAS)] = { areas, "AreasRequest", ANYBODY, 0 },
-	[BODY(PARTITION)] = { partition, "PartitionRequest", ANYBODY, 0 },
-	[BODY(PARTITIONS)] = { partitions, "PartitionsRequest", ANYBODY, 0 },
-	[BODY(RELOAD)] = { reload, "ReloadRequest", ANYBODY, 0 },
-	[BODY(LOG_LEVEL)] = { log_level, "LogLevelRequest", ANYBODY, 0 },
+	[BODY(SOCKETS)] = { sockets, "SocketsRequest", ASKER, 0 },
+	[BODY(CLIENTS)] = { clients, "ClientsRequest", ASKER, 0 },
+	[BODY(STOP)] = { stop, "StopRequest", ASKER, 0 },
+	[BODY(NODES)] = { nodes, "NodesRequest", ASKER, 0 },
+	[BODY(DRAIN)] = { drain, "DrainRequest", ASKER, 0 },
+	[BODY(AREAS)] = { areas, "AreasRequest", ASKER, 0 },
+	[BODY(PARTITION)] = { partition, "PartitionRequest", ASKER, 0 },
+	[BODY(PARTITIONS)] = { partitions, "PartitionsRequest", ASKER, 0 },
+	[BODY(RELOAD)] = { reload, "ReloadRequest", ASKER, 0 },
+	[BODY(LOG_LEVEL)] = { log_level, "LogLevelRequest", ASKER, 0 },
 	[BODY(PORT_OPEN)] = { port_open, "PortOpen", PROCESS, 0 },
 	[BODY(PORT_CLOSE)] = { port_close, "PortClose", PROCESS, 0 },
 	[BODY(PORT_FIND)] = { port_find, "PortFind", PROCESS, 0 },
@@ -190,27 +191,33 @@ static const struct rule {
 	[BODY(PORT_GIVE)] = { port_give, "PortGive", PROCESS, 0 },
 	[BODY(PORT_TAKE)] = { port_take, "PortTake", PROCESS, 0 },
 	[BODY(MESSAGE_AREA)] = { message_area, "MessageArea", PROCESS, 0 },
-	[BODY(PORTS)] = { ports, "PortsRequest", ANYBODY, 0 },
-	[BODY(PORT_PEERS)] = { port_peers, "PortPeersRequest", ANYBODY, 0 },
+	[BODY(PORTS)] = { ports, "PortsRequest", ASKER, 0 },
+	[BODY(PORT_PEERS)] = { port_peers, "PortPeersRequest", ASKER, 0 },
 	[BODY(SEM_OPEN)] = { open_sem, "SemOpen", PROCESS, 0 },
 	[BODY(SEM_JOIN)] = { join_sem, "SemJoin", PROCESS, 1 },
 	[BODY(SEM_CLOSE)] = { close_sem, "SemClose", PROCESS, 0 },
-	[BODY(SUBMIT)] = { submit, "Submit", ANYBODY, 1 },
+	[BODY(SUBMIT)] = { submit, "Submit", ASKER, 1 },
 	[BODY(KEEP)] = { keep, "Keep", KEEPER, 0 },
 	[BODY(TASK_REPORT)] = { task_report, "TaskReport", KEEPER, 0 },
-	[BODY(JOBS)] = { jobs, "JobsRequest", ANYBODY, 0 },
-	[BODY(TASKS)] = { tasks, "TasksRequest", ANYBODY, 0 },
-	[BODY(KILL)] = { kill_job, "KillRequest", ANYBODY, 0 },
+	[BODY(JOBS)] = { jobs, "JobsRequest", ASKER, 0 },
+	[BODY(TASKS)] = { tasks, "TasksRequest", ASKER, 0 },
+	[BODY(KILL)] = { kill_job, "KillRequest", ASKER, 0 },
 };
 
+/*
+ * The kernel says who a client is as of its connect(), and the channel of a program's connections lies in the program: one that
+ * was root's when it made it, and has become another user for good, still has root's. So that one gives no orders.
+ */
 static bool may(const struct psid_client *client, const struct rule *rule)
 {
 	if (rule->who == NOBODY_YET)
 		return client->state == PSID_CLIENT_NEW;
-	return client->state == PSID_CLIENT_ATTACHED &&
-	       (rule->who == ANYBODY ||
-		client->role == (rule->who == PROCESS ? PULC__WIRE__ROLE__ROLE_PROCESS
-						      : PULC__WIRE__ROLE__ROLE_KEEPER));
+	if (client->state != PSID_CLIENT_ATTACHED)
+		return false;
+	if (rule->who == KEEPER)
+		return client->role == PULC__WIRE__ROLE__ROLE_KEEPER;
+	return rule->who == ANYBODY ||
+	       (client->role == PULC__WIRE__ROLE__ROLE_PROCESS) == (rule->who == PROCESS);
 }
 
 static void serve(struct psid_client *client, const Pulc__Wire__FromClient *msg, int *fds,

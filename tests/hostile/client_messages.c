@@ -141,6 +141,8 @@ static void out_of_order(void)
 {
 	Pulc__Wire__StatusRequest body = PULC__WIRE__STATUS_REQUEST__INIT;
 	FROM_CLIENT(msg, STATUS, status) = &body;
+	Pulc__Wire__StopRequest stop = PULC__WIRE__STOP_REQUEST__INIT;
+	FROM_CLIENT(stop_msg, STOP, stop) = &stop;
 	struct fake_client c;
 	int fds[2];
 
@@ -160,6 +162,10 @@ static void out_of_order(void)
 	fake_hint(&c, fds[0], 1, true);
 	expect_dropped(&c);
 	tcp_close_pair(fds);
+
+	fake_attach(&c, &psid, FAKE_SELF); /* a process gives no orders */
+	fake_send(&c, &stop_msg, NULL, 0);
+	expect_dropped(&c);
 
 	fake_open(&c, &psid, FAKE_SELF); /* a role of the future */
 	fake_hello(&c, (Pulc__Wire__Role)9);
