@@ -44,8 +44,7 @@ static __thread struct {
 	bool is_nonblocking;
 } listener __attribute__((tls_model("initial-exec")));
 
-/* The peer sent its last segment from this very processor. */
-static bool peer_is_here(int fd)
+bool peer_is_here(int fd)
 {
 	int cpu = -1;
 	socklen_t len = sizeof(cpu);
@@ -237,6 +236,7 @@ ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *cal
 void kernel_wait_ended(struct pulc_stream *s, int fd, ssize_t n)
 {
 	end(&receiving, fd);
+	loop_received(s, fd, n);
 	if (n <= 0)
 		return;
 	turn_received(&s->turn);

@@ -328,6 +328,7 @@ ssize_t stream_on_kernel(_Atomic uint32_t *count)
 USUAL static void stream_send_end(pulc_stream *s, int fd, ssize_t n)
 {
 	(void)fd;
+	loop_sent(s, n);
 	native_end(s, &s->tcp.n_native_sends, n);
 }
 

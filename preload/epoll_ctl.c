@@ -137,6 +137,8 @@ static int add(struct pre_set *set, struct pre_file *f, int epfd, int fd, struct
 	m->events = event->events;
 	m->data = event->data;
 	pre_near_note(m);
+	if (event->events & EPOLLEXCLUSIVE)
+		set->has_exclusive = true;
 	if (is_attached(f))
 		pre_member_to_ring(m);
 	else

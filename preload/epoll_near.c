@@ -194,6 +194,24 @@ void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pr
 	set->n_ahead = held->n > n_room ? set->n_ahead + (unsigned)n_kernels : 0;
 }
 
+int pre_near_unite(struct epoll_event *events, int n_first, int from, int n)
+{
+	struct epoll_event *same;
+	int kept = from, at = 0, i;
+
+	for (int k = from; k < n; k++) {
+		same = NULL;
+		for (i = 0; i < n_first && !same; i++, at = (at + 1) % n_first)
+			if (events[at].data.u64 == events[k].data.u64)
+				same = &events[at];
+		if (same)
+			same->events |= events[k].events;
+		else
+			events[kept++] = events[k];
+	}
+	return kept;
+}
+
 void pre_near_keep(struct pre_set *set, const struct pre_answer *held)
 {
 	struct pre_member *m;

@@ -113,9 +113,10 @@ struct pre_set {
 	unsigned n_asleep;
 	_Atomic unsigned
 		n_native; /* threads in the kernel's own call, begun before there were ring members */
-	_Atomic bool spinning;	   /* one thread at a time */
-	_Atomic bool has_kernel;   /* has or had members that are the kernel's alone */
-	_Atomic bool kernel_first; /* rings filled a whole answer when the kernel was due */
+	_Atomic bool spinning;	    /* one thread at a time */
+	_Atomic bool has_exclusive; /* has or had members with EPOLLEXCLUSIVE */
+	_Atomic bool has_kernel;    /* has or had members that are the kernel's alone */
+	_Atomic bool kernel_first;  /* rings filled a whole answer when the kernel was due */
 	_Atomic unsigned n_near
 		[PRE_N_NEAR];	  /* members by which the kernel may have to tell something first */
 	unsigned n_until_recount; /* looks in order */
@@ -256,6 +257,11 @@ bool pre_near_repeats(const struct pre_set *set);
 #define PRE_N_HELD 64
 /* Adds to an answer that the kernel's events stand in what is held (PRE_N_HELD at most, with names); takes back what has no room. */
 void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pre_answer *held);
+/*
+ * The kernel was asked before for this answer, and of what is ready by level it says the same again, in the same order: that, from..n, is
+ * united with what it said first, n_first events. Members are told by the program's data, which is all that the program has. How many events there are then.
+ */
+int pre_near_unite(struct epoll_event *events, int n_first, int from, int n);
 /* The lock was given up: another thread's answer may have had members of held since then. They are in this one all the same. */
 void pre_near_keep(struct pre_set *set, const struct pre_answer *held);
 /* To be called when such an answer is done. Counts near members anew now and then; true: pre_near_advance is to be called. */

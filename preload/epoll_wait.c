@@ -1,7 +1,7 @@
 /*
  * epoll_wait, epoll_pwait and epoll_pwait2.
  *
- * A set without ring members is the kernel's call. Otherwise: collect what memory says is ready; spin (one thread of
+ * A set without ring members is the kernel's call, before which it may be looked whether there is something (pulc_loop_looks). Otherwise: collect what memory says is ready; spin (one thread of
  * the set at a time); then sleep in the kernel's own call on the program's set, which wakes for kernel members
  * and, by its tagged member `inner`, for ring members. Tagged events never reach the program.
  *
@@ -35,6 +35,7 @@ struct wait {
 	int n; /* events collected */
 	uint32_t number;
 	bool native; /* counted in set->n_native */
+	bool fine;   /* the program waits by epoll_pwait2 */
 	bool tagged; /* `inner` has something */
 	bool asked;  /* the kernel, after the rings had something */
 };
@@ -133,29 +134,6 @@ static void append_heard(struct wait *w)
 	w->n = to.n;
 }
 
-/*
- * The kernel was asked before for this answer, and of what is ready by level it says the same again, in the same order: that is
- * united with what it said first, n_first events. Members are told by the program's data, which is all that the program has.
- */
-static void unite_repeated(struct wait *w, int n_first, int from)
-{
-	struct epoll_event *event, *same;
-	int kept = from, at = 0, i;
-
-	for (int k = from; k < w->n; k++) {
-		event = &w->events[k];
-		same = NULL;
-		for (i = 0; i < n_first && !same; i++, at = (at + 1) % n_first)
-			if (w->events[at].data.u64 == event->data.u64)
-				same = &w->events[at];
-		if (same)
-			same->events |= event->events;
-		else
-			w->events[kept++] = *event;
-	}
-	w->n = kept;
-}
-
 /* Asks the kernel for what came before that which is held (epoll_near.c), and makes one answer of it. Under the lock, which is
  * given up meanwhile. */
 static void answer_in_order(struct wait *w, const struct pre_answer *held)
@@ -170,7 +148,7 @@ static void answer_in_order(struct wait *w, const struct pre_answer *held)
 	ask_kernel(w);
 	/* Where that filled the answer there may be more to come before what is held. */
 	max = w->n < w->max ? w->max : 0;
-	unite_repeated(w, n_first, from);
+	w->n = pre_near_unite(w->events, n_first, from, w->n);
 	w->asked = true;
 	pre_lock(&w->set->lock);
 	pre_near_keep(w->set, held);
@@ -273,15 +251,9 @@ static int sleep_beside(struct wait *w, uint64_t nsec_most, const sigset_t *mask
 static int sleep_on_set(struct wait *w, uint64_t nsec_most, const sigset_t *mask)
 {
 	struct timespec left;
-	const struct timespec *timeout = pre_time_left(w->deadline, nsec_most, &left);
-	int msec = -1;
-	long n;
+	int msec = pre_msec_of(pre_time_left(w->deadline, nsec_most, &left));
+	long n = pre_sys(pre_real.epoll_pwait(epfd_of(w), w->events, w->max, msec, mask));
 
-	if (timeout)
-		msec = left.tv_sec >= INT_MAX / 1000
-			       ? INT_MAX
-			       : (int)(left.tv_sec * 1000 + (left.tv_nsec + 999999) / 1000000);
-	n = pre_sys(pre_real.epoll_pwait(epfd_of(w), w->events, w->max, msec, mask));
 	if (n < 0)
 		return (int)n;
 	w->n = filter(w, w->events, (int)n);
@@ -519,6 +491,51 @@ static int after_kernel(struct wait *w, int n)
 	return n > 0 ? n : run(w);
 }
 
+/* For pulc_loop_looks. A thread that sleeps on the set would be woken by what is found here. */
+static int look_once(void *arg)
+{
+	struct wait *w = arg;
+
+	if (w->native && atomic_load_explicit(&w->set->n_native, memory_order_relaxed) > 1)
+		return -EAGAIN;
+	return (int)raw_syscall(SYS_epoll_pwait, epfd_of(w), w->events, w->max, 0, NULL, 8);
+}
+
+/* As pre_look_ahead; *ret_looked: the program's time has gone on. */
+static int look_ahead(struct wait *w, bool *ret_looked)
+{
+	struct pre_ahead ahead = {
+		.look = look_once, .arg = w, .deadline = w->deadline, .mask = w->mask
+	};
+
+	*ret_looked = w->deadline != 0 && pre_near_any(w->set) &&
+		      !atomic_load(&w->set->has_exclusive) && pulc_loop_begins();
+	return *ret_looked ? pre_look_ahead(&ahead, &w->signals) : 0;
+}
+
+/* The kernel's own call. msec, timeout: as the program said it, in either way. */
+static int in_kernel(struct wait *w, int msec, const struct timespec *timeout)
+{
+	struct timespec left;
+	bool looked;
+	int n = look_ahead(w, &looked);
+
+	if (n == 0 && looked) {
+		timeout = pre_time_left(w->deadline, PRE_FOREVER, &left);
+		msec = pre_msec_of(timeout);
+	}
+	if (n == 0)
+		n = (int)pre_sys(w->fine ? pre_real.epoll_pwait2(epfd_of(w), w->events, w->max,
+								 timeout, w->mask)
+					 : pre_real.epoll_pwait(epfd_of(w), w->events, w->max, msec,
+								w->mask));
+	pre_signals_restore(&w->signals);
+	/* All of its time may be over, and then the kernel's call has let nobody in. */
+	if (n == 0 && looked && w->mask)
+		n = pre_signals_let_in(w->mask);
+	return after_kernel(w, n);
+}
+
 /* Begins a wait on fd. False: not one of our sets, or a call that the kernel will refuse. */
 static bool begin(struct wait *w, struct pre_use *use, int fd, struct epoll_event *events, int max)
 {
@@ -547,12 +564,7 @@ int pre_epoll_pwait(int fd, struct epoll_event *events, int max, int msec, const
 		return (int)pre_sys(pre_real.epoll_pwait(fd, events, max, msec, mask));
 	w.mask = mask;
 	w.deadline = msec == 0 ? 0 : pre_deadline_msec(msec);
-	if (before_kernel(&w)) {
-		ret = (int)pre_sys(pre_real.epoll_pwait(fd, events, max, msec, mask));
-		ret = after_kernel(&w, ret);
-	} else {
-		ret = run(&w);
-	}
+	ret = before_kernel(&w) ? in_kernel(&w, msec, NULL) : run(&w);
 	pre_use_end(&use);
 	return ret;
 }
@@ -560,11 +572,6 @@ int pre_epoll_pwait(int fd, struct epoll_event *events, int max, int msec, const
 int pre_epoll_wait(int fd, struct epoll_event *events, int max, int msec)
 {
 	return pre_epoll_pwait(fd, events, max, msec, NULL);
-}
-
-static bool is_zero(const struct timespec *timeout)
-{
-	return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
 }
 
 int pre_epoll_pwait2(int fd, struct epoll_event *events, int max, const struct timespec *timeout,
@@ -577,13 +584,9 @@ int pre_epoll_pwait2(int fd, struct epoll_event *events, int max, const struct t
 	if (!pre_timeout_valid(timeout) || !begin(&w, &use, fd, events, max))
 		return (int)pre_sys(pre_real.epoll_pwait2(fd, events, max, timeout, mask));
 	w.mask = mask;
-	w.deadline = is_zero(timeout) ? 0 : pre_deadline(timeout);
-	if (before_kernel(&w)) {
-		ret = (int)pre_sys(pre_real.epoll_pwait2(fd, events, max, timeout, mask));
-		ret = after_kernel(&w, ret);
-	} else {
-		ret = run(&w);
-	}
+	w.fine = true;
+	w.deadline = pre_timeout_is_zero(timeout) ? 0 : pre_deadline(timeout);
+	ret = before_kernel(&w) ? in_kernel(&w, -1, timeout) : run(&w);
 	pre_use_end(&use);
 	return ret;
 }

@@ -92,6 +92,62 @@ bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 	return concerned;
 }
 
+/* Longer lists take too long to look at. */
+#define N_AHEAD 128
+
+/* Is there something in the list by which one of this node may be heard through the kernel? */
+static bool is_list_near(const struct pollfd *fds, nfds_t n)
+{
+	bool near = false;
+	struct pre_use use;
+
+	for (nfds_t i = 0; i < n && !near; i++) {
+		near = is_listener(fds[i].fd);
+		if (!is_ours(fds[i].fd) || !pre_use_file(&use, fds[i].fd))
+			continue;
+		near = use.stream && !pulc_stream_is_far(use.stream);
+		pre_use_end(&use);
+	}
+	return near;
+}
+
+bool pre_poll_begins_ahead(const struct pollfd *fds, nfds_t n)
+{
+	return n <= N_AHEAD && (uintptr_t)fds >= PRE_POLL_NO_ADDRESS && pulc_loop_begins() &&
+	       is_list_near(fds, n);
+}
+
+static int look_at_list(void *arg)
+{
+	const struct pre_poll_list *list = arg;
+	struct timespec now = { 0 };
+
+	return (int)raw_syscall(SYS_ppoll, list->fds, list->n, &now, NULL, 8);
+}
+
+int pre_poll_look_ahead(struct pre_poll_list *list, struct pre_signals *signals)
+{
+	const struct pre_ahead ahead = { look_at_list, list, list->deadline, list->mask };
+
+	pre_cancellation_point();
+	return pre_look_ahead(&ahead, signals);
+}
+
+/* Of the kernel's descriptors alone, before which it looks. */
+static int wait_in_kernel(struct pre_poll_list *list)
+{
+	struct pre_signals signals = { 0 };
+	struct timespec left;
+	int ret = pre_poll_look_ahead(list, &signals);
+
+	if (ret == 0)
+		ret = (int)pre_sys(pre_real.ppoll(list->fds, list->n,
+						  pre_time_left(list->deadline, PRE_FOREVER, &left),
+						  list->mask));
+	pre_signals_restore(&signals);
+	return ret;
+}
+
 /* A stream on the kernel could be upgraded by another thread while this one sleeps on its kernel socket, and its
  * peer could then go over to a ring: until this wait is over it may not. */
 static bool hold(pulc_stream *s)
@@ -362,6 +418,29 @@ static bool peer_here(const struct wait *w)
 	return w->n_entries == 1 && pulc_stream_peer_here(w->entries[0].stream);
 }
 
+static int look_at_held(void *arg)
+{
+	struct wait *w = arg;
+	struct timespec now = { 0 };
+	int n = (int)raw_syscall(SYS_ppoll, w->kernel, w->n, &now, NULL, 8);
+
+	if (n <= 0)
+		return n;
+	return merge(w) ? w->n_ready : 0;
+}
+
+/* All of the list is the kernel's while this lasts. */
+static int look_ahead(struct wait *w)
+{
+	struct pre_ahead ahead = {
+		.look = look_at_held, .arg = w, .deadline = w->deadline, .mask = w->mask
+	};
+
+	if (w->n_entries || !w->near || w->n > N_AHEAD || !pulc_loop_begins())
+		return 0;
+	return pre_look_ahead(&ahead, &w->signals);
+}
+
 static int wait_for_ready(struct wait *w)
 {
 	const struct pre_spinner spinner = {
@@ -373,8 +452,10 @@ static int wait_for_ready(struct wait *w)
 		.deadline = w->deadline,
 		.looked = &w->thread->looked,
 	};
-	int ret;
+	int ret = look_ahead(w);
 
+	if (ret != 0)
+		return ret;
 	if (w->n_entries && pre_spin(&spinner, &w->signals)) {
 		ret = w->partial || is_order_due(w) ? answer_at_once(w) : w->n_ready;
 		if (ret > 0)
@@ -448,6 +529,16 @@ int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_
 	return ret == PRE_POLL_UNSURE ? go_long_way(fds, n, deadline, mask, due) : ret;
 }
 
+static int poll_in_kernel(struct pollfd *fds, nfds_t n, int msec)
+{
+	struct pre_poll_list list = { fds, n, .mask = NULL };
+
+	if (msec == 0 || !pre_poll_begins_ahead(fds, n))
+		return (int)pre_sys(pre_real.poll(fds, n, msec));
+	list.deadline = pre_deadline_msec(msec);
+	return wait_in_kernel(&list);
+}
+
 int pre_poll(struct pollfd *fds, nfds_t n, int msec)
 {
 	bool due;
@@ -456,18 +547,27 @@ int pre_poll(struct pollfd *fds, nfds_t n, int msec)
 	if (ret != PRE_POLL_UNSURE)
 		return ret;
 	if (!pre_poll_concerned(fds, n))
-		return (int)pre_sys(pre_real.poll(fds, n, msec));
+		return poll_in_kernel(fds, n, msec);
 	return go_long_way(fds, n, msec == 0 ? 0 : pre_deadline_msec(msec), NULL, due);
 }
 
-static bool is_zero(const struct timespec *timeout)
+static int ppoll_in_kernel(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+			   const sigset_t *mask)
 {
-	return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+	struct pre_poll_list list = { fds, n, .mask = mask };
+
+	if (pre_timeout_is_zero(timeout) || !pre_poll_begins_ahead(fds, n))
+		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
+	list.deadline = pre_deadline(timeout);
+	return wait_in_kernel(&list);
 }
 
 int pre_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	if (!pre_timeout_valid(timeout) || !pre_poll_concerned(fds, n))
+	if (!pre_timeout_valid(timeout))
 		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
-	return pre_poll_wait(fds, n, is_zero(timeout) ? 0 : pre_deadline(timeout), mask);
+	if (!pre_poll_concerned(fds, n))
+		return ppoll_in_kernel(fds, n, timeout, mask);
+	return pre_poll_wait(fds, n, pre_timeout_is_zero(timeout) ? 0 : pre_deadline(timeout),
+			     mask);
 }

@@ -140,13 +140,35 @@ static int wait_for_sets(const struct sets *s, struct pollfd *fds, nfds_t n, uin
 	return write_back(s, fds, n);
 }
 
-/* Runs the wait if a stream is among the descriptors. False: libc's own call is to be made. */
-static bool run(const struct sets *s, int limit, uint64_t deadline, const sigset_t *mask, int *ret)
+struct call {
+	struct sets sets;
+	int limit; /* descriptors from here on are none of the call's */
+	uint64_t deadline;
+	const sigset_t *mask;
+	bool looked; /* the program's time has gone on; signals may be held back */
+	struct pre_signals signals;
+};
+
+/* The kernel's descriptors alone: looks before libc's own call. False: an answer in *ret; what was found that call says itself. */
+static bool look_ahead(struct call *c, struct pollfd *fds, nfds_t n, int *ret)
 {
+	struct pre_poll_list list = { fds, n, c->deadline, c->mask };
+
+	if (c->deadline == 0 || !pre_poll_begins_ahead(fds, n))
+		return true;
+	c->looked = true;
+	*ret = pre_poll_look_ahead(&list, &c->signals);
+	return *ret >= 0;
+}
+
+/* Runs the wait if a stream is among the descriptors. False: libc's own call is to be made. */
+static bool run(struct call *c, int *ret)
+{
+	const struct sets *s = &c->sets;
 	struct pollfd small[N_SMALL], *fds = small;
 	nfds_t n = count_all(s);
 	size_t size = n * sizeof(struct pollfd);
-	bool concerned;
+	bool done;
 	long made;
 
 	if (n == 0)
@@ -158,13 +180,15 @@ static bool run(const struct sets *s, int limit, uint64_t deadline, const sigset
 			return false;
 		fds = (struct pollfd *)made;
 	}
-	n = list(s, limit, fds);
-	concerned = pre_poll_concerned(fds, n);
-	if (concerned)
-		*ret = wait_for_sets(s, fds, n, deadline, mask);
+	n = list(s, c->limit, fds);
+	done = pre_poll_concerned(fds, n);
+	if (done)
+		*ret = wait_for_sets(s, fds, n, c->deadline, c->mask);
+	else
+		done = !look_ahead(c, fds, n, ret);
 	if (fds != small)
 		(void)raw_syscall(SYS_munmap, fds, size);
-	return concerned;
+	return done;
 }
 
 static struct sets sets_of(int n, fd_set *in, fd_set *out, fd_set *except)
@@ -187,9 +211,8 @@ static void time_back(struct timeval *timeout, uint64_t deadline)
 
 int pre_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
 {
-	struct sets s = sets_of(n, in, out, except);
+	struct call c = { sets_of(n, in, out, except), n, .deadline = PRE_FOREVER };
 	struct timespec ts;
-	uint64_t deadline = PRE_FOREVER;
 	int ret;
 
 	if (n < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
@@ -197,27 +220,34 @@ int pre_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *t
 	if (timeout) {
 		ts = (struct timespec){ timeout->tv_sec + timeout->tv_usec / 1000000,
 					timeout->tv_usec % 1000000 * 1000 };
-		deadline = ts.tv_sec || ts.tv_nsec ? pre_deadline(&ts) : 0;
+		c.deadline = ts.tv_sec || ts.tv_nsec ? pre_deadline(&ts) : 0;
 	}
-	if (!run(&s, n, deadline, NULL, &ret))
+	if (!run(&c, &ret)) {
+		if (timeout && c.looked)
+			time_back(timeout, c.deadline);
 		return (int)pre_sys(pre_real.select(n, in, out, except, timeout));
+	}
 	if (timeout)
-		time_back(timeout, deadline);
+		time_back(timeout, c.deadline);
 	return ret;
 }
 
 int pre_pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout,
 		const sigset_t *mask)
 {
-	struct sets s = sets_of(n, in, out, except);
-	uint64_t deadline = PRE_FOREVER;
+	struct call c = { sets_of(n, in, out, except), n, .deadline = PRE_FOREVER, .mask = mask };
+	struct timespec left;
 	int ret;
 
 	if (n < 0 || !pre_timeout_valid(timeout))
 		return (int)pre_sys(pre_real.pselect(n, in, out, except, timeout, mask));
 	if (timeout)
-		deadline = timeout->tv_sec || timeout->tv_nsec ? pre_deadline(timeout) : 0;
-	if (!run(&s, n, deadline, mask, &ret))
-		return (int)pre_sys(pre_real.pselect(n, in, out, except, timeout, mask));
+		c.deadline = timeout->tv_sec || timeout->tv_nsec ? pre_deadline(timeout) : 0;
+	if (!run(&c, &ret)) {
+		if (c.looked)
+			timeout = pre_time_left(c.deadline, PRE_FOREVER, &left);
+		ret = (int)pre_sys(pre_real.pselect(n, in, out, except, timeout, mask));
+	}
+	pre_signals_restore(&c.signals);
 	return ret;
 }

@@ -179,6 +179,7 @@ USUAL static int accepted(int listener, int fd, int flags)
 		return fd;
 	}
 	pulc_stream_nonblock_changed(atomic_load(&f->stream), flags & SOCK_NONBLOCK);
+	pulc_loop_accepted(fd);
 	if (!pre_file_install(fd, f))
 		pre_file_free(f);
 	return fd;

@@ -7,7 +7,8 @@
  * ran in it would be forgotten by the sleep afterwards. So only the first moments of a spin, no longer than
  * a program needs to get into the kernel anyway, run with signals open; then they are held back, until
  * either the wait is over or the sleep's own mask lets them in; a handler that ran in those first moments has
- * interrupted the wait as well. Faults and libc's internal signals are never held back.
+ * interrupted the wait as well. Faults and libc's internal signals are never held back. A look ahead (pre_look_ahead) leaves them open,
+ * for each look is a call to the kernel, unless the wait has a mask of its own: then no handler runs before that is in force.
  *
  * Polling busily: a program that asks again and again without waiting (an MPI library's progress) would pay a system call
  * each time, for descriptors of the kernel's and for the ends of its connections, of which there is no news nearly always. Once
@@ -16,6 +17,7 @@
  * readable. What the program can know otherwise (from another process, by a call that the shim does not see) comes within
  * PRE_NSEC_LOOK or PRE_N_SPARED calls, whichever is first.
  */
+#include <limits.h>
 #include <sched.h>
 
 #include <pulc/signals.h>
@@ -157,6 +159,15 @@ uint64_t pre_deadline(const struct timespec *timeout)
 	return pre_now() + nsec;
 }
 
+int pre_msec_of(const struct timespec *timeout)
+{
+	if (!timeout)
+		return -1;
+	return timeout->tv_sec >= INT_MAX / 1000
+		       ? INT_MAX
+		       : (int)(timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000);
+}
+
 const struct timespec *pre_time_left(uint64_t deadline, uint64_t nsec_most, struct timespec *buf)
 {
 	uint64_t nsec = nsec_most, now;
@@ -189,6 +200,13 @@ void pre_signals_restore(struct pre_signals *signals)
 		return;
 	signals->blocked = false;
 	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals->old, NULL, SIZE_MASK);
+}
+
+int pre_look_ahead(const struct pre_ahead *ahead, struct pre_signals *signals)
+{
+	if (ahead->mask)
+		hold_back(signals);
+	return pulc_loop_looks(ahead->look, ahead->arg, ahead->deadline);
 }
 
 /* The kernel looks for signals only after it has found nothing to be ready, and nothing is of this list. */

@@ -86,6 +86,12 @@ uint64_t pre_deadline_msec(int msec);
 uint64_t pre_deadline(const struct timespec *timeout);
 /* False: the kernel would refuse it. */
 bool pre_timeout_valid(const struct timespec *timeout);
+static inline bool pre_timeout_is_zero(const struct timespec *timeout)
+{
+	return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+}
+/* The same for epoll_wait, rounded up; NULL: no end. */
+int pre_msec_of(const struct timespec *timeout);
 /* What is left until the earlier of deadline and now + nsec_most. NULL: no end. */
 const struct timespec *pre_time_left(uint64_t deadline, uint64_t nsec_most, struct timespec *buf);
 
@@ -113,5 +119,15 @@ struct pre_spinner {
 void pre_spin_slept(struct pulc_spin *spin, uint64_t since);
 /* Spins for as long as that pays. True: something came, and no signal is held back. False: they are. */
 bool pre_spin(const struct pre_spinner *spinner, struct pre_signals *signals);
+
+/* A wait that is the kernel's alone, and of which pulc_loop_begins has said that it looks before it sleeps; look: as pulc_loop_looks wants it. */
+struct pre_ahead {
+	int (*look)(void *arg);
+	void *arg;
+	uint64_t deadline;
+	const sigset_t *mask; /* the program's, or NULL */
+};
+/* As pulc_loop_looks. Where there is a mask signals are held back afterwards: the call that follows lets them in, and then they are to be restored. */
+int pre_look_ahead(const struct pre_ahead *ahead, struct pre_signals *signals);
 
 #endif

@@ -96,6 +96,18 @@ void pulc_stream_advance(pulc_stream *s, int fd);
 int pulc_accept_begins(int fd);
 void pulc_accept_ended(int fd);
 
+/*
+ * Around a wait of an event loop for many descriptors that is the kernel's alone.
+ * accepted: fd is a TCP connection that this thread has just accepted; of what is sent and received libpulc knows.
+ * begins: to be asked once before each wait that may sleep. True if it is worth while to look first: this thread has served somebody since it asked last, and looking has paid lately.
+ * looks: looks for as long as a wait for a ring would spin, and not beyond nsec_deadline (CLOCK_MONOTONIC; UINT64_MAX: no end). look asks the kernel without waiting, and answers what the wait would, 0:
+ * nothing is there, negative: no more looks. Returns what look has found; -EINTR: a handler has run, and nothing was found; 0: the kernel's own call is to be made.
+ * Threads: each for itself. A handler may leave it by siglongjmp.
+ */
+void pulc_loop_accepted(int fd);
+bool pulc_loop_begins(void);
+int pulc_loop_looks(int (*look)(void *arg), void *arg, uint64_t nsec_deadline);
+
 /* This process has begun a TCP connection, by connect(2). Blocking: never. */
 void pulc_stream_connect_begun(void);
 /* A number that is another one when a process at the other end of s, which is attached, has begun one before it sent what can be

@@ -193,6 +193,24 @@ CASE(masks_let_in_by_short_waits, ANY)
 	}
 }
 
+/* Who has just served somebody looks before it sleeps. */
+CASE(masks_let_in_by_waits_behind_a_send, ANY)
+{
+	A {
+		int ep = set_of(FD, POLLIN), n_before;
+
+		hold_back();
+		for (enum call call = 0; call < N_CALLS; call++) {
+			SEND("x");
+			n_before = n_signals;
+			raise(SIGUSR1);
+			R(ask(call, FD, ep, POLLIN, (struct timespec){ .tv_nsec = 1000000 }));
+			say(p, "%s, handled %d", names[call], (int)n_signals - n_before);
+		}
+		close(ep);
+	}
+}
+
 /* Who polls so often asks the kernel now and then only, while the ring is in use. */
 CASE(masks_let_in_by_a_busy_poll, ANY)
 {

@@ -70,6 +70,11 @@ static struct {
 	void *arg;
 	_Atomic int n_streams;
 	uint64_t nsec_spin;
+	/* Looks before a wait in the kernel. */
+	bool looks_ahead;
+	uint64_t looks_until;
+	int n_looks, n_looked;
+	void (*between_looks)(void);
 	uint64_t nsec_patience;
 	bool no_waitset;
 	int n_exact_looks;
@@ -415,6 +420,34 @@ int pulc_accept_begins(int fd)
 void pulc_accept_ended(int fd)
 {
 	(void)fd;
+}
+
+void pulc_loop_accepted(int fd)
+{
+	(void)fd;
+}
+
+bool pulc_loop_begins(void)
+{
+	return fake.looks_ahead;
+}
+
+/* As often as the test says, or until something is there. */
+int pulc_loop_looks(int (*look)(void *arg), void *arg, uint64_t nsec_deadline)
+{
+	uint32_t n_handled = pulc_signal_count();
+	int n = 0;
+
+	fake.looks_until = nsec_deadline;
+	for (int i = 0; i < fake.n_looks && n == 0; i++) {
+		n = look(arg);
+		fake.n_looked++;
+		if (n == 0 && fake.between_looks)
+			fake.between_looks();
+		if (n == 0 && pulc_signal_count() != n_handled)
+			return -EINTR;
+	}
+	return n > 0 ? n : 0;
 }
 
 void pulc_stream_connect_begun(void)
