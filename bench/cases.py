@@ -230,17 +230,19 @@ def iperf3(bench):
     return rows
 
 
-def redis_once(bench, pulc):
-    """Returns {test: requests a second} and the number of upgrades."""
+def redis_once(bench, pulc, n_clients=50, tests="set,get", alone=False):
+    """Returns {test: requests a second} and the number of upgrades. alone: the client is outside of PULC."""
     port = str(harness.free_port())
-    n = "40000" if bench.quick else "150000"
-    server = bench.server([harness.tool("redis-server"), "--port", port, "--bind", "127.0.0.1",
+    n = str((800 if bench.quick else 3000) * max(n_clients, 5))
+    # One that may use one processor only does not look before it sleeps.
+    both = [harness.tool("taskset"), "-c", f"{bench.machine.server},{bench.machine.client}"] if alone else []
+    server = bench.server([*both, harness.tool("redis-server"), "--port", port, "--bind", "127.0.0.1",
                            "--save", "", "--appendonly", "no"], int(port), pulc)
-    client = [harness.tool("redis-benchmark"), "-p", port, "-c", "50", "-n", n, "-t", "set,get",
+    client = [harness.tool("redis-benchmark"), "-p", port, "-c", str(n_clients), "-n", n, "-t", tests,
               "--csv"]
     before = bench.psid.n_upgrades()
     try:
-        said = harness.output_of(bench.client(client, pulc))
+        said = harness.output_of(bench.client(client, pulc and not alone))
     finally:
         harness.stop(server)
     fields = [line.replace('"', "").split(",") for line in said.splitlines()]
@@ -260,6 +262,17 @@ def redis(bench):
             s.note = f"not over rings: {n_upgrades} of 100 connections were upgraded"
     return s.judge(*(report.at_least(f"redis/{test}", s[f"pulc_{test}"], s[f"kernel_{test}"],
                                      "k/s", 2.5, "kernel") for test in ("SET", "GET")))
+
+
+@case("redis-outside")
+def redis_outside(bench):
+    """redis-benchmark GET outside of PULC, one client: the server's loop looks before it sleeps in the kernel"""
+    s = Series()
+    for _ in bench.repetitions(3):
+        for path in ("kernel", "pulc"):
+            rates, _ = redis_once(bench, path == "pulc", 1, "get", alone=True)
+            s.add(**{path: rates["GET"]})
+    return s.judge(report.at_least("redis-outside", s["pulc"], s["kernel"], "k/s", 1, "kernel"))
 
 
 @case("connects")
