@@ -10,6 +10,7 @@
 #include "local_addresses.h"
 #include "macros.h"
 #include "rawsys.h"
+#include "slabs.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -114,6 +115,8 @@ Pulc__Wire__Reason flow_obstacle(const struct flow *f, int fd, const struct data
 		return PULC__WIRE__REASON__REASON_SHARED;
 	if (!f->sends && (option(fd, SO_REUSEPORT) || (option(fd, SO_REUSEADDR) && !d->connected)))
 		return PULC__WIRE__REASON__REASON_REUSE;
+	if (!slabs_have_room())
+		return PULC__WIRE__REASON__REASON_NO_MEMORY;
 	return PULC__WIRE__REASON__REASON_NONE;
 }
 

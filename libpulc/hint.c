@@ -13,6 +13,7 @@
 
 #include "local_addresses.h"
 #include "rawsys.h"
+#include "slabs.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -62,6 +63,8 @@ Pulc__Wire__Reason hint_obstacle(struct pulc_stream *s, int fd, const struct hin
 		return PULC__WIRE__REASON__REASON_SHARED;
 	if (raw_getsockopt(fd, IPPROTO_TCP, TCP_ULP, ulp, &len) == 0 && len > 0 && ulp[0])
 		return PULC__WIRE__REASON__REASON_ULP;
+	if (!slabs_have_room())
+		return PULC__WIRE__REASON__REASON_NO_MEMORY;
 	return PULC__WIRE__REASON__REASON_NONE;
 }
 

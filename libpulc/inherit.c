@@ -180,7 +180,7 @@ PULC_EXPORT pulc_stream *pulc_stream_of(int fd)
 	return found;
 }
 
-/* Does psid know all that the new program could ask it for? */
+/* Does psid know all that the new program could ask it for, and may that program have as much memory? */
 static enum return_state look_before_exec(int *ret_channel)
 {
 	enum return_state state = RETURN_NEVER;
@@ -188,7 +188,7 @@ static enum return_state look_before_exec(int *ret_channel)
 	if (!client_lock())
 		return state;
 	client_look();
-	if (client_attach() == 0 && client_is_itself())
+	if (client_attach() == 0 && client_is_itself() && slabs_have_room())
 		state = client_id() ? return_state() : RETURN_WAITING;
 	*ret_channel = client_channel();
 	client_unlock();

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <pulc/fds.h>
 
@@ -25,6 +26,10 @@ static struct pool pool = POOL_INIT(sizeof(struct slab));
 /* Of the descriptors that we may have: bells and the channel need some too. */
 #define PART_KEPT 4
 static unsigned n_kept;
+
+#define PART_OF_LIMIT 8
+/* What the first connection with another process takes: a slab of each side, each of 64 slots, with rings of the usual sizes. */
+#define SIZE_FIRST_PAIR (1ull << 30)
 
 /* Boards that we can ring, so that a slab that comes later can say so as well. */
 #define N_KNOWN 64
@@ -137,6 +142,19 @@ void slabs_fork_failed(void)
 			add_holders(&s->map.slab->n_holders[i],
 				    atomic_exchange(&s->forked[i / 64], 0), (uint32_t)-1);
 	(void)atomic_fetch_add(&shm_joined, 1);
+}
+
+bool slabs_have_room(void)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+	uint64_t size = SIZE_FIRST_PAIR;
+
+	(void)raw_syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit, 0, 0);
+	if (limit.rlim_cur == RLIM_INFINITY)
+		return true;
+	for (struct slab *s = slabs; s; s = s->next)
+		size += s->map.size;
+	return size <= limit.rlim_cur / PART_OF_LIMIT;
 }
 
 bool slabs_can_keep(void)

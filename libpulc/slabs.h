@@ -44,6 +44,11 @@ void slabs_forking(void);
 /* It is not: the last fork has failed. What was let go meanwhile stays counted. */
 void slabs_fork_failed(void);
 
+/*
+ * Is there address space for connections with one more process? Slabs are large, though few of their pages are ever used: a
+ * program that limits what it has (RLIMIT_AS) limits them, too. An eighth of such a limit is all that they take. One system call.
+ */
+bool slabs_have_room(void);
 /* Is there room for the descriptor of one more slab? */
 bool slabs_can_keep(void);
 /* Keeps the descriptor of an own slab, in a high number; *fd moves here. */

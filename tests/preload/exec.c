@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -345,6 +346,33 @@ static int exec_too_much(void)
 	memset(word, 'x', SIZE_WORD);
 	for (int i = 0; i < N_WORDS; i++) argv[i] = word;
 	return execv(PROGRAM, argv);
+}
+
+#define SIZE_SMALL (256ul << 20)
+
+/* Of a process that psid knows already. Rings are larger than all that the new program may have. */
+CASE(exec_small_address_space, PROCESS)
+{
+	A {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			struct rlimit limit = { SIZE_SMALL, SIZE_SMALL };
+
+			if (exec_too_much() != -1 || setrlimit(RLIMIT_AS, &limit) < 0)
+				_exit(98);
+			become_echo(FD);
+		}
+		*stage_word(p, 1) = pid;
+		close(FD);
+	}
+	B {
+		SEND("echo");
+		RECV_FLAGS(4, MSG_WAITALL);
+		shutdown(FD, SHUT_WR);
+		RECV(1);
+	}
+	A { reap(p, "echo", (pid_t)*stage_word(p, 1)); }
 }
 
 struct turn {

@@ -6,6 +6,8 @@
 
 #include <arpa/inet.h>
 #include <grp.h>
+#include <stdio.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -101,6 +103,55 @@ CASE(users_small_limit, DUO){ CHANGED_CHILD({
 
 	R(setrlimit(RLIMIT_NOFILE, &limit));
 }) }
+
+#define SIZE_FREE (900ul << 20)
+#define SIZE_ASKED (600ul << 20)
+
+/* What this process has, and SIZE_FREE. */
+static int limit_address_space(void)
+{
+	struct rlimit limit;
+	unsigned long n_pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+	bool known = f && fscanf(f, "%lu", &n_pages) == 1;
+
+	if (f)
+		fclose(f);
+	if (!known || getrlimit(RLIMIT_AS, &limit) < 0)
+		return -1;
+	limit.rlim_cur = n_pages * 4096 + SIZE_FREE;
+	return setrlimit(RLIMIT_AS, &limit);
+}
+
+static bool has_address_space(void)
+{
+	void *at = mmap(NULL, SIZE_ASKED, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return at != MAP_FAILED && munmap(at, SIZE_ASKED) == 0;
+}
+
+/* What it leaves itself is for itself, whatever connections it makes. */
+CASE(users_small_address_space, DUO)
+{
+	B { expect_call(p); }
+	A {
+		pid_t pid = fork_logged(p);
+
+		if (pid == 0) {
+			R(limit_address_space());
+			talk(p);
+			call(p);
+			T(has_address_space());
+			_exit(0);
+		}
+		reap(p, "child", pid);
+	}
+	WITH_B {
+		answer(p);
+		take_call(p);
+	}
+}
 
 CASE(users_no_limit_at_all, DUO)
 {
