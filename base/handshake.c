@@ -1,14 +1,17 @@
 /*
- * The greeting on a new connection: both ends show that they hold the key that someone both trust has given to these two.
+ * The greeting on a new connection: both ends show that they hold the key that someone both trust
+ * has given to these two.
  *
- * Each sends 24 bytes, a name and 16 random ones; then a proof, the SipHash-2-4 under the key of its role and both greetings. So the key never
- * travels, a proof is good for this connection only, and sending somebody's own words back proves nothing, for the roles
- * differ. Whoever guesses has one try at 64 bits, since the key is forgotten after it.
+ * Each sends 24 bytes, a name and 16 random ones; then a proof, the SipHash-2-4 under the key of
+ * its role and both greetings. So the key never travels, a proof is good for this connection only,
+ * and sending somebody's own words back proves nothing, for the roles differ. Whoever guesses has
+ * one try at 64 bits, since the key is forgotten after it.
  *
- * It keeps strangers from connecting in another one's name. It hides nothing and does not watch over what follows:
- * whoever can change packets on the way can do so after the greeting.
+ * It keeps strangers from connecting in another one's name. It hides nothing and does not watch
+ * over what follows: whoever can change packets on the way can do so after the greeting.
  *
- * Source: Aumasson and Bernstein 2012 (SipHash); ISO 9798-4 (mutual authentication by a keyed check function).
+ * Source: Aumasson and Bernstein 2012 (SipHash); ISO 9798-4 (mutual authentication by a keyed check
+ * function).
  */
 #include "handshake.h"
 
@@ -24,7 +27,7 @@
 
 static const char name[SIZE_NAME] = { 'P', 'U', 'L', 'C', 't', 'c', 'p', '1' };
 
-/* ---- SipHash-2-4 -------------------------------------------------------------------------------- */
+/* ---- SipHash-2-4 ----------------------------------------------------------------------------- */
 
 static inline uint64_t rotate(uint64_t x, unsigned n)
 {
@@ -77,7 +80,7 @@ static uint64_t siphash(const uint8_t key[HANDSHAKE_KEY], const uint8_t *bytes, 
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* ---- the greeting ------------------------------------------------------------------------------- */
+/* ---- the greeting ---------------------------------------------------------------------------- */
 
 /* What the end in this role has to show. */
 static uint64_t proof(const struct handshake *h, bool connects)

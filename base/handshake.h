@@ -20,9 +20,10 @@ struct handshake {
 /* 0; a negative errno: the kernel has no random numbers. */
 int handshake_init(struct handshake *h, const uint8_t key[HANDSHAKE_KEY], bool connects);
 /*
- * Goes on with it as far as the socket lets it, without blocking and without reading what comes behind it. 0: it is the other holder of
- * the key. -EAGAIN: again when the socket is readable (or writable); how long is the caller's to decide. -EACCES: another key, or the caller's own
- * words sent back. -EBADMSG: no such greeting. -EPIPE. The key is used up, whatever the result.
+ * Goes on with it as far as the socket lets it, without blocking and without reading what comes
+ * behind it. 0: it is the other holder of the key. -EAGAIN: again when the socket is readable (or
+ * writable); how long is the caller's to decide. -EACCES: another key, or the caller's own words
+ * sent back. -EBADMSG: no such greeting. -EPIPE. The key is used up, whatever the result.
  */
 int handshake_step(struct handshake *h, int fd);
 

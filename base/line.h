@@ -3,8 +3,9 @@
 #define PULC_BASE_LINE_H
 
 /*
- * The line was just written, and another processor waits for it: moves it to the cache that all share, where that one finds it without asking ours. Only a
- * hint (CLDEMOTE; the instruction is a no-op on processors that do not know it). Not for a line that is written again at once.
+ * The line was just written, and another processor waits for it: moves it to the cache that all
+ * share, where that one finds it without asking ours. Only a hint (CLDEMOTE; the instruction is a
+ * no-op on processors that do not know it). Not for a line that is written again at once.
  */
 static inline void line_pass_on(const void *line)
 {
@@ -16,8 +17,8 @@ static inline void line_pass_on(const void *line)
 }
 
 /*
- * Asks for the line of `at`, which is to be written. The compiler's builtin asks for one to be read where it has to do for the oldest processors, and so
- * for its way twice.
+ * Asks for the line of `at`, which is to be written. The compiler's builtin asks for one to be read
+ * where it has to do for the oldest processors, and so for its way twice.
  */
 static inline void line_ask_to_write(const void *at)
 {

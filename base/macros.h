@@ -9,11 +9,13 @@
 #define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /*
- * What the processes of a server that forks write to for each connection lies on one page, for a child copies each page that it
- * writes to, and so does its parent: the first that begins the page, the others, and a table of which mostly the beginning is
- * used. What comes last begins a page, on which the small variables of .bss find room, and the table behind them that every process
- * begins to use. Other tables of a page or more come then: zeroes that are in no file, for what is read of a file
- * comes with its neighbours, and a fork copies whatever it finds there, written or not. The linker sorts them by these names.
+ * What the processes of a server that forks write to for each connection lies on one page, for a
+ * child copies each page that it writes to, and so does its parent: the first that begins the page,
+ * the others, and a table of which mostly the beginning is used. What comes last begins a page, on
+ * which the small variables of .bss find room, and the table behind them that every process begins
+ * to use. Other tables of a page or more come then: zeroes that are in no file, for what is read of
+ * a file comes with its neighbours, and a fork copies whatever it finds there, written or not. The
+ * linker sorts them by these names.
  */
 #define OFTEN_FIRST __attribute__((section(".data.usual.1"), aligned(4096)))
 #define OFTEN __attribute__((section(".data.usual.2")))
@@ -22,8 +24,9 @@
 #define LARGE_FIRST __attribute__((section(".bss.large.1")))
 #define LARGE __attribute__((section(".bss.large.2")))
 
-/* Called in every forked child, or for every connection: lies beside the others of that kind. A child has none of its parent's pages
- * of code mapped, and takes a fault for each 64 KiB of it that it comes to. */
+/* Called in every forked child, or for every connection: lies beside the others of that kind. A
+ * child has none of its parent's pages of code mapped, and takes a fault for each 64 KiB of it that
+ * it comes to. */
 #define USUAL __attribute__((hot))
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)

@@ -1,13 +1,13 @@
 /*
  * Time from the processor's own counter.
  *
- * To read the clock costs as much as half a datagram's way through memory, most of it because what stands before has to be done
- * first, and for the arithmetic of a clock that is always right. Who can bear 100 ns counts ticks since it last read
- * the clock, for a millisecond at most.
+ * To read the clock costs as much as half a datagram's way through memory, most of it because what
+ * stands before has to be done first, and for the arithmetic of a clock that is always right. Who
+ * can bear 100 ns counts ticks since it last read the clock, for a millisecond at most.
  *
- * The rate is measured between two readings, by a clock that is never set. A counter that does not keep to the rate
- * found before (a machine that was moved, counters of two processors that differ) is not used until it does. Processors
- * whose counter is not at hand read the clock each time.
+ * The rate is measured between two readings, by a clock that is never set. A counter that does not
+ * keep to the rate found before (a machine that was moved, counters of two processors that differ)
+ * is not used until it does. Processors whose counter is not at hand read the clock each time.
  */
 #include "pulse.h"
 

@@ -1,8 +1,9 @@
 /*
  * Killed at a named point (step.h): only in builds for tests.
  *
- * The test and all processes that take part map one page. It says who is to be killed, where, and how many times he may come past before; and counts who
- * comes past what. A process that the test has forked has the page from it; one that was started by exec finds its name in PULC_STEPS.
+ * The test and all processes that take part map one page. It says who is to be killed, where, and
+ * how many times he may come past before; and counts who comes past what. A process that the test
+ * has forked has the page from it; one that was started by exec finds its name in PULC_STEPS.
  */
 #include "step.h"
 

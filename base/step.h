@@ -1,8 +1,10 @@
 /*
- * Named points inside of what several processes do together: where one of them may be killed, and the others must go on or be told.
+ * Named points inside of what several processes do together: where one of them may be killed, and
+ * the others must go on or be told.
  *
- * This is the one list of them. A build for tests (SAN=...) kills a process there that a test has chosen (step.c, tests/steps/), and the
- * tests fail if they do not come past all of them; in every other build a point is nothing.
+ * This is the one list of them. A build for tests (SAN=...) kills a process there that a test has
+ * chosen (step.c, tests/steps/), and the tests fail if they do not come past all of them; in every
+ * other build a point is nothing.
  */
 #ifndef PULC_BASE_STEP_H
 #define PULC_BASE_STEP_H

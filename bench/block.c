@@ -1,10 +1,13 @@
 /*
- * Messages in blocks that nobody copies (pulc/block.h): the bandwidth of building, giving, taking and reading them, between two processes.
+ * Messages in blocks that nobody copies (pulc/block.h): the bandwidth of building, giving, taking
+ * and reading them, between two processes.
  *
- * The sender builds a message in each block: with ordinary stores, with stores that go past its caches, or not at all, so that what is measured is
- * the passing of blocks and the reading. The receiver reads every byte, counts in a window of time after the warm-up, and leaves, which ends the
- * sender. So many blocks are under way as the sender's budget has room for (--depth). With --rounds both measure the machine's
- * floor together, before the first round and after each; the block before it has half the size.
+ * The sender builds a message in each block: with ordinary stores, with stores that go past its
+ * caches, or not at all, so that what is measured is the passing of blocks and the reading. The
+ * receiver reads every byte, counts in a window of time after the warm-up, and leaves, which ends
+ * the sender. So many blocks are under way as the sender's budget has room for (--depth). With
+ * --rounds both measure the machine's floor together, before the first round and after each; the
+ * block before it has half the size.
  */
 #include "clock.h"
 #include "options.h"

@@ -8,8 +8,9 @@
  * memcpy: one pinned process copies a warm buffer to another again and again. A byte stream
  * through shared memory copies each byte twice, so this is the roof of its bandwidth.
  *
- * Both are taken in short pieces and the median piece counts: virtual machines share their cores. The turns can be taken
- * again and again by the same two processes; both go on counting where they stopped.
+ * Both are taken in short pieces and the median piece counts: virtual machines share their cores.
+ * The turns can be taken again and again by the same two processes; both go on counting where they
+ * stopped.
  */
 #include "calibrate.h"
 

@@ -1,10 +1,11 @@
 /*
  * Chatter: a task that writes as fast as it can, and a reader that misses nothing.
  *
- * `chatter tell N` writes N lines of SIZE_LINE bytes, each with its rank and number, many with each call. `chatter hear
- * RANKS N` reads what so many of them have written, in whatever order their lines come, and counts what is not as it
- * should be: a line that is torn, missing, doubled or before its time. Both do as little as that can be done with,
- * for it is what lies between them that is measured.
+ * `chatter tell N` writes N lines of SIZE_LINE bytes, each with its rank and number, many with each
+ * call. `chatter hear RANKS N` reads what so many of them have written, in whatever order their
+ * lines come, and counts what is not as it should be: a line that is torn, missing, doubled or
+ * before its time. Both do as little as that can be done with, for it is what lies between them
+ * that is measured.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,11 +1,12 @@
 /*
- * Short connections: connect, a request and its answer, or a few, close, one connection after the other.
+ * Short connections: connect, a request and its answer, or a few, close, one connection after the
+ * other.
  *
- * Nothing of such a connection is worth an upgrade; what is measured is what PULC's presence
- * adds to each of its calls. The client closes first, as most clients do, and the number of
- * connections is bounded: each leaves a port in TIME_WAIT. Three kinds of server: one process that serves one
- * connection after the other, one that forks a child for each connection, and several that were forked before and accept
- * at the same socket.
+ * Nothing of such a connection is worth an upgrade; what is measured is what PULC's presence adds
+ * to each of its calls. The client closes first, as most clients do, and the number of connections
+ * is bounded: each leaves a port in TIME_WAIT. Three kinds of server: one process that serves one
+ * connection after the other, one that forks a child for each connection, and several that were
+ * forked before and accept at the same socket.
  */
 #include "clock.h"
 #include "options.h"
@@ -101,7 +102,8 @@ static int serve_by_children(int listener, const struct settings *set)
 	return wait_for_children();
 }
 
-/* A worker takes the number of a connection before it waits for one, so that all end when all are served. */
+/* A worker takes the number of a connection before it waits for one, so that all end when all are
+ * served. */
 static int work(int listener, const struct settings *set, _Atomic unsigned *next)
 {
 	int r = 0;

@@ -1,7 +1,9 @@
 /*
- * Many processes on one processor. In each round every one of them sends 8 B to every other one and receives as many; or, in pairs, half of them
- * play ping-pong with the other half, so that no message can be had without a switch to another process. Told is what a message costs, all processes
- * together, and how often one of them gave up the processor for it; and what it costs two processes there to hand a word to and fro by futex.
+ * Many processes on one processor. In each round every one of them sends 8 B to every other one and
+ * receives as many; or, in pairs, half of them play ping-pong with the other half, so that no
+ * message can be had without a switch to another process. Told is what a message costs, all
+ * processes together, and how often one of them gave up the processor for it; and what it costs two
+ * processes there to hand a word to and fro by futex.
  *
  * Needs a psid. Processes are forked by one that never attaches.
  */
@@ -52,7 +54,7 @@ static int pin(unsigned cpu)
 	return sched_setaffinity(0, sizeof(set), &set) < 0 ? -errno : 0;
 }
 
-/* ---- the futex ------------------------------------------------------------------------------------ */
+/* ---- the futex ------------------------------------------------------------------------------- */
 
 static void hand_over(uint32_t me, unsigned n)
 {
@@ -80,7 +82,7 @@ static double futex_nsec(void)
 	return (double)(nsec_now() - began) / (2.0 * N_FUTEX);
 }
 
-/* ---- one of the crowd ----------------------------------------------------------------------------- */
+/* ---- one of the crowd ------------------------------------------------------------------------ */
 
 struct one {
 	const struct settings *set;
@@ -109,7 +111,8 @@ static int receive_one(const struct one *me)
 	return n < 0 ? (int)n : 0;
 }
 
-/* Everybody's messages of a round may be received in the one before: who is ahead is so by one round at most. */
+/* Everybody's messages of a round may be received in the one before: who is ahead is so by one
+ * round at most. */
 static int round_of_all(const struct one *me)
 {
 	unsigned n = me->set->processes;
@@ -207,7 +210,7 @@ static int be_one(const struct settings *set, unsigned at)
 	return me.port ? pulc_port_close(me.port) : r;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static int run(const struct settings *set)
 {

@@ -1,12 +1,15 @@
 /*
- * One message of any size between two processes, layer by layer: the bare HAL, ports of the kinds D and S, messages with tags, and
- * sockets, which are the kernel's or PULC's as the program was started.
+ * One message of any size between two processes, layer by layer: the bare HAL, ports of the kinds D
+ * and S, messages with tags, and sockets, which are the kernel's or PULC's as the program was
+ * started.
  *
- * Two patterns. A ping-pong: the message goes there and one of the same size comes back; half of that is the time. An exchange: both
- * send one and receive the other's at the same time; the whole is the time. After pulc-1998, 5, whose figures these are, at each layer of this system.
+ * Two patterns. A ping-pong: the message goes there and one of the same size comes back; half of
+ * that is the time. An exchange: both send one and receive the other's at the same time; the whole
+ * is the time. After pulc-1998, 5, whose figures these are, at each layer of this system.
  *
- * The two processes of bench/pair.c play batches of one such time after the other. Before each the driver says over their connection
- * how many, as many as take some milliseconds; a first message of each, to meet the other end, is not counted.
+ * The two processes of bench/pair.c play batches of one such time after the other. Before each the
+ * driver says over their connection how many, as many as take some milliseconds; a first message of
+ * each, to meet the other end, is not counted.
  */
 #include "layers.h"
 
@@ -38,7 +41,7 @@ struct settings {
 	bool exchange, stay;
 };
 
-/* ---- sockets: both ends spin --------------------------------------------------------------------- */
+/* ---- sockets: both ends spin ----------------------------------------------------------------- */
 
 static int socket_open(struct bench_end *end)
 {
@@ -80,7 +83,7 @@ static void socket_close(struct bench_end *end)
 	(void)end;
 }
 
-/* ---- ports and tags ------------------------------------------------------------------------------ */
+/* ---- ports and tags -------------------------------------------------------------------------- */
 
 struct port_end {
 	pulc_port *port;
@@ -206,7 +209,7 @@ static const struct bench_way way_socket = { "socket", NULL, socket_open, socket
 static const struct bench_way *const ways[] = { &bench_way_hal, &way_d, &way_s, &way_t,
 						&way_socket };
 
-/* ---- batches ------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 static int play_one(const struct settings *set, struct bench_end *end)
 {
@@ -284,7 +287,7 @@ static int drive(const struct settings *set, struct bench_end *end)
 	return r < 0 ? r : bench_send_all(end->fd, &none, sizeof(none));
 }
 
-/* ---- the two ends -------------------------------------------------------------------------------- */
+/* ---- the two ends ---------------------------------------------------------------------------- */
 
 static int run_end(const struct settings *set, struct bench_end *end)
 {

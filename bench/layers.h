@@ -1,4 +1,5 @@
-/* Ways in which a message can go between two processes: bench/layers.c measures them, bench/layers_hal.c has the lowest one. */
+/* Ways in which a message can go between two processes: bench/layers.c measures them,
+ * bench/layers_hal.c has the lowest one. */
 #ifndef PULC_BENCH_LAYERS_H
 #define PULC_BENCH_LAYERS_H
 
@@ -21,12 +22,14 @@ struct bench_way {
 	/* Where something must be there before the two processes part; NULL: nothing. */
 	int (*prepare)(void);
 	int (*open)(struct bench_end *end);
-	/* Sends end->out, or receives into end->in, or both at the same time, end->size bytes each; blocks until that is done. */
+	/* Sends end->out, or receives into end->in, or both at the same time, end->size bytes each;
+	 * blocks until that is done. */
 	int (*move)(struct bench_end *end, bool send, bool receive);
 	void (*close)(struct bench_end *end);
 };
 
-/* The bare HAL of two processes of one node (hal/shm.c): rings of its own, nobody else to wait for, both ends spin. */
+/* The bare HAL of two processes of one node (hal/shm.c): rings of its own, nobody else to wait for,
+ * both ends spin. */
 extern const struct bench_way bench_way_hal;
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * The lowest layer: HAL shm by itself, without libpulc, ports or psid.
  *
- * What psid does for a link is done before the two processes part: each end's slab, which the other one sees, and the line that both write. A
- * message goes in one frame as long as the HAL prefers that, or in pieces of the length that its model says; a short one by the HAL's way for
- * messages at once. Nobody sleeps, so nobody is told.
+ * What psid does for a link is done before the two processes part: each end's slab, which the other
+ * one sees, and the line that both write. A message goes in one frame as long as the HAL prefers
+ * that, or in pieces of the length that its model says; a short one by the HAL's way for messages
+ * at once. Nobody sleeps, so nobody is told.
  */
 #include "layers.h"
 

@@ -1,10 +1,13 @@
 /*
- * HAL tcp beside plain sockets: the time of a message one way, and the bandwidth, over TCP connections between two network namespaces.
+ * HAL tcp beside plain sockets: the time of a message one way, and the bandwidth, over TCP
+ * connections between two network namespaces.
  *
- * One process makes the connections, one end in each namespace, and forks the two ends, each pinned. Both ends spin, on non-blocking calls or on
- * the HAL, so what is compared is what the HAL costs and not how anybody sleeps; or, if asked to, both sleep whenever there is nothing. A message goes in
- * frames of the size that the HAL prefers. Over several connections a round is a message on each of them and then the answer on each.
- * The first byte of the last message says that it is the last.
+ * One process makes the connections, one end in each namespace, and forks the two ends, each
+ * pinned. Both ends spin, on non-blocking calls or on the HAL, so what is compared is what the HAL
+ * costs and not how anybody sleeps; or, if asked to, both sleep whenever there is nothing. A
+ * message goes in frames of the size that the HAL prefers. Over several connections a round is a
+ * message on each of them and then the answer on each. The first byte of the last message says that
+ * it is the last.
  */
 #include "clock.h"
 #include "options.h"
@@ -47,7 +50,7 @@ struct end {
 	char *buf;
 };
 
-/* ---- sleeping ------------------------------------------------------------------------------------- */
+/* ---- sleeping -------------------------------------------------------------------------------- */
 
 static void await(int fd, short events)
 {
@@ -65,7 +68,7 @@ static void sleep_on_link(const struct end *e)
 	ops->unwatch(e->link, WATCH);
 }
 
-/* ---- one message: 0 or a negative errno ---------------------------------------------------------- */
+/* ---- one message: 0 or a negative errno ------------------------------------------------------ */
 
 static int send_plain(const struct end *e)
 {
@@ -157,7 +160,7 @@ static int receive_message(const struct end *e)
 	return e->link ? receive_frames(e) : receive_plain(e);
 }
 
-/* ---- the two ends ------------------------------------------------------------------------------- */
+/* ---- the two ends ---------------------------------------------------------------------------- */
 
 /* A message on each link. */
 static int send_round(const struct end *ends, bool last)
@@ -296,7 +299,7 @@ static int run_end(const struct settings *set, const int *fds, bool server)
 	return r;
 }
 
-/* ---- the connection ------------------------------------------------------------------------------ */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 /* 0 or a negative errno. name: a file, as `ip netns` makes them; "": stay. */
 static int enter_netns(const char *name)

@@ -1,8 +1,10 @@
 /*
- * How long does an urgent process wait for a lock whose holder cannot run? All on one processor: a holder of low priority, who has some work to do with
- * the lock in its hands; a spinner of ordinary priority, who keeps the holder from it; and a waiter, who comes while the lock is held. The time from the
- * waiter's call until it has the lock, for a waiter of ordinary and one of real-time priority, and for three locks that processes can share: this
- * system's, and libc's robust mutex without and with priority inheritance.
+ * How long does an urgent process wait for a lock whose holder cannot run? All on one processor: a
+ * holder of low priority, who has some work to do with the lock in its hands; a spinner of ordinary
+ * priority, who keeps the holder from it; and a waiter, who comes while the lock is held. The time
+ * from the waiter's call until it has the lock, for a waiter of ordinary and one of real-time
+ * priority, and for three locks that processes can share: this system's, and libc's robust mutex
+ * without and with priority inheritance.
  */
 #include "clock.h"
 #include "lock.h"
@@ -97,7 +99,7 @@ static void end(pid_t pid)
 	(void)waitpid(pid, NULL, 0);
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static void hold_again_and_again(const struct settings *set, enum kind kind)
 {

@@ -1,9 +1,10 @@
 /*
- * Load for a memcached: a number of connections, each with one request for the same value under way.
+ * Load for a memcached: a number of connections, each with one request for the same value under
+ * way.
  *
- * One thread and one epoll set, as in most such clients. The value is stored first; an answer is known by its length.
- * Requests count that are answered in a window of time that begins after the warm-up, in which connections may
- * change their paths.
+ * One thread and one epoll set, as in most such clients. The value is stored first; an answer is
+ * known by its length. Requests count that are answered in a window of time that begins after the
+ * warm-up, in which connections may change their paths.
  */
 #include "clock.h"
 #include "options.h"
@@ -73,7 +74,8 @@ static int connect_one(const struct sockaddr_in *server, int set, struct connect
 	return epoll_ctl(set, EPOLL_CTL_ADD, c->fd, &event) < 0 ? -errno : 0;
 }
 
-/* Takes what has come, and asks again when that is an answer. Returns how many answers, or a negative errno. */
+/* Takes what has come, and asks again when that is an answer. Returns how many answers, or a
+ * negative errno. */
 static int take(struct connection *c)
 {
 	char buf[4096];
@@ -92,7 +94,8 @@ static int take(struct connection *c)
 	return r < 0 ? r : 1;
 }
 
-/* Asks and takes for a while. Returns how many answers came, *ret_nsec the time it took; a negative errno. */
+/* Asks and takes for a while. Returns how many answers came, *ret_nsec the time it took; a negative
+ * errno. */
 static ssize_t run_for(int set, unsigned msec, uint64_t *ret_nsec)
 {
 	uint64_t began = nsec_now(), end = began + msec * 1000000ull, now = began;

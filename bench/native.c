@@ -1,19 +1,22 @@
 /*
- * Ports, and messages with tags: the time of a message one way, the bandwidth, and the rate of messages, between two processes.
+ * Ports, and messages with tags, of two processes: time one way, bandwidth, rate of messages.
  *
- * The twin of pingpong.c and stream.c for programs that are written to pulc/pulc.h: the two ends are the same pinned
- * processes, and their TCP connection only tells the client that the server's port is open. Both ports are of the kind that is measured. Kind T is
- * messages with tags: then an address's port stands for the number of the process.
+ * The twin of pingpong.c and stream.c for programs that are written to pulc/pulc.h: the two ends
+ * are the same pinned processes, and their TCP connection only tells the client that the server's
+ * port is open. Both ports are of the kind that is measured. Kind T is messages with tags: then an
+ * address's port stands for the number of the process.
  *
- * Ping-pong: blocking sends and receives; the first byte of the last message says that it is the last. Bandwidth: both sides keep a number of operations
- * under way, so that receives are posted before their messages come. The receiver counts in a window of time after
- * the warm-up and then closes its port, which ends the sender. Rate: the same with blocking calls, one message each; who reads a
- * stream has room for more than one.
+ * Ping-pong: blocking sends and receives; the first byte of the last message says that it is the
+ * last. Bandwidth: both sides keep a number of operations under way, so that receives are posted
+ * before their messages come. The receiver counts in a window of time after the warm-up and then
+ * closes its port, which ends the sender. Rate: the same with blocking calls, one message each; who
+ * reads a stream has room for more than one.
  *
- * With --idle both ends are joined with so many other processes, which sleep: what it costs to look at them too.
+ * With --idle both ends are joined with so many others, which sleep: what looking at them costs.
  *
- * With --rounds both measure the machine's floor together, before the first round and after each. The message before it says so: in a ping-pong
- * with its first byte, for the rate with its last one, for the bandwidth by having one byte only.
+ * With --rounds both measure the machine's floor together, before the first round and after each.
+ * The message before it says so: in a ping-pong with its first byte, for the rate with its last
+ * one, for the bandwidth by having one byte only.
  */
 #include "clock.h"
 #include "options.h"
@@ -100,7 +103,7 @@ static void end_line(const struct settings *set)
 	(void)fflush(stdout);
 }
 
-/* ---- ping-pong ---------------------------------------------------------------------------------- */
+/* ---- ping-pong ------------------------------------------------------------------------------- */
 
 static int answer(pulc_port *port, struct settings *set, char *buf)
 {
@@ -201,7 +204,7 @@ static int play(pulc_port *port, const struct pulc_address *to, struct settings 
 	return r;
 }
 
-/* ---- bandwidth ---------------------------------------------------------------------------------- */
+/* ---- bandwidth ------------------------------------------------------------------------------- */
 
 static int post(pulc_port *port, const struct settings *set, char *buf, pulc_op **ret_op)
 {
@@ -352,7 +355,7 @@ static int send_on(pulc_port *port, const struct pulc_address *to, struct settin
 	return n == -ECONNREFUSED || n == -ECONNRESET ? 0 : (int)n;
 }
 
-/* ---- rate --------------------------------------------------------------------------------------- */
+/* ---- rate ------------------------------------------------------------------------------------ */
 
 /* What there is, up to the room for it. Returns the bytes, or a negative errno. */
 static ssize_t count_one(pulc_port *port, const struct settings *set, char *buf)
@@ -362,7 +365,7 @@ static ssize_t count_one(pulc_port *port, const struct settings *set, char *buf)
 				     : pulc_receive(port, buf, SIZE_STREAM, NULL, 0);
 }
 
-/* Until the time is over, which is looked at now and then. Returns the bytes, or a negative errno. */
+/* Until the time is over, as is looked at now and then. Returns the bytes, or a negative errno. */
 static ssize_t count_for(pulc_port *port, const struct settings *set, char *buf, uint64_t nsec)
 {
 	uint64_t end = nsec_now() + nsec;
@@ -443,7 +446,7 @@ static int send_many(pulc_port *port, const struct pulc_address *to, struct sett
 	return r == -ECONNREFUSED || r == -ECONNRESET ? 0 : r;
 }
 
-/* ---- the two ends ------------------------------------------------------------------------------- */
+/* ---- the two ends ---------------------------------------------------------------------------- */
 
 static int with_port(const struct settings *set, pulc_port **ret_port, char **ret_buf)
 {
@@ -559,7 +562,8 @@ static int ready(struct bench_pair *pair)
 		return -EINVAL;
 	if (set->rounds.n && set->bandwidth) {
 		if (set->kind != PULC_D || set->size == 1)
-			return -EINVAL; /* its messages would not be told from the last one of a round */
+			/* its messages would not be told from the last one of a round */
+			return -EINVAL;
 		set->rounds.size_copy = set->size;
 	}
 	return bench_rounds_init(&set->rounds);

@@ -1,12 +1,14 @@
 /*
- * Does a send go on while its sender computes? Non-blocking sends of long messages, with tags or to a port D, to a process that receives one after
- * the other; and between beginning and end of each a computation that takes as long as such a send.
+ * Does a send go on while its sender computes? Non-blocking sends of long messages, with tags or to
+ * a port D, to a process that receives one after the other; and between beginning and end of each a
+ * computation that takes as long as such a send.
  *
- * Three times are taken, turn by turn: a send that is waited for, the computation alone, and a send with the computation in between. Before either send
- * there is a computation, so that both meet a receiver that has gone to sleep meanwhile. What the third
- * one is shorter than the sum of the others was hidden, and is told as a share of the shorter one. The lower tenth of each counts,
- * for whatever else the machine does hides nothing. Both processes are pinned, so the progress thread, if it
- * is asked for, has no processor but the computation's.
+ * Three times are taken, turn by turn: a send that is waited for, the computation alone, and a send
+ * with the computation in between. Before either send there is a computation, so that both meet a
+ * receiver that has gone to sleep meanwhile. What the third one is shorter than the sum of the
+ * others was hidden, and is told as a share of the shorter one. The lower tenth of each counts, for
+ * whatever else the machine does hides nothing. Both processes are pinned, so the progress thread,
+ * if it is asked for, has no processor but the computation's.
  */
 #include "clock.h"
 #include "options.h"
@@ -42,7 +44,7 @@ struct client {
 static volatile double result;
 static const struct pulc_tag wanted = { 1, PULC_TAG_EXACT, PULC_ANY_PEER };
 
-/* ---- the receiver ------------------------------------------------------------------------------- */
+/* ---- the receiver ---------------------------------------------------------------------------- */
 
 /* Until a message says that it is the last. */
 static int receive_all(pulc_port *port, const struct settings *set, char *buf)
@@ -76,7 +78,7 @@ static int serve(int listener, void *arg)
 	return r < 0 ? r : pulc_port_close(port);
 }
 
-/* ---- the sender --------------------------------------------------------------------------------- */
+/* ---- the sender ------------------------------------------------------------------------------ */
 
 static void compute(uint64_t n_steps)
 {

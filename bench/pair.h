@@ -28,8 +28,9 @@ struct bench_pair {
 int bench_pair_run(const struct bench_pair *pair);
 
 /*
- * All of main: reads the options, these and those that choose the two processors, lets `ready` look at what they say (it returns
- * 0 or a negative errno, and may change the pair), and runs the pair. Returns main's result in each of the three processes.
+ * All of main: reads the options, these and those that choose the two processors, lets `ready` look
+ * at what they say (it returns 0 or a negative errno, and may change the pair), and runs the pair.
+ * Returns main's result in each of the three processes.
  */
 int bench_pair_main(int argc, char **argv, const char *purpose, struct bench_pair *pair,
 		    int (*ready)(struct bench_pair *pair), const struct bench_option *options,
@@ -39,8 +40,9 @@ int bench_pair_main(int argc, char **argv, const char *purpose, struct bench_pai
 void bench_pair_default_cpus(unsigned *ret_server, unsigned *ret_client);
 
 /*
- * Memory of zeroes for messages, or NULL; free() takes it back. Every page of it is written: one that nobody has written is the
- * machine's one page of zeroes when it is read, which stays in the nearest cache, and copies of it are too fast.
+ * Memory of zeroes for messages, or NULL; free() takes it back. Every page of it is written: one
+ * that nobody has written is the machine's one page of zeroes when it is read, which stays in the
+ * nearest cache, and copies of it are too fast.
  */
 void *bench_buffer(size_t size);
 
@@ -48,14 +50,14 @@ void *bench_buffer(size_t size);
 int bench_pin(unsigned cpu);
 
 /*
- * One connection, with TCP_NODELAY. A datagram socket that listens is itself connected, to whoever sends the first
- * datagram, which stays unread. Return 0 or a negative errno.
+ * One connection, with TCP_NODELAY. A datagram socket that listens is itself connected, to whoever
+ * sends the first datagram, which stays unread. Return 0 or a negative errno.
  */
 int bench_accept(int listener, int *ret_fd);
 int bench_connect(const struct sockaddr_in *server, bool udp, int *ret_fd);
 /*
- * An end of stream for UDP: empty datagrams until the peer is gone or a second has passed. One may be dropped where
- * buffers are full.
+ * An end of stream for UDP: empty datagrams until the peer is gone or a second has passed. One may
+ * be dropped where buffers are full.
  */
 void bench_end_udp(int fd);
 

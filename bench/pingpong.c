@@ -10,9 +10,10 @@
  *   epoll     epoll_wait(), then recv() on a non-blocking socket
  *
  * Round trips are timed in batches, because reading the clock costs a good part of a round trip
- * through shared memory; percentiles are those of the batches' means. The first --warmup-msec
- * are not counted: a connection may change its path meanwhile. With --udp a message is a datagram; an empty one ends
- * the server. With --rounds both measure the machine's floor together after a message that says so in its first byte.
+ * through shared memory; percentiles are those of the batches' means. The first --warmup-msec are
+ * not counted: a connection may change its path meanwhile. With --udp a message is a datagram; an
+ * empty one ends the server. With --rounds both measure the machine's floor together after a
+ * message that says so in its first byte.
  */
 #include "clock.h"
 #include "options.h"

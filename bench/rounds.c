@@ -1,10 +1,12 @@
 /*
  * Rounds: a measurement in pieces of some milliseconds, with the machine's floor between them.
  *
- * The host of a virtual machine moves its processors about, and the way of a cache line between two of them becomes several times
- * as long, or as short, for milliseconds or minutes. A figure can be compared only with the floor of its own moment. So
- * the two processes that exchange messages measure the floor themselves, between the messages and without a sleep,
- * for a processor that sleeps may wake up elsewhere. Who reads the lines takes the rounds with the same floor on both sides (bench/rounds.py).
+ * The host of a virtual machine moves its processors about, and the way of a cache line between two
+ * of them becomes several times as long, or as short, for milliseconds or minutes. A figure can be
+ * compared only with the floor of its own moment. So the two processes that exchange messages
+ * measure the floor themselves, between the messages and without a sleep, for a processor that
+ * sleeps may wake up elsewhere. Who reads the lines takes the rounds with the same floor on both
+ * sides (bench/rounds.py).
  */
 #include "rounds.h"
 

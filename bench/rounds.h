@@ -31,22 +31,24 @@ static inline unsigned bench_rounds_count(const struct bench_rounds *rounds)
 }
 
 /*
- * The floor, which one process measures and the other one helps with, before the first round and after each. Nothing, if no rounds
- * were asked for. The first one returns 0 or a negative errno.
+ * The floor, which one process measures and the other one helps with, before the first round and
+ * after each. Nothing, if no rounds were asked for. The first one returns 0 or a negative errno.
  */
 int bench_rounds_floor(struct bench_rounds *rounds);
 void bench_rounds_floor_of_peer(struct bench_rounds *rounds);
 
 /*
- * For a receiver that measures, and a sender that does not know the time: who wants the floor asks, and goes on receiving until
- * the sender, who looks now and then, has said in a message that it helps with the floor next.
+ * For a receiver that measures, and a sender that does not know the time: who wants the floor asks,
+ * and goes on receiving until the sender, who looks now and then, has said in a message that it
+ * helps with the floor next.
  */
 void bench_rounds_ask(struct bench_rounds *rounds);
 bool bench_rounds_asked(struct bench_rounds *rounds);
 
 void bench_rounds_add(struct bench_rounds *rounds, double figure);
 
-/* Continues a line of figures: floors=ns:GB/s,... rounds=figure,... Nothing, if no rounds were asked for. */
+/* Continues a line of figures: floors=ns:GB/s,... rounds=figure,... Nothing, if no rounds were
+ * asked for. */
 void bench_rounds_print(const struct bench_rounds *rounds);
 
 #endif

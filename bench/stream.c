@@ -1,10 +1,10 @@
 /*
  * One-way stream: messages a second, and bytes a second, from a process to another.
  *
- * The sender sends messages of one size as fast as send() takes them, the receiver takes them
- * with recv() of the same size (or of --recv-size). The receiver counts what it got in a window of
- * time that begins after the warm-up; the sender goes on a little longer, so that the
- * window's end is as busy as its beginning. With --udp each message is a datagram; those count that arrive.
+ * The sender sends messages of one size as fast as send() takes them, the receiver takes them with
+ * recv() of the same size (or of --recv-size). The receiver counts what it got in a window of time
+ * that begins after the warm-up; the sender goes on a little longer, so that the window's end is as
+ * busy as its beginning. With --udp each message is a datagram; those count that arrive.
  */
 #include "clock.h"
 #include "options.h"

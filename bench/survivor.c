@@ -1,8 +1,10 @@
 /*
- * How soon does a process that waits for a message learn that its sender was killed? In each round a new process opens a port, sends one message and
- * stops doing anything; when the survivor has it and waits, asleep, for the next one from there, the other is killed with SIGKILL, and the time from before
- * that until the survivor's call has returned with the error is taken. Processes are forked by one that never attaches. In the end the
- * survivor waits for a while for whatever may come, and its use of a processor in that time is told.
+ * How soon does a process that waits for a message learn that its sender was killed? In each round
+ * a new process opens a port, sends one message and stops doing anything; when the survivor has it
+ * and waits, asleep, for the next one from there, the other is killed with SIGKILL, and the time
+ * from before that until the survivor's call has returned with the error is taken. Processes are
+ * forked by one that never attaches. In the end the survivor waits for a while for whatever may
+ * come, and its use of a processor in that time is told.
  *
  * Needs a psid.
  */
@@ -42,7 +44,7 @@ static void nap(unsigned msec)
 	(void)nanosleep(&turn, NULL);
 }
 
-/* ---- those who die -------------------------------------------------------------------------------- */
+/* ---- those who die --------------------------------------------------------------------------- */
 
 static int send_and_stop(void)
 {
@@ -85,7 +87,7 @@ static int let_die(unsigned rounds)
 	return 0;
 }
 
-/* ---- the survivor --------------------------------------------------------------------------------- */
+/* ---- the survivor ---------------------------------------------------------------------------- */
 
 static int survive(pulc_port *port, const struct settings *set, struct bench_samples *samples)
 {

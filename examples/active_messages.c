@@ -1,9 +1,10 @@
 /*
- * A protocol of one's own: active messages. A request names the handler that runs at the other end; its answer runs a handler here.
+ * A protocol of one's own: active messages. A request names the handler that runs at the other end;
+ * its answer runs a handler here.
  *
- *	cc active_messages.c $(pkg-config --cflags --libs pulc) -o active_messages
- *	./active_messages server &
- *	./active_messages client WORD...
+ * 	cc active_messages.c $(pkg-config --cflags --libs pulc) -o active_messages
+ * 	./active_messages server &
+ * 	./active_messages client WORD...
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static int fail(const char *what, int error)
 	return 1;
 }
 
-/* ---- the server: requests and what they do ------------------------------------------------------- */
+/* ---- the server: requests and what they do --------------------------------------------------- */
 
 static uint32_t do_reverse(char *text, uint32_t len)
 {
@@ -78,7 +79,7 @@ static int serve(void)
 	return e < 0 ? fail("cannot go on", e) : 0;
 }
 
-/* ---- the client: answers -------------------------------------------------------------------------- */
+/* ---- the client: answers --------------------------------------------------------------------- */
 
 struct asked {
 	unsigned n_answers;

@@ -1,10 +1,11 @@
 /*
- * A file transfer: the sender reads the next block while those before it are on their way, the receiver writes one while the
- * next ones come. One sender, one file, whose end is an empty message.
+ * A file transfer: the sender reads the next block while those before it are on their way, the
+ * receiver writes one while the next ones come. One sender, one file, whose end is an empty
+ * message.
  *
- *	cc file_transfer.c $(pkg-config --cflags --libs pulc) -o file_transfer
- *	./file_transfer receive COPY &
- *	./file_transfer send FILE
+ * 	cc file_transfer.c $(pkg-config --cflags --libs pulc) -o file_transfer
+ * 	./file_transfer receive COPY &
+ * 	./file_transfer send FILE
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /*
- * Ping-pong with ports: one process waits at a well-known name, the other sends it messages and waits for each answer.
+ * Ping-pong with ports: one process waits at a well-known name, the other sends it messages and
+ * waits for each answer.
  *
- *	cc pingpong.c $(pkg-config --cflags --libs pulc) -o pingpong
- *	./pingpong server &
- *	./pingpong client [ROUNDS [NODE]]	(NODE: where the server is, if not here)
+ * 	cc pingpong.c $(pkg-config --cflags --libs pulc) -o pingpong
+ * 	./pingpong server &
+ * 	./pingpong client [ROUNDS [NODE]]	(NODE: where the server is, if not here)
  */
 #define _POSIX_C_SOURCE 200809L /* clocks and naps, for compilers that are told -std=c11 */
 #include <stdio.h>

@@ -1,10 +1,11 @@
 /*
- * Messages with tags: some processes look for primes, each in its own piece of the numbers, and send what they have found to a collector, with the
- * number of their piece as the tag. The collector wants the pieces in order, in whatever order they come.
+ * Messages with tags: some processes look for primes, each in its own piece of the numbers, and
+ * send what they have found to a collector, with the number of their piece as the tag. The
+ * collector wants the pieces in order, in whatever order they come.
  *
- *	cc tags.c $(pkg-config --cflags --libs pulc) -o tags
- *	./tags find 2 & ./tags find 0 & ./tags find 1 &
- *	./tags collect 3
+ * 	cc tags.c $(pkg-config --cflags --libs pulc) -o tags
+ * 	./tags find 2 & ./tags find 0 & ./tags find 1 &
+ * 	./tags collect 3
  */
 #define _POSIX_C_SOURCE 200809L /* clocks and naps, for compilers that are told -std=c11 */
 #include <errno.h>
@@ -24,7 +25,7 @@ static int fail(const char *what, ssize_t error)
 	return 1;
 }
 
-/* ---- the collector ------------------------------------------------------------------------------ */
+/* ---- the collector --------------------------------------------------------------------------- */
 
 /* One piece, however long it is: a look tells, and the next receive that wants the same gets it. */
 static ssize_t receive(uint64_t piece, uint32_t **ret_primes)
@@ -65,7 +66,7 @@ static int collect(uint64_t n_pieces)
 	return (int)pulc_port_close(port);
 }
 
-/* ---- who looks for primes ----------------------------------------------------------------------- */
+/* ---- who looks for primes -------------------------------------------------------------------- */
 
 static int is_prime(uint32_t number)
 {

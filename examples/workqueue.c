@@ -1,10 +1,10 @@
 /*
- * A work queue: a master hands numbers to whatever workers ask for one, and adds up their answers. Workers come and go;
- * the master knows none of them before they ask.
+ * A work queue: a master hands numbers to whatever workers ask for one, and adds up their answers.
+ * Workers come and go; the master knows none of them before they ask.
  *
- *	cc workqueue.c $(pkg-config --cflags --libs pulc) -o workqueue
- *	./workqueue worker & ./workqueue worker &
- *	./workqueue master [NUMBERS [WORKERS]]
+ * 	cc workqueue.c $(pkg-config --cflags --libs pulc) -o workqueue
+ * 	./workqueue worker & ./workqueue worker &
+ * 	./workqueue master [NUMBERS [WORKERS]]
  */
 #define _POSIX_C_SOURCE 200809L /* clocks and naps, for compilers that are told -std=c11 */
 #include <errno.h>
@@ -16,7 +16,8 @@
 
 #include <pulc/pulc.h>
 
-/* A worker's word: the answer to the number it had before, if it had one. The master's: a number; 0: no more. */
+/* A worker's word: the answer to the number it had before, if it had one. The master's: a number;
+ * 0: no more. */
 struct answer {
 	uint64_t number; /* 0: this is its first word */
 	uint64_t sum;

@@ -1,10 +1,11 @@
 /*
- * A link's lane: frames of one word, out of registers into a line that both sides write and out of it into registers, built into whoever
- * calls.
+ * A link's lane: frames of one word, out of registers into a line that both sides write and out of
+ * it into registers, built into whoever calls.
  *
- * Between two processors that share a cache a line is there in the time of a hundred instructions, and a call of a slot, with a frame and what is
- * wanted put into memory for it and read again, costs as many. So who exchanges short messages asks whether the link has a lane. What the lane cannot do, put() and
- * take() can; only links of the HAL shm have one.
+ * Between two processors that share a cache a line is there in the time of a hundred instructions,
+ * and a call of a slot, with a frame and what is wanted put into memory for it and read again,
+ * costs as many. So who exchanges short messages asks whether the link has a lane. What the lane
+ * cannot do, put() and take() can; only links of the HAL shm have one.
  */
 #ifndef PULC_HAL_LANE_H
 #define PULC_HAL_LANE_H

@@ -1,21 +1,26 @@
 /*
  * A model of the transfer of a long message, and the size of its pieces.
  *
- * Model. A message of n bytes in pieces of f goes in and comes out at the same time, but for the first piece, which must be in before it can
- * come out. With `a` for each piece, and `b` and `c` for a byte on its slower and its faster way,
+ * Model. A message of n bytes in pieces of f goes in and comes out at the same time, but for the
+ * first piece, which must be in before it can come out. With `a` for each piece, and `b` and `c`
+ * for a byte on its slower and its faster way,
  *
- *	t(f) = b * n  +  c * f  +  a * n / f
+ * 	t(f) = b * n  +  c * f  +  a * n / f
  *
- * Pieces of 2f are better than pieces of f as long as c * f < a * n / (2f): so small pieces for messages that are hardly longer than one, large ones
- * for those of which the first piece is a small part. The minimum is flat; powers of two are near enough.
+ * Pieces of 2f are better than pieces of f as long as c * f < a * n / (2f): so small pieces for
+ * messages that are hardly longer than one, large ones for those of which the first piece is a
+ * small part. The minimum is flat; powers of two are near enough.
  *
- * What a byte costs each end measures by itself, now and then, at messages that are sent anyway: processors that are far apart, or share their
- * caches, make a factor of three, and virtual machines change it while they run. What a frame costs beside its bytes is measured likewise, at short
- * frames: their time less that of their bytes. Each of the two is taken off the other's measurement, and since the frames of the one are at least
- * twice as long as those of the other, both come to rest. A measurement in which the process lost its
- * processor is cut to the most that is believed, and forgotten with the next ones.
+ * What a byte costs each end measures by itself, now and then, at messages that are sent anyway:
+ * processors that are far apart, or share their caches, make a factor of three, and virtual
+ * machines change it while they run. What a frame costs beside its bytes is measured likewise, at
+ * short frames: their time less that of their bytes. Each of the two is taken off the other's
+ * measurement, and since the frames of the one are at least twice as long as those of the other,
+ * both come to rest. A measurement in which the process lost its processor is cut to the most that
+ * is believed, and forgotten with the next ones.
  *
- * Source: bip-1997, 2 (messages cut and pipelined, pieces by the message's length, from a model of the steps).
+ * Source: bip-1997, 2 (messages cut and pipelined, pieces by the message's length, from a model of
+ * the steps).
  */
 #include "model.h"
 

@@ -1,21 +1,28 @@
 /*
- * The repair layer: a HAL that loses, doubles, overtakes or carries only small frames, made into one that every protocol can use.
+ * The repair layer: a HAL that loses, doubles, overtakes or carries only small frames, made into
+ * one that every protocol can use.
  *
- * It is a link over a link. Frames of any size up to its own frame_max become packets (a head of 24 bytes and data) that are
- * frames of the HAL below, word, protocol and kind among them. If the HAL is reliable and in order, this cuts and joins only, and the HAL's own -EAGAIN
- * holds a sender up; otherwise the window of repair_send.c and repair_receive.c puts in order what comes, repeats what is
- * lost and holds a sender up when the peer does not take what it gets. Memory is bounded: two windows, allocated at the beginning.
+ * It is a link over a link. Frames of any size up to its own frame_max become packets (a head of 24
+ * bytes and data) that are frames of the HAL below, word, protocol and kind among them. If the HAL
+ * is reliable and in order, this cuts and joins only, and the HAL's own -EAGAIN holds a sender up;
+ * otherwise the window of repair_send.c and repair_receive.c puts in order what comes, repeats what
+ * is lost and holds a sender up when the peer does not take what it gets. Memory is bounded: two
+ * windows, allocated at the beginning.
  *
- * Time comes from outside if wanted, so that tests need not wait. Nobody keeps a clock for a link: progress() looks at it,
- * the link's nsec_due and pending() say when, and is_trusted() answers no, so a sleeper looks again in time.
+ * Time comes from outside if wanted, so that tests need not wait. Nobody keeps a clock for a link:
+ * progress() looks at it, the link's nsec_due and pending() say when, and is_trusted() answers no,
+ * so a sleeper looks again in time.
  *
- * Remote memory passes through as it is; a note at its end only where the HAL is reliable, for it has no number. Sending into
- * the HAL's own buffers is done inside, from the window that repetition needs anyway.
+ * Remote memory passes through as it is; a note at its end only where the HAL is reliable, for it
+ * has no number. Sending into the HAL's own buffers is done inside, from the window that repetition
+ * needs anyway.
  *
- * A peer's death: what the HAL below knows of it (-EPIPE), behind all frames that came; with nsec_dead also silence, to questions
- * that were repeated. A peer that sends nonsense: -EBADMSG, and nothing more is read from it.
+ * A peer's death: what the HAL below knows of it (-EPIPE), behind all frames that came; with
+ * nsec_dead also silence, to questions that were repeated. A peer that sends nonsense: -EBADMSG,
+ * and nothing more is read from it.
  *
- * Source: DESIGN's "in one place: never inside a handler or a HAL"; pulc-1998, 4.4 (fragments); for the window see repair_send.c.
+ * Source: DESIGN's "in one place: never inside a handler or a HAL"; pulc-1998, 4.4 (fragments); for
+ * the window see repair_send.c.
  */
 #include "repair_private.h"
 
@@ -26,7 +33,8 @@
 
 #define SIZE_FRAME 32768u
 #define SIZE_FRAME_MOST (1u << 20)
-/* A packet of this size costs little beside its copies; larger ones would only make the windows larger. */
+/* A packet of this size costs little beside its copies; larger ones would only make the windows
+ * larger. */
 #define SIZE_PACKET_MOST 16384u
 #define SIZE_WINDOW (1u << 20)
 #define N_GATHER 16u
@@ -37,7 +45,7 @@ static struct hal_repair *of(const struct hal_link *link)
 	return CONTAINER_OF(link, struct hal_repair, link);
 }
 
-/* ---- the link ----------------------------------------------------------------------------------- */
+/* ---- the link -------------------------------------------------------------------------------- */
 
 static int repair_send(struct hal_link *link, const struct hal_frame *f, const struct iovec *iov,
 		       unsigned n)
@@ -246,7 +254,7 @@ static const struct hal_ops ops = {
 	.forget = repair_forget,
 };
 
-/* ---- beginning ---------------------------------------------------------------------------------- */
+/* ---- beginning ------------------------------------------------------------------------------- */
 
 bool hal_repair_is_needed(const struct hal_caps *caps)
 {

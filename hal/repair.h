@@ -1,4 +1,5 @@
-/* What a HAL lacks, added once: a link in order, reliable, with large frames, over one that is none of it. */
+/* What a HAL lacks, added once: a link in order, reliable, with large frames, over one that is none
+ * of it. */
 #ifndef PULC_HAL_REPAIR_H
 #define PULC_HAL_REPAIR_H
 
@@ -27,15 +28,17 @@ struct hal_repair_counts {
 bool hal_repair_is_needed(const struct hal_caps *caps);
 
 /*
- * A link over `below`, whose peer does the same with the same config; it owns `below` from then on, unless this fails. config may
- * be NULL. 0; -ENOMEM; -EINVAL: a window that is no window, or frames too small for the packets' heads.
+ * A link over `below`, whose peer does the same with the same config; it owns `below` from then on,
+ * unless this fails. config may be NULL. 0; -ENOMEM; -EINVAL: a window that is no window, or frames
+ * too small for the packets' heads.
  */
 int hal_repair_open(struct hal_link *below, const struct hal_repair_config *config,
 		    struct hal_link **ret_link);
 
 /*
- * Has the peer got everything that was sent? 0; -EAGAIN: not yet, progress() works on it; -EPIPE; -EBADMSG. Over a
- * HAL that loses frames this is to be asked before close(), which cannot wait: it sends what is unanswered once more.
+ * Has the peer got everything that was sent? 0; -EAGAIN: not yet, progress() works on it; -EPIPE;
+ * -EBADMSG. Over a HAL that loses frames this is to be asked before close(), which cannot wait: it
+ * sends what is unanswered once more.
  */
 int hal_repair_flush(const struct hal_link *link);
 

@@ -1,14 +1,15 @@
 /*
  * The receiving half of the repair layer: packets into slots, slots into frames.
  *
- * A window of slots begins with the first packet of the oldest frame that is not dropped. What comes is put into
- * the slot of its number if that is empty, whatever the order; a frame is shown when its packets, first to last, stand
- * there without a hole. Its bytes stay in the slots until it is dropped, so nothing is copied twice here, and a
- * program that drops nothing gives its peer no new room.
+ * A window of slots begins with the first packet of the oldest frame that is not dropped. What
+ * comes is put into the slot of its number if that is empty, whatever the order; a frame is shown
+ * when its packets, first to last, stand there without a hole. Its bytes stay in the slots until it
+ * is dropped, so nothing is copied twice here, and a program that drops nothing gives its peer no
+ * new room.
  *
- * Everything in a packet is the peer's word. A number outside of the window that it was told, an acknowledgement of what was never
- * sent, a frame without beginning or end or beyond the agreed size: -EBADMSG. What was lost, doubled or overtaken on the
- * way makes sense, and none of these.
+ * Everything in a packet is the peer's word. A number outside of the window that it was told, an
+ * acknowledgement of what was never sent, a frame without beginning or end or beyond the agreed
+ * size: -EBADMSG. What was lost, doubled or overtaken on the way makes sense, and none of these.
  */
 #include "repair_private.h"
 
@@ -135,7 +136,8 @@ void repair_pull(struct hal_repair *h)
 
 	/* A window at a time: whoever floods us must not keep us here. */
 	for (uint32_t i = 0; i < repair_n_slots(h) && !h->rx_error; i++) {
-		/* Without a window the peer is held up by the HAL, whose frames we leave where they are. */
+		/* Without a window the peer is held up by the HAL, whose frames we leave where they
+		 * are. */
 		if (h->reliable && h->rx_next - h->rx_first == repair_n_slots(h))
 			break;
 		e = h->below->ops->next(h->below, &f);

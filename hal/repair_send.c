@@ -1,23 +1,26 @@
 /*
  * The sending half of the repair layer: a sliding window of packets.
  *
- * A frame is cut into packets that lie in the window, each behind room for its head, so that every one travels as
- * one piece, or is built in the HAL's own buffer where it has such. Packets are sent as far as the peer has said to have room,
- * and stay until it has acknowledged them: all before a number, and single ones behind it.
+ * A frame is cut into packets that lie in the window, each behind room for its head, so that every
+ * one travels as one piece, or is built in the HAL's own buffer where it has such. Packets are sent
+ * as far as the peer has said to have room, and stay until it has acknowledged them: all before a
+ * number, and single ones behind it.
  *
- * Two things make a packet go again. Three later ones have come and it has not: at once, though not again before an answer
- * to the repetition could have come. Or nothing has been heard of it for the timeout, which follows the measured
- * time of answers (a packet sent twice measures nothing: nobody knows which one was answered) and doubles with every
- * repetition in vain. A sender who waits for room asks in the same rhythm, in case the news of it was lost.
+ * Two things make a packet go again. Three later ones have come and it has not: at once, though not
+ * again before an answer to the repetition could have come. Or nothing has been heard of it for the
+ * timeout, which follows the measured time of answers (a packet sent twice measures nothing: nobody
+ * knows which one was answered) and doubles with every repetition in vain. A sender who waits for
+ * room asks in the same rhythm, in case the news of it was lost.
  *
- * The answer travels with every packet; one of its own is sent when the second progress() has found nothing to carry
- * it, or at once when the peer is short of room, has sent something twice or out of order, or asks.
+ * The answer travels with every packet; one of its own is sent when the second progress() has found
+ * nothing to carry it, or at once when the peer is short of room, has sent something twice or out
+ * of order, or asks.
  *
- * Left out: congestion control. The window is what one pair may have on its way; a HAL for a shared network has to pace itself
- * with -EAGAIN.
+ * Left out: congestion control. The window is what one pair may have on its way; a HAL for a shared
+ * network has to pace itself with -EAGAIN.
  *
- * Source: RFC 6298 (timeout), Karn and Partridge 1987 (what measures), RFC 2018 and RFC 6675 (selective acknowledgements, three
- * later ones), RFC 9293 3.8.6.1 (asking for room).
+ * Source: RFC 6298 (timeout), Karn and Partridge 1987 (what measures), RFC 2018 and RFC 6675
+ * (selective acknowledgements, three later ones), RFC 9293 3.8.6.1 (asking for room).
  */
 #include "repair_private.h"
 
@@ -31,12 +34,13 @@
 #define NSEC_MOST NSEC_PER_SEC
 #define N_DOUBLED_MOST 10u
 #define N_LATER 3u
-/* A peer that nobody hears is asked so often before it counts as dead, should we have slept ourselves. */
+/* A peer that nobody hears is asked so often before it counts as dead, should we have slept
+ * ourselves. */
 #define N_UNHEARD 4u
 /* Bits of a selective acknowledgement. */
 #define N_SACK 64u
 
-/* ---- one packet --------------------------------------------------------------------------------- */
+/* ---- one packet ------------------------------------------------------------------------------ */
 
 static uint64_t sack_of(const struct hal_repair *h)
 {
@@ -119,7 +123,7 @@ static int put_ack(struct hal_repair *h, uint32_t flags)
 	return e;
 }
 
-/* ---- frames into packets, packets onto their way ------------------------------------------------ */
+/* ---- frames into packets, packets onto their way --------------------------------------------- */
 
 struct source {
 	const struct iovec *iov;
@@ -214,7 +218,7 @@ void repair_transmit(struct hal_repair *h)
 		set_deadline(h);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------ */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void measure(struct hal_repair *h, uint64_t nsec)
 {
@@ -273,7 +277,7 @@ int repair_take_ack(struct hal_repair *h, const struct repair_head *head)
 	return ack < h->tx_next && h->tx[ack & h->mask].full ? -EBADMSG : 0;
 }
 
-/* ---- what time brings --------------------------------------------------------------------------- */
+/* ---- what time brings ------------------------------------------------------------------------ */
 
 /* Those that enough later ones have overtaken, from the last to the first. */
 static void repeat_overtaken(struct hal_repair *h, uint64_t nsec_now)

@@ -1,10 +1,11 @@
 /*
- * A message to oneself goes straight to the handler: send() shows the frame, still in the sender's buffers, to the owner
- * (arrived) and is done when that has taken it. Nothing is copied here and nothing is kept.
+ * A message to oneself goes straight to the handler: send() shows the frame, still in the sender's
+ * buffers, to the owner (arrived) and is done when that has taken it. Nothing is copied here and
+ * nothing is kept.
  *
- * The handler may answer on the same link before it returns. Then the answer lies on top of the frame that it is
- * still about, and is taken first: a stack, linked through the callers' own frames. A frame that is not taken is a
- * send without room (-EAGAIN).
+ * The handler may answer on the same link before it returns. Then the answer lies on top of the
+ * frame that it is still about, and is taken first: a stack, linked through the callers' own
+ * frames. A frame that is not taken is a send without room (-EAGAIN).
  *
  * Source: pulc-1998, figure 8 (socket to oneself, 3.2 us: no transport is involved).
  */

@@ -1,25 +1,29 @@
 /*
  * Frames between two processes of a node.
  *
- * A link is a connection of psid's making without a socket: a slot that this process alone writes and one that it only reads
- * (shm/layout.h). A frame is a record of shm/queue.c: its 16 bytes are the record's header, so a frame with up to 32
- * bytes of payload comes in the very line that tells of it. Two processes of one user tell in a line that both write (shm/exchange.h); with up to 8 bytes it comes there.
+ * A link is a connection of psid's making without a socket: a slot that this process alone writes
+ * and one that it only reads (shm/layout.h). A frame is a record of shm/queue.c: its 16 bytes are
+ * the record's header, so a frame with up to 32 bytes of payload comes in the very line that tells
+ * of it. Two processes of one user tell in a line that both write (shm/exchange.h); with up to 8
+ * bytes it comes there.
  *
- * One process on either side, and the caller's lock around everything: the side's own locks, which serve the
- * families of sockets, are not taken. A forked child leaves its parent's links alone.
+ * One process on either side, and the caller's lock around everything: the side's own locks, which
+ * serve the families of sockets, are not taken. A forked child leaves its parent's links alone.
  *
- * A ring starts small and grows when it is full, on credit that psid has granted; a receiver that is slow
- * fills it up to the largest, then the sender gets -EAGAIN. Where many frames of SIZE_WIDE go it grows to SIZE_ROOMY however fast
- * they are taken: the lines of a small ring always lie in the other side's nearest caches, from where writer and reader take twice as long to fetch
- * them. The peer's end is seen in its notice word: closed by itself, or dead,
- * which psid writes for it. What it sent before is shown first.
+ * A ring starts small and grows when it is full, on credit that psid has granted; a receiver that
+ * is slow fills it up to the largest, then the sender gets -EAGAIN. Where many frames of SIZE_WIDE
+ * go it grows to SIZE_ROOMY however fast they are taken: the lines of a small ring always lie in
+ * the other side's nearest caches, from where writer and reader take twice as long to fetch them.
+ * The peer's end is seen in its notice word: closed by itself, or dead, which psid writes for it.
+ * What it sent before is shown first.
  *
  * What a byte costs, and a frame, is measured at one in N_MEASURE.
  *
- * Left out: remote memory. Between two processes that don't trust each other nobody's memory is another one's to write.
+ * Left out: remote memory. Between two processes that don't trust each other nobody's memory is
+ * another one's to write.
  *
- * Source: one single-producer channel for each pair and direction, against queues whose enqueuer may die half-way
- * (DESIGN: UCX, MPICH and Open MPI stall for good then); fragments of pulc-1998, 4.4.
+ * Source: one single-producer channel for each pair and direction, against queues whose enqueuer
+ * may die half-way (DESIGN: UCX, MPICH, Open MPI stall for good then); fragments: pulc-1998, 4.4.
  */
 #include "shm.h"
 
@@ -32,12 +36,12 @@
 #include "queue.h"
 
 #define SIZE_GOOD 16384u
-/* Two such frames, and a line: a long message's first piece has the message's size before it, and shall not be shorter for that. */
+/* Two such frames, and a line: before a long message's first piece stands the message's size. */
 #define SIZE_MOST (2 * SIZE_GOOD + 64)
 static_assert(SIZE_MOST <= SHM_DATAGRAM_MAX, "a frame in a ring is a datagram there");
 /*
- * One in so many frames of SIZE_WIDE and more is measured: a long one for what its bytes cost, one of half that length at most for what it costs itself. No power
- * of two, for pieces of a message come in such numbers.
+ * One in so many frames of SIZE_WIDE and more is measured: a long one for what its bytes cost, one
+ * of half that length at most for what it costs itself. No power of two, as pieces come in such.
  */
 #define N_MEASURE 61u
 #define SIZE_LONG 8192u
@@ -48,7 +52,7 @@ static_assert(SIZE_MOST <= SHM_DATAGRAM_MAX, "a frame in a ring is a datagram th
 	{                                                                                          \
 		.nsec_frame = 150, .psec_in = 70, .psec_out = 60                                   \
 	}
-/* The ring of a link that has carried so many bytes in frames of SIZE_WIDE and more is no smaller, if psid has the memory. */
+/* A link that has carried so many bytes in frames of SIZE_WIDE has such a ring, if psid has it. */
 #define SIZE_ROOMY (1u << 20)
 #define SIZE_WIDE 2048u
 _Static_assert(SHM_SHORT_MOST < SIZE_WIDE, "what goes at once is not measured");
@@ -80,7 +84,7 @@ static inline struct hal_shm *of(const struct hal_link *link)
 	return CONTAINER_OF(link, struct hal_shm, link);
 }
 
-/* ---- a line for both ---------------------------------------------------------------------------- */
+/* ---- a line for both ------------------------------------------------------------------------- */
 
 void hal_shm_share(struct hal_link *link, const struct hal_shm_line *line)
 {
@@ -119,7 +123,7 @@ static void return_line(struct hal_shm *h)
 	h->line.at = NULL;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* Goes on in a ring with room for two such records. */
 static bool grow(struct hal_shm *h, uint64_t size)
@@ -142,7 +146,7 @@ static int put_growing(struct hal_shm *h, const struct shm_datagram *d, const st
 
 	while ((e == -EAGAIN || e == -EMSGSIZE) && grow(h, shm_queue_size(len)))
 		e = shm_queue_put(&h->ring, d, iov, n, len);
-	/* Too large for the ring of the moment, and psid has no more memory: for want of room, then. */
+	/* Too large for the ring of the moment, and psid has no more memory. */
 	return e == -EMSGSIZE ? -EAGAIN : e;
 }
 
@@ -213,7 +217,7 @@ static int shm_send(struct hal_link *link, const struct hal_frame *f, const stru
 	return e;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 /* All is taken that the peer has told of. */
 static inline void is_quiet(struct hal_shm *h)
@@ -288,7 +292,7 @@ static void shm_drop(struct hal_link *link)
 	(void)shm_queue_drop(&h->ring, &h->at);
 }
 
-/* ---- at once ------------------------------------------------------------------------------------ */
+/* ---- at once --------------------------------------------------------------------------------- */
 
 static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 {
@@ -311,7 +315,7 @@ static int shm_put(struct hal_link *link, struct hal_frame f, const void *buf)
 					  : hal_any_put(link, f, buf);
 }
 
-/* As hal_is_wanted but for the length, out of registers: what is stored in halves and read in one waits for both. */
+/* As hal_is_wanted but for the length, by registers: stored in halves, it is read after both. */
 static inline bool is_header_wanted(const struct hal_wanted *wanted, uint64_t stamp, uint32_t flags)
 {
 	return ((stamp ^ wanted->word) & wanted->mask) == 0 &&
@@ -400,7 +404,7 @@ static uint64_t shm_backlog(struct hal_link *link)
 	return shm_tx_filled(&of(link)->ring, 0);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------ */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static int shm_watch(struct hal_link *link, hal_watch watch, unsigned events)
 {
@@ -432,8 +436,9 @@ static void wake_all(const uint64_t *watches, size_t n)
 }
 
 /*
- * What was published must be visible before the peer's wish to be told is read, else both sides could miss each other. A peer that makes
- * a barrier on all processors after it has placed its watch makes the fence that is wanted here, where this processor is.
+ * What was published must be visible before the peer's wish to be told is read, else both sides
+ * could miss each other. A peer that makes a barrier on all processors after it has placed its
+ * watch makes the fence that is wanted here, where this processor is.
  */
 static inline uint64_t notice_after_publishing(const struct hal_shm *h)
 {
@@ -450,7 +455,7 @@ static inline uint64_t notice_after_publishing(const struct hal_shm *h)
 
 _Static_assert(HAL_WATCH_LAZY == SHM_WATCH_LAZY, "the same");
 
-/* Somebody waits, be it for a frame that needs nobody's work. The lazy ones will be told of the next one. */
+/* Somebody waits, be it for a frame that needs no work. The lazy ones are told of the next. */
 static bool anybody_waits(const struct shm_stream *ring)
 {
 	for (unsigned i = 0; i < SHM_N_WATCHES; i++) {
@@ -498,7 +503,7 @@ static bool shm_peer_here(struct hal_link *link, uint32_t cpu)
 	return shm_peer_ran_on(&h->ring, cpu);
 }
 
-/* ---- beginning and end -------------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static void shm_forget(struct hal_link *link)
 {

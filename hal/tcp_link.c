@@ -1,22 +1,27 @@
 /*
  * Frames over a TCP connection.
  *
- * A frame on the wire is 16 bytes, little-endian (length of the payload, protocol, kind, word), and its payload. A length
- * beyond frame_max is -EBADMSG, before anything is waited for or allocated: memory is two buffers, allocated at the beginning.
+ * A frame on the wire is 16 bytes, little-endian (length of the payload, protocol, kind, word), and
+ * its payload. A length beyond frame_max is -EBADMSG, before anything is waited for or allocated:
+ * memory is two buffers, allocated at the beginning.
  *
- * Sending copies into one buffer and gives it to the kernel at once; what the kernel does not take goes with later frames, as one
- * piece. A full buffer is -EAGAIN. On the plain way a long frame is given to the kernel where it lies, and only what that does not take is copied; behind
- * such a rest the next long one waits, which is a better place for it than a buffer that would be moved to make room. Receiving fills the other buffer; a frame is shown when it is there as a whole, and copied from there. A
- * program that drops nothing leaves the buffer full, then the socket's, and TCP holds up the sender.
+ * Sending copies into one buffer and gives it to the kernel at once; what the kernel does not take
+ * goes with later frames, as one piece. A full buffer is -EAGAIN. On the plain way a long frame is
+ * given to the kernel where it lies, and only what that does not take is copied; behind such a rest
+ * the next long one waits, which is a better place for it than a buffer that would be moved to make
+ * room. Receiving fills the other buffer; a frame is shown when it is there as a whole, and copied
+ * from there. A program that drops nothing leaves the buffer full, then the socket's, and TCP holds
+ * up the sender.
  *
- * How the bytes get from and to the kernel is one of two ways with the same results: io_uring (tcp_uring.c), or plain calls and epoll
- * (tcp_plain.c) where that is forbidden or absent.
+ * How the bytes get from and to the kernel is one of two ways with the same results: io_uring
+ * (tcp_uring.c), or plain calls and epoll (tcp_plain.c) where that is forbidden or absent.
  *
- * The end: EOF and every error of the connection are -EPIPE, behind the frames that came whole; half a frame at the end is nothing. close() sends
- * what the kernel still takes, then a FIN, and reads away what would turn that FIN into a reset; it cannot wait for a peer that reads nothing.
+ * The end: EOF and every error of the connection are -EPIPE, behind the frames that came whole;
+ * half a frame at the end is nothing. close() sends what the kernel still takes, then a FIN, and
+ * reads away what would turn that FIN into a reset; it cannot wait for a peer that reads nothing.
  *
- * Source: RFC 9293; length checks before use as everywhere in the project; the receiver's buffer as a place, not a queue of allocations, after
- * pulc-1998, 4.4.
+ * Source: RFC 9293; length checks before use as everywhere in the project; the receiver's buffer as
+ * a place, not a queue of allocations, after pulc-1998, 4.4.
  */
 #include "tcp_link_private.h"
 
@@ -85,7 +90,7 @@ void tcp_buffer_compact(struct tcp_buffer *b)
 	b->at = 0;
 }
 
-/* ---- what psid is shown of all links ------------------------------------------------------------- */
+/* ---- what psid is shown of all links --------------------------------------------------------- */
 
 static uint64_t n_sent, n_received, n_arrived, n_unsent;
 
@@ -117,7 +122,7 @@ static void show_received(struct hal_tcp *h, size_t len)
 	show_buffers(h, tcp_len(&h->in), tcp_len(&h->out));
 }
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static bool is_direct(const struct hal_tcp *h, size_t len)
 {
@@ -206,7 +211,7 @@ static int tcp_send(struct hal_link *link, const struct hal_frame *f, const stru
 	return h->tx_error;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 /* Is the frame at the front whole? Nonsense becomes rx_error. */
 static bool parse(struct hal_tcp *h, struct hal_frame *ret_f)
@@ -272,12 +277,13 @@ static void tcp_drop(struct hal_link *link)
 	atomic_store_explicit(&h->hint, parse(h, &f) || h->rx_error, memory_order_relaxed);
 }
 
-/* ---- silence ------------------------------------------------------------------------------------ */
+/* ---- silence --------------------------------------------------------------------------------- */
 
 /*
- * A peer whose machine is gone sends neither FIN nor reset. While nothing is unacknowledged keep-alive finds out, if whoever made
- * the socket has asked for it; otherwise the kernel repeats for a quarter of an hour, so we ask it how that goes.
- * TCP_USER_TIMEOUT is of no use: it also ends connections whose peer answers that it has no room.
+ * A peer whose machine is gone sends neither FIN nor reset. While nothing is unacknowledged
+ * keep-alive finds out, if whoever made the socket has asked for it; otherwise the kernel repeats
+ * for a quarter of an hour, so we ask it how that goes. TCP_USER_TIMEOUT is of no use: it also ends
+ * connections whose peer answers that it has no room.
  */
 static void check_silence(struct hal_tcp *h)
 {
@@ -299,7 +305,7 @@ static void check_silence(struct hal_tcp *h)
 		h->tx_error = -EPIPE;
 }
 
-/* ---- moving on and waiting ---------------------------------------------------------------------- */
+/* ---- moving on and waiting ------------------------------------------------------------------- */
 
 /* Errors are next()'s to tell, behind the frames that came before them. */
 static int tcp_progress(struct hal_link *link)
@@ -380,7 +386,7 @@ static bool tcp_peer_here(struct hal_link *link, uint32_t cpu)
 	return false;
 }
 
-/* ---- beginning and end -------------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static void release(struct hal_tcp *h)
 {

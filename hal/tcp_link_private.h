@@ -32,7 +32,8 @@ struct hal_tcp;
 struct tcp_way {
 	/* Fills `in` as far as there is room; the end becomes rx_error. */
 	void (*pull)(struct hal_tcp *h);
-	/* Sends these bytes from where they are, `out` being empty: how many, an error becomes tx_error. NULL: not this way. */
+	/* Sends these bytes from where they are, `out` being empty: how many, an error becomes
+	 * tx_error. NULL: not this way. */
 	size_t (*direct)(struct hal_tcp *h, struct iovec *iov, unsigned n);
 	/* Empties `out` as far as the kernel takes it; the end becomes tx_error. */
 	void (*push)(struct hal_tcp *h);
@@ -75,7 +76,8 @@ void tcp_buffer_compact(struct tcp_buffer *b);
 
 /* Closes it, wherever it is kept. */
 void tcp_release_fd(int *home);
-/* A descriptor of ours goes to where they are kept; it is closed if there is no room. 0; negative errno. */
+/* A descriptor of ours goes to where they are kept; it is closed if there is no room. 0; negative
+ * errno. */
 int tcp_keep_own(int fd, int *home);
 /* The rest of hal_tcp_open, with this way to start. */
 int tcp_open(int fd, int (*start)(struct hal_tcp *h), struct hal_link **ret_link);

@@ -1,13 +1,16 @@
 /*
  * HAL tcp by non-blocking calls, with an epoll set as the descriptor to sleep on.
  *
- * The set is level-triggered and holds at most the socket. It asks for input while there is room for it and for output while something
- * waits to be sent, so it is not readable for news that nobody could use.
+ * The set is level-triggered and holds at most the socket. It asks for input while there is room
+ * for it and for output while something waits to be sent, so it is not readable for news that
+ * nobody could use.
  *
- * A socket in a set costs each segment that arrives a call of the set's, and of every set that this one lies in, while the kernel holds the
- * socket's lock, for which a receiver that spins waits. So after N_UNWATCHED pieces that were taken while nobody watched the socket leaves
- * the set, and it comes back with the next watch. Who sleeps has watched first, and looked once more behind that; and what lies in
- * the socket when it is put in makes the set readable at once. Who begins to sleep often enough never finds it out.
+ * A socket in a set costs each segment that arrives a call of the set's, and of every set that this
+ * one lies in, while the kernel holds the socket's lock, for which a receiver that spins waits. So
+ * after N_UNWATCHED pieces that were taken while nobody watched the socket leaves the set, and it
+ * comes back with the next watch. Who sleeps has watched first, and looked once more behind that;
+ * and what lies in the socket when it is put in makes the set readable at once. Who begins to sleep
+ * often enough never finds it out.
  */
 #include "tcp_link_private.h"
 
@@ -16,7 +19,8 @@
 #include "macros.h"
 #include "rawsys.h"
 
-/* Who sleeps once in so many pieces and one pays two calls for it, which take the socket out and put it back. */
+/* Who sleeps once in so many pieces and one pays two calls for it, which take the socket out and
+ * put it back. */
 #define N_UNWATCHED 64u
 
 static uint32_t wanted(const struct hal_tcp *h)

@@ -1,22 +1,27 @@
 /*
  * HAL tcp by io_uring.
  *
- * One receive stands for all: it completes once for each piece that arrives, into buffers that were lent to the kernel, until those are
- * used up. A piece is copied behind what has arrived before and its buffer lent again; what finds no room keeps its buffer, so that in the
- * end the kernel has none, the receive ends, and TCP holds up the sender. One send is on its way at a time, over everything that
- * waits; frames that are sent meanwhile go together with the next.
+ * One receive stands for all: it completes once for each piece that arrives, into buffers that were
+ * lent to the kernel, until those are used up. A piece is copied behind what has arrived before and
+ * its buffer lent again; what finds no room keeps its buffer, so that in the end the kernel has
+ * none, the receive ends, and TCP holds up the sender. One send is on its way at a time, over
+ * everything that waits; frames that are sent meanwhile go together with the next.
  *
- * A completion needs no call: pending() looks at the ring. Whoever sleeps does so on the ring's descriptor.
+ * A completion needs no call: pending() looks at the ring. Whoever sleeps does so on the ring's
+ * descriptor.
  *
- * Requests belong to the thread that made them: if it exits they come back cancelled and are made again. What the kernel has still to do for one of them
- * that thread does on its next way out of the kernel, and is sent there as if by a signal: a wait that the kernel does not restart by itself
- * (epoll_wait) ends with EINTR. A ring can leave all of this until its owner asks (IORING_SETUP_DEFER_TASKRUN), but then no other thread may use it, and
- * a link is used by whoever has the lock. A program that must not see EINTR asks for the plain way.
+ * Requests belong to the thread that made them: if it exits they come back cancelled and are made
+ * again. What the kernel has still to do for one of them that thread does on its next way out of
+ * the kernel, and is sent there as if by a signal: a wait that the kernel does not restart by
+ * itself (epoll_wait) ends with EINTR. A ring can leave all of this until its owner asks
+ * (IORING_SETUP_DEFER_TASKRUN), but then no other thread may use it, and a link is used by whoever
+ * has the lock. A program that must not see EINTR asks for the plain way.
  *
- * The memory that the kernel looks at is its own mapping, shared with forked children rather than copied under the kernel's
- * eyes; stop() returns when no request is left that could touch it.
+ * The memory that the kernel looks at is its own mapping, shared with forked children rather than
+ * copied under the kernel's eyes; stop() returns when no request is left that could touch it.
  *
- * Source: io_uring(7), io_uring_prep_recv_multishot(3), io_uring_register_buf_ring(3); Linux 6.0 is the first with all of it.
+ * Source: io_uring(7), io_uring_prep_recv_multishot(3), io_uring_register_buf_ring(3); Linux 6.0 is
+ * the first with all of it.
  */
 #include "tcp_link_private.h"
 
@@ -230,8 +235,9 @@ static int uring_fd(const struct hal_tcp *h)
 }
 
 /*
- * Does not wait for the peer: a request that waits for one is taken back. But one that a worker of the kernel's is busy with is not done when that call
- * returns, and sends what it can until it hears of it; so each must have said how it ended.
+ * Does not wait for the peer: a request that waits for one is taken back. But one that a worker of
+ * the kernel's is busy with is not done when that call returns, and sends what it can until it
+ * hears of it; so each must have said how it ended.
  */
 static void uring_stop(struct hal_tcp *h)
 {

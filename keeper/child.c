@@ -1,23 +1,25 @@
 /*
  * A child until it is the program.
  *
- * It is made by clone3, in the cgroup of the job from its first instruction. It shares the keeper's memory until then: copying that, page by page, and throwing
- * it away again was a third of what a task cost. Unlike vfork nobody waits for it, so that the next one
- * is made meanwhile: each has a stack and everything else it needs for itself, in a struct child, which
- * is used again when the kernel has said (CLONE_CHILD_CLEARTID) that the child has memory of its own, or is
- * no more. What all of them read does not change while a job has tasks.
+ * It is made by clone3, in the cgroup of the job from its first instruction. It shares the keeper's
+ * memory until then: copying that, page by page, and throwing it away again was a third of what a
+ * task cost. Unlike vfork nobody waits for it, so that the next one is made meanwhile: each has a
+ * stack and everything else it needs for itself, in a struct child, which is used again when the
+ * kernel has said (CLONE_CHILD_CLEARTID) that the child has memory of its own, or is no more. What
+ * all of them read does not change while a job has tasks.
  *
- * Where there are many, a process between the keeper and them, a crew's, makes up to CREW_MAX of them, as the
- * keeper's children (CLONE_PARENT), while the keeper waits as with vfork. The keeper has several descriptors for each
- * task; a copy of all of them for each, and their closing by exec, was a sixth of what the last of 128
- * tasks cost. The crew's process is in the cgroup already, which spares the kernel to ask whether each may be,
- * and it has only the descriptors that its own tasks get.
+ * Where there are many, a process between the keeper and them, a crew's, makes up to CREW_MAX of
+ * them, as the keeper's children (CLONE_PARENT), while the keeper waits as with vfork. The keeper
+ * has several descriptors for each task; a copy of all of them for each, and their closing by exec,
+ * was a sixth of what the last of 128 tasks cost. The crew's process is in the cgroup already,
+ * which spares the kernel to ask whether each may be, and it has only the descriptors that its own
+ * tasks get.
  *
- * The child makes raw system calls only: errno is the keeper's. It has no handler of the keeper's from its first
- * instruction (CLONE_CLEAR_SIGHAND), and the keeper blocks no signals. Why a program could not be started comes
- * back as an errno in memory that both share: no pipe for each task, and nothing to wait for. It is a
- * leader of a session of its own, so that signals reach it with what it starts and no terminal's do by
- * accident.
+ * The child makes raw system calls only: errno is the keeper's. It has no handler of the keeper's
+ * from its first instruction (CLONE_CLEAR_SIGHAND), and the keeper blocks no signals. Why a program
+ * could not be started comes back as an errno in memory that both share: no pipe for each task, and
+ * nothing to wait for. It is a leader of a session of its own, so that signals reach it with what
+ * it starts and no terminal's do by accident.
  */
 #include "child.h"
 
@@ -50,7 +52,7 @@ struct children {
 	struct limits limits;
 };
 
-/* ---- in the child -------------------------------------------------------------------------- */
+/* ---- in the child ---------------------------------------------------------------------------- */
 
 /* Nothing is handled any more; what the keeper ignores would be ignored by the program too. */
 RAW_CLONE_CHILD static void default_signals(void)
@@ -107,7 +109,7 @@ RAW_CLONE_CHILD static struct clone_args args_of(struct child *child)
 	};
 }
 
-/* ---- in the process between ---------------------------------------------------------------- */
+/* ---- in the process between ------------------------------------------------------------------ */
 
 struct crew {
 	struct child **members;
@@ -166,7 +168,7 @@ RAW_CLONE_CHILD static void start_crew(void *data)
 		(void)raw_syscall(SYS_exit_group, 0);
 }
 
-/* ---- in the keeper ------------------------------------------------------------------------- */
+/* ---- in the keeper --------------------------------------------------------------------------- */
 
 int keeper_children_start(struct keeper *k)
 {

@@ -34,7 +34,8 @@ int keeper_children_start(struct keeper *k);
 struct child *keeper_child_new(struct task *task);
 /* It is not started after all. */
 void keeper_child_free(struct child *child);
-/* Starts them, CREW_MAX at most, in the job's cgroup: pid says how that went. Their ends are still the keeper's. */
+/* Starts them, CREW_MAX at most, in the job's cgroup: pid says how that went. Their ends are still
+ * the keeper's. */
 void keeper_children_clone(struct keeper *k, struct child **children, size_t n);
 
 #endif

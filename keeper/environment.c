@@ -3,9 +3,9 @@
  *
  * From the owner's environment everything is kept but what would tell a task that it belongs to
  * another job: PMI_*, PMIX_*, PULC_RANK and the like, which are there when pulcrun itself runs in a
- * task. Then come rank and sizes, the PMI-1 descriptor, what the PMIx service wants its clients to have,
- * and JSM_JSRUN_PORT: without this mark of a launcher Open MPI 4 comes up as N programs of one rank each
- * when it can't reach a PMIx server, and nobody notices.
+ * task. Then come rank and sizes, the PMI-1 descriptor, what the PMIx service wants its clients to
+ * have, and JSM_JSRUN_PORT: without this mark of a launcher Open MPI 4 comes up as N programs of
+ * one rank each when it can't reach a PMIx server, and nobody notices.
  */
 #include "environment.h"
 
@@ -78,7 +78,8 @@ static void add_number(struct environment *e, const char *name, uint32_t value)
 	add(e, name, text);
 }
 
-/* Who has spawned it: a task, perhaps, and a port, perhaps, on the node that the job was started from. */
+/* Who has spawned it: a task, perhaps, and a port, perhaps, on the node that the job was started
+ * from. */
 static void add_parent(struct environment *e, const struct keeper *k)
 {
 	const char *at = strchr(k->start->id, '@');

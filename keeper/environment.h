@@ -17,7 +17,8 @@ struct environment {
 	char own[ENVIRONMENT_N_OWN][ENVIRONMENT_SIZE_OWN];
 };
 
-/* Fills it, over what may be in it; pmi_fd: the task's end of the PMI-1 dialogue, or negative. Returns 0, -ENOMEM. */
+/* Fills it, over what may be in it; pmi_fd: the task's end of the PMI-1 dialogue, or negative.
+ * Returns 0, -ENOMEM. */
 int keeper_environment(struct environment *environment, struct task *task, int pmi_fd);
 
 #endif

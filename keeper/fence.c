@@ -1,9 +1,10 @@
 /*
  * Collectives between the nodes of a job: what each node brings, everybody gets.
  *
- * The head keeper gathers one part from each place that has tasks, and gives all parts to all when the
- * last has come. There is one round at a time of each kind, for a task enters the next only after
- * it has left the last. A node that is lost never enters: the job ends by the rules for failed tasks.
+ * The head keeper gathers one part from each place that has tasks, and gives all parts to all when
+ * the last has come. There is one round at a time of each kind, for a task enters the next only
+ * after it has left the last. A node that is lost never enters: the job ends by the rules for
+ * failed tasks.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
  * The job of a keeper that was started before it.
  *
- * Where other keepers find their Start there is a socket then. One packet comes, with the descriptors that
- * others are born with, and each is put where it belongs: from there on nothing is different. When psid ends, or
- * does not want us any more, the socket is at its end instead.
+ * Where other keepers find their Start there is a socket then. One packet comes, with the
+ * descriptors that others are born with, and each is put where it belongs: from there on nothing is
+ * different. When psid ends, or does not want us any more, the socket is at its end instead.
  */
 #include "gifts.h"
 

@@ -3,8 +3,8 @@
 #define PULC_KEEPER_GIFTS_H
 
 /*
- * Waits at the socket of that number, and has everything at its number then. Returns 0; -EPIPE: there will be no
- * job; negative errno.
+ * Waits at the socket of that number, and has everything at its number then. Returns 0; -EPIPE:
+ * there will be no job; negative errno.
  */
 int keeper_gifts_take(void);
 

@@ -1,13 +1,13 @@
 /*
  * The head of a job.
  *
- * Reports about tasks, of this node and of the others, come together here: passed on to the owner, and
- * judged. The first failure of a task ends the job unless it was asked to go on; a task's wish to
- * abort ends it in any case. When every place is done, Done goes to the owner.
+ * Reports about tasks, of this node and of the others, come together here: passed on to the owner,
+ * and judged. The first failure of a task ends the job unless it was asked to go on; a task's wish
+ * to abort ends it in any case. When every place is done, Done goes to the owner.
  *
- * A keeper of another node is believed about its own ranks only. When its connection ends before it was
- * done, every task of it that has not ended is lost. What the owner sends goes to the nodes it concerns;
- * credit for the job's input is what all of them have read.
+ * A keeper of another node is believed about its own ranks only. When its connection ends before it
+ * was done, every task of it that has not ended is lost. What the owner sends goes to the nodes it
+ * concerns; credit for the job's input is what all of them have read.
  */
 #include "head.h"
 
@@ -155,7 +155,7 @@ void keeper_head_abandon(struct keeper *k)
 	}
 }
 
-/* ---- collectives --------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 static void leave(struct keeper *k, enum fence_kind kind)
 {
@@ -215,7 +215,7 @@ static void pass_modex(struct keeper *k, const Pulc__Job__Message *msg)
 		channel_put(k->places->items[to].channel, msg);
 }
 
-/* ---- reports ------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static bool has_failed(const Pulc__Job__Exited *exited)
 {
@@ -319,7 +319,7 @@ void keeper_head_done(struct keeper *k)
 	k->said_done = true;
 }
 
-/* ---- the other keepers --------------------------------------------------------------------- */
+/* ---- the other keepers ----------------------------------------------------------------------- */
 
 static uint32_t index_of(const struct keeper *k, const struct channel *channel)
 {
@@ -483,7 +483,7 @@ void keeper_head_lost(struct keeper *k, uint32_t here, const char *text)
 	lose_place(k, here);
 }
 
-/* ---- from the owner ------------------------------------------------------------------------ */
+/* ---- from the owner -------------------------------------------------------------------------- */
 
 static bool store_input(struct places *places, const struct frame *frame)
 {

@@ -4,7 +4,8 @@
 
 #include "keeper.h"
 
-/* listen_fd: where the keepers of other nodes call; negative: there are none. Returns 0, negative errno. */
+/* listen_fd: where the keepers of other nodes call; negative: there are none. Returns 0, negative
+ * errno. */
 int keeper_head_start(struct keeper *k, int listen_fd);
 /* The owner has said what to run: the keepers that have called hear it. */
 void keeper_head_spec(struct keeper *k);
@@ -25,7 +26,8 @@ void keeper_head_signal(struct keeper *k, int number, uint32_t only);
 /* This node has no task, process or byte left. */
 void keeper_head_done(struct keeper *k);
 
-/* A keeper has called; from now on its frames are ours. Returns 0, -EINVAL: there is no such place, or it is taken. */
+/* A keeper has called; from now on its frames are ours. Returns 0, -EINVAL: there is no such place,
+ * or it is taken. */
 int keeper_head_attached(struct keeper *k, uint32_t here, struct channel *channel);
 /* Its connection has ended. */
 void keeper_head_detached(struct keeper *k, struct channel *channel);

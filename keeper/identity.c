@@ -1,11 +1,11 @@
 /*
  * User, groups and limits of a job.
  *
- * Hard limits are raised while we are root, to what psid read from the kernel about the caller; they
- * are lowered in each task only, for the keeper needs its descriptors. The order is the usual one:
- * groups, group, user; and then we look whether it has worked, for a keeper that stayed root would run
- * a user's program as root. The environment that psid was started with goes the same way: what the keeper
- * executes can be looked into by the user.
+ * Hard limits are raised while we are root, to what psid read from the kernel about the caller;
+ * they are lowered in each task only, for the keeper needs its descriptors. The order is the usual
+ * one: groups, group, user; and then we look whether it has worked, for a keeper that stayed root
+ * would run a user's program as root. The environment that psid was started with goes the same way:
+ * what the keeper executes can be looked into by the user.
  */
 #include "identity.h"
 

@@ -2,8 +2,8 @@
  * Input, with credit.
  *
  * The job has one stream of input; this node keeps the part of it that some task here has not read,
- * INPUT_SIZE_WINDOW bytes at most, in one buffer. Each task has a position in it. What everyone
- * has read is credit for the owner to send more. A task that has closed its input, or ended, counts as
+ * INPUT_SIZE_WINDOW bytes at most, in one buffer. Each task has a position in it. What everyone has
+ * read is credit for the owner to send more. A task that has closed its input, or ended, counts as
  * having read everything; when none is left the rest is swallowed, so that the owner never waits.
  */
 #include "input.h"

@@ -1,6 +1,6 @@
 /*
- * A keeper: parent and subreaper of the tasks that one job has on one node. Each part belongs to the
- * file named beside it.
+ * A keeper: parent and subreaper of the tasks that one job has on one node. Each part belongs to
+ * the file named beside it.
  */
 #ifndef PULC_KEEPER_H
 #define PULC_KEEPER_H

@@ -2,10 +2,10 @@
  * Killing.
  *
  * With a cgroup one write takes every process in it, forks under way and setsid'ed ones included.
- * Without one the keeper is the subreaper: whatever the tasks started descends from it, so the tree is
- * read from /proc and killed through pidfds, again and again until no child is left: what a dead
- * process leaves behind becomes our child. A process that does not go (it hangs in the kernel) is given
- * SEC_PATIENCE, and then named to the owner and left.
+ * Without one the keeper is the subreaper: whatever the tasks started descends from it, so the tree
+ * is read from /proc and killed through pidfds, again and again until no child is left: what a dead
+ * process leaves behind becomes our child. A process that does not go (it hangs in the kernel) is
+ * given SEC_PATIENCE, and then named to the owner and left.
  */
 #include "kill.h"
 
@@ -56,7 +56,8 @@ static void on_again(uv_timer_t *timer)
 	kill_once(k);
 }
 
-/* When nothing is left, as after the end of every job, there is nothing to look for in the process tree. */
+/* When nothing is left, as after the end of every job, there is nothing to look for in the process
+ * tree. */
 void keeper_kill(struct keeper *k)
 {
 	if (k->killing || k->childless)
@@ -65,7 +66,8 @@ void keeper_kill(struct keeper *k)
 	kill_once(k);
 }
 
-/* Its group, or, in the moment before it has made one, itself. It is not reaped: the number is its own. */
+/* Its group, or, in the moment before it has made one, itself. It is not reaped: the number is its
+ * own. */
 static void signal_task(const struct task *task, int number)
 {
 	if (kill(-task->pid, number) < 0 && errno == ESRCH)

@@ -1,6 +1,6 @@
 /*
- * Keys and values in a hash table, and beside it, as pairs of strings each ended by 0, the news: what
- * was put here since the last collective, which is what the other nodes have not seen yet.
+ * Keys and values in a hash table, and beside it, as pairs of strings each ended by 0, the news:
+ * what was put here since the last collective, which is what the other nodes have not seen yet.
  */
 #include "kvs.h"
 

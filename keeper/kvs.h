@@ -18,7 +18,8 @@ int kvs_put(struct kvs *kvs, const char *key, const char *value);
 /* NULL: no such key. */
 const char *kvs_get(const struct kvs *kvs, const char *key);
 
-/* What was put since the last kvs_flush, encoded for others; the bytes are the kvs's until the next put. */
+/* What was put since the last kvs_flush, encoded for others; the bytes are the kvs's until the next
+ * put. */
 const void *kvs_news(const struct kvs *kvs, size_t *ret_len);
 void kvs_flush(struct kvs *kvs);
 /* Puts what another kvs had as news, without it being news here. Returns 0, -ENOMEM, -EBADMSG. */

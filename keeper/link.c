@@ -1,10 +1,11 @@
 /*
  * The link to psid.
  *
- * The job does not need it: when psid is gone it goes on, and the keeper looks for the next psid every
- * MSEC_AGAIN until it finds one, and says there again what it keeps. Reports about tasks are gathered for
- * MSEC_GATHER, so that a job of many short tasks costs psid a few messages. But psid hears of the last
- * end before the owner does: who runs one job after the other must find the room of the first free.
+ * The job does not need it: when psid is gone it goes on, and the keeper looks for the next psid
+ * every MSEC_AGAIN until it finds one, and says there again what it keeps. Reports about tasks are
+ * gathered for MSEC_GATHER, so that a job of many short tasks costs psid a few messages. But psid
+ * hears of the last end before the owner does: who runs one job after the other must find the room
+ * of the first free.
  */
 #include "link.h"
 
@@ -56,7 +57,7 @@ static void send_message(struct psid_link *link, const Pulc__Wire__FromClient *m
 	(void)wire_send_from_client(link->fd, msg, NULL, 0);
 }
 
-/* ---- what we say --------------------------------------------------------------------------- */
+/* ---- what we say ----------------------------------------------------------------------------- */
 
 static const char *program(const struct keeper *k)
 {
@@ -179,7 +180,7 @@ bool keeper_link_settle(struct keeper *k)
 	return true;
 }
 
-/* ---- what psid says ------------------------------------------------------------------------ */
+/* ---- what psid says -------------------------------------------------------------------------- */
 
 static void take(struct psid_link *link, const Pulc__Wire__ToClient *msg)
 {
@@ -225,7 +226,7 @@ static void on_message(uv_poll_t *poll, int status, int events)
 		lose(link);
 }
 
-/* ---- finding it ---------------------------------------------------------------------------- */
+/* ---- finding it ------------------------------------------------------------------------------ */
 
 static int call(struct psid_link *link)
 {

@@ -1,12 +1,13 @@
 /*
  * keeper: the small process between a psid and the tasks of one job on one node.
  *
- * psid starts it with descriptors at fixed numbers (keeper_fds.h), as root when psid is the system's: it
- * becomes the user before it reads a byte of the user's. It may be started before there is a job: as
- * one that keepers of jobs are copies of (zygote.c), or as such a copy that waits for its job (gifts.c). It is the parent of the job's tasks here and
- * the reaper of everything they leave behind, so that nobody loses an exit status when psid restarts;
- * it holds their output until somebody takes it, and serves their PMI. It ends when all is said and
- * drained, or kills everything when the owner is gone.
+ * psid starts it with descriptors at fixed numbers (keeper_fds.h), as root when psid is the
+ * system's: it becomes the user before it reads a byte of the user's. It may be started before
+ * there is a job: as one that keepers of jobs are copies of (zygote.c), or as such a copy that
+ * waits for its job (gifts.c). It is the parent of the job's tasks here and the reaper of
+ * everything they leave behind, so that nobody loses an exit status when psid restarts; it holds
+ * their output until somebody takes it, and serves their PMI. It ends when all is said and drained,
+ * or kills everything when the owner is gone.
  *
  * It is one thread in one loop. What may crash or block (libpmix) is a process of its own.
  */
@@ -106,7 +107,8 @@ static void begin(struct keeper *k)
 		keeper_fail("can't start", r);
 }
 
-/* What can be done before there is a job. Numbers that psid gives a meaning to are not used by us. */
+/* What can be done before there is a job. Numbers that psid gives a meaning to are not used by
+ * us. */
 static void prepare(struct keeper *k)
 {
 	bool held[KEEPER_FD_END] = { false };

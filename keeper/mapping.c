@@ -1,7 +1,7 @@
 /*
  * The process mapping of PMI: blocks (first node, number of nodes, ranks on each), in the order of
- * ranks. Neighbouring ranks on one node make a run; runs of the same length on consecutive nodes make a
- * block. So a job placed in blocks needs one, and one dealt out in turn one for each round.
+ * ranks. Neighbouring ranks on one node make a run; runs of the same length on consecutive nodes
+ * make a block. So a job placed in blocks needs one, and one dealt out in turn one for each round.
  */
 #include "mapping.h"
 

@@ -6,7 +6,8 @@
 
 #include "job.pb-c.h"
 
-/* "(vector,(0,4,2))": from node 0 on 4 nodes of 2 ranks each. Returns 0, -EMSGSIZE, -ENOMEM, -EBADMSG: ranks are missing. */
+/* "(vector,(0,4,2))": from node 0 on 4 nodes of 2 ranks each. Returns 0, -EMSGSIZE, -ENOMEM,
+ * -EBADMSG: ranks are missing. */
 int mapping_of_places(const Pulc__Job__Start *start, char *buf, size_t size);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * Output, with credit.
  *
- * A stream is read only as far as the owner has given credit for it, straight into the frame that goes
- * to the owner. So a slow terminal stops the task that writes to it, and that task only; memory is
- * bounded by the credit; and everything else of the job passes by. A stream ends when its pipe does,
- * or, when every process of the job is gone and somebody outside still holds the pipe, when it is
- * empty.
+ * A stream is read only as far as the owner has given credit for it, straight into the frame that
+ * goes to the owner. So a slow terminal stops the task that writes to it, and that task only;
+ * memory is bounded by the credit; and everything else of the job passes by. A stream ends when its
+ * pipe does, or, when every process of the job is gone and somebody outside still holds the pipe,
+ * when it is empty.
  */
 #include "output.h"
 

@@ -1,9 +1,9 @@
 /*
  * Upwards: to the owner of the job if this is the head keeper, else to the head keeper.
  *
- * From above come, once, what to run; then input, credit, signals, the end. Up go the tasks' output,
- * their ends, and Done as the last word. When above falls silent for good nobody wants the job any more:
- * it is killed, whatever it was doing.
+ * From above come, once, what to run; then input, credit, signals, the end. Up go the tasks'
+ * output, their ends, and Done as the last word. When above falls silent for good nobody wants the
+ * job any more: it is killed, whatever it was doing.
  */
 #include "owner.h"
 
@@ -36,7 +36,7 @@ void keeper_say(struct keeper *k, const char *format, ...)
 	channel_put(&k->owner, &msg);
 }
 
-/* ---- from above ---------------------------------------------------------------------------- */
+/* ---- from above ------------------------------------------------------------------------------ */
 
 static void take_message(struct keeper *k, Pulc__Job__Message *msg)
 {
@@ -143,7 +143,7 @@ int keeper_owner_start(struct keeper *k, int fd)
 	return r;
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* An MPI program that never asked who the others are has been as many programs of one rank. */
 static void look_for_singletons(struct keeper *k)

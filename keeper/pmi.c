@@ -1,9 +1,9 @@
 /*
- * The two start-up services of a job, side by side: PMI-1 is served here (pmi1.c), PMIx by a process of
- * its own (pmix.c). Both meet the other nodes in fence.c.
+ * The two start-up services of a job, side by side: PMI-1 is served here (pmi1.c), PMIx by a
+ * process of its own (pmix.c). Both meet the other nodes in fence.c.
  *
- * A task that began PMI-1 and ended without the end of it has left the others in the lurch: the job is
- * over, as it would be after MPI_Abort.
+ * A task that began PMI-1 and ended without the end of it has left the others in the lurch: the job
+ * is over, as it would be after MPI_Abort.
  */
 #include "pmi.h"
 

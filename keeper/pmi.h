@@ -6,7 +6,8 @@
 
 /* Before any task. Returns 0: tasks may start; 1: keeper_tasks_launch is called when they may. */
 int keeper_pmi_start(struct keeper *k);
-/* The task's end of its PMI-1 dialogue, or -EBADF if the job has none. Returns 0, negative errno. */
+/* The task's end of its PMI-1 dialogue, or -EBADF if the job has none. Returns 0, negative
+ * errno. */
 int keeper_pmi_open(struct task *task, int *ret_theirs);
 /* Every task of this node has begun: those that run are served. */
 void keeper_pmi_begin(struct keeper *k);

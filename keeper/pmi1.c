@@ -1,10 +1,10 @@
 /*
  * PMI-1, the dialogue that MPICH and its relatives start up with (grammar: Flux RFC 13).
  *
- * A task writes lines of "cmd=NAME KEY=VALUE ..." on the descriptor named in PMI_FD, and reads one line
- * for each. Keys are put into a space of the job; a barrier exchanges what was put between the nodes. A
- * task that has begun and ends without its finalize would leave the others waiting for ever: its end
- * counts as a failure, whatever its exit status (reported by keeper_abort).
+ * A task writes lines of "cmd=NAME KEY=VALUE ..." on the descriptor named in PMI_FD, and reads one
+ * line for each. Keys are put into a space of the job; a barrier exchanges what was put between the
+ * nodes. A task that has begun and ends without its finalize would leave the others waiting for
+ * ever: its end counts as a failure, whatever its exit status (reported by keeper_abort).
  *
  * What is not served (dynamic processes, names) is answered with a failure, not with silence.
  */
@@ -36,7 +36,7 @@ static void stop_reading(struct pmi1 *pmi)
 	pmi->line = NULL;
 }
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void answer(struct task *task, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -58,7 +58,8 @@ static void answer(struct task *task, const char *format, ...)
 		(void)send(task->pmi.fd, line, (size_t)n + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The value of key in a line: up to the next space, or, for the last one, to the end. Returns 0, -ENOENT. */
+/* The value of key in a line: up to the next space, or, for the last one, to the end. Returns 0,
+ * -ENOENT. */
 static int value_of(const char *line, const char *key, bool to_end, char *buf, size_t size)
 {
 	size_t len_key = strlen(key), len;
@@ -202,7 +203,7 @@ static void refuse_spawn(struct task *task, const char *line)
 	answer(task, "cmd=spawn_result rc=-1 msg=not_served");
 }
 
-/* ---- questions ----------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;

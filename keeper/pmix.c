@@ -2,9 +2,9 @@
  * Starting keeper-pmix, and talking with it.
  *
  * Tasks wait until it is ready, for they need what it says in their environment. If it can't be had
- * (libpmix is not installed) the owner is told and the job starts without. It is in the keeper's own
- * cgroup, not in that of the tasks, and dies with the keeper. Its environment is the keeper's: of another user's
- * than psid's that is PATH and HOME, out of the job's.
+ * (libpmix is not installed) the owner is told and the job starts without. It is in the keeper's
+ * own cgroup, not in that of the tasks, and dies with the keeper. Its environment is the keeper's:
+ * of another user's than psid's that is PATH and HOME, out of the job's.
  */
 #include "pmix.h"
 
@@ -34,7 +34,7 @@ struct pmix {
 	bool *open; /* for each task: connected, and not finalised */
 };
 
-/* ---- from it ------------------------------------------------------------------------------- */
+/* ---- from it --------------------------------------------------------------------------------- */
 
 static void launch(struct keeper *k)
 {
@@ -126,7 +126,7 @@ static void on_end(struct channel *channel, int reason)
 	launch(pmix->keeper);
 }
 
-/* ---- its process --------------------------------------------------------------------------- */
+/* ---- its process ----------------------------------------------------------------------------- */
 
 static void find_program(char *buf, size_t size)
 {

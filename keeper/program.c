@@ -2,8 +2,8 @@
  * The program of a job.
  *
  * It is looked for once, by the keeper, and not by each of its tasks: PATH has many folders, and a
- * task is to be there soon. What is found are files that may be it; the kernel decides when one is run,
- * by the rules of execvp(3): one that may not be executed does not end the search, one without
+ * task is to be there soon. What is found are files that may be it; the kernel decides when one is
+ * run, by the rules of execvp(3): one that may not be executed does not end the search, one without
  * a format that the kernel knows is read by a shell.
  */
 #include "program.h"
@@ -20,7 +20,7 @@
 #include "rawclone.h"
 #include "rawsys.h"
 
-/* ---- looking for it ------------------------------------------------------------------------ */
+/* ---- looking for it -------------------------------------------------------------------------- */
 
 static bool may_be_there(const char *path)
 {
@@ -85,7 +85,7 @@ int program_find(struct program *program, char **arguments, size_t n_arguments)
 	return path ? add(program, n_arguments, path) : -ENOMEM;
 }
 
-/* ---- in the child -------------------------------------------------------------------------- */
+/* ---- in the child ---------------------------------------------------------------------------- */
 
 RAW_CLONE_CHILD static int run_file(const struct program_file *file, char **arguments,
 				    char **environment)

@@ -14,8 +14,8 @@ struct program {
 };
 
 /*
- * Looks for arguments[0] as a shell would, in PATH and from the present directory. That it is nowhere
- * shows when it is to be run. What arguments point to must stay. Returns 0, -ENOMEM.
+ * Looks for arguments[0] as a shell would, in PATH and from the present directory. That it is
+ * nowhere shows when it is to be run. What arguments point to must stay. Returns 0, -ENOMEM.
  */
 int program_find(struct program *program, char **arguments, size_t n_arguments);
 

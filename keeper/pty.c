@@ -2,8 +2,8 @@
  * A terminal for rank 0.
  *
  * Our end is opened twice, once to read and once to write, so that output and input each have their
- * descriptor and their life. Everything the task says comes as its standard output, in the order it said
- * it; the end of input becomes the terminal's end-of-file character.
+ * descriptor and their life. Everything the task says comes as its standard output, in the order it
+ * said it; the end of input becomes the terminal's end-of-file character.
  */
 #include "pty.h"
 

@@ -4,7 +4,8 @@
 
 #include "keeper.h"
 
-/* Makes a terminal for the task: our end serves its input and output, theirs[0..2] are one descriptor. Returns 0, negative errno. */
+/* Makes a terminal for the task: our end serves its input and output, theirs[0..2] are one
+ * descriptor. Returns 0, negative errno. */
 int keeper_pty_open(struct task *task, int theirs[3]);
 /* The owner's terminal has another size. */
 void keeper_window(struct keeper *k, const Pulc__Job__WindowSize *window);

@@ -1,12 +1,12 @@
 /*
  * Reaping.
  *
- * Every process of the job ends here: the tasks are our children, and what they leave behind becomes
- * our child, because we are its subreaper. A task is not reaped before its end is recorded, so that
- * its number can't become somebody else's while we still signal it.
+ * Every process of the job ends here: the tasks are our children, and what they leave behind
+ * becomes our child, because we are its subreaper. A task is not reaped before its end is recorded,
+ * so that its number can't become somebody else's while we still signal it.
  *
- * The job is over here when its last task is. What it has left running then is killed; when no child is
- * left at all what stands in the pipes is the rest of the output.
+ * The job is over here when its last task is. What it has left running then is killed; when no
+ * child is left at all what stands in the pipes is the rest of the output.
  */
 #include "reap.h"
 

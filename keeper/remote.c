@@ -1,9 +1,11 @@
 /*
- * Keepers of several nodes talk with their head keeper only, over TCP and TLS under the key of the job.
+ * Keepers of several nodes talk with their head keeper only, over TCP and TLS under the key of the
+ * job.
  *
- * A caller is nobody until it has said Attach over a connection that the key has opened; who does not
- * within MSEC_ATTACH, or says anything else, is hung up on. Keep-alives tell of a node that has died in
- * silence: after SEC_IDLE seconds without a word it is asked N_PROBES times, a second apart.
+ * A caller is nobody until it has said Attach over a connection that the key has opened; who does
+ * not within MSEC_ATTACH, or says anything else, is hung up on. Keep-alives tell of a node that has
+ * died in silence: after SEC_IDLE seconds without a word it is asked N_PROBES times, a second
+ * apart.
  */
 #include "remote.h"
 
@@ -85,7 +87,7 @@ static void set_options(int fd)
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-/* ---- calling ------------------------------------------------------------------------------- */
+/* ---- calling --------------------------------------------------------------------------------- */
 
 static int connect_head(const Pulc__Job__Start *start, int *ret_fd)
 {
@@ -135,7 +137,7 @@ int keeper_remote_call(struct keeper *k)
 	return r;
 }
 
-/* ---- being called -------------------------------------------------------------------------- */
+/* ---- being called ---------------------------------------------------------------------------- */
 
 static void on_freed(uv_handle_t *handle)
 {

@@ -1,6 +1,6 @@
 /*
- * The life of a task: WAITS (for its PMI service) -> RUNS -> ENDED. What happens between its beginning
- * and its program is in child.c.
+ * The life of a task: WAITS (for its PMI service) -> RUNS -> ENDED. What happens between its
+ * beginning and its program is in child.c.
  */
 #include "task.h"
 
@@ -33,7 +33,7 @@ struct task *keeper_task(struct keeper *k, uint32_t rank)
 	return NULL;
 }
 
-/* ---- starting ------------------------------------------------------------------------------ */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 static int open_output(struct task *task, int i, int *ret_theirs)
 {
@@ -241,7 +241,7 @@ void keeper_tasks_start(struct keeper *k)
 		keeper_tasks_launch(k);
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static uint64_t usec(struct timeval t)
 {

@@ -1,17 +1,17 @@
 /*
  * A keeper without a job, of which those of jobs are copies.
  *
- * To execute a program, link its libraries and make OpenSSL ready takes longer than a short job. Here that has been
- * done once: the keeper of a job is our fork, made in the job's cgroup. It is no child of ours but of our parent
- * (CLONE_PARENT), as if that had executed it.
+ * To execute a program, link its libraries and make OpenSSL ready takes longer than a short job.
+ * Here that has been done once: the keeper of a job is our fork, made in the job's cgroup. It is no
+ * child of ours but of our parent (CLONE_PARENT), as if that had executed it.
  *
- * We are nobody's. What we are told about a job is its name, its cgroup and a socket that we pass on unread: user,
- * key and everything else come through that to the copy only (gifts.c), and we are never a user's. Copies have the
- * same layout of addresses, as processes of any server that forks; their memory is shown to nobody but root, for
- * each has changed its user.
+ * We are nobody's. What we are told about a job is its name, its cgroup and a socket that we pass
+ * on unread: user, key and everything else come through that to the copy only (gifts.c), and we are
+ * never a user's. Copies have the same layout of addresses, as processes of any server that forks;
+ * their memory is shown to nobody but root, for each has changed its user.
  *
- * We have one thread, no handler of signals and no event loop, so that a bare system call is a good fork. We end with
- * psid, whose end of our socket we watch, and when it closes that.
+ * We have one thread, no handler of signals and no event loop, so that a bare system call is a good
+ * fork. We end with psid, whose end of our socket we watch, and when it closes that.
  */
 #include "zygote.h"
 

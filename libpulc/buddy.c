@@ -1,9 +1,11 @@
 /*
  * Binary buddies over the pages of a message area.
  *
- * A run has a power of two of pages and begins at a multiple of its size; two of a size side by side, both free, are one of twice the size. Free
- * runs stand in a list for each size, the last one given back first, since it is the warmest; a run is split from the left. All of
- * this lies in private memory: nothing that others can read, or that a program writes over by mistake, is ever followed.
+ * A run has a power of two of pages and begins at a multiple of its size; two of a size side by
+ * side, both free, are one of twice the size. Free runs stand in a list for each size, the last one
+ * given back first, since it is the warmest; a run is split from the left. All of this lies in
+ * private memory: nothing that others can read, or that a program writes over by mistake, is ever
+ * followed.
  *
  * Which pages have memory is kept beside it, a bit for each: a run that was used before needs none.
  *
@@ -127,7 +129,7 @@ uint32_t buddy_size(const struct buddy *b, uint32_t page)
 	return page < b->n_pages && (b->state[page] & TAKEN) ? b->next[page] : 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 uint32_t buddy_n_bare(const struct buddy *b, uint32_t page, uint32_t n)
 {

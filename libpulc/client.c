@@ -2,12 +2,14 @@
  * The channel to psid.
  *
  * Attaching is asynchronous: connect, Hello, and go on; the hints that follow lie behind Hello in
- * the socket's queue and psid takes them in order. Its answers are read when somebody
- * looks: at a data call of a stream that waits for its upgrade, and when a publisher lacks a bell. Nobody
- * sleeps on the channel and nothing depends on psid answering: without it connections stay where they are.
+ * the socket's queue and psid takes them in order. Its answers are read when somebody looks: at a
+ * data call of a stream that waits for its upgrade, and when a publisher lacks a bell. Nobody
+ * sleeps on the channel and nothing depends on psid answering: without it connections stay where
+ * they are.
  *
- * When psid goes away the channel is closed and rings go on; whoever sleeps, or hints, looks for a new one (notice.c). It is
- * told of our connections (return.c); what told the old one about us (bells) is told because the generation has changed.
+ * When psid goes away the channel is closed and rings go on; whoever sleeps, or hints, looks for a
+ * new one (notice.c). It is told of our connections (return.c); what told the old one about us
+ * (bells) is told because the generation has changed.
  *
  * Source: pulc-1998, 4.3 (registration and version check at PSID).
  */
@@ -40,8 +42,9 @@
 #include "upgrade.h"
 
 #define HINT_AFTER_DEFAULT 4
-/* Where a forked child would first have to become a client: so many times that. A child that serves one connection pays for that too, and
- * has it back only after dozens of requests and their answers. */
+/* Where a forked child would first have to become a client: so many times that. A child that serves
+ * one connection pays for that too, and has it back only after dozens of requests and their
+ * answers. */
 #define N_TIMES_FORKED 2
 /* Credit is asked for in lumps of this. */
 #define SIZE_CREDIT (64ull << 20)
@@ -69,7 +72,8 @@ static OFTEN struct {
 	bool refused;
 	int error;	/* why the last attempt failed, or the last channel ended: never 0, */
 	int error_said; /* and what the log says of it */
-	bool confined; /* the channel stays open, so that psid takes us for alive, and is never used again */
+	/* the channel stays open, so that psid takes us for alive, and is never used again */
+	bool confined;
 	bool read_environment;
 	bool remembered;   /* where psids are found */
 	bool forked;	   /* since the last attachment: connections are inherited */
@@ -79,8 +83,8 @@ static OFTEN struct {
 	uint64_t nsec_retry;
 	_Atomic int64_t credit;
 	_Atomic uint64_t size_wanted; /* credit that somebody lacks, or will soon; 0: none */
-	_Atomic uint64_t
-		nsec_asked; /* when psid was asked for it; 0: it was not, or has answered */
+	/* when psid was asked for it; 0: it was not, or has answered */
+	_Atomic uint64_t nsec_asked;
 	_Atomic uint64_t nsec_denied; /* when it gave nothing, or could not be asked */
 } self = { .fd = -1, .spare = -1, .error = -ENOENT, .hint_after = HINT_AFTER_DEFAULT };
 
@@ -242,8 +246,9 @@ static int say_hello(void)
 }
 
 /*
- * Makes the channel's socket, if it may be while nobody can see that it passes through a low number: at start, and in a forked child
- * when it is needed or before it makes a thread. Later ones, after a psid was lost, take that moment's risk.
+ * Makes the channel's socket, if it may be while nobody can see that it passes through a low
+ * number: at start, and in a forked child when it is needed or before it makes a thread. Later
+ * ones, after a psid was lost, take that moment's risk.
  */
 static int make_channel(void)
 {
@@ -349,7 +354,7 @@ int client_why(void)
 	return self.confined || self.refused ? -EPERM : self.error;
 }
 
-/* ---- messages about ourselves ------------------------------------------------------------------ */
+/* ---- messages about ourselves ---------------------------------------------------------------- */
 
 static void welcome(const Pulc__Wire__Welcome *m, struct received *r)
 {
@@ -362,7 +367,8 @@ static void welcome(const Pulc__Wire__Welcome *m, struct received *r)
 	shm_pairs_show(self.boards);
 	if (!self.hint_after_fixed)
 		self.hint_after = m->n_calls_before_hint;
-	/* What the rings of connections that were brought back have taken counts at this psid too. */
+	/* What the rings of connections that were brought back have taken counts at this psid
+	 * too. */
 	atomic_store(&self.credit, (int64_t)m->credit - (int64_t)return_credit());
 	if (self.adopted)
 		return_forget(m->instance != self.instance);
@@ -460,7 +466,7 @@ USUAL void client_glance(void)
 	(void)client_attach();
 }
 
-/* ---- credit ------------------------------------------------------------------------------------- */
+/* ---- credit ---------------------------------------------------------------------------------- */
 
 /* Under the client lock. */
 static void ask_for_credit(uint64_t size)

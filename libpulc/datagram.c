@@ -1,17 +1,19 @@
 /*
  * UDP sockets: their life, their options, and the handler.
  *
- * A UDP socket stays a kernel socket; flows are added to it where both ends prove to the kernel and to psid that nothing would be
- * different (datagram_flow.c). A sender's flow changes nothing but the way of its datagrams, and who tells a connected
- * socket that its peer is gone. The first such flow, or the first that a socket receives from, makes it an attached stream:
- * from then on what it receives is merged by the udp protocol.
+ * A UDP socket stays a kernel socket; flows are added to it where both ends prove to the kernel and
+ * to psid that nothing would be different (datagram_flow.c). A sender's flow changes nothing but
+ * the way of its datagrams, and who tells a connected socket that its peer is gone. The first such
+ * flow, or the first that a socket receives from, makes it an attached stream: from then on what it
+ * receives is merged by the udp protocol.
  *
- * Options decide what the kernel does with a datagram. Those that are known to make no difference to one from this
- * node are listed; after any other the socket stays with the kernel. The same goes for what is not understood in a call.
+ * Options decide what the kernel does with a datagram. Those that are known to make no difference
+ * to one from this node are listed; after any other the socket stays with the kernel. The same goes
+ * for what is not understood in a call.
  *
- * What a forked child shares with its parent is in the areas of the flows. What only the kernel knows of a shared
- * socket (O_NONBLOCK, time-outs, what is in its queue) is asked anew for each call; new flows are not made until nobody else has
- * the socket.
+ * What a forked child shares with its parent is in the areas of the flows. What only the kernel
+ * knows of a shared socket (O_NONBLOCK, time-outs, what is in its queue) is asked anew for each
+ * call; new flows are not made until nobody else has the socket.
  */
 #include "datagram.h"
 
@@ -31,7 +33,7 @@
 
 static struct pool datagrams = POOL_INIT(sizeof(struct datagram));
 
-/* ---- addresses ---------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static bool is_odd4(const uint8_t a[4])
 {
@@ -68,7 +70,7 @@ bool datagram_read_address(const struct sockaddr *addr, socklen_t len, struct da
 									 : !is_odd6(ret->bytes);
 }
 
-/* ---- life --------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static bool take_credit(uint64_t size)
 {
@@ -208,7 +210,7 @@ static void adopt(pulc_stream *s, void (*tell)(uint64_t conn))
 			tell(f->conn);
 }
 
-/* ---- on the kernel ------------------------------------------------------------------------------ */
+/* ---- on the kernel --------------------------------------------------------------------------- */
 
 static void keep_on_kernel(pulc_stream *s, int fd, enum pulc_reason reason)
 {
@@ -242,7 +244,8 @@ static void send_end(pulc_stream *s, int fd, ssize_t n)
 	datagram_met(s, fd, true, &d->peer);
 }
 
-/* Its order with what waits in queues is settled at its end, as a datagram's that was sent there at once. */
+/* Its order with what waits in queues is settled at its end, as a datagram's that was sent there at
+ * once. */
 static int send_begin(pulc_stream *s, int fd)
 {
 	(void)s;
@@ -316,7 +319,7 @@ static bool connected(pulc_stream *s, int fd)
 	return false;
 }
 
-/* ---- options ------------------------------------------------------------------------------------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* Options that make no difference to a datagram of this node, or none that a receiver could see. */
 static const struct {
@@ -389,7 +392,7 @@ static void nonblock_changed(pulc_stream *s, bool nonblock)
 	atomic_store(&s->datagram->nonblock, nonblock);
 }
 
-/* ---- readiness and the rest --------------------------------------------------------------------- */
+/* ---- readiness and the rest ------------------------------------------------------------------ */
 
 static unsigned poll_socket(pulc_stream *s, int fd, unsigned events)
 {
@@ -408,8 +411,8 @@ static unsigned poll_socket(pulc_stream *s, int fd, unsigned events)
 	return answer & (events | POLLERR | POLLHUP | POLLNVAL);
 }
 
-/* The socket has sent through the kernel since that was last looked at, which may have an answer: a refusal stands beside what waits in
- * queues. Only a connected one hears of it. */
+/* The socket has sent through the kernel since that was last looked at, which may have an answer: a
+ * refusal stands beside what waits in queues. Only a connected one hears of it. */
 static inline bool may_be_refused(const struct datagram *d)
 {
 	return UNLIKELY(!atomic_load_explicit(&d->writable, memory_order_relaxed)) && d->connected;

@@ -1,5 +1,6 @@
 /*
- * UDP sockets: what the datagram_*.c files know of a socket and of its flows. docs/udp.md is normative.
+ * UDP sockets: what the datagram_*.c files know of a socket and of its flows. docs/udp.md is
+ * normative.
  */
 #ifndef PULC_LIB_DATAGRAM_H
 #define PULC_LIB_DATAGRAM_H
@@ -80,8 +81,8 @@ struct datagram {
 	struct udp_entry entry;
 	_Atomic uint32_t n_inside; /* calls that may be using a flow */
 	_Atomic uint32_t n_native_receives;
-	_Atomic uint32_t
-		n_unopened; /* flows that wait for those to end, or for the kernel to note arrivals */
+	/* flows that wait for those to end, or for the kernel to note arrivals */
+	_Atomic uint32_t n_unopened;
 	int family;
 	bool connected; /* then only peer's datagrams are received */
 	struct datagram_address peer;
@@ -93,8 +94,8 @@ struct datagram {
 	_Atomic bool shut; /* by shutdown(2) */
 	_Atomic bool shut_rd;
 	_Atomic bool has_over; /* a flow may have ended */
-	_Atomic bool
-		writable; /* the kernel has said so, and of no error, and was not sent through since */
+	/* the kernel has said so, and of no error, and was not sent through since */
+	_Atomic bool writable;
 	_Atomic bool known; /* the next two */
 	_Atomic bool nonblock;
 	_Atomic uint64_t usec_rcvtimeo;
@@ -134,7 +135,8 @@ static inline void datagram_leave(struct datagram *d)
 	else
 		(void)atomic_fetch_sub(&d->n_inside, 1);
 }
-/* The flow to whom an answer is likely to be waited for from; NULL: unknown. Between enter and leave. */
+/* The flow to whom an answer is likely to be waited for from; NULL: unknown. Between enter and
+ * leave. */
 static inline struct flow *datagram_awaited(struct datagram *d)
 {
 	struct flow *to_peer = atomic_load_explicit(&d->to_peer, memory_order_acquire);
@@ -146,7 +148,7 @@ static inline struct flow *flow_of(struct udp_flow *queue)
 	return CONTAINER_OF(queue, struct flow, queue);
 }
 
-/* ---- datagram.c ---- */
+/* ---- datagram.c ------------------------------------------------------------------------------ */
 extern const struct handler datagram_handler __attribute__((visibility("hidden")));
 /* Whether another process may have the socket: asked anew now and then. */
 bool datagram_is_shared_still(pulc_stream *s);
@@ -160,8 +162,9 @@ static inline bool datagram_is_shared(pulc_stream *s)
 bool datagram_read_address(const struct sockaddr *addr, socklen_t len,
 			   struct datagram_address *ret_address);
 
-/* ---- datagram_flow.c ---- */
-/* The socket sent to, or received from, this one through the kernel: counts, hints when it is time. */
+/* ---- datagram_flow.c ------------------------------------------------------------------------- */
+/* The socket sent to, or received from, this one through the kernel: counts, hints when it is
+ * time. */
 void datagram_met(pulc_stream *s, int fd, bool sends, const struct datagram_address *peer);
 /* Looks at the channel if psid's word is awaited; opens flows that could not be opened yet. */
 void datagram_step(pulc_stream *s, int fd);
@@ -173,9 +176,11 @@ struct flow *datagram_flow_to(struct datagram *d, const struct datagram_address 
 void datagram_flow_over(pulc_stream *s, struct flow *f);
 /* Frees flows that have ended. Not inside. */
 void datagram_reap(pulc_stream *s);
-/* No datagram goes through flows from now on until new ones are made; what is in queues remains, or goes back to the senders. */
+/* No datagram goes through flows from now on until new ones are made; what is in queues remains, or
+ * goes back to the senders. */
 void datagram_stop_all(pulc_stream *s, bool give_back);
-/* This process gives up holding its flows, where another one holds them or if it is for good; and takes them up again. */
+/* This process gives up holding its flows, where another one holds them or if it is for good; and
+ * takes them up again. */
 void datagram_leave_flows(pulc_stream *s, bool for_good);
 void datagram_stay_flows(pulc_stream *s);
 /* A fork is about to happen (under the client lock). */
@@ -190,15 +195,16 @@ void datagram_flows_begin_anew(pulc_stream *s);
 /* Messages for flows; false: not for one. Under the client lock. */
 bool datagram_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
 
-/* ---- datagram_loss.c ---- */
+/* ---- datagram_loss.c ------------------------------------------------------------------------- */
 /* If the receiver of f has given datagrams back: sends them by fd once more. */
 void datagram_send_unread(struct flow *f, int fd);
 /* And ends f. Between enter and leave. */
 bool datagram_send_again(pulc_stream *s, struct flow *f, int fd);
-/* Is a connected socket's peer still there, with datagrams of ours unread? Asks the kernel only if they are so for long.
- * Sets d->loss. Returns how long the answer may be trusted, ns. */
+/* Is a connected socket's peer still there, with datagrams of ours unread? Asks the kernel only if
+ * they are so for long. Sets d->loss. Returns how long the answer may be trusted, ns. */
 uint64_t datagram_check_peer(pulc_stream *s);
-/* What is to be told, as far as this process knows alone, or with the others that have the socket. */
+/* What is to be told, as far as this process knows alone, or with the others that have the
+ * socket. */
 enum datagram_loss datagram_ask_loss(pulc_stream *s);
 static inline enum datagram_loss datagram_loss(pulc_stream *s)
 {
@@ -220,20 +226,23 @@ static inline bool datagram_seems_refused(const struct datagram *d)
 	return __builtin_expect(
 		atomic_load_explicit(&d->loss, memory_order_relaxed) == LOSS_REFUSED, 0);
 }
-/* A call that does not tell of the socket's error has taken it from the kernel: the next one that does will, in whichever process. */
+/* A call that does not tell of the socket's error has taken it from the kernel: the next one that
+ * does will, in whichever process. */
 void datagram_keep_refusal(pulc_stream *s);
-/* A new socket has none; nor has one that a child has for itself from now on, whatever its parent knew. */
+/* A new socket has none; nor has one that a child has for itself from now on, whatever its parent
+ * knew. */
 void datagram_forget_refusal(pulc_stream *s);
-/* Then, once, -ECONNREFUSED: what the kernel would say after a datagram to a closed port. Else 0. */
+/* Then, once, -ECONNREFUSED: what the kernel would say after a datagram to a closed port. Else
+ * 0. */
 int datagram_take_loss(pulc_stream *s);
 
-/* ---- datagram_transfer.c ---- */
+/* ---- datagram_transfer.c --------------------------------------------------------------------- */
 ssize_t datagram_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags);
 ssize_t datagram_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags);
 ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags);
 ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
 
-/* ---- datagram_wait.c ---- */
+/* ---- datagram_wait.c ------------------------------------------------------------------------- */
 /* Waits for a datagram; as stream_wait. The kernel was asked just before. */
 struct wait datagram_wait_begin(uint64_t usec_timeout);
 int datagram_wait(pulc_stream *s, int fd, struct wait *w);
@@ -249,16 +258,20 @@ void datagram_tell(struct udp_flow *queue);
 /* Whoever waits for this socket looks again: there is a flow that it does not watch. */
 void datagram_rouse(pulc_stream *s);
 
-/* ---- datagram_kernel.c: a socket of our own to ask the kernel with. Under the client lock but for those that say so. ---- */
+/* ---- datagram_kernel.c: a socket of our own to ask the kernel with. Under the client lock but for
+ * those that say so. */
 void datagram_kernel_prepare(void);
 void datagram_kernel_forked(void);
-/* What could be sent to that peer through the kernel without fragments, bytes: larger ones are its affair. */
+/* What could be sent to that peer through the kernel without fragments, bytes: larger ones are its
+ * affair. */
 uint32_t datagram_kernel_size_max(const struct flow *f);
-/* Which source address would the kernel give a datagram to `to`? 0; negative errno: none, or it is no single socket's. */
+/* Which source address would the kernel give a datagram to `to`? 0; negative errno: none, or it is
+ * no single socket's. */
 int datagram_kernel_source(const struct datagram_address *to, uint8_t ret_source[16]);
 /* Bytes of a packet on the way there, headers included; 0: unknown. */
 uint32_t datagram_kernel_mtu(const struct datagram_address *to);
-/* Is there a socket that would receive a datagram from here to there? True if the kernel does not tell. Takes the client lock. */
+/* Is there a socket that would receive a datagram from here to there? True if the kernel does not
+ * tell. Takes the client lock. */
 bool datagram_kernel_has_receiver(const struct datagram_address *from,
 				  const struct datagram_address *to);
 /* As udp_settle_kernel. Takes the client lock. */

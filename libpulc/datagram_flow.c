@@ -1,18 +1,19 @@
 /*
- * Flows of datagrams: from the first ones that go through the kernel until psid has made both ends' memory, and
- * their end.
+ * Flows of datagrams: from the first ones that go through the kernel until psid has made both ends'
+ * memory, and their end.
  *
  *   met often enough --> HINTED --Prove--> HINTED --Upgrade--> ATTACHED --> OVER
  *                          ^                 |
  *                          +------Deny-------+
  *
- * A socket notices whom it exchanges datagrams with through the kernel. Both directions are hinted by both ends, each for itself:
- * a sender knows where to, a receiver from whom. A hint says nothing that psid does not check with the kernel, but for two
- * things that only this side knows: that no other process has the socket, and that no other socket may take its port.
+ * A socket notices whom it exchanges datagrams with through the kernel. Both directions are hinted
+ * by both ends, each for itself: a sender knows where to, a receiver from whom. A hint says nothing
+ * that psid does not check with the kernel, but for two things that only this side knows: that no
+ * other process has the socket, and that no other socket may take its port.
  *
- * Nothing here keeps a datagram from the kernel: until it is attached, and again when it is over, a flow does not exist for
- * the data calls. They use flows without a lock, between enter and leave; a flow that is over is out of all tables
- * first and freed when nobody is inside.
+ * Nothing here keeps a datagram from the kernel: until it is attached, and again when it is over, a
+ * flow does not exist for the data calls. They use flows without a lock, between enter and leave; a
+ * flow that is over is out of all tables first and freed when nobody is inside.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -38,7 +39,7 @@
 #define NSEC_REMOTE (60 * NSEC_PER_SEC)
 static struct pool flows = POOL_INIT(sizeof(struct flow));
 
-/* ---- a socket's flows --------------------------------------------------------------------------- */
+/* ---- a socket's flows ------------------------------------------------------------------------ */
 
 static struct flow *find_flow(const struct datagram *d, bool sends,
 			      const struct datagram_address *peer)
@@ -121,7 +122,7 @@ static void forget_oldest(struct datagram *d)
 		flow_free(oldest);
 }
 
-/* ---- where a datagram goes ---------------------------------------------------------------------- */
+/* ---- where a datagram goes ------------------------------------------------------------------- */
 
 struct flow *datagram_flow_to(struct datagram *d, const struct datagram_address *peer)
 {
@@ -161,7 +162,7 @@ static void list_destinations(struct datagram *d)
 	atomic_store(&d->has_destinations, n > 0);
 }
 
-/* ---- hints -------------------------------------------------------------------------------------- */
+/* ---- hints ----------------------------------------------------------------------------------- */
 
 static Pulc__Wire__Reason hint(struct flow *f, int fd)
 {
@@ -265,7 +266,7 @@ void datagram_met(pulc_stream *s, int fd, bool sends, const struct datagram_addr
 	datagram_step(s, fd);
 }
 
-/* ---- psid's answers ----------------------------------------------------------------------------- */
+/* ---- psid's answers -------------------------------------------------------------------------- */
 
 static void denied(struct flow *f, Pulc__Wire__Reason reason)
 {
@@ -294,7 +295,8 @@ static void set_name(struct flow *f)
 	f->queue.len_name = sizeof(f->queue.name.in6);
 }
 
-/* The first flow that the socket receives from, or sends to its peer: it is a stream with a life in memory now. */
+/* The first flow that the socket receives from, or sends to its peer: it is a stream with a life in
+ * memory now. */
 static void attach(pulc_stream *s)
 {
 	if (pulc_stream_attached(s))
@@ -407,7 +409,7 @@ bool datagram_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 	}
 }
 
-/* ---- the end ------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void datagram_close_queue(struct flow *f)
 {

@@ -1,7 +1,7 @@
 /*
- * What a process can tell psid of a flow of datagrams, and how it proves that a socket is its own: by sending from
- * it, a number that only psid knows, to a port that only psid listens on. Tokens are the names under
- * which this process's flows are known to psid; connections have others.
+ * What a process can tell psid of a flow of datagrams, and how it proves that a socket is its own:
+ * by sending from it, a number that only psid knows, to a port that only psid listens on. Tokens
+ * are the names under which this process's flows are known to psid; connections have others.
  */
 #include "datagram_hint.h"
 
@@ -19,7 +19,7 @@
 #define N_BUCKETS 1024u
 static LARGE struct flow *by_token[N_BUCKETS];
 
-/* ---- tokens ------------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 static struct flow **bucket_of(uint64_t token)
 {
@@ -55,7 +55,7 @@ void flow_unregister(struct flow *f)
 	f->token = 0;
 }
 
-/* ---- hints -------------------------------------------------------------------------------------- */
+/* ---- hints ----------------------------------------------------------------------------------- */
 
 static int option(int fd, int name)
 {
@@ -143,7 +143,7 @@ int flow_hint(struct flow *f, int fd, const struct datagram_address *local,
 	return client_send(&msg, NULL, 0);
 }
 
-/* ---- proof -------------------------------------------------------------------------------------- */
+/* ---- proof ----------------------------------------------------------------------------------- */
 
 /* Then a send of ours would be told it instead of the program. */
 static bool has_error(int fd)

@@ -22,8 +22,8 @@ Pulc__Wire__Reason flow_obstacle(const struct flow *f, int fd,
 /* Sends the hint. Returns 0, -ENOTCONN or -EAGAIN. */
 int flow_hint(struct flow *f, int fd, const struct datagram_address *local,
 	      Pulc__Wire__Reason reason);
-/* Shows that the socket is ours by sending from it. A program's own number that means another file by now is no socket
- * of this cookie. */
+/* Shows that the socket is ours by sending from it. A program's own number that means another file
+ * by now is no socket of this cookie. */
 void flow_prove(struct flow *f, const Pulc__Wire__Prove *m);
 
 #endif

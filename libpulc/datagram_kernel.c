@@ -1,11 +1,12 @@
 /*
  * A UDP socket of the library's own, on the loopback address, to ask the kernel with:
  *
- *  - Has what this thread has sent arrived? Datagrams of the loopback device wait, if at all, in the backlog of the processor
- *    that sent them, and are worked off in order. So one of ours that has come back says that all before it have.
+ *  - Has what this thread has sent arrived? Datagrams of the loopback device wait, if at all, in
+ *    the backlog of the processor that sent them, and are worked off in order. So one of ours that
+ *    has come back says that all before it have.
  *  - Does the kernel note arrivals yet? It begins to somewhat after the first socket asks for it.
- *  - Which source address would a datagram have? connect(2) of a UDP socket decides that and sends nothing. It also
- *    refuses broadcast addresses.
+ *  - Which source address would a datagram have? connect(2) of a UDP socket decides that and sends
+ *    nothing. It also refuses broadcast addresses.
  *  - Is there still a socket at the other end? (By sock_diag, and a netlink socket.)
  *
  * Made when a process makes its first UDP socket; a forked child makes its own.
@@ -92,7 +93,7 @@ USUAL void datagram_kernel_forked(void)
 		datagram_kernel_prepare();
 }
 
-/* ---- what has arrived --------------------------------------------------------------------------- */
+/* ---- what has arrived ------------------------------------------------------------------------ */
 
 /* Sends one and waits until it has come back, which it usually has at once. */
 static bool echo(bool take)
@@ -182,7 +183,7 @@ bool datagram_kernel_notes(void)
 	return self.noted;
 }
 
-/* ---- addresses ---------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static bool is_mapped(const uint8_t a[16])
 {
@@ -191,7 +192,8 @@ static bool is_mapped(const uint8_t a[16])
 	return memcmp(a, prefix, sizeof(prefix)) == 0;
 }
 
-/* Connects the asking socket of this family; it keeps the route until it is asked again. Returns it, or a negative errno. */
+/* Connects the asking socket of this family; it keeps the route until it is asked again. Returns
+ * it, or a negative errno. */
 static int turn_to(const struct datagram_address *to)
 {
 	union {
@@ -245,7 +247,7 @@ uint32_t datagram_kernel_mtu(const struct datagram_address *to)
 	return mtu > 0 ? (uint32_t)mtu : 0;
 }
 
-/* ---- who is there ------------------------------------------------------------------------------- */
+/* ---- who is there ---------------------------------------------------------------------------- */
 
 struct question {
 	struct nlmsghdr header;

@@ -1,16 +1,19 @@
 /*
  * Datagrams that were sent by a flow and will not be taken from it.
  *
- * A peer that is gone leaves them unread. On the kernel a connected socket hears of it (ECONNREFUSED) by the answer to its next
- * datagram; here by psid's word that the peer is dead, or from the kernel, which is asked now and then while
- * something stays unread.
+ * A peer that is gone leaves them unread. On the kernel a connected socket hears of it
+ * (ECONNREFUSED) by the answer to its next datagram; here by psid's word that the peer is dead, or
+ * from the kernel, which is asked now and then while something stays unread.
  *
- * A peer whose socket goes to another program gives them back: they are sent once more, through the kernel. Whoever waits
- * for an answer does that before it sleeps; therefore it watches the flow as well (datagram_wait.c).
+ * A peer whose socket goes to another program gives them back: they are sent once more, through the
+ * kernel. Whoever waits for an answer does that before it sleeps; therefore it watches the flow as
+ * well (datagram_wait.c).
  *
- * What the kernel knows of by itself it tells the first call that asks. That may be one of ours which has nobody to tell: the error is kept
- * then, for the next call of the program, whatever it does. It is the socket's: where several processes have that, the word that says so is theirs together
- * (nursery.c), and whoever takes it away tells. So it is with a loss, by a word in the flow.
+ * What the kernel knows of by itself it tells the first call that asks. That may be one of ours
+ * which has nobody to tell: the error is kept then, for the next call of the program, whatever it
+ * does. It is the socket's: where several processes have that, the word that says so is theirs
+ * together (nursery.c), and whoever takes it away tells. So it is with a loss, by a word in the
+ * flow.
  */
 #include <errno.h>
 
@@ -28,7 +31,8 @@ static bool is_own_socket(const pulc_stream *s, int fd)
 	return flow_cookie(fd, SO_COOKIE) == s->cookie;
 }
 
-/* Another process that holds the socket may have dissolved what we know of: then the kernel refuses nothing any more. */
+/* Another process that holds the socket may have dissolved what we know of: then the kernel refuses
+ * nothing any more. */
 static bool is_connected(int fd)
 {
 	struct sockaddr_storage peer;
@@ -45,8 +49,8 @@ static bool is_deserted(pulc_stream *s, struct flow *f)
 	uint64_t head, now = nsec_now(), notice = shm_peer_notice(&f->queue.ring);
 	bool stands;
 
-	/* It has said itself that it takes no more: what was sent before was dropped in silence, and what is sent from then on goes
-	 * through the kernel. */
+	/* It has said itself that it takes no more: what was sent before was dropped in silence,
+	 * and what is sent from then on goes through the kernel. */
 	if (notice & (SHM_CLOSED | SHM_WANT_KERNEL))
 		return false;
 	if (udp_loss_is_told(&f->queue))

@@ -1,12 +1,13 @@
 /*
  * The data calls of a UDP socket.
  *
- * A send goes through the flow that leads to its destination, if there is one and the call asks for nothing that only the
- * kernel can do; else the caller makes it on the kernel. It never waits: a datagram that finds no room is the kernel's to take or
- * to drop.
+ * A send goes through the flow that leads to its destination, if there is one and the call asks for
+ * nothing that only the kernel can do; else the caller makes it on the kernel. It never waits: a
+ * datagram that finds no room is the kernel's to take or to drop.
  *
- * A receive is the kernel's as long as the socket is not attached. After that the udp protocol takes the oldest
- * datagram, from wherever it is, and this file adds waiting, time-outs and signals.
+ * A receive is the kernel's as long as the socket is not attached. After that the udp protocol
+ * takes the oldest datagram, from wherever it is, and this file adds waiting, time-outs and
+ * signals.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,12 +29,13 @@
 #define PLAIN_SEND (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CONFIRM)
 /* One call of so many looks at its sender. */
 #define N_NAMELESS 8u
-/* Who asks again and again whether there is something is not faster than this to learn of it by other means. */
+/* Who asks again and again whether there is something is not faster than this to learn of it by
+ * other means. */
 #define NSEC_TRUST (5 * NSEC_PER_USEC)
 #define KERNEL_ONLY MSG_ERRQUEUE
 #define PLAIN_RECEIVE (MSG_DONTWAIT | MSG_NOSIGNAL)
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* Bytes of the message; -1: something for the kernel to judge. */
 static inline ssize_t length_of(const struct iovec *iov, size_t n)
@@ -96,7 +98,8 @@ static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const stru
 	return sent;
 }
 
-/* Is the name that of the flow's other end, written as it would be given? Otherwise it may be so all the same. */
+/* Is the name that of the flow's other end, written as it would be given? Otherwise it may be so
+ * all the same. */
 static inline bool is_name_of(const struct flow *f, const struct msghdr *msg)
 {
 	if (f->queue.name.in4.sin_family == AF_INET)
@@ -180,7 +183,8 @@ ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int f
 	return transmit(s, fd, msg, flags);
 }
 
-/* The usual case, in few steps: short, and to the peer of a connected socket. False: nothing was done. */
+/* The usual case, in few steps: short, and to the peer of a connected socket. False: nothing was
+ * done. */
 static inline bool send_short(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
 {
 	struct datagram *d = s->datagram;
@@ -216,7 +220,7 @@ ssize_t datagram_send(pulc_stream *s, int fd, const void *buf, size_t len, int f
 	return transmit(s, fd, &msg, flags);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 /* What only the kernel knows of a socket that others have as well. */
 static void learn(pulc_stream *s, int fd)
@@ -245,8 +249,9 @@ static bool must_not_block(pulc_stream *s, int fd, int flags)
 	return atomic_load_explicit(&d->nonblock, memory_order_relaxed);
 }
 
-/* Counts the caller as inside the kernel. False: the call is to be made here, either because the socket was attached meanwhile,
- * or because the caller does not ask where datagrams come from, which we want to know now and then. */
+/* Counts the caller as inside the kernel. False: the call is to be made here, either because the
+ * socket was attached meanwhile, or because the caller does not ask where datagrams come from,
+ * which we want to know now and then. */
 static bool native_begin(struct pulc_stream *s, bool nameless)
 {
 	struct datagram *d = s->datagram;
@@ -350,7 +355,8 @@ static inline bool may_wait(const struct datagram *d, int flags)
 	       LIKELY(atomic_load_explicit(&d->known, memory_order_relaxed));
 }
 
-/* 0: this call may wait, and the kernel has nothing; -EAGAIN: it is not known; the error that the socket had pending. */
+/* 0: this call may wait, and the kernel has nothing; -EAGAIN: it is not known; the error that the
+ * socket had pending. */
 static inline int is_quiet(pulc_stream *s, int fd, int flags)
 {
 	return may_wait(s->datagram, flags) ? udp_quiet(&s->datagram->rx, fd) : -EAGAIN;
@@ -368,8 +374,9 @@ static inline ssize_t look_on(pulc_stream *s, int fd, struct msghdr *msg, int fl
 }
 
 /*
- * The usual case, in few steps: a datagram that is in the only queue, or will be at once. -EAGAIN: nothing was found out. All that can be asked before the look is asked before
- * it, and the look is the taking (stream_short.c).
+ * The usual case, in few steps: a datagram that is in the only queue, or will be at once. -EAGAIN:
+ * nothing was found out. All that can be asked before the look is asked before it, and the look is
+ * the taking (stream_short.c).
  */
 static inline ssize_t receive_at_once(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {

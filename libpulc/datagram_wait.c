@@ -1,11 +1,12 @@
 /*
  * Waiting for datagrams, which may come by several flows and by the kernel.
  *
- * A watch is placed in every flow's area. A flow that is made while somebody sleeps has none: whoever makes it rouses
- * all sleepers of the socket by the watches that they have placed elsewhere, and they place them anew. Without any flow left
- * a sleeper trusts nobody for long (patience). The flow to the peer of a connected socket, or to whom the last datagram was sent,
- * is watched as well: its receiver's death is to be heard, for then there is an error to tell, and datagrams that it gives
- * back; and while the peer leaves something unread it is looked after.
+ * A watch is placed in every flow's area. A flow that is made while somebody sleeps has none:
+ * whoever makes it rouses all sleepers of the socket by the watches that they have placed
+ * elsewhere, and they place them anew. Without any flow left a sleeper trusts nobody for long
+ * (patience). The flow to the peer of a connected socket, or to whom the last datagram was sent, is
+ * watched as well: its receiver's death is to be heard, for then there is an error to tell, and
+ * datagrams that it gives back; and while the peer leaves something unread it is looked after.
  */
 #include <errno.h>
 #include <poll.h>
@@ -129,7 +130,7 @@ bool datagram_peer_here(pulc_stream *s)
 	return here && n == 1;
 }
 
-/* ---- one call ----------------------------------------------------------------------------------- */
+/* ---- one call -------------------------------------------------------------------------------- */
 
 static inline bool has_datagram(pulc_stream *s)
 {
@@ -215,7 +216,8 @@ static inline bool flows_stay_empty(struct udp *u)
 	return true;
 }
 
-/* What the wait before this one was good for is counted now: once its datagram had come there was no time for it. */
+/* What the wait before this one was good for is counted now: once its datagram had come there was
+ * no time for it. */
 bool datagram_wait_turn(pulc_stream *s)
 {
 	struct udp_flow *queue = lone_flow(&s->datagram->rx);

@@ -1,12 +1,14 @@
 /*
  * Back to the kernel: for whatever can't be served from a ring.
  *
- * The tcp protocol does it (tcp_return.c): our bytes stay in our ring for the peer to read, what we have not yet
- * received the peer sends once more through the kernel when it next looks. Nothing depends on when that is. But a
- * program that has just been told of bytes expects to find them, so we wake the peer and wait a moment.
+ * The tcp protocol does it (tcp_return.c): our bytes stay in our ring for the peer to read, what we
+ * have not yet received the peer sends once more through the kernel when it next looks. Nothing
+ * depends on when that is. But a program that has just been told of bytes expects to find them, so
+ * we wake the peer and wait a moment.
  *
- * What it leaves behind can still be read by a process under PULC, if the ring's bytes are what a program wants: the
- * label stays until they have gone the other way. So it does if there is a reset to be told of which the kernel does not know.
+ * What it leaves behind can still be read by a process under PULC, if the ring's bytes are what a
+ * program wants: the label stays until they have gone the other way. So it does if there is a reset
+ * to be told of which the kernel does not know.
  *
  * With both ends in one thread nobody else could look: then we act for the other end.
  */
@@ -61,7 +63,8 @@ void stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
 		pause_briefly();
 		e = tcp_leave(&s->tcp, fd);
 	}
-	/* What a peer that gets no processor is yet to decide whoever knows rings finds out, as he needs it; not where these mean nothing any more. */
+	/* What a peer that gets no processor is yet to decide whoever knows rings finds out, as he
+	 * needs it; not where these mean nothing any more. */
 	if (e == -EBADMSG || (e == -ETIMEDOUT && for_good))
 		(void)raw_shutdown(fd, SHUT_RDWR);
 	if (e < 0) {

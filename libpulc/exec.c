@@ -1,22 +1,28 @@
 /*
  * exec: whoever lets go of a connection to become another program, and may have to take it back.
  *
- * exec closes what is close-on-exec, and tells nobody. So a process counts itself off before, and on again if exec fails. Meanwhile another process may
- * be the only one that is counted; if it took itself for alone (shm_is_alone) it would write without a lock, and go on at the place that it remembers, while
- * the one that comes back writes too. Nothing that the latter does helps: the former may be between its look at the count and its first store.
+ * exec closes what is close-on-exec, and tells nobody. So a process counts itself off before, and
+ * on again if exec fails. Meanwhile another process may be the only one that is counted; if it took
+ * itself for alone (shm_is_alone) it would write without a lock, and go on at the place that it
+ * remembers, while the one that comes back writes too. Nothing that the latter does helps: the
+ * former may be between its look at the count and its first store.
  *
- * So the count keeps a mark, SHM_MAY_RETURN, until nobody can come back any more. That the kernel tells: before it counts itself off a process
- * takes a read lock on the slab's file (fcntl(2)), which goes with its descriptors, once exec can fail no more, and with its end; if exec fails it gives the lock up
- * when it is counted again. Another process that finds the mark tries, now and then, to get a write lock; while it has that nobody may come back, and it takes the
- * marks away. Until then the side is shared, which costs a lock in memory with each call.
+ * So the count keeps a mark, SHM_MAY_RETURN, until nobody can come back any more. That the kernel
+ * tells: before it counts itself off a process takes a read lock on the slab's file (fcntl(2)),
+ * which goes with its descriptors, once exec can fail no more, and with its end; if exec fails it
+ * gives the lock up when it is counted again. Another process that finds the mark tries, now and
+ * then, to get a write lock; while it has that nobody may come back, and it takes the marks away.
+ * Until then the side is shared, which costs a lock in memory with each call.
  *
  * Before the upgrade the nursery does the same with means of its own: it has no file.
  *
- * A slab whose descriptor is not kept (slabs.c), or that somebody else has locked, has the other mark, which stays.
+ * A slab whose descriptor is not kept (slabs.c), or that somebody else has locked, has the other
+ * mark, which stays.
  *
- * Who closes the last counted descriptor meanwhile does not say to the peer that the connection is closed: he leaves one on the count (SHM_AWAITED), for whoever
- * comes back. If nobody does the kernel ends the connection, once the last exec has closed its descriptor, and psid says of the side that nobody holds it.
- * Flows of datagrams are closed: their end the kernel tells nobody.
+ * Who closes the last counted descriptor meanwhile does not say to the peer that the connection is
+ * closed: he leaves one on the count (SHM_AWAITED), for whoever comes back. If nobody does the
+ * kernel ends the connection, once the last exec has closed its descriptor, and psid says of the
+ * side that nobody holds it. Flows of datagrams are closed: their end the kernel tells nobody.
  */
 #include <fcntl.h>
 

@@ -1,14 +1,15 @@
 /*
  * PULC's own descriptors, out of the program's way.
  *
- * A program may count on getting the lowest free number, may close everything that it does not know,
- * and may claim any number with dup2. So our descriptors live in a small window of high numbers, and each is
- * remembered with the variable that holds it. The window starts below the soft limit of
- * descriptors, but never so high that the kernel's table for this process becomes large: a table of a
- * million entries costs 8 MiB and is copied by every fork.
+ * A program may count on getting the lowest free number, may close everything that it does not
+ * know, and may claim any number with dup2. So our descriptors live in a small window of high
+ * numbers, and each is remembered with the variable that holds it. The window starts below the soft
+ * limit of descriptors, but never so high that the kernel's table for this process becomes large: a
+ * table of a million entries costs 8 MiB and is copied by every fork.
  *
- * A program that lowers its limit below the window (memcached does) gets a further window below the new limit; what
- * lives in the old one stays there. Windows may overlap: a number belongs to the oldest one that covers it.
+ * A program that lowers its limit below the window (memcached does) gets a further window below the
+ * new limit; what lives in the old one stays there. Windows may overlap: a number belongs to the
+ * oldest one that covers it.
  *
  * A number inside a window that the program got on its own is not ours: homes[] tells.
  */

@@ -2,15 +2,18 @@
  * fork: two processes, one family.
  *
  * Rings and the state of a side are shared mappings and go on working in the child at once. What
- * belongs to a process alone does not: its channel, its number, its boards and bells, its thread id. The child
- * drops them and becomes a client of its own when it first needs psid. Upgraded connections gain a
- * holder before the fork, so that the count is never too low; sockets not yet upgraded are entered in the
- * nursery under the child's id.
+ * belongs to a process alone does not: its channel, its number, its boards and bells, its thread
+ * id. The child drops them and becomes a client of its own when it first needs psid. Upgraded
+ * connections gain a holder before the fork, so that the count is never too low; sockets not yet
+ * upgraded are entered in the nursery under the child's id.
  *
- * Libc's fork tells of itself (pthread_atfork), but not whether it has failed, which the shim does, and tells of other children with memory of their own. One of
- * which nobody has told says so when it finds that out: too late to be counted before its parent closes, but not to be taken for its parent.
+ * Libc's fork tells of itself (pthread_atfork), but not whether it has failed, which the shim does,
+ * and tells of other children with memory of their own. One of which nobody has told says so when
+ * it finds that out: too late to be counted before its parent closes, but not to be taken for its
+ * parent.
  *
- * Not seen here: vfork and posix_spawn. Their children live in the parent's memory, and leave psid's channel to it (client_is_borrowed).
+ * Not seen here: vfork and posix_spawn. Their children live in the parent's memory, and leave
+ * psid's channel to it (client_is_borrowed).
  *
  * Source: pulc-1998, 4.6.3 (fork: both sockets share the port, its count is incremented).
  */
@@ -35,10 +38,12 @@ USUAL static void enter_child(struct pulc_stream *s)
 
 static OFTEN bool locked;
 static OFTEN bool
-	announced; /* with the lock: the child of a fork is counted, or this is it and has not been told */
+	/* with the lock: the child of a fork is counted, or this is it and has not been told */
+	announced;
 static DATA_END char before_bss = 1;
 
-/* Forks that have counted a child (client lock); which of them was this thread's last one, 0: that has not. */
+/* Forks that have counted a child (client lock); which of them was this thread's last one, 0: that
+ * has not. */
 static OFTEN uint64_t n_counted;
 static __thread uint64_t counted __attribute__((tls_model("initial-exec")));
 /* This thread's next fork is one whose answer it will tell. */
@@ -127,7 +132,7 @@ USUAL static void in_child(void)
 	enter(shm_self_forked());
 }
 
-/* ---- children that libc does not tell of ---------------------------------------------------------- */
+/* ---- children that libc does not tell of ----------------------------------------------------- */
 
 USUAL PULC_EXPORT void pulc_fork_will_be_told(void)
 {
@@ -178,7 +183,8 @@ PULC_EXPORT void pulc_forked(void)
 	enter(pid);
 }
 
-/* Before the shim, where both are one library: its handlers of a fork come before ours, and after them in the child. */
+/* Before the shim, where both are one library: its handlers of a fork come before ours, and after
+ * them in the child. */
 static __attribute__((constructor(101))) void start(void)
 {
 	pulc_log_init();

@@ -1,11 +1,15 @@
 /*
  * Children that were made and have not said that they run.
  *
- * From a fork until the child has entered itself (nursery.c) somebody holds the parent's sockets whom no entry names. A child may get no processor for long, and one
- * that is killed before says nothing; what time has passed tells the two from each other as little as anywhere else. So each fork has a word in the memory of the family, which the child takes back. Whoever
- * makes the child says there that it is he, then who the child is, and who has waited for long asks the kernel whether that process lives.
+ * From a fork until the child has entered itself (nursery.c) somebody holds the parent's sockets
+ * whom no entry names. A child may get no processor for long, and one that is killed before says
+ * nothing; what time has passed tells the two from each other as little as anywhere else. So each
+ * fork has a word in the memory of the family, which the child takes back. Whoever makes the child
+ * says there that it is he, then who the child is, and who has waited for long asks the kernel
+ * whether that process lives.
  *
- * A word carries its fork's number: what its parent or its child says late is not taken for another fork's. A fork of which nobody will tell (libc's, called past the shim) has none.
+ * A word carries its fork's number: what its parent or its child says late is not taken for another
+ * fork's. A fork of which nobody will tell (libc's, called past the shim) has none.
  */
 #include "forks.h"
 

@@ -9,13 +9,15 @@
 /* So many at a time; of more nothing is known. */
 #define N_FORKS 31u
 
-/* In the memory of a family. Each word: the number of a fork; below it whose process number is known. */
+/* In the memory of a family. Each word: the number of a fork; below it whose process number is
+ * known. */
 struct forks {
 	_Atomic uint64_t n; /* ever made */
 	_Atomic uint64_t words[N_FORKS];
 };
 
-/* Who is known: nobody; the child, by its process number; the one who makes it and will tell that, by his. */
+/* Who is known: nobody; the child, by its process number; the one who makes it and will tell that,
+ * by his. */
 #define FORKS_NOBODY 0u
 #define FORKS_BY 0x40000000u
 

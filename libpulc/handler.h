@@ -1,10 +1,12 @@
 /*
- * The protocol switch of sockets: what a protocol must be able to do for the functions of pulc/stream.h.
+ * The protocol switch of sockets: what a protocol must be able to do for the functions of
+ * pulc/stream.h.
  *
- * A stream is bound to its handler when it is made, so the switch decides once for a socket. Handlers stand side by side and know
- * nothing of each other. switch.c calls the slots; every slot is filled. Unless a comment says so a slot is called
- * with no lock held, by any thread, several at a time, and must not block. Semantics are those of the function
- * of pulc/stream.h that has the same name.
+ * A stream is bound to its handler when it is made, so the switch decides once for a socket.
+ * Handlers stand side by side and know nothing of each other. switch.c calls the slots; every slot
+ * is filled. Unless a comment says so a slot is called with no lock held, by any thread, several at
+ * a time, and must not block. Semantics are those of the function of pulc/stream.h that has the
+ * same name.
  */
 #ifndef PULC_LIB_HANDLER_H
 #define PULC_LIB_HANDLER_H
@@ -15,7 +17,8 @@ struct handler {
 	const char *name;
 	bool is_datagram;
 
-	/* Data calls; they may block as the calls they are named for. Buffers are the caller's throughout. */
+	/* Data calls; they may block as the calls they are named for. Buffers are the caller's
+	 * throughout. */
 	ssize_t (*send)(pulc_stream *s, int fd, const void *buf, size_t len, int flags);
 	ssize_t (*recv)(pulc_stream *s, int fd, void *buf, size_t len, int flags);
 	ssize_t (*sendmsg)(pulc_stream *s, int fd, const struct msghdr *msg, int flags);
@@ -58,7 +61,8 @@ struct handler {
 	void (*psid_lost)(pulc_stream *s);
 	/* The same in the child, which has one thread, and the lock. */
 	void (*forked)(pulc_stream *s);
-	/* The child has a psid of its own: tell(conn) of each connection that it has inherited. Under the client lock. */
+	/* The child has a psid of its own: tell(conn) of each connection that it has inherited.
+	 * Under the client lock. */
 	void (*adopt)(pulc_stream *s, void (*tell)(uint64_t conn));
 };
 

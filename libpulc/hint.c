@@ -1,9 +1,10 @@
 /*
- * What a process can tell psid of a connected TCP socket: its two addresses, its cookies, and why it has to
- * stay on the kernel, as far as this side knows. Four system calls, and one datagram without a descriptor.
+ * What a process can tell psid of a connected TCP socket: its two addresses, its cookies, and why
+ * it has to stay on the kernel, as far as this side knows. Four system calls, and one datagram
+ * without a descriptor.
  *
- * Addresses go as IPv6, v4-mapped where need be: an end that connected by IPv4 to an IPv6 socket has the
- * same pair as its peer.
+ * Addresses go as IPv6, v4-mapped where need be: an end that connected by IPv4 to an IPv6 socket
+ * has the same pair as its peer.
  */
 #include "hint.h"
 

@@ -1,15 +1,18 @@
 /*
  * Taking up a connection that this process holds by its socket alone.
  *
- * The socket proves that we hold it; psid reads its cookie, finds the side and gives us its memory, by the same
- * message that upgrades a connection. Everything else of a side lies in that memory: positions, modes, locks. Which end we are
- * the kernel's counters tell, where anything was sent.
+ * The socket proves that we hold it; psid reads its cookie, finds the side and gives us its memory,
+ * by the same message that upgrades a connection. Everything else of a side lies in that memory:
+ * positions, modes, locks. Which end we are the kernel's counters tell, where anything was sent.
  *
- * The caller is in a data call that can't go on without the answer, so this is the one dialogue with psid that is waited
- * for. A psid that lives, as its channel or its full queue says, answers when it gets a processor, however late that is. One that was restarted may be on its way,
- * or not have heard yet of the connection; so may the other side. For these there are limits; what counts is how long we were there to
- * see them come, not for how long we got no processor ourselves. If it comes to nothing the bytes are lost to us. Then the connection is reset: a program must not
- * read the kernel's part as if it were all. Of a connection that has ended psid may know that the rings had nothing more: then the kernel's part is all.
+ * The caller is in a data call that can't go on without the answer, so this is the one dialogue
+ * with psid that is waited for. A psid that lives, as its channel or its full queue says, answers
+ * when it gets a processor, however late that is. One that was restarted may be on its way, or not
+ * have heard yet of the connection; so may the other side. For these there are limits; what counts
+ * is how long we were there to see them come, not for how long we got no processor ourselves. If it
+ * comes to nothing the bytes are lost to us. Then the connection is reset: a program must not read
+ * the kernel's part as if it were all. Of a connection that has ended psid may know that the rings
+ * had nothing more: then the kernel's part is all.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,7 +34,8 @@
 #define NSEC_PATIENCE (5 * NSEC_PER_SEC)
 /* It does not know a connection that has ended for the kernel. */
 #define NSEC_PATIENCE_OVER (2 * NSEC_PER_SEC)
-/* Those who gave the connection to us, or its other side, have not come back to a new psid: they will, when they next look. */
+/* Those who gave the connection to us, or its other side, have not come back to a new psid: they
+ * will, when they next look. */
 #define NSEC_PATIENCE_OTHERS (30 * NSEC_PER_SEC)
 /* Between attempts. */
 #define NSEC_AGAIN (5 * 1000 * NSEC_PER_USEC)
@@ -150,7 +154,7 @@ PULC_EXPORT int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
 	return 0;
 }
 
-/* ---- which stream is it? ------------------------------------------------------------------------ */
+/* ---- which stream is it? --------------------------------------------------------------------- */
 
 static struct {
 	uint64_t cookie;
@@ -180,7 +184,8 @@ PULC_EXPORT pulc_stream *pulc_stream_of(int fd)
 	return found;
 }
 
-/* Does psid know all that the new program could ask it for, and may that program have as much memory? */
+/* Does psid know all that the new program could ask it for, and may that program have as much
+ * memory? */
 static enum return_state look_before_exec(int *ret_channel)
 {
 	enum return_state state = RETURN_NEVER;

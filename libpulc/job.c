@@ -1,13 +1,13 @@
 /*
  * A job and its owner, who lives in this process.
  *
- * The owner has one end of a Unix stream; at the other is the job's head keeper, a process of PULC's. Down go what to
- * run and credit for output, up come output, ends and Done, in frames (keeper/common/frame.h). psid is asked
- * once, for the job; afterwards it may die and come back. The end of this process closes the stream, and that ends the
- * job: nothing has to be done for it.
+ * The owner has one end of a Unix stream; at the other is the job's head keeper, a process of
+ * PULC's. Down go what to run and credit for output, up come output, ends and Done, in frames
+ * (keeper/common/frame.h). psid is asked once, for the job; afterwards it may die and come back.
+ * The end of this process closes the stream, and that ends the job: nothing has to be done for it.
  *
- * Left out: standard input (it is empty), terminals, and prefixes, files and whole lines of output, which are
- * pulcrun's.
+ * Left out: standard input (it is empty), terminals, and prefixes, files and whole lines of output,
+ * which are pulcrun's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,9 +45,10 @@ struct pulc_job {
 	void *data;
 };
 
-/* ---- what to run --------------------------------------------------------------------------- */
+/* ---- what to run ----------------------------------------------------------------------------- */
 
-/* The mask can only be read by changing it, which other threads would see; the kernel shows it, too. */
+/* The mask can only be read by changing it, which other threads would see; the kernel shows it,
+ * too. */
 static uint32_t own_umask(void)
 {
 	char text[512], *line;
@@ -82,7 +83,7 @@ static int put_spec(struct pulc_job *job, char *const *arguments, const struct p
 	return frame_put_message(&job->pipe, &msg);
 }
 
-/* ---- asking psid --------------------------------------------------------------------------- */
+/* ---- asking psid ----------------------------------------------------------------------------- */
 
 static int send_submit(int psid, int theirs, const char *program, const struct pulc_spawn *how,
 		       uint32_t n_tasks)
@@ -204,7 +205,7 @@ PULC_EXPORT void pulc_job_free(pulc_job *job)
 	free(job);
 }
 
-/* ---- what comes ---------------------------------------------------------------------------- */
+/* ---- what comes ------------------------------------------------------------------------------ */
 
 static void take_exit(struct pulc_job *job, const Pulc__Job__Exited *exited)
 {

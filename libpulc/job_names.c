@@ -1,6 +1,6 @@
 /*
- * Jobs and tasks by their names, from any node: each call is one question to this node's psid, which asks the
- * others (docs/jobs.md). Nothing is kept between calls.
+ * Jobs and tasks by their names, from any node: each call is one question to this node's psid,
+ * which asks the others (docs/jobs.md). Nothing is kept between calls.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ static bool is_name(const char *name)
 	return name && strlen(name) < PULC_SIZE_JOB_NAME && strchr(name, '@');
 }
 
-/* ---- signals ------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static int ask_to_kill(const char *name, uint32_t signal)
 {
@@ -60,7 +60,7 @@ PULC_EXPORT int pulc_kill(const char *name)
 	return ask_to_kill(name, 0);
 }
 
-/* ---- looking up ---------------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------------------------ */
 
 struct found {
 	struct pulc_task *tasks;

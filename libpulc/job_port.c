@@ -1,11 +1,13 @@
 /*
  * How parent and child find each other's ports.
  *
- * Downwards: who spawns a job may name one of its ports; the keeper puts its number and its node's into the tasks' environment. Upwards,
- * and between any two tasks of a user: a process tells psid which of its ports its task is found by, and whoever looks the
- * task up is told. A child whose parent is a task asks for its parent's port in this way if it was given none.
+ * Downwards: who spawns a job may name one of its ports; the keeper puts its number and its node's
+ * into the tasks' environment. Upwards, and between any two tasks of a user: a process tells psid
+ * which of its ports its task is found by, and whoever looks the task up is told. A child whose
+ * parent is a task asks for its parent's port in this way if it was given none.
  *
- * A port of another node has that node's number in its address, as everywhere; on its own node the same port has 0.
+ * A port of another node has that node's number in its address, as everywhere; on its own node the
+ * same port has 0.
  */
 #include <errno.h>
 #include <stdio.h>

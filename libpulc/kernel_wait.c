@@ -1,17 +1,23 @@
 /*
  * A call that is the kernel's own looks for what it waits for a little before it sleeps there.
  *
- * The first exchanges of a connection go through the kernel, and all of one whose peer is outside PULC; so does the connection itself. To be put to sleep and to be woken on an
- * idle processor costs more than many an answer takes, and spares him who answers to wake anybody. So an accept that blocks, and a blocking receive that follows a send or is the first one, ask the
- * kernel whether there is something, again and again, as long and in the same cases as a wait for a ring spins (docs/waiting.md); then the program's
- * own call is made, which finds what it waits for or sleeps as it would have done.
+ * The first exchanges of a connection go through the kernel, and all of one whose peer is outside
+ * PULC; so does the connection itself. To be put to sleep and to be woken on an idle processor
+ * costs more than many an answer takes, and spares him who answers to wake anybody. So an accept
+ * that blocks, and a blocking receive that follows a send or is the first one, ask the kernel
+ * whether there is something, again and again, as long and in the same cases as a wait for a ring
+ * spins (docs/waiting.md); then the program's own call is made, which finds what it waits for or
+ * sleeps as it would have done.
  *
- * The peer's processor is the one from which the last segment came (SO_INCOMING_CPU). Before the first answer to one who has
- * connected that is his own, which made the handshake, and says nothing; who accepts learns it behind the accept, and then counts no short sleep for a spin that would have paid. A peer on another node
- * is not waited for so, once it is known to be there.
+ * The peer's processor is the one from which the last segment came (SO_INCOMING_CPU). Before the
+ * first answer to one who has connected that is his own, which made the handshake, and says
+ * nothing; who accepts learns it behind the accept, and then counts no short sleep for a spin that
+ * would have paid. A peer on another node is not waited for so, once it is known to be there.
  *
- * A handler that runs meanwhile has interrupted the call as if it had slept. The descriptor may be closed by another thread meanwhile: a call that sleeps goes on with its file, so
- * a receive is made here then, by the descriptor that has been kept for such calls. An accept finds its listener closed, as one that had come later.
+ * A handler that runs meanwhile has interrupted the call as if it had slept. The descriptor may be
+ * closed by another thread meanwhile: a call that sleeps goes on with its file, so a receive is
+ * made here then, by the descriptor that has been kept for such calls. An accept finds its listener
+ * closed, as one that had come later.
  *
  * Source: measured (docs/waiting.md, "Before a sleep in the kernel").
  */
@@ -33,8 +39,8 @@
 /* One for each kind of call in each thread. */
 struct place {
 	struct pulc_spin spin;
-	uint64_t
-		nsec_asleep; /* when a call was made that may sleep and might have looked before; 0: none */
+	/* when a call was made that may sleep and might have looked before; 0: none */
+	uint64_t nsec_asleep;
 };
 static __thread struct place receiving __attribute__((tls_model("initial-exec")));
 static __thread struct place accepting __attribute__((tls_model("initial-exec")));
@@ -101,7 +107,8 @@ static bool listener_asked_blocks(int fd)
 	return !listener.is_nonblocking;
 }
 
-/* The kernel's poll is silent about less than SO_RCVLOWAT, which a receive may return all the same. */
+/* The kernel's poll is silent about less than SO_RCVLOWAT, which a receive may return all the
+ * same. */
 static bool is_for_any_byte(int fd)
 {
 	int low = 1;
@@ -110,8 +117,9 @@ static bool is_for_any_byte(int fd)
 	return raw_getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, &len) == 0 && low <= 1;
 }
 
-/* An event loop receives what is there already: it would look in vain each time if it were not known before the first look. Another holder may
- * have changed it since, so who is about to spin asks again. */
+/* An event loop receives what is there already: it would look in vain each time if it were not
+ * known before the first look. Another holder may have changed it since, so who is about to spin
+ * asks again. */
 static bool is_worth_it(struct pulc_stream *s, int fd)
 {
 	bool is_known = atomic_load_explicit(&s->kernel_wait.is_known, memory_order_relaxed);
@@ -137,7 +145,8 @@ static bool accept_is_worth_it(int fd)
 	return !has_something(fd) && (!is_known || listener_asked_blocks(fd));
 }
 
-/* What a handler that has run since means for a call that sleeps: 0, none has; -EINTR; PULC_BEGIN_AGAIN. */
+/* What a handler that has run since means for a call that sleeps: 0, none has; -EINTR;
+ * PULC_BEGIN_AGAIN. */
 static int interrupted(int fd, struct signal_counts before)
 {
 	struct timeval timeout = { 0 };
@@ -153,7 +162,8 @@ static int interrupted(int fd, struct signal_counts before)
 	return timeout.tv_sec || timeout.tv_usec ? -EINTR : PULC_BEGIN_AGAIN;
 }
 
-/* s: of a receive, else NULL. 1: there is something; 0: it was not worth while; else as interrupted. */
+/* s: of a receive, else NULL. 1: there is something; 0: it was not worth while; else as
+ * interrupted. */
 static int spin(struct pulc_stream *s, int fd, uint64_t budget)
 {
 	struct signal_counts before = signals_counted();

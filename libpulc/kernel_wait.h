@@ -1,4 +1,5 @@
-/* A look at the kernel before a receive, or an event loop, sleeps there: kernel_wait.c, loop_wait.c. */
+/* A look at the kernel before a receive, or an event loop, sleeps there: kernel_wait.c,
+ * loop_wait.c. */
 #ifndef PULC_LIB_KERNEL_WAIT_H
 #define PULC_LIB_KERNEL_WAIT_H
 
@@ -11,8 +12,9 @@ struct kernel_call {
 	int flags;
 };
 
-/* s is not attached, and counts the caller as inside the kernel. Returns PULC_USE_KERNEL; -EINTR, PULC_BEGIN_AGAIN: a handler has interrupted the call; else what the kernel has answered. Blocks in
- * that last case only. */
+/* s is not attached, and counts the caller as inside the kernel. Returns PULC_USE_KERNEL; -EINTR,
+ * PULC_BEGIN_AGAIN: a handler has interrupted the call; else what the kernel has answered. Blocks
+ * in that last case only. */
 ssize_t kernel_wait(struct pulc_stream *s, int fd, const struct kernel_call *call);
 /* The kernel's receive has answered n. */
 void kernel_wait_ended(struct pulc_stream *s, int fd, ssize_t n);

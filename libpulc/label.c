@@ -1,12 +1,14 @@
 /*
  * "This connection is upgraded", said by the socket itself.
  *
- * Whoever gets a socket by exec or from another process must know whether the kernel has all of its bytes. psid
- * would have to be asked about every socket, and waited for; so the first holder leaves a mark that the kernel keeps with the
- * socket, for whoever holds it. The mark is an option that means nothing to a TCP socket and that no program sets
- * on one: IP_RECVORIGDSTADDR, which asks for an address with each datagram.
+ * Whoever gets a socket by exec or from another process must know whether the kernel has all of its
+ * bytes. psid would have to be asked about every socket, and waited for; so the first holder leaves
+ * a mark that the kernel keeps with the socket, for whoever holds it. The mark is an option that
+ * means nothing to a TCP socket and that no program sets on one: IP_RECVORIGDSTADDR, which asks for
+ * an address with each datagram.
  *
- * It is set before either side may use its ring, and cleared when a side has left and knows nothing that the kernel does not.
+ * It is set before either side may use its ring, and cleared when a side has left and knows nothing
+ * that the kernel does not.
  */
 #include "label.h"
 

@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* Says that the connection's bytes are, or will be, in rings. 0, or a negative errno: it can't be said. */
+/* Says that the connection's bytes are, or will be, in rings. 0, or a negative errno: it can't be
+ * said. */
 int label_set(int fd);
 void label_clear(int fd);
 

@@ -1,18 +1,21 @@
 /*
  * Who holds a side: counted by those who pass it on or leave.
  *
- * The count is raised before another process can hold the side, and lowered by closing. Two ways of leaving close
- * nothing that we could see: exec, for descriptors that are close-on-exec, and the end of a process. A count that
- * stays too high does no harm but that of a shared side: locks are taken in full, and a sleeping peer looks now and then. A
- * count that reaches 0 means closed, which only closing says: the last holder leaves it at 1.
+ * The count is raised before another process can hold the side, and lowered by closing. Two ways of
+ * leaving close nothing that we could see: exec, for descriptors that are close-on-exec, and the
+ * end of a process. A count that stays too high does no harm but that of a shared side: locks are
+ * taken in full, and a sleeping peer looks now and then. A count that reaches 0 means closed, which
+ * only closing says: the last holder leaves it at 1.
  *
- * Flows of datagrams are not taken along by anybody but a forked child: a socket that another program gets as well has none
- * until that one has ended.
+ * Flows of datagrams are not taken along by anybody but a forked child: a socket that another
+ * program gets as well has none until that one has ended.
  *
- * A process that ends also pays what its peers are owed: bytes in its rings that they left behind. And a program outside PULC
- * that has the socket from us is not left alone with a part of the bytes, nor one at the other end with an end that is a reset.
- * A forked child leaves that to its parent, while that one lives and holds the side, where it has sent nothing itself: it has thousands of its parent's
- * connections perhaps, and would look at memory of each that it has not touched before.
+ * A process that ends also pays what its peers are owed: bytes in its rings that they left behind.
+ * And a program outside PULC that has the socket from us is not left alone with a part of the
+ * bytes, nor one at the other end with an end that is a reset. A forked child leaves that to its
+ * parent, while that one lives and holds the side, where it has sent nothing itself: it has
+ * thousands of its parent's connections perhaps, and would look at memory of each that it has not
+ * touched before.
  */
 #include <pulc/process.h>
 
@@ -66,7 +69,7 @@ PULC_EXPORT void pulc_spawn_done(void)
 	nursery_spawn_done();
 }
 
-/* ---- leaving ------------------------------------------------------------------------------------ */
+/* ---- leaving --------------------------------------------------------------------------------- */
 
 /* The sockets that nobody else has are closed at once. */
 static OFTEN bool process_ends;
@@ -97,7 +100,8 @@ USUAL static void has_left(struct pulc_stream *s)
 	upgrade_left(s);
 }
 
-/* Before exec, or with the process; in the latter case finish() does it for what is shared. Under the client lock. */
+/* Before exec, or with the process; in the latter case finish() does it for what is shared. Under
+ * the client lock. */
 USUAL static void leave(struct pulc_stream *s)
 {
 	if (s->left || s->ended)
@@ -161,7 +165,8 @@ PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 	client_unlock();
 }
 
-/* The parent has all that is owed, and can pay. The number of holders says nothing of it: others who were killed may be among them. */
+/* The parent has all that is owed, and can pay. The number of holders says nothing of it: others
+ * who were killed may be among them. */
 static bool is_parents_to_pay(const struct pulc_stream *s)
 {
 	return born.parent_lives && shm_unsent_since(&s->tcp.ring, born.joined) &&
@@ -187,8 +192,8 @@ USUAL static void pay(struct pulc_stream *s)
 		tcp_reset(s->fd);
 }
 
-/* A parent that lets go between our look at its word and our leaving finds us among the holders, and pays nothing; but then their number is
- * another one. */
+/* A parent that lets go between our look at its word and our leaving finds us among the holders,
+ * and pays nothing; but then their number is another one. */
 USUAL static void finish(struct pulc_stream *s)
 {
 	uint32_t n;

@@ -1,12 +1,16 @@
 /*
- * Which lines of this process's board area its links have, and those of other processes' areas that they use.
+ * Which lines of this process's board area its links have, and those of other processes' areas that
+ * they use.
  *
- * Of two processes the one with the lower number makes the line. Should they not agree on that, because psid has just ended, both make one or none: no
- * side hears the other one say its line's name, and the link does without.
+ * Of two processes the one with the lower number makes the line. Should they not agree on that,
+ * because psid has just ended, both make one or none: no side hears the other one say its line's
+ * name, and the link does without.
  *
- * A line is given to another link only if the peer has closed before or its process has ended, which psid says (SHM_EXITED): one that was stopped in the
- * middle of a send may go on with it at any time. Psid calls dead (SHM_DEAD) also who does not read what it sends, or has not come back to a new psid. Links
- * that end so, or that one side alone gives up, are few, and theirs stay taken.
+ * A line is given to another link only if the peer has closed before or its process has ended,
+ * which psid says (SHM_EXITED): one that was stopped in the middle of a send may go on with it at
+ * any time. Psid calls dead (SHM_DEAD) also who does not read what it sends, or has not come back
+ * to a new psid. Links that end so, or that one side alone gives up, are few, and theirs stay
+ * taken.
  *
  * Left out: processes of different users (native_news.c). Neither maps the other one's boards.
  */

@@ -1,8 +1,8 @@
 /*
- * Is a peer on this node? Loopback addresses and our own end's address are; for the rest the kernel is
- * asked whether one could bind there: the answer needs no list of interfaces that may be out of
- * date, and comes from the network namespace that the program is in. psid checks again with better means;
- * this only saves hints that can come to nothing.
+ * Is a peer on this node? Loopback addresses and our own end's address are; for the rest the kernel
+ * is asked whether one could bind there: the answer needs no list of interfaces that may be out of
+ * date, and comes from the network namespace that the program is in. psid checks again with better
+ * means; this only saves hints that can come to nothing.
  */
 #include "local_addresses.h"
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Addresses are 16 bytes, IPv4 v4-mapped. `local` is the connection's own end: equal addresses mean the same
- * node. May ask the kernel (one bind on a socket that is closed at once). */
+/* Addresses are 16 bytes, IPv4 v4-mapped. `local` is the connection's own end: equal addresses mean
+ * the same node. May ask the kernel (one bind on a socket that is closed at once). */
 bool is_local_address(const uint8_t remote[16], const uint8_t local[16]);
 
 #endif

@@ -1,22 +1,31 @@
 /*
  * An event loop looks before it sleeps in the kernel.
  *
- * What kernel_wait.c does for calls that block, for loops that wait for many: who has just served a connection that is on the kernel often has the next
- * request before he sleeps, and is woken, if he does sleep, later than the request takes to come. So the next wait of that thread asks the kernel first,
- * again and again, for as long as a wait for a ring would spin. How it is asked is the caller's matter.
+ * What kernel_wait.c does for calls that block, for loops that wait for many: who has just served a
+ * connection that is on the kernel often has the next request before he sleeps, and is woken, if he
+ * does sleep, later than the request takes to come. So the next wait of that thread asks the kernel
+ * first, again and again, for as long as a wait for a ring would spin. How it is asked is the
+ * caller's matter.
  *
- * Not before each sleep: only of a thread that has served somebody since it waited last (a TCP connection on the kernel, which is not known to lead to another
- * node, or an accept), not where the peer sent its last segment from this very processor (SO_INCOMING_CPU), nor where the process may use one processor only, or behind a filter of
- * system calls. Where the kernel has something at once nothing was lost and nothing is learned: a busy loop pays for none of this.
+ * Not before each sleep: only of a thread that has served somebody since it waited last (a TCP
+ * connection on the kernel, which is not known to lead to another node, or an accept), not where
+ * the peer sent its last segment from this very processor (SO_INCOMING_CPU), nor where the process
+ * may use one processor only, or behind a filter of system calls. Where the kernel has something at
+ * once nothing was lost and nothing is learned: a busy loop pays for none of this.
  *
- * Does it pay? The answer to one who waits at the other end comes after a sleep of his, which takes as long as ours would: either nearly all of the spin or too long for it. A shorter
- * spin would never see it. So each spin is a whole one, and what failures change is how many waits pass until the next one: with each failure in a row twice as many, up to
- * 1,022, and half as many failures count after each one that paid. Where all fail, 11 spins are made in the beginning and then one in 1,023 waits.
+ * Does it pay? The answer to one who waits at the other end comes after a sleep of his, which takes
+ * as long as ours would: either nearly all of the spin or too long for it. A shorter spin would
+ * never see it. So each spin is a whole one, and what failures change is how many waits pass until
+ * the next one: with each failure in a row twice as many, up to 1,022, and half as many failures
+ * count after each one that paid. Where all fail, 11 spins are made in the beginning and then one
+ * in 1,023 waits.
  *
- * Where the peer is, is asked with the first bytes of each turn, and only if the next wait may spin. Later the answer would be wrong: what we send is
- * acknowledged, while connections are young, on our own processor.
+ * Where the peer is, is asked with the first bytes of each turn, and only if the next wait may
+ * spin. Later the answer would be wrong: what we send is acknowledged, while connections are young,
+ * on our own processor.
  *
- * Handlers: one that has run meanwhile has ended the wait, if nothing was found. Left out: UDP, of which the kernel does not say where it came from.
+ * Handlers: one that has run meanwhile has ended the wait, if nothing was found. Left out: UDP, of
+ * which the kernel does not say where it came from.
  *
  * Source: measured (docs/waiting.md, "Before a sleep in the kernel").
  */

@@ -1,16 +1,18 @@
 /*
  * The native interface: its one lock, its peers, and progress.
  *
- * Progress is made by whoever calls: a receive, a send that has to wait, a select. Each takes what psid has said and what
- * the peers have sent, for all ports of the process, and hands it to the protocols. There is no thread of our own, unless the
- * program asks for one (native_thread.c).
+ * Progress is made by whoever calls: a receive, a send that has to wait, a select. Each takes what
+ * psid has said and what the peers have sent, for all ports of the process, and hands it to the
+ * protocols. There is no thread of our own, unless the program asks for one (native_thread.c).
  *
- * One lock covers it all. It is taken and left once in a call that finds what it wants, and is free while anybody waits. A process with
- * one thread pays two stores for it.
+ * One lock covers it all. It is taken and left once in a call that finds what it wants, and is free
+ * while anybody waits. A process with one thread pays two stores for it.
  *
- * Telling. What was done under the lock is told when it is left; with which fence, each HAL knows (docs/waiting.md).
+ * Telling. What was done under the lock is told when it is left; with which fence, each HAL knows
+ * (docs/waiting.md).
  *
- * A forked child has none of its parent's ports and links: their memory has one writer, the parent. It is a guest at those ports (native_guest.c).
+ * A forked child has none of its parent's ports and links: their memory has one writer, the parent.
+ * It is a guest at those ports (native_guest.c).
  *
  * Source: pulc-1998, 4.4 (the protocol switch) and 4.7 (no thread is needed to receive).
  */
@@ -85,7 +87,7 @@ void native_port_unlist(struct pulc_port *p)
 	LIST_REMOVE(p, link);
 }
 
-/* ---- to ourselves ------------------------------------------------------------------------------- */
+/* ---- to ourselves ---------------------------------------------------------------------------- */
 
 static void self_arrived(struct hal_link *link, void *arg)
 {
@@ -111,9 +113,10 @@ struct peer *native_self(void)
 	return self;
 }
 
-/* ---- progress ----------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
-/* Who always finds something never waits, and would never hear what psid says: of a new peer, for one. */
+/* Who always finds something never waits, and would never hear what psid says: of a new peer, for
+ * one. */
 static inline void look_at_psid(void)
 {
 	static unsigned n_times;
@@ -123,7 +126,8 @@ static inline void look_at_psid(void)
 		native_glance();
 }
 
-/* Those on other nodes that have something are known from here on. True: this time all are to be asked. */
+/* Those on other nodes that have something are known from here on. True: this time all are to be
+ * asked. */
 static bool look_at_net(void)
 {
 	static unsigned n_looks;
@@ -168,7 +172,7 @@ void native_progress(void)
 	native_core.events_served = protocol_events_now();
 }
 
-/* ---- fork --------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 /* What another thread has begun counts as well. */
 USUAL void native_forking(void)

@@ -1,13 +1,16 @@
 /*
- * Message areas that this process has mapped: its own, which it writes, and those of other processes, which it reads.
+ * Message areas that this process has mapped: its own, which it writes, and those of other
+ * processes, which it reads.
  *
- * psid sends them (MessageArea) and whoever looks at the channel keeps them here, under the client lock; all others look here with
- * the native lock held, which comes first. An area is held by its place in the list and by each message that lies in it: so a message
- * outlives its sender. The list lets go when psid says that the owner is gone and everything that it sent has been taken off its link; or, if
- * psid has gone before, with the link.
+ * psid sends them (MessageArea) and whoever looks at the channel keeps them here, under the client
+ * lock; all others look here with the native lock held, which comes first. An area is held by its
+ * place in the list and by each message that lies in it: so a message outlives its sender. The list
+ * lets go when psid says that the owner is gone and everything that it sent has been taken off its
+ * link; or, if psid has gone before, with the link.
  *
- * A forked child reads what its parent had received, and keeps no other area of a peer's: who sends to it has it shown anew. It has no area of
- * its own until it asks for one; its parent's it can read.
+ * A forked child reads what its parent had received, and keeps no other area of a peer's: who sends
+ * to it has it shown anew. It has no area of its own until it asks for one; its parent's it can
+ * read.
  */
 #include <stdlib.h>
 
@@ -127,7 +130,7 @@ struct shm_area native_area_own(void)
 	return map;
 }
 
-/* ---- for the protocol --------------------------------------------------------------------------- */
+/* ---- for the protocol ------------------------------------------------------------------------ */
 
 static int bytes_of(struct peer *peer, uint64_t offset, uint64_t size, struct tag_bytes *ret_bytes)
 {
@@ -179,7 +182,8 @@ void native_area_forked(void)
 {
 	struct area *area;
 
-	/* What lies there is the parent's to write, and of what it had taken of itself ours to read. */
+	/* What lies there is the parent's to write, and of what it had taken of itself ours to
+	 * read. */
 	if (own.at)
 		shm_area_only_read(&own);
 	own.at = NULL;

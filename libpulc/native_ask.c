@@ -1,9 +1,10 @@
 /*
  * What the native interface asks of psid, and psid's answers.
  *
- * There is one request at a time, and a place of its own for its answer: whoever looks at the channel, perhaps a thread inside
- * the shim, puts it there, and the one that asked takes it. So it waits for no more than a moment at once: another thread may
- * have taken the answer off the channel. An answer that nobody awaits any more gives back what came with it.
+ * There is one request at a time, and a place of its own for its answer: whoever looks at the
+ * channel, perhaps a thread inside the shim, puts it there, and the one that asked takes it. So it
+ * waits for no more than a moment at once: another thread may have taken the answer off the
+ * channel. An answer that nobody awaits any more gives back what came with it.
  *
  * Source: pulc-1998, 4.3 and 4.6.2.
  */
@@ -89,7 +90,8 @@ uint32_t native_request_of_port(void)
 	return native_request() | BRINGS_PORT;
 }
 
-/* Looks at the channel, waiting for something to be there, or for room, until the deadline. 0; -ENOTCONN; -ETIMEDOUT; -EDEADLK. */
+/* Looks at the channel, waiting for something to be there, or for room, until the deadline. 0;
+ * -ENOTCONN; -ETIMEDOUT; -EDEADLK. */
 static int look(short events, uint64_t deadline)
 {
 	struct pollfd p = { .fd = client_channel(), .events = events };

@@ -1,14 +1,17 @@
 /*
  * pulc/block.h: blocks of this process's message area, and giving them away.
  *
- * A block is a run of pages (buddy.c) in the area that psid has made for this process (native_area.c). It is the program's, from pulc_alloc on,
- * or a message's, from pulc_tag_give until the receiver has said that it is done with it; then it is free. Its memory stays for the next one, up
- * to a bound; beyond it pages go back to the system, and their credit to psid's account of us.
+ * A block is a run of pages (buddy.c) in the area that psid has made for this process
+ * (native_area.c). It is the program's, from pulc_alloc on, or a message's, from pulc_tag_give
+ * until the receiver has said that it is done with it; then it is free. Its memory stays for the
+ * next one, up to a bound; beyond it pages go back to the system, and their credit to psid's
+ * account of us.
  *
- * Giving never waits, since what can be under way is bounded by the area; so pulc_alloc is where a sender waits whose receivers
- * do not read.
+ * Giving never waits, since what can be under way is bounded by the area; so pulc_alloc is where a
+ * sender waits whose receivers do not read.
  *
- * The memory of a send is freed behind the protocol's back only when nobody of the protocol is on the stack (`ended`).
+ * The memory of a send is freed behind the protocol's back only when nobody of the protocol is on
+ * the stack (`ended`).
  *
  * Source: DESIGN 5 (rawdata).
  */
@@ -47,7 +50,7 @@ static uint32_t n_used, n_given, n_allocated, n_max; /* pages */
 static uint64_t n_shown, n_copied;
 static unsigned n_waiting; /* calls for room */
 
-/* ---- the area ----------------------------------------------------------------------------------- */
+/* ---- the area -------------------------------------------------------------------------------- */
 
 /* client 0: this process. Under the lock. */
 static int ask_for_area(uint32_t client)
@@ -110,7 +113,7 @@ static uint32_t page_of(const void *block)
 	return page;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 static void reap(void)
 {
@@ -277,7 +280,7 @@ PULC_EXPORT int pulc_free(const void *block)
 	return e;
 }
 
-/* ---- giving ------------------------------------------------------------------------------------- */
+/* ---- giving ---------------------------------------------------------------------------------- */
 
 /* The receiver has freed it, or is gone. */
 static void came_back(struct tag_send *s)
@@ -393,7 +396,7 @@ PULC_EXPORT int pulc_alloc_state(struct pulc_alloc_state *ret_state)
 	return 0;
 }
 
-/* ---- fork --------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 /* Blocks and what was given of them are the parent's. */
 void native_block_forked(void)

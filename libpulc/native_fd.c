@@ -1,10 +1,12 @@
 /*
- * A descriptor for the program's own loop: an epoll set of the kernel's that holds what a sleeper of ours would sleep on: the bell of a
- * wait set, the channel to psid, the links to other nodes, and a timer for peers who cannot ring that bell yet.
+ * A descriptor for the program's own loop: an epoll set of the kernel's that holds what a sleeper
+ * of ours would sleep on: the bell of a wait set, the channel to psid, the links to other nodes,
+ * and a timer for peers who cannot ring that bell yet.
  *
- * Whoever sleeps on it arms first and disarms afterwards. Arming is the recipe of docs/waiting.md with the program's own call in
- * the place of ppoll: empty the bell, watch every link, say "asleep", look once more. A frame that comes before the look is seen by
- * it; one that comes after it finds the watch, and rings. Between two arms the count of events tells whether anything has
+ * Whoever sleeps on it arms first and disarms afterwards. Arming is the recipe of docs/waiting.md
+ * with the program's own call in the place of ppoll: empty the bell, watch every link, say
+ * "asleep", look once more. A frame that comes before the look is seen by it; one that comes after
+ * it finds the watch, and rings. Between two arms the count of events tells whether anything has
  * happened that the program may not have looked at, also in other threads.
  *
  * One loop of the process uses it. A forked child makes its own.
@@ -169,7 +171,8 @@ PULC_EXPORT void pulc_disarm(void)
 	disarm();
 }
 
-/* The parent's epoll set stays open, as its other descriptors do; our own is made when asked for. */
+/* The parent's epoll set stays open, as its other descriptors do; our own is made when asked
+ * for. */
 void native_fd_forked(void)
 {
 	pulc_fd_release(&timer);

@@ -1,8 +1,9 @@
 /*
  * pulc/pulc.h: where ports are, and who this process is.
  *
- * All of it is for psid to say: it grants numbers and names, knows whose a port is on this node, and asks the psids of other nodes. The first time that a
- * port's process is asked for it joins that process with this one.
+ * All of it is for psid to say: it grants numbers and names, knows whose a port is on this node,
+ * and asks the psids of other nodes. The first time that a port's process is asked for it joins
+ * that process with this one.
  *
  * Source: pulc-1998, 4.6.2 (the port interface).
  */

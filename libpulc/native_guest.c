@@ -1,12 +1,16 @@
 /*
- * pulc/pulc.h in a forked child: calls on a port that its parent has opened, and that is another process's.
+ * pulc/pulc.h in a forked child: calls on a port that its parent has opened, and that is another
+ * process's.
  *
- * Each call is one of protocols/guest_ask.c, to the port's owner: whom psid names, and who is remembered as long as it is the owner. Those that
- * wait have theirs on the stack, operations have it in them. A receive that a signal interrupts is taken back at once. A send whose bytes the owner
- * has can be taken back with the owner's consent only, so the call waits for that and then says which of the two came first.
+ * Each call is one of protocols/guest_ask.c, to the port's owner: whom psid names, and who is
+ * remembered as long as it is the owner. Those that wait have theirs on the stack, operations have
+ * it in them. A receive that a signal interrupts is taken back at once. A send whose bytes the
+ * owner has can be taken back with the owner's consent only, so the call waits for that and then
+ * says which of the two came first.
  *
- * Where the owner is is asked in progress, for those that have just begun and for those that were told it is elsewhere, one behind the other: while the port
- * passes, a later send does not reach the new owner before an earlier one has been told that it was not done by the old one.
+ * Where the owner is is asked in progress, for those that have just begun and for those that were
+ * told it is elsewhere, one behind the other: while the port passes, a later send does not reach
+ * the new owner before an earlier one has been told that it was not done by the old one.
  *
  * Source: pulc-1998, 4.6.3 (fork: parent and child share the port).
  */
@@ -28,7 +32,7 @@ uint64_t native_guest_key(void)
 	return key;
 }
 
-/* ---- for guests of ours -------------------------------------------------------------------------- */
+/* ---- for guests of ours ---------------------------------------------------------------------- */
 
 static int find_out(struct port *port, uint32_t node, uint32_t to, struct port_out **ret_out)
 {
@@ -56,7 +60,7 @@ void native_guest_start(void)
 	guest_finder = &finder;
 }
 
-/* ---- finding the owner --------------------------------------------------------------------------- */
+/* ---- finding the owner ----------------------------------------------------------------------- */
 
 /* Psid knows no such port, or names who is none of its owners. */
 static bool is_end(int e)
@@ -116,7 +120,7 @@ void native_guest_move_on(void)
 	guest_calls_move_on();
 }
 
-/* ---- calls --------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* Returns 0 with the lock held; or why not, without it. */
 static int enter(struct pulc_port *p)
@@ -238,7 +242,7 @@ ssize_t native_guest_receive(struct pulc_port *p, const struct iovec *iov, unsig
 	return result(&c, flags & PULC_TRUNC);
 }
 
-/* ---- operations ---------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 int native_guest_begin(struct pulc_op *op, struct pulc_port *p, const struct pulc_address *other,
 		       unsigned n)
@@ -273,7 +277,7 @@ ssize_t native_guest_result(const struct pulc_op *op, struct pulc_address *ret_f
 	return result(c, op->flags & PULC_TRUNC);
 }
 
-/* ---- select -------------------------------------------------------------------------------------- */
+/* ---- select ---------------------------------------------------------------------------------- */
 
 static bool is_guests(const struct pulc_wait *w)
 {

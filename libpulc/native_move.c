@@ -1,16 +1,20 @@
 /*
  * pulc/pulc.h: ports that pass from one process to another; and finding again what has passed.
  *
- * The giver says to psid for which process the port is, the taker that it wants it; each then waits, and what psid says of it comes
- * as news, in order with that of links and ports. Between them go the messages that are unread (protocols/port_give.c, port_take.c). The port
- * is the giver's until psid has heard from the taker that it has everything, and the giver keeps everything until psid says so: then it is
- * the taker's. Whoever wants no more tells psid, whose answer says how it has ended, and waits for what psid has said before that. When
- * there is no psid any more to say whose it is, the taker does.
+ * The giver says to psid for which process the port is, the taker that it wants it; each then
+ * waits, and what psid says of it comes as news, in order with that of links and ports. Between
+ * them go the messages that are unread (protocols/port_give.c, port_take.c). The port is the
+ * giver's until psid has heard from the taker that it has everything, and the giver keeps
+ * everything until psid says so: then it is the taker's. Whoever wants no more tells psid, whose
+ * answer says how it has ended, and waits for what psid has said before that. When there is no psid
+ * any more to say whose it is, the taker does.
  *
- * Whoever sends to the port, or receives from it, finds out by the links (protocols/port_move.c) and asks psid where it is now, as for any
- * port: at the next call that needs it, or in progress for those who wait.
+ * Whoever sends to the port, or receives from it, finds out by the links (protocols/port_move.c)
+ * and asks psid where it is now, as for any port: at the next call that needs it, or in progress
+ * for those who wait.
  *
- * Source: pulc-1998, 4.6.2 (ports outlive the processes that use them); all-or-nothing by one who decides, Gray 1978 (two-phase commit).
+ * Source: pulc-1998, 4.6.2 (ports outlive the processes that use them); all-or-nothing by one who
+ * decides, Gray 1978 (two-phase commit).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -94,7 +98,7 @@ static uint64_t deadline_of(int msec)
 	return msec < 0 ? UINT64_MAX : nsec_now() + (uint64_t)msec * NSEC_PER_MSEC;
 }
 
-/* ---- giving ------------------------------------------------------------------------------------- */
+/* ---- giving ---------------------------------------------------------------------------------- */
 
 /* pid 0: it is ours again. */
 static int say_give(uint32_t port, pid_t pid)
@@ -160,7 +164,8 @@ static int step_settle(void *arg)
 	return port_give_settle(o->p->port);
 }
 
-/* Psid does not say whose it is. Whoever asks is not let go before the taker has answered or has ended, for else it might be nobody's, or both's. */
+/* Psid does not say whose it is. Whoever asks is not let go before the taker has answered or has
+ * ended, for else it might be nobody's, or both's. */
 static int settle(struct moving *o)
 {
 	int e;
@@ -240,7 +245,7 @@ PULC_EXPORT int pulc_port_give(pulc_port *p, pid_t pid, int msec_timeout)
 	return e;
 }
 
-/* ---- taking ------------------------------------------------------------------------------------- */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 static int say_take(Pulc__Wire__TakeStep step, uint32_t port, uint64_t move)
 {
@@ -408,7 +413,7 @@ PULC_EXPORT int pulc_port_inherit(pulc_port *p, int msec_timeout)
 	return e;
 }
 
-/* ---- finding again ------------------------------------------------------------------------------ */
+/* ---- finding again --------------------------------------------------------------------------- */
 
 /* 0; -EINPROGRESS: later; or why it is not to be had any more. */
 static int find(uint32_t node, uint32_t number, struct peer **ret_peer)
@@ -420,7 +425,8 @@ static int find(uint32_t node, uint32_t number, struct peer **ret_peer)
 		port_any_elsewhere = true;
 		protocol_set_unfinished(true);
 	}
-	/* Its process has ended before it could pass the port on, or since; or there is no psid to be asked. */
+	/* Its process has ended before it could pass the port on, or since; or there is no psid to
+	 * be asked. */
 	return e == -ECONNREFUSED || e == -ENOENT || e == -ENOTCONN ? -ECONNRESET : e;
 }
 

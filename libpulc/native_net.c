@@ -1,16 +1,20 @@
 /*
- * Links to other nodes, as far as waiting is concerned: their news come from the kernel, so who sleeps does it on their descriptors too.
+ * Links to other nodes, as far as waiting is concerned: their news come from the kernel, so who
+ * sleeps does it on their descriptors too.
  *
- * They are gathered in an epoll set, together with the channel to psid, and the set is what a sleeper waits for in the place of the
- * channel. It stays as it is between two sleeps: a link is put in once, and the kernel takes it out when it is closed. A link whose
- * oldest frame waits for psid's word would wake its sleepers for nothing and is left out until then.
+ * They are gathered in an epoll set, together with the channel to psid, and the set is what a
+ * sleeper waits for in the place of the channel. It stays as it is between two sleeps: a link is
+ * put in once, and the kernel takes it out when it is closed. A link whose oldest frame waits for
+ * psid's word would wake its sleepers for nothing and is left out until then.
  *
  * A process without such links has no set.
  *
- * The set also answers who has something, for a process with many such links: to ask each of them is a call for each, though perhaps one has anything. So it is
- * asked once, and then those links that it has told of, until they have nothing more. For that each link is watched all the time, as by
- * a sleeper. What a link has in its own memory (hal_link.inside), and whatever else is to be done for a peer, is looked at as ever; and now and then so are all, for what
- * no descriptor tells: that nobody answers.
+ * The set also answers who has something, for a process with many such links: to ask each of them
+ * is a call for each, though perhaps one has anything. So it is asked once, and then those links
+ * that it has told of, until they have nothing more. For that each link is watched all the time, as
+ * by a sleeper. What a link has in its own memory (hal_link.inside), and whatever else is to be
+ * done for a peer, is looked at as ever; and now and then so are all, for what no descriptor tells:
+ * that nobody answers.
  */
 #include <errno.h>
 #include <sys/epoll.h>

@@ -1,8 +1,10 @@
 /*
- * What psid tells the native interface unasked: links to new peers, peers' ports, and peers that are gone.
+ * What psid tells the native interface unasked: links to new peers, peers' ports, and peers that
+ * are gone.
  *
- * psid's messages are read by whoever looks at the channel, perhaps a thread inside the shim, which holds the client lock and
- * must not wait for the native one. So they are kept, in order, until somebody makes progress.
+ * psid's messages are read by whoever looks at the channel, perhaps a thread inside the shim, which
+ * holds the client lock and must not wait for the native one. So they are kept, in order, until
+ * somebody makes progress.
  *
  * Source: pulc-1998, 4.3 and 4.6.2.
  */
@@ -60,7 +62,7 @@ static struct far *fars;
 static struct news *_Atomic first;
 static struct news **last = (struct news **)&first;
 
-/* ---- kept --------------------------------------------------------------------------------------- */
+/* ---- kept ------------------------------------------------------------------------------------ */
 
 USUAL bool native_has_news(void)
 {
@@ -219,7 +221,7 @@ bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 	}
 }
 
-/* ---- taken -------------------------------------------------------------------------------------- */
+/* ---- taken ----------------------------------------------------------------------------------- */
 
 /* What psid says of a client's ports before there is a link to it. */
 static struct peer *stranger;
@@ -247,7 +249,8 @@ static void take_ports(const struct news *n)
 		peer_revoke(peer, n->ports[n->n_opened + i]);
 }
 
-/* Its process number is said to those of the same user: others map no boards of ours, nor we theirs, and so have no use for a line. */
+/* Its process number is said to those of the same user: others map no boards of ours, nor we
+ * theirs, and so have no use for a line. */
 static bool is_of_our_user(const struct news *n)
 {
 	return n->peer_pid != 0;
@@ -267,7 +270,8 @@ static int open_link(const struct news *n, struct hal_link **ret_link)
 	return 0;
 }
 
-/* What its HAL lacks and protocols rely on is added here, for all of them. On failure the link is closed. */
+/* What its HAL lacks and protocols rely on is added here, for all of them. On failure the link is
+ * closed. */
 static int complete(struct hal_link **link)
 {
 	struct hal_link *below = *link;

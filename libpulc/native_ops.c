@@ -1,18 +1,24 @@
 /*
- * Operations on ports that are begun in one call and end in another: sends and receives that nobody waits for inside of them.
+ * Operations on ports that are begun in one call and end in another: sends and receives that nobody
+ * waits for inside of them.
  *
- * An operation belongs to its port. A send stands in the queue of its destination, a receive in the row of its port; both are
- * moved on by whatever thread makes progress, under the lock. So they end in the order in which they were begun, for each
- * destination and for those that want the same message, and blocking calls stand in the same rows.
+ * An operation belongs to its port. A send stands in the queue of its destination, a receive in the
+ * row of its port; both are moved on by whatever thread makes progress, under the lock. So they end
+ * in the order in which they were begun, for each destination and for those that want the same
+ * message, and blocking calls stand in the same rows.
  *
- * Three states: under way, complete, ended. What is complete holds its result until pulc_op_end takes it; the caller's
- * buffers are the library's until then. An operation that could be done at once is complete from the beginning, and one that fails at once
- * is none. A port that has operations cannot be closed. In a forked child they end at once, with -ECHILD: the parent goes on with them.
+ * Three states: under way, complete, ended. What is complete holds its result until pulc_op_end
+ * takes it; the caller's buffers are the library's until then. An operation that could be done at
+ * once is complete from the beginning, and one that fails at once is none. A port that has
+ * operations cannot be closed. In a forked child they end at once, with -ECHILD: the parent goes on
+ * with them.
  *
- * Cancelling makes an operation complete, with -ECANCELED if nothing of it was done. A datagram of which a part has left is finished from
- * a copy, since its receiver waits for the rest; a stream's send is as long as it got.
+ * Cancelling makes an operation complete, with -ECANCELED if nothing of it was done. A datagram of
+ * which a part has left is finished from a copy, since its receiver waits for the rest; a stream's
+ * send is as long as it got.
  *
- * Source: pulc-1998, 4.6.1 (the non-blocking forms of rawdata); the split into begin, test and wait after bip-1997.
+ * Source: pulc-1998, 4.6.1 (the non-blocking forms of rawdata); the split into begin, test and wait
+ * after bip-1997.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +28,7 @@
 #include "macros.h"
 #include "native.h"
 
-/* ---- beginning ---------------------------------------------------------------------------------- */
+/* ---- beginning ------------------------------------------------------------------------------- */
 
 static struct pulc_op *op_new(const struct iovec *iov, int n)
 {
@@ -167,7 +173,7 @@ PULC_EXPORT int pulc_ireceive(pulc_port *p, void *buf, size_t len, pulc_op **ret
 	return pulc_ireceivev(p, &iov, 1, NULL, 0, ret_op);
 }
 
-/* ---- ending ------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 static bool is_complete(const struct pulc_op *op)
 {
@@ -286,7 +292,7 @@ PULC_EXPORT ssize_t pulc_op_end(pulc_op *op, struct pulc_address *ret_from)
 	return n;
 }
 
-/* ---- cancelling --------------------------------------------------------------------------------- */
+/* ---- cancelling ------------------------------------------------------------------------------ */
 
 static int cancel_send(struct pulc_op *op)
 {

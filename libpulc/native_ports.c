@@ -1,8 +1,9 @@
 /*
  * pulc/pulc.h: ports, as a program uses them.
  *
- * Each call tries, makes progress if there is nothing, tries again, and waits without the lock. A port that somebody is
- * inside of cannot be closed. A destination is looked up once, when it is first used (native_find.c).
+ * Each call tries, makes progress if there is nothing, tries again, and waits without the lock. A
+ * port that somebody is inside of cannot be closed. A destination is looked up once, when it is
+ * first used (native_find.c).
  *
  * Source: pulc-1998, 4.6.2 (the port interface).
  */
@@ -47,7 +48,7 @@ static int wait_locked(void)
 	return e == -EINTR ? e : 0;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static inline int find_out(native_finder *find, struct port *port, const struct pulc_address *to,
 			   struct port_out **ret_out)
@@ -90,7 +91,8 @@ int native_find_out_by(native_finder *find, struct port *port, const struct pulc
 	return find_out(find, port, to, ret_out);
 }
 
-/* The call ends in the middle of a message. What has begun must go on: a datagram's rest is copied. */
+/* The call ends in the middle of a message. What has begun must go on: a datagram's rest is
+ * copied. */
 static ssize_t end_early(struct port_out *out, struct port_sending *s, int e)
 {
 	if (!s->begun)
@@ -216,12 +218,13 @@ PULC_EXPORT ssize_t pulc_send(pulc_port *p, const struct pulc_address *to, const
 	return sent;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 /* More turns of progress than a ring has frames for. */
 #define N_TURNS_MAX 1024u
 
-/* psid says that nobody has this port, or is not there to be asked: what its owner sent before that is on the links already. */
+/* psid says that nobody has this port, or is not there to be asked: what its owner sent before that
+ * is on the links already. */
 static bool has_come(struct pulc_port *p, uint32_t node, uint32_t from)
 {
 	uint64_t seen = protocol_events_now() - 1;
@@ -282,7 +285,8 @@ static int receive_waiting(struct pulc_port *p, const struct pulc_address *from,
 		if (e != -EAGAIN || (flags & PULC_DONTWAIT))
 			break;
 		e = wait_locked();
-		/* Another thread may have served it meanwhile: what comes next is not for it any more. */
+		/* Another thread may have served it meanwhile: what comes next is not for it any
+		 * more. */
 		if (r->complete)
 			e = r->error;
 		if (r->complete || e < 0)
@@ -350,7 +354,8 @@ static inline struct port_in *short_source(const struct port *port)
 	return LIKELY(in && !port_has(port) && in->peer->link) && native_may_be_short() ? in : NULL;
 }
 
-/* Where the next look is made: where the last message came from, unless somebody is known to have something. */
+/* Where the next look is made: where the last message came from, unless somebody is known to have
+ * something. */
 static inline struct port_in *short_in(const struct port *port, const struct native_short *w)
 {
 	struct port_in *in = port->in_last;
@@ -360,7 +365,8 @@ static inline struct port_in *short_in(const struct port *port, const struct nat
 	return LIKELY(in && in->port == port) ? in : NULL;
 }
 
-/* From where the last one came, or from another one's, now or in a moment. Returns the bytes; -EAGAIN: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
+/* From where the last one came, or from another one's, now or in a moment. Returns the bytes;
+ * -EAGAIN: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
 static inline ssize_t receive_at_once(struct port *port, void *buf, size_t len,
 				      const struct port_in **ret_in)
 {

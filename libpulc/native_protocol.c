@@ -1,15 +1,19 @@
 /*
- * Protocols that the program registers: they stand in the switch beside the port protocol, see the same frames and may do the same.
+ * Protocols that the program registers: they stand in the switch beside the port protocol, see the
+ * same frames and may do the same.
  *
- * A handler runs in whatever thread makes progress, under the lock of the native interface, as the handlers of ports do. So no two of
- * them run at once, none runs after it was taken away, and none may wait. What it calls knows that it comes from a handler: the lock
- * is this thread's already, and a handler is on its stack. A frame that a handler sends and that finds no room is copied and follows
- * by itself, bounded by the switch; anybody else's send waits.
+ * A handler runs in whatever thread makes progress, under the lock of the native interface, as the
+ * handlers of ports do. So no two of them run at once, none runs after it was taken away, and none
+ * may wait. What it calls knows that it comes from a handler: the lock is this thread's already,
+ * and a handler is on its stack. A frame that a handler sends and that finds no room is copied and
+ * follows by itself, bounded by the switch; anybody else's send waits.
  *
- * A peer is named by psid's number of its process, which is not given out again: a number that was kept too long names
- * nobody. A handler's answer can only end the link to the peer whose frame it was given; a process cannot end the one to itself.
+ * A peer is named by psid's number of its process, which is not given out again: a number that was
+ * kept too long names nobody. A handler's answer can only end the link to the peer whose frame it
+ * was given; a process cannot end the one to itself.
  *
- * Left out: flow control beyond the ring's. A protocol that queues what it is sent needs credits of its own, as ports have.
+ * Left out: flow control beyond the ring's. A protocol that queues what it is sent needs credits of
+ * its own, as ports have.
  *
  * Source: pulc-1998, 4.4 and 4.5 (protocols side by side, and further ones beside them).
  */
@@ -32,7 +36,7 @@ static LARGE struct pulc_protocol registered[PROTOCOLS_MAX];
 static unsigned n_deep;	   /* handlers on the stack of whoever holds the lock */
 static uint64_t n_handled; /* calls of handlers, ever */
 
-/* ---- from the switch ---------------------------------------------------------------------------- */
+/* ---- from the switch ------------------------------------------------------------------------- */
 
 static int arrived(struct peer *peer, const struct hal_frame *f)
 {
@@ -82,14 +86,15 @@ static const struct protocol of_program = {
 	.closed = closed,
 };
 
-/* ---- the table ---------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static bool is_ours(unsigned number)
 {
 	return number >= PULC_PROTOCOL_FIRST && number <= PULC_PROTOCOL_LAST;
 }
 
-/* 0; 1: the lock is taken already, by whoever called the handler that we are called from; -EDEADLK. */
+/* 0; 1: the lock is taken already, by whoever called the handler that we are called from;
+ * -EDEADLK. */
 static int enter(void)
 {
 	if (LIKELY(native_lock()))
@@ -135,7 +140,7 @@ PULC_EXPORT int pulc_protocol_unregister(unsigned number)
 	return e;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 PULC_EXPORT size_t pulc_frame_copy(const struct pulc_frame *f, void *buf, size_t len)
 {
@@ -153,7 +158,8 @@ struct outgoing {
 	unsigned n;
 };
 
-/* From a handler. To the process itself nothing is kept: a handler that answers itself for ever is told. */
+/* From a handler. To the process itself nothing is kept: a handler that answers itself for ever is
+ * told. */
 static int send_from_handler(struct peer *peer, const struct outgoing *o)
 {
 	int e = peer->conn ? peer_send_later(peer, &o->frame, &o->iov, o->n, NULL)
@@ -227,7 +233,7 @@ PULC_EXPORT int pulc_protocol_send(const struct pulc_frame *f, const void *buf, 
 	return e == -EPIPE ? -ECONNRESET : e;
 }
 
-/* ---- peers and progress ------------------------------------------------------------------------- */
+/* ---- peers and progress ---------------------------------------------------------------------- */
 
 PULC_EXPORT int pulc_peer_find(const struct pulc_address *port, uint32_t *ret_peer)
 {

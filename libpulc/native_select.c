@@ -1,5 +1,6 @@
 /*
- * Waiting for ports, messages with tags and descriptors together, and closing ports, which may have to wait as well.
+ * Waiting for ports, messages with tags and descriptors together, and closing ports, which may have
+ * to wait as well.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #define N_FDS_FEW 62u
 
-/* ---- select ------------------------------------------------------------------------------------- */
+/* ---- select ---------------------------------------------------------------------------------- */
 
 /* An owner says that there is something, or that there will be nothing. */
 static bool is_ready(const struct guest_call *look)
@@ -62,7 +63,8 @@ struct selected {
 	struct guest_call *looks;
 };
 
-/* Returns the number that is ready, 0 when time is over. `all` has room for two descriptors more. */
+/* Returns the number that is ready, 0 when time is over. `all` has room for two descriptors
+ * more. */
 static int select_until(struct selected *s, struct pollfd *all, size_t n_fds,
 			uint64_t nsec_deadline)
 {
@@ -143,7 +145,7 @@ PULC_EXPORT int pulc_select(struct pulc_wait *ports, size_t n_ports, struct poll
 	return n;
 }
 
-/* ---- close -------------------------------------------------------------------------------------- */
+/* ---- close ----------------------------------------------------------------------------------- */
 
 /* A datagram of a guest's that has begun is finished. */
 static bool is_busy(const struct port_out *out)

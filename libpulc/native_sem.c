@@ -1,10 +1,12 @@
 /*
- * pulc/sem.h: semaphores, as a program uses them. What happens in the shared page is shm/sem.c; psid finds it by name and frees what dead
- * processes held (psid/sems.c).
+ * pulc/sem.h: semaphores, as a program uses them. What happens in the shared page is shm/sem.c;
+ * psid finds it by name and frees what dead processes held (psid/sems.c).
  *
- * The page's descriptor is kept: by it a forked child takes part, with a number of its own, when it first uses the semaphore. Its parent, and
- * the psid that made the page, may be gone by then. By it too the process comes back to a new psid, with its old number, so that what it
- * holds is known there: whenever it attaches (return.c), and for that whoever sleeps here, or has taken often, looks whether psid is there.
+ * The page's descriptor is kept: by it a forked child takes part, with a number of its own, when it
+ * first uses the semaphore. Its parent, and the psid that made the page, may be gone by then. By it
+ * too the process comes back to a new psid, with its old number, so that what it holds is known
+ * there: whenever it attaches (return.c), and for that whoever sleeps here, or has taken often,
+ * looks whether psid is there.
  *
  * Source: pulc-1998, 4.2.
  */
@@ -27,7 +29,8 @@
 
 _Static_assert(PULC_SEM_MAX == SHM_SEM_MAX && PULC_SEM_HELD_MAX == SHM_SEM_N_HELD, "the same");
 
-/* Between two looks of who sleeps, and of who takes without sleeping: a look costs what some ten takes cost. */
+/* Between two looks of who sleeps, and of who takes without sleeping: a look costs what some ten
+ * takes cost. */
 #define NSEC_LOOK NSEC_PER_SEC
 #define N_TAKES_LOOK 4096u
 
@@ -53,7 +56,7 @@ static void say_closed(uint32_t holder)
 	client_unlock();
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------ */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static void take_part(struct pulc_sem *sem, const struct native_reply *reply)
 {
@@ -164,7 +167,7 @@ PULC_EXPORT int pulc_sem_close(pulc_sem *sem)
 	return 0;
 }
 
-/* ---- fork --------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 void native_sem_forked(void)
 {
@@ -227,9 +230,10 @@ static inline int enter(struct pulc_sem *sem)
 	return LIKELY(sem->joined) ? 0 : join(sem);
 }
 
-/* ---- a new psid --------------------------------------------------------------------------------- */
+/* ---- a new psid ------------------------------------------------------------------------------ */
 
-/* Nobody waits for the answer: without a psid that knows of it, it works among those who have it. */
+/* Nobody waits for the answer: without a psid that knows of it, it works among those who have
+ * it. */
 static int come_back(struct pulc_sem *sem)
 {
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
@@ -277,7 +281,7 @@ static void look_in_passing(void)
 		look_for_psid();
 }
 
-/* ---- using -------------------------------------------------------------------------------------- */
+/* ---- using ----------------------------------------------------------------------------------- */
 
 static int sleep_until(const struct pulc_sem *sem, uint64_t deadline)
 {

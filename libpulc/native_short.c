@@ -1,18 +1,26 @@
 /*
- * Waiting for a short message, which is taken right from its link (protocols/at_once.c), of one peer or of many.
+ * Waiting for a short message, which is taken right from its link (protocols/at_once.c), of one
+ * peer or of many.
  *
- * Between the peer's storing of a message and ours of the answer there is to be as little as can be. A processor goes on past a load that takes the way of a line,
- * by a few hundred instructions; what comes after them waits. So all that can be asked before the look is asked before it (is anything else to be done, who is
- * awaited, is his message next), and the look is the taking of a word by the caller himself. Only when there was none do we look whose line has changed: each
- * link says where its news are told (hal_link.quiet), so that a look at a peer that has none is a load and a comparison; the one from whom the last
- * message came is looked at in each turn, of the others some, in turn.
+ * Between the peer's storing of a message and ours of the answer there is to be as little as can
+ * be. A processor goes on past a load that takes the way of a line, by a few hundred instructions;
+ * what comes after them waits. So all that can be asked before the look is asked before it (is
+ * anything else to be done, who is awaited, is his message next), and the look is the taking of a
+ * word by the caller himself. Only when there was none do we look whose line has changed: each link
+ * says where its news are told (hal_link.quiet), so that a look at a peer that has none is a load
+ * and a comparison; the one from whom the last message came is looked at in each turn, of the
+ * others some, in turn.
  *
- * Nobody is forgotten for it. After some messages that were taken so the next call makes progress, which takes what all peers have sent, and looks whether psid has
- * something to say. What a look does not see (the end of a peer, room that somebody waits for) is seen when the short wait is over, or then.
+ * Nobody is forgotten for it. After some messages that were taken so the next call makes progress,
+ * which takes what all peers have sent, and looks whether psid has something to say. What a look
+ * does not see (the end of a peer, room that somebody waits for) is seen when the short wait is
+ * over, or then.
  *
- * Whoever has just answered does not look before the next message can be there (turn.h), and then asks for the line to be written: the answer to what is found goes into the same one.
+ * Whoever has just answered does not look before the next message can be there (turn.h), and then
+ * asks for the line to be written: the answer to what is found goes into the same one.
  *
- * The lock is held while the peers are looked at, for threads and handlers may change who they are, and not in between.
+ * The lock is held while the peers are looked at, for threads and handlers may change who they are,
+ * and not in between.
  */
 #include <errno.h>
 
@@ -23,9 +31,11 @@
 #include "private.h"
 
 #define N_TURNS 64u
-/* So many of them without a pause, which takes as long as a line's way between two processors that share a cache: an answer is late by half of it. */
+/* So many of them without a pause, which takes as long as a line's way between two processors that
+ * share a cache: an answer is late by half of it. */
 #define N_TURNS_EAGER 16u
-/* So many of the others are looked at in a turn: their lines have each the same place in a page, and so one place in the nearest cache. */
+/* So many of the others are looked at in a turn: their lines have each the same place in a page,
+ * and so one place in the nearest cache. */
 #define N_LOOKED 8u
 /* Who has no word to look at is asked at one turn in so many: it may take a system call. */
 #define N_TURNS_ASKED 8u
@@ -42,7 +52,7 @@ bool native_may_be_short(void)
 	       !tag_any_to_move();
 }
 
-/* ---- looking ------------------------------------------------------------------------------------ */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static inline bool has_news(const struct hal_link *link)
 {
@@ -106,7 +116,7 @@ static inline struct peer *look(unsigned turn)
 		       : look_at_others(turn);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------ */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static inline void lock_again(void)
 {
@@ -122,7 +132,8 @@ static const void *line_of_both(void)
 	return last && last->link && last->link->quiet.is_ours_too ? last->link->quiet.word : NULL;
 }
 
-/* Until the peer may have answered. Without the lock: the lines are only asked for. True: it was too early to look. */
+/* Until the peer may have answered. Without the lock: the lines are only asked for. True: it was
+ * too early to look. */
 static inline bool wait_for_turn(const struct native_short *w)
 {
 	bool early = turn_wait(&native_core.turn, NULL);
@@ -133,7 +144,8 @@ static inline bool wait_for_turn(const struct native_short *w)
 	return early;
 }
 
-/* What the wait before this one was good for is counted now: once its message had come there was no time for it. */
+/* What the wait before this one was good for is counted now: once its message had come there was no
+ * time for it. */
 static void begin(struct native_short *w, struct peer *last)
 {
 	if (turn_count(&native_core.turn))

@@ -1,11 +1,12 @@
 /*
  * pulc/tag.h: tagged messages, as a program uses them.
  *
- * Every call begins an operation of native_ops.c; those that wait have theirs on the stack. An operation belongs to the
- * process and not to a port, and ends in a forked child with -ECHILD.
+ * Every call begins an operation of native_ops.c; those that wait have theirs on the stack. An
+ * operation belongs to the process and not to a port, and ends in a forked child with -ECHILD.
  *
- * A call that a signal interrupts takes its operation back. That of a long message which was offered already can only be
- * taken back with the receiver's consent, so the call waits for that, and then says which of the two came first.
+ * A call that a signal interrupts takes its operation back. That of a long message which was
+ * offered already can only be taken back with the receiver's consent, so the call waits for that,
+ * and then says which of the two came first.
  *
  * Source: bip-1997, 2.
  */
@@ -42,9 +43,10 @@ static struct peer *find_peer(uint32_t client)
 	return client ? native_peer(client) : native_self();
 }
 
-/* ---- beginning ---------------------------------------------------------------------------------- */
+/* ---- beginning ------------------------------------------------------------------------------- */
 
-/* All of an operation on the stack but `iov` and what is of no use to its kind: to clear the whole would take longer than a short message. */
+/* All of an operation on the stack but `iov` and what is of no use to its kind: to clear the whole
+ * would take longer than a short message. */
 static inline void op_begin(struct pulc_op *op)
 {
 	op->p = NULL;
@@ -168,7 +170,7 @@ PULC_EXPORT int pulc_tag_ireceive(const struct pulc_tag *want, void *buf, size_t
 	return e;
 }
 
-/* ---- ending ------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 bool native_tag_is_complete(const struct pulc_op *op)
 {
@@ -221,7 +223,7 @@ PULC_EXPORT ssize_t pulc_tag_end(pulc_op *op, struct pulc_tagged *ret_message)
 	return n < 0 ? n : pulc_op_end(op, NULL);
 }
 
-/* ---- calls that wait ---------------------------------------------------------------------------- */
+/* ---- calls that wait ------------------------------------------------------------------------- */
 
 /* The operation is not left before it is complete. */
 static ssize_t end_waiting(struct pulc_op *op)
@@ -281,7 +283,8 @@ static inline struct peer *short_source(const struct tag_receive *r)
 	return LIKELY(!tag_any_early()) && native_may_be_short() ? awaited(r) : NULL;
 }
 
-/* From whom the last one came, or another one, now or in a moment. 1: it is complete; 0: nothing that is so simple; -EINTR. Under the lock, which it gives up. */
+/* From whom the last one came, or another one, now or in a moment. 1: it is complete; 0: nothing
+ * that is so simple; -EINTR. Under the lock, which it gives up. */
 static inline int receive_at_once(struct tag_receive *r)
 {
 	struct peer *peer = short_source(r);
@@ -356,7 +359,7 @@ PULC_EXPORT ssize_t pulc_tag_take(const struct pulc_tag *want, size_t size_max,
 	return n;
 }
 
-/* ---- looking ------------------------------------------------------------------------------------ */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static int probe(void *arg)
 {
@@ -425,7 +428,7 @@ PULC_EXPORT int pulc_tag_path(uint32_t client, struct pulc_tag_path *ret_path)
 	return peer ? 0 : -ECONNRESET;
 }
 
-/* ---- fork --------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 void native_tag_forked(void)
 {

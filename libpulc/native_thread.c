@@ -1,13 +1,17 @@
 /*
- * The progress thread, for a program that computes while its messages are under way. It begins and ends by pulc_progress_thread alone.
+ * The progress thread, for a program that computes while its messages are under way. It begins and
+ * ends by pulc_progress_thread alone.
  *
- * It does what a thread of the program would do that waits for something that never comes: makes progress, and sleeps until a peer, psid or another
- * thread has something new. Peers wake it for room as well as for frames, so a long send goes on when its receiver has read. It takes the lock like
- * anybody and never while it sleeps. What it completes is told as ever: events are counted, and sleepers of the program woken. It never spins:
- * it would do so on the processor that the program computes on. For the same reason peers don't wake it for what it has no work with: that a message was fetched
- * out of this process's memory is seen when the program looks.
+ * It does what a thread of the program would do that waits for something that never comes: makes
+ * progress, and sleeps until a peer, psid or another thread has something new. Peers wake it for
+ * room as well as for frames, so a long send goes on when its receiver has read. It takes the lock
+ * like anybody and never while it sleeps. What it completes is told as ever: events are counted,
+ * and sleepers of the program woken. It never spins: it would do so on the processor that the
+ * program computes on. For the same reason peers don't wake it for what it has no work with: that a
+ * message was fetched out of this process's memory is seen when the program looks.
  *
- * It blocks signals, which are the program's threads' to take, and leaves those open that glibc needs in every thread.
+ * It blocks signals, which are the program's threads' to take, and leaves those open that glibc
+ * needs in every thread.
  *
  * Source: pulc-1998, 4.7 (progress is made by who calls; this one calls on the program's behalf).
  */
@@ -55,7 +59,8 @@ static int create(void)
 	return e;
 }
 
-/* Both under the lock, which they give up meanwhile: a thread that is alone takes it in a way that no other one may see. */
+/* Both under the lock, which they give up meanwhile: a thread that is alone takes it in a way that
+ * no other one may see. */
 static int begin(void)
 {
 	int e = native_attach();

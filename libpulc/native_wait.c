@@ -1,12 +1,13 @@
 /*
  * Waiting for ports: the one implementation of libpulc/wait.c, over all peers' links at once.
  *
- * To that implementation the process's peers are a stream whose kernel socket is the channel to psid: what comes there, a
- * new peer or a port's end, ends a wait as a frame does. Whoever sleeps places its watch on every link; those to other nodes
- * tell by a descriptor (native_net.c).
+ * To that implementation the process's peers are a stream whose kernel socket is the channel to
+ * psid: what comes there, a new peer or a port's end, ends a wait as a frame does. Whoever sleeps
+ * places its watch on every link; those to other nodes tell by a descriptor (native_net.c).
  *
- * Several threads may wait. One of them takes what was meant for another and then says so: events are counted, and a thread
- * sleeps only if the count is what it was when it last looked; those asleep already are woken like anybody's (native_wake_sleepers).
+ * Several threads may wait. One of them takes what was meant for another and then says so: events
+ * are counted, and a thread sleeps only if the count is what it was when it last looked; those
+ * asleep already are woken like anybody's (native_wake_sleepers).
  *
  * Source: pulc-1998, 4.7 (spin, then block).
  */
@@ -38,7 +39,7 @@ static hal_watch watch_of(const pulc_waitset *set, unsigned bit)
 	       (lazy ? HAL_WATCH_LAZY : 0);
 }
 
-/* ---- what there is to see ------------------------------------------------------------------------ */
+/* ---- what there is to see -------------------------------------------------------------------- */
 
 static inline bool has_something(struct peer *peer)
 {
@@ -113,7 +114,7 @@ static void kernel_said(struct pulc_stream *s, int fd, const struct wait *w)
 	(void)kernel(s, fd, w);
 }
 
-/* ---- sleeping ------------------------------------------------------------------------------------ */
+/* ---- sleeping -------------------------------------------------------------------------------- */
 
 static bool enter_sleeper(hal_watch watch)
 {
@@ -274,8 +275,9 @@ static bool are_all_here(uint32_t cpu)
 	return true;
 }
 
-/* Whoever is awaited runs where this process does, and cannot run while it looks. Of several, all do: the one that was heard last is asked first, for he is
- * elsewhere, as a rule, if any of them is. */
+/* Whoever is awaited runs where this process does, and cannot run while it looks. Of several, all
+ * do: the one that was heard last is asked first, for he is elsewhere, as a rule, if any of them
+ * is. */
 static bool is_beside_us(void)
 {
 	static uint32_t cpu_said;
@@ -321,7 +323,7 @@ static const struct handler handler = {
 };
 static struct pulc_stream all_links = { .handler = &handler, .fd = -1 };
 
-/* ---- the calls ----------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static inline bool spin_briefly(uint64_t seen)
 {

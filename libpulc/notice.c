@@ -1,17 +1,18 @@
 /*
  * psid's end.
  *
- * Connections on rings go on without a psid, so nobody would look at the channel, and nobody would come to the next
- * psid. Therefore whoever sleeps over an attached stream sleeps over the channel as well, for its hang-up alone: psid's messages do
- * not wake him. That costs a sleep one more descriptor, and a wait that does not sleep one look in N_WAITS.
+ * Connections on rings go on without a psid, so nobody would look at the channel, and nobody would
+ * come to the next psid. Therefore whoever sleeps over an attached stream sleeps over the channel
+ * as well, for its hang-up alone: psid's messages do not wake him. That costs a sleep one more
+ * descriptor, and a wait that does not sleep one look in N_WAITS.
  *
- * Once the channel has hung up, sleepers wake up now and then and one of them looks for a psid: after 10 ms, then each
- * time after a quarter of the time that it has been away, at most NSEC_GAP_MAX. After NSEC_SEEK nobody wakes up for it any more;
- * whoever is about to sleep anyway still looks, no more often than that. So an idle process does some fifty
- * attempts in all.
+ * Once the channel has hung up, sleepers wake up now and then and one of them looks for a psid:
+ * after 10 ms, then each time after a quarter of the time that it has been away, at most
+ * NSEC_GAP_MAX. After NSEC_SEEK nobody wakes up for it any more; whoever is about to sleep anyway
+ * still looks, no more often than that. So an idle process does some fifty attempts in all.
  *
- * A process that has come back looks at messages as well when it sleeps: what psid has to say may be that all of the
- * other side has died meanwhile (Dead), which memory does not tell.
+ * A process that has come back looks at messages as well when it sleeps: what psid has to say may
+ * be that all of the other side has died meanwhile (Dead), which memory does not tell.
  */
 #include "notice.h"
 

@@ -18,7 +18,7 @@ void notice_forked(void);
 /* How long to leave psid's place alone after an attempt, ns. */
 uint64_t notice_gap(void);
 
-/* ---- no lock ---- */
+/* ---- no lock --------------------------------------------------------------------------------- */
 
 /* The longest sleep without a look at memory, ns. */
 uint64_t notice_patience(void);

@@ -3,25 +3,30 @@
  *
  * After the upgrade all state that a family of processes shares lies in the side's area. Before it
  * there is no area, and one thing must be known: whether another process may hold the same socket,
- * for it would go on reading and writing the kernel. So each tracked socket has an entry in a
- * small memory that forked children share: the ids of the processes that hold it. A holder that is gone without leaving
- * is found out by asking the kernel whether the process exists.
+ * for it would go on reading and writing the kernel. So each tracked socket has an entry in a small
+ * memory that forked children share: the ids of the processes that hold it. A holder that is gone
+ * without leaving is found out by asking the kernel whether the process exists.
  *
- * A process that goes on making sockets keeps the entry of one that it has closed for its next one, with its id in it: between processes that do so at the same
- * time each word here would be a line on its way from one to the other, several times for each socket.
+ * A process that goes on making sockets keeps the entry of one that it has closed for its next one,
+ * with its id in it: between processes that do so at the same time each word here would be a line
+ * on its way from one to the other, several times for each socket.
  *
- * An entry with more holders than it has room for counts as shared for ever: staying on the kernel is always right. So it does if one of them lives in
- * another pid namespace, where neither's numbers say anything of the other: 1 there is not 1 here. A child that finds itself in one, which shows in that it
- * sees no parent, has the entries of what it inherits say so, and begins a family, with a memory of its own.
- * A child made by vfork or posix_spawn lives in its parent's memory until it execs; the program that it becomes is
- * counted by what it is given (leave.c), until it ends.
+ * An entry with more holders than it has room for counts as shared for ever: staying on the kernel
+ * is always right. So it does if one of them lives in another pid namespace, where neither's
+ * numbers say anything of the other: 1 there is not 1 here. A child that finds itself in one, which
+ * shows in that it sees no parent, has the entries of what it inherits say so, and begins a family,
+ * with a memory of its own. A child made by vfork or posix_spawn lives in its parent's memory until
+ * it execs; the program that it becomes is counted by what it is given (leave.c), until it ends.
  *
- * Who is about to execute a program holds what is close-on-exec no more, unless exec fails. So its number stays in the entry, marked, until it is known that it can't
- * come back. The kernel says that: the process writes its number into a word of the family's as into a robust futex that it has locked (the pending entry of its
- * list, shm/lock.c), and the kernel takes it out when the process has got another memory, or ends.
+ * Who is about to execute a program holds what is close-on-exec no more, unless exec fails. So its
+ * number stays in the entry, marked, until it is known that it can't come back. The kernel says
+ * that: the process writes its number into a word of the family's as into a robust futex that it
+ * has locked (the pending entry of its list, shm/lock.c), and the kernel takes it out when the
+ * process has got another memory, or ends.
  *
- * A UDP socket has no area of its own after its upgrade either, for flows come and go. So what its holders share besides stands here as well, behind
- * the entries: that one of them was told an error by the kernel which is still to be told.
+ * A UDP socket has no area of its own after its upgrade either, for flows come and go. So what its
+ * holders share besides stands here as well, behind the entries: that one of them was told an error
+ * by the kernel which is still to be told.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -37,16 +42,20 @@
 
 #define N_ENTRIES 65536u
 #define N_HOLDERS 4
-/* Entries looked at for a free one, one after the other; and as many once more anywhere, also for one whose holders are dead. */
+/* Entries looked at for a free one, one after the other; and as many once more anywhere, also for
+ * one whose holders are dead. */
 #define N_TRIES 64u
 
-/* Who has made so many keeps an entry: it is left behind, for who looks for dead holders, where such a process ends. */
+/* Who has made so many keeps an entry: it is left behind, for who looks for dead holders, where
+ * such a process ends. */
 #define N_BEFORE_KEEPING 8u
 
-/* A child that has not said within this that it runs is waited for only if it is known to live (forks.c). */
+/* A child that has not said within this that it runs is waited for only if it is known to live
+ * (forks.c). */
 #define MSEC_FORK 1000u
-/* Of the word that counts forks: the number of those under way; above it, of the round: a new one begins where those of one are not waited for any more. What
- * a child says that is later than that is not taken for another child's. */
+/* Of the word that counts forks: the number of those under way; above it, of the round: a new one
+ * begins where those of one are not waited for any more. What a child says that is later than that
+ * is not taken for another child's. */
 #define FORK_BITS 20
 #define FORK_MASK ((1u << FORK_BITS) - 1)
 #define NSEC_PER_MSEC (1000 * NSEC_PER_USEC)
@@ -55,14 +64,16 @@ struct entry {
 	_Atomic uint32_t pids[N_HOLDERS];
 };
 
-/* Beside the number of a holder: it is about to execute a program. No process has so high a number. */
+/* Beside the number of a holder: it is about to execute a program. No process has so high a
+ * number. */
 #define MAY_RETURN 0x40000000u
 /* So many of a family at the same time. One that finds no room counts as a holder until it ends. */
 #define N_EXECUTING 16u
 
-/* Entry 0 is no socket's: it counts the forks under way, and says where the family looks for a free entry: where one was left
- * (0: taken since), then at the next. What is left while that is not taken is the next: so a server that forks for each connection goes on
- * with few entries on one page. */
+/* Entry 0 is no socket's: it counts the forks under way, and says where the family looks for a free
+ * entry: where one was left (0: taken since), then at the next. What is left while that is not
+ * taken is the next: so a server that forks for each connection goes on with few entries on one
+ * page. */
 struct family {
 	_Atomic uint32_t forks; /* see FORK_BITS */
 	_Atomic uint32_t msec_last_fork;
@@ -91,8 +102,8 @@ static OFTEN uint32_t
 	fork_round;	     /* of the last fork (client lock), or of the one that it comes from */
 static OFTEN bool elsewhere; /* until nursery_settle: in another pid namespace than its family */
 static OFTEN struct {
-	_Atomic uint32_t
-		*word; /* where this process says that it executes a program; NULL: it does not */
+	/* where this process says that it executes a program; NULL: it does not */
+	_Atomic uint32_t *word;
 	void *pending; /* what libc had there before */
 } executing;
 
@@ -145,7 +156,8 @@ USUAL static bool fork_under_way(void)
 	return !atomic_compare_exchange_strong(&family->forks, &forks, (forks | FORK_MASK) + 1);
 }
 
-/* Not while a child may be about to enter itself: it would be in somebody else's entry, and neither socket is upgraded then. */
+/* Not while a child may be about to enter itself: it would be in somebody else's entry, and neither
+ * socket is upgraded then. */
 USUAL static void note_left(uint32_t entry)
 {
 	uint32_t taken = 0;
@@ -197,7 +209,8 @@ static bool is_gone(uint32_t pid)
 	return has_ended(pid & ~MAY_RETURN);
 }
 
-/* One of an entry that was found to be gone. False: it has come back since, be it that it is on the way to another program by now. */
+/* One of an entry that was found to be gone. False: it has come back since, be it that it is on the
+ * way to another program by now. */
 static bool forget(_Atomic uint32_t *holder, uint32_t pid)
 {
 	if (!atomic_compare_exchange_strong(holder, &pid, 0))
@@ -255,8 +268,9 @@ static bool is_only(struct entry *e, uint32_t pid)
 }
 
 /*
- * True: the entry is this process's, which is its only holder, for its next socket. In a child that libc knows nothing of the number that we go by is its
- * parent's; then nothing is changed of that one's entry, and the child's socket is somebody else's to nursery_alone.
+ * True: the entry is this process's, which is its only holder, for its next socket. In a child that
+ * libc knows nothing of the number that we go by is its parent's; then nothing is changed of that
+ * one's entry, and the child's socket is somebody else's to nursery_alone.
  */
 USUAL static bool keep(struct entry *e, uint32_t entry)
 {
@@ -273,7 +287,8 @@ USUAL void nursery_forked(void)
 	atomic_store(&kept, 0);
 	atomic_store(&n_entered, 0);
 	executing.word = NULL;
-	/* So it is, too, for one that has been given its parent's parent (CLONE_PARENT): that does no harm. A sandbox may forbid to ask. */
+	/* So it is, too, for one that has been given its parent's parent (CLONE_PARENT): that does
+	 * no harm. A sandbox may forbid to ask. */
 	elsewhere = !client_is_confined() && raw_syscall(SYS_getppid) == 0;
 }
 
@@ -296,8 +311,9 @@ USUAL void nursery_settle(void)
 }
 
 /*
- * The whole family counts its tries in one place, so that its processes don't look at one another's fresh entries. Where many
- * that lie side by side are in use for long, a free one is found elsewhere: only a nursery that is full has none.
+ * The whole family counts its tries in one place, so that its processes don't look at one another's
+ * fresh entries. Where many that lie side by side are in use for long, a free one is found
+ * elsewhere: only a nursery that is full has none.
  */
 USUAL uint32_t nursery_enter(void)
 {
@@ -368,7 +384,7 @@ _Atomic uint8_t *nursery_refused(uint32_t entry)
 	return all ? (_Atomic uint8_t *)(all + N_ENTRIES) + entry : NULL;
 }
 
-/* ---- exec --------------------------------------------------------------------------------------- */
+/* ---- exec ------------------------------------------------------------------------------------ */
 
 static bool take_word(_Atomic uint32_t *word, uint32_t pid)
 {
@@ -436,7 +452,7 @@ void nursery_exec_failed(void)
 	executing.word = NULL;
 }
 
-/* ---- forks and spawned programs ----------------------------------------------------------------- */
+/* ---- forks and spawned programs -------------------------------------------------------------- */
 
 USUAL void nursery_fork_begins(bool is_told)
 {

@@ -1,8 +1,9 @@
 /*
  * The times of sends that are no answers, as the stream's own state knows it: see order.h.
  *
- * A message that was too long for the short way leaves no trace in turn.h, so its answer is told by what the peer has read as well. To look at that
- * fetches a line that the peer writes with each receive: who serves many connections in turn, and hears nothing of them, pays for it.
+ * A message that was too long for the short way leaves no trace in turn.h, so its answer is told by
+ * what the peer has read as well. To look at that fetches a line that the peer writes with each
+ * receive: who serves many connections in turn, and hears nothing of them, pays for it.
  */
 #include "order.h"
 

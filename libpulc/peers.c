@@ -6,13 +6,14 @@
  * known that we can ring it ourselves, we say so in every slab that we own (shm_slab_acquaint): a
  * sleeper reads that before it trusts the bell for ever. Lacking them we ask psid to ring.
  *
- * psid tells when a client has gone. What one psid has introduced its successor knows nothing of, so it ages. Another thread may
- * be about to ring one that has gone, so its boards stay mapped and its bells open for a while: a number that was
- * given out again must not be written to.
+ * psid tells when a client has gone. What one psid has introduced its successor knows nothing of,
+ * so it ages. Another thread may be about to ring one that has gone, so its boards stay mapped and
+ * its bells open for a while: a number that was given out again must not be written to.
  *
  * Lookups happen with each wake-up, changes hardly ever: a fixed hash of atomic pointers, filled
  * under the client lock, never freed while the process lives except for bells, whose numbers are
- * re-read on use. A bell is non-blocking: a hostile owner can fill it, which costs that owner its wake-ups.
+ * re-read on use. A bell is non-blocking: a hostile owner can fill it, which costs that owner its
+ * wake-ups.
  *
  * Source: pulc-1998, 4.7 (passive scheduling: a waiting process is inactive until its partner has
  * something for it).
@@ -58,8 +59,9 @@ static unsigned n_bells;
 static struct peer *gone_first, **gone_last = &gone_first;
 
 /*
- * Watches that psid could not be asked to tell, for its channel was full. Their owners look after a while, but not if we say
- * meanwhile that we can ring: then we do. Of too many the oldest are forgotten. Under the client lock.
+ * Watches that psid could not be asked to tell, for its channel was full. Their owners look after a
+ * while, but not if we say meanwhile that we can ring: then we do. Of too many the oldest are
+ * forgotten. Under the client lock.
  */
 static LARGE uint64_t untold[N_UNTOLD];
 static unsigned n_untold;
@@ -106,7 +108,8 @@ static int bell_of(const struct peer *p, uint32_t board)
 	return __atomic_load_n(&p->bells[board], __ATOMIC_ACQUIRE);
 }
 
-/* Keeps the bell if it is one and there is room. Seen by others under the number that it keeps only. */
+/* Keeps the bell if it is one and there is room. Seen by others under the number that it keeps
+ * only. */
 static bool keep_bell(struct peer *p, uint32_t board, int bell)
 {
 	int flags = raw_fcntl(bell, F_GETFL, 0);
@@ -193,8 +196,9 @@ void peers_let_line_go(uint32_t client, const struct shm_exchange *line)
 }
 
 /*
- * With a new psid everybody gets a new number. A sleeper whose psid ends wakes up and looks at its streams; until it sleeps
- * under its new number it is known by the old one. So that one is kept until one more psid has ended.
+ * With a new psid everybody gets a new number. A sleeper whose psid ends wakes up and looks at its
+ * streams; until it sleeps under its new number it is known by the old one. So that one is kept
+ * until one more psid has ended.
  */
 void peers_age(uint32_t n_psids)
 {

@@ -1,6 +1,6 @@
 /*
- * A free list over chunks from mmap, the first of which may be a static array. The link lies in an object's last word, where a stale reader of the first fields
- * finds them as they were.
+ * A free list over chunks from mmap, the first of which may be a static array. The link lies in an
+ * object's last word, where a stale reader of the first fields finds them as they were.
  */
 #include "pool.h"
 

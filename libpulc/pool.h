@@ -20,7 +20,8 @@ struct pool {
 	{                                                                                          \
 		.size = POOL_SIZE(size_object)                                                     \
 	}
-/* The first objects lie in `near`, an array of n * POOL_SIZE bytes among the small variables: most processes have a few only. */
+/* The first objects lie in `near`, an array of n * POOL_SIZE bytes among the small variables: most
+ * processes have a few only. */
 #define POOL_INIT_NEAR(size_object, near)                                                          \
 	{                                                                                          \
 		.size = POOL_SIZE(size_object), .fresh = (near),                                   \

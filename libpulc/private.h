@@ -14,7 +14,8 @@
 #include "tcp.h"
 #include "turn.h"
 
-/* Where a stream stands on its way off the kernel. Moves forward only, but for a lost psid: back to FRESH. */
+/* Where a stream stands on its way off the kernel. Moves forward only, but for a lost psid: back to
+ * FRESH. */
 enum stream_state {
 	STREAM_FRESH,	 /* counts data calls */
 	STREAM_HINTED,	 /* psid knows it, or was told why not */
@@ -49,9 +50,9 @@ struct pulc_stream {
 		_Atomic bool is_known, is_nonblocking, has_heard;
 	} kernel_wait;	/* kernel_wait.c: hints; known: asked or told whether it blocks */
 	_Atomic int fd; /* the descriptor that a call last used, of whatever thread */
-	const int
-		*_Atomic home; /* what calls under way go on with whose own descriptor is closed */
-	int pid;	       /* the process that attached it */
+	/* what calls under way go on with whose own descriptor is closed */
+	const int *_Atomic home;
+	int pid; /* the process that attached it */
 	enum pulc_role role;
 	uint64_t token;
 	uint64_t conn; /* psid's number for it, 0: none */
@@ -92,12 +93,14 @@ struct pulc_waitset {
 	struct pulc_waitset *next;
 };
 
-/* ---- stream.c ---- */
-/* A stream with one reference, in the list of all; NULL: no memory, or this thread holds the client lock. */
+/* ---- stream.c -------------------------------------------------------------------------------- */
+/* A stream with one reference, in the list of all; NULL: no memory, or this thread holds the client
+ * lock. */
 struct pulc_stream *stream_alloc(int fd, const struct handler *handler);
 void stream_list_each(void (*f)(struct pulc_stream *));
 void stream_list_each_datagram(void (*f)(struct pulc_stream *));
-/* Notes that s is attached (under the client lock); takes the list of those; tells the shim of each (no lock). */
+/* Notes that s is attached (under the client lock); takes the list of those; tells the shim of each
+ * (no lock). */
 void stream_note_attached(struct pulc_stream *s);
 struct pulc_stream *stream_take_attached(void);
 void stream_say_attached(struct pulc_stream *list);
@@ -105,7 +108,8 @@ void stream_say_attached(struct pulc_stream *list);
 /* Is fd a descriptor of this stream's socket? The number may be another one's by now. */
 bool stream_owns(const struct pulc_stream *s, int fd);
 
-/* The descriptor for a call that was given fd, when it has waited: another thread may have closed that meanwhile. */
+/* The descriptor for a call that was given fd, when it has waited: another thread may have closed
+ * that meanwhile. */
 static inline int stream_fd(const struct pulc_stream *s, int fd)
 {
 	const int *home = atomic_load_explicit(&s->home, memory_order_acquire);
@@ -124,7 +128,7 @@ static inline bool stream_is_attached(const struct pulc_stream *s)
 	return atomic_load_explicit(&s->state, memory_order_acquire) == STREAM_ATTACHED;
 }
 
-/* ---- transfer.c, stream_short.c: data calls of the TCP handler ---- */
+/* ---- transfer.c, stream_short.c: data calls of the TCP handler ------------------------------- */
 ssize_t stream_send(pulc_stream *s, int fd, const void *buf, size_t len, int flags);
 ssize_t stream_recv(pulc_stream *s, int fd, void *buf, size_t len, int flags);
 /* Of n pieces, `total` bytes. */
@@ -138,14 +142,15 @@ size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, int fl
 ssize_t stream_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int flags);
 ssize_t stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
 unsigned stream_poll(pulc_stream *s, int fd, unsigned events);
-/* ---- downgrade.c ---- */
-/* An attached stream goes on with the kernel, whatever the program does next. May wait some ms for the peer. for_good:
- * what is in the ring is of no use as it is. */
+/* ---- downgrade.c ----------------------------------------------------------------------------- */
+/* An attached stream goes on with the kernel, whatever the program does next. May wait some ms for
+ * the peer. for_good: what is in the ring is of no use as it is. */
 void stream_downgrade(struct pulc_stream *s, int fd, bool for_good);
-/* A pending error, or 0, was taken: if the stream has left the kernel alone serves what follows. Returns it. */
+/* A pending error, or 0, was taken: if the stream has left the kernel alone serves what follows.
+ * Returns it. */
 int stream_told(struct pulc_stream *s, int fd, int error);
 
-/* ---- wait.c ---- */
+/* ---- wait.c ---------------------------------------------------------------------------------- */
 struct wait;
 /* What differs between protocols. */
 struct wait_way {
@@ -179,10 +184,12 @@ uint64_t wait_budget(struct pulc_stream *s);
 uint64_t wait_budget_beside(bool peer_on_this_cpu);
 /* What was waited for came before wait_for was called. */
 void wait_paid(void);
-/* Waits for a moment, if this is worth a spin: what is sent meanwhile comes with one look (shm_rx_found). */
+/* Waits for a moment, if this is worth a spin: what is sent meanwhile comes with one look
+ * (shm_rx_found). */
 void wait_gather(uint64_t budget);
-/* Waits until one of the events may have come true. Returns 0; -EAGAIN: the deadline has passed; -EINTR; -ERESTART: interrupted
- * by handlers that let a call without a time-out go on, unless it has moved bytes already. */
+/* Waits until one of the events may have come true. Returns 0; -EAGAIN: the deadline has passed;
+ * -EINTR; -ERESTART: interrupted by handlers that let a call without a time-out go on, unless it
+ * has moved bytes already. */
 int wait_for(struct pulc_stream *s, int fd, struct wait *w, uint64_t budget);
 /* Tells watches of a peer's. */
 void wait_tell(struct shm_stream *ring, size_t (*collect)(struct shm_stream *, uint64_t *));
@@ -192,23 +199,25 @@ uint32_t this_cpu(void);
 /* The longest spin, ns; reads the environment the first time. */
 uint64_t spin_limit(void);
 
-/* ---- stream_wait.c: the same for a TCP stream ---- */
+/* ---- stream_wait.c: the same for a TCP stream ------------------------------------------------ */
 bool stream_peer_here(pulc_stream *s);
 struct wait stream_wait_begin(unsigned events, uint64_t usec_timeout);
 int stream_wait(struct pulc_stream *s, int fd, struct wait *w);
-/* It is the peer's turn: waits until he may have answered, unless there is something else to look at. True: the next look is the first one. */
+/* It is the peer's turn: waits until he may have answered, unless there is something else to look
+ * at. True: the next look is the first one. */
 bool stream_wait_turn(struct pulc_stream *s);
-/* Nothing short was there. Looks at the ring for a moment, unless there is something else to look at. True: bytes have come. has_looked: behind
- * stream_wait_turn. */
+/* Nothing short was there. Looks at the ring for a moment, unless there is something else to look
+ * at. True: bytes have come. has_looked: behind stream_wait_turn. */
 bool stream_wait_briefly(struct pulc_stream *s, bool has_looked);
 void stream_tell(struct pulc_stream *s, unsigned did);
 /* Tells everybody who waits, whether or not they were told before. */
 void stream_tell_all(struct pulc_stream *s);
-/* Has all that sleep on this very side look again, threads of this process and other processes. _locked: under the client lock. */
+/* Has all that sleep on this very side look again, threads of this process and other processes.
+ * _locked: under the client lock. */
 void stream_tell_own(struct pulc_stream *s);
 void stream_tell_own_locked(struct pulc_stream *s);
 
-/* ---- waitset.c ---- */
+/* ---- waitset.c ------------------------------------------------------------------------------- */
 int stream_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events);
 void stream_unwatch(pulc_stream *s, pulc_waitset *set, unsigned bit);
 uint64_t stream_patience(pulc_stream *s, pulc_waitset *set);
@@ -216,7 +225,8 @@ void waitset_forked(void);
 /* Makes the first wait set's bell. */
 void waitset_prepare(void);
 void waitsets_announce(void);
-/* The channel had no room for some of it: waitsets_repeat, under the client lock, says the rest. No lock. */
+/* The channel had no room for some of it: waitsets_repeat, under the client lock, says the rest. No
+ * lock. */
 bool waitsets_are_due(void);
 void waitsets_repeat(void);
 /* Has all that sleep on any of them look again. Under the client lock. */
@@ -224,34 +234,38 @@ void waitsets_rouse(void);
 /* Wakes a waiter of this process, or of its family, as its peer would. Under the client lock. */
 void waitset_tell(uint64_t watch);
 
-/* ---- leave.c ---- */
+/* ---- leave.c --------------------------------------------------------------------------------- */
 /* In a forked child: who has forked it. */
 void leave_forked(int parent);
-/* This process is about to let go of s, which is attached: those that it has forked rely on it no longer. */
+/* This process is about to let go of s, which is attached: those that it has forked rely on it no
+ * longer. */
 void leave_warn(const struct pulc_stream *s);
 
-/* ---- nursery.c: which processes hold a socket that is not upgraded yet ---- */
+/* ---- nursery.c: which processes hold a socket that is not upgraded yet ----------------------- */
 uint32_t nursery_enter(void);
 void nursery_leave(uint32_t entry);
 /* In a forked child, first. */
 void nursery_forked(void);
-/* In it: it holds the socket of this entry as well. Returned: the entry by which it knows its own holding, 0: it has none. */
+/* In it: it holds the socket of this entry as well. Returned: the entry by which it knows its own
+ * holding, 0: it has none. */
 uint32_t nursery_inherit(uint32_t entry);
 /* In it, last: the family of one in another pid namespace begins with itself. */
 void nursery_settle(void);
 void nursery_share(uint32_t entry, int child);
-/* This process is about to execute a program; it is in the entry again if that fails. Under the client lock. */
+/* This process is about to execute a program; it is in the entry again if that fails. Under the
+ * client lock. */
 void nursery_leave_for_now(uint32_t entry);
 void nursery_return(uint32_t entry);
 /* Right before exec, and when it has failed and all have returned. No lock is held. */
 void nursery_executes(void);
 void nursery_exec_failed(void);
 bool nursery_alone(uint32_t entry);
-/* A UDP socket's refusal (datagram_loss.c), which all who hold it share; NULL: it has no entry. Whoever enters a socket finds there what the one
- * before has left. */
+/* A UDP socket's refusal (datagram_loss.c), which all who hold it share; NULL: it has no entry.
+ * Whoever enters a socket finds there what the one before has left. */
 _Atomic uint8_t *nursery_refused(uint32_t entry);
-/* Around a fork: begins in the parent, is done when the child has entered itself. is_told: this thread says afterwards who the child is, or that
- * there is none (0). A child of which nobody tells is not waited for if it does not say anything for long. */
+/* Around a fork: begins in the parent, is done when the child has entered itself. is_told: this
+ * thread says afterwards who the child is, or that there is none (0). A child of which nobody tells
+ * is not waited for if it does not say anything for long. */
 void nursery_fork_begins(bool is_told);
 void nursery_fork_told(int pid);
 void nursery_fork_done(void);

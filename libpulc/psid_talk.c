@@ -1,7 +1,7 @@
 /*
- * Conversations with psid for the calls of pulc/job.h. They have nothing to do with the channel that carries
- * upgrades (client.c): each is a socket of its own, opened for one question, so that they may come
- * from any thread and wait for their answer.
+ * Conversations with psid for the calls of pulc/job.h. They have nothing to do with the channel
+ * that carries upgrades (client.c): each is a socket of its own, opened for one question, so that
+ * they may come from any thread and wait for their answer.
  */
 #include "psid_talk.h"
 

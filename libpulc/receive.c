@@ -1,17 +1,18 @@
 /*
  * Receiving descriptors in somebody else's process.
  *
- * recvmsg puts a descriptor at the lowest free number: the very number that another thread's
- * open() counts on. Most of psid's descriptors are only mapped and closed, so in a process with several threads
- * that is done by a short-lived child that shares the address space but not the descriptor table.
- * It closes all but the channel first: its copy of the table must not keep the program's files open. The parent
- * thread waits (CLONE_VFORK), the program's wait() does not see the child (no exit signal).
- * A bell must live in the program's own table, and so must a connection to another node, a semaphore, and the descriptor of an own slab, by which it is
- * brought to the next psid: they pass through a low number for a moment.
+ * recvmsg puts a descriptor at the lowest free number: the very number that another thread's open()
+ * counts on. Most of psid's descriptors are only mapped and closed, so in a process with several
+ * threads that is done by a short-lived child that shares the address space but not the descriptor
+ * table. It closes all but the channel first: its copy of the table must not keep the program's
+ * files open. The parent thread waits (CLONE_VFORK), the program's wait() does not see the child
+ * (no exit signal). A bell must live in the program's own table, and so must a connection to
+ * another node, a semaphore, and the descriptor of an own slab, by which it is brought to the next
+ * psid: they pass through a low number for a moment.
  *
- * In a process with one thread nobody can look while we receive, if signals are held off. But where the table of descriptors is
- * full memory is mapped by such a child too: a descriptor that finds no number is lost, and psid sends none twice. A bell is
- * done without, for psid rings.
+ * In a process with one thread nobody can look while we receive, if signals are held off. But where
+ * the table of descriptors is full memory is mapped by such a child too: a descriptor that finds no
+ * number is lost, and psid sends none twice. A bell is done without, for psid rings.
  */
 #include "receive.h"
 
@@ -167,7 +168,8 @@ static int next_brings(int channel)
 	return m->upgrade->own_slab_fd || m->upgrade->peer_slab_fd ? MEMORY : NOTHING;
 }
 
-/* Are there no numbers for the two descriptors of a message? They would be lost, and with them what it says. */
+/* Are there no numbers for the two descriptors of a message? They would be lost, and with them what
+ * it says. */
 static bool table_is_full(int channel)
 {
 	int first = -1, second = -1;

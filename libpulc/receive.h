@@ -32,7 +32,8 @@ struct received {
 		taken_;                                                                            \
 	})
 
-/* Under the client lock. Returns 0; -EAGAIN: nothing there; -EPIPE: psid is gone; -EBADMSG: makes no sense, skipped. */
+/* Under the client lock. Returns 0; -EAGAIN: nothing there; -EPIPE: psid is gone; -EBADMSG: makes
+ * no sense, skipped. */
 int receive_message(int fd, struct received *ret);
 void receive_done(struct received *r);
 

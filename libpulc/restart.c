@@ -1,7 +1,8 @@
 /*
- * SA_RESTART for calls that the kernel would have restarted. We sleep in ppoll, which the kernel never restarts, so
- * the decision is ours: the handlers installed in this process tell. With handlers of both
- * kinds the call is interrupted, as it would be for one of them; docs/differences.md says so.
+ * SA_RESTART for calls that the kernel would have restarted. We sleep in ppoll, which the kernel
+ * never restarts, so the decision is ours: the handlers installed in this process tell. With
+ * handlers of both kinds the call is interrupted, as it would be for one of them;
+ * docs/differences.md says so.
  */
 #include "restart.h"
 

@@ -1,19 +1,22 @@
 /*
  * Back to psid: what a process tells the next one of the connections that one before has made.
  *
- * Rings need no psid, but much else does: handing a connection to a program that is executed, waking across users,
- * pulcctl. So a process that has found a psid again brings each slab that it owns, by the slab's descriptor, and names
- * the slots in use and which slots of whose slab they are joined with. psid believes the descriptor, not us (docs/wire.md). Its
- * answer is the connections' new numbers. A psid that has not said Welcome may be starting still, and its queue full: then
- * the rest waits for Welcome.
+ * Rings need no psid, but much else does: handing a connection to a program that is executed,
+ * waking across users, pulcctl. So a process that has found a psid again brings each slab that it
+ * owns, by the slab's descriptor, and names the slots in use and which slots of whose slab they are
+ * joined with. psid believes the descriptor, not us (docs/wire.md). Its answer is the connections'
+ * new numbers. A psid that has not said Welcome may be starting still, and its queue full: then the
+ * rest waits for Welcome.
  *
- * A number is worth something at the psid that gave it. When the channel ends all become void; a forked child finds out by
- * Welcome whether it has come to its parent's psid, and if so the numbers that it has inherited, and Adopt, will do.
+ * A number is worth something at the psid that gave it. When the channel ends all become void; a
+ * forked child finds out by Welcome whether it has come to its parent's psid, and if so the numbers
+ * that it has inherited, and Adopt, will do.
  *
- * Nobody waits for the answer, but who is about to execute a program. What the channel does not take at once is sent when
- * somebody looks at the channel the next time. Semaphores are brought in the same way (native_sem.c). A slab whose descriptor
- * could not be kept is not brought: its connections go on
- * unknown. Flows of datagrams are not brought either; they have no socket by which a side could be asked for again.
+ * Nobody waits for the answer, but who is about to execute a program. What the channel does not
+ * take at once is sent when somebody looks at the channel the next time. Semaphores are brought in
+ * the same way (native_sem.c). A slab whose descriptor could not be kept is not brought: its
+ * connections go on unknown. Flows of datagrams are not brought either; they have no socket by
+ * which a side could be asked for again.
  */
 #include "return.h"
 
@@ -37,9 +40,10 @@ static bool is_kept(const struct pulc_stream *s)
 	return s->handler == &stream_handler && pulc_stream_attached(s) && !s->left && s->own_slab;
 }
 
-/* ---- forgetting --------------------------------------------------------------------------------- */
+/* ---- forgetting ------------------------------------------------------------------------------ */
 
-/* Written only where it changes something: to write to a stream copies its page in a forked child. */
+/* Written only where it changes something: to write to a stream copies its page in a forked
+ * child. */
 static void forget(struct pulc_stream *s)
 {
 	if (is_kept(s) && s->known != STREAM_UNKNOWN) {
@@ -60,7 +64,7 @@ void return_forget(bool all)
 	stream_list_each(all ? forget : forget_unanswered);
 }
 
-/* ---- telling ------------------------------------------------------------------------------------ */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 /* Puts s on its slab's list. */
 static void enlist(struct pulc_stream *s)
@@ -134,7 +138,7 @@ bool return_is_due(void)
 	return due && client_id() != 0;
 }
 
-/* ---- psid's answer ------------------------------------------------------------------------------ */
+/* ---- psid's answer --------------------------------------------------------------------------- */
 
 void return_answered(const Pulc__Wire__Returned *m)
 {
@@ -169,7 +173,7 @@ enum return_state return_state(void)
 	return worst;
 }
 
-/* ---- credit ------------------------------------------------------------------------------------- */
+/* ---- credit ---------------------------------------------------------------------------------- */
 
 static uint64_t size_used;
 static int our_pid;

@@ -1,16 +1,19 @@
 /*
  * Signal handlers of the program: when they may run, and what they mean for a call that waits.
  *
- * A thread that holds one of our locks, or is about to take it, has n_held set (shm/lock.h). A signal that
- * comes then is noted, all others (but faults and libc's own) are blocked in the context that the handler returns to, and when the last lock is
- * left the signal is sent once more, with all that it told, before the mask is put back. So the kernel
- * calls the program's handler, with its own stack, mask and context, at the first moment that is none of ours.
+ * A thread that holds one of our locks, or is about to take it, has n_held set (shm/lock.h). A
+ * signal that comes then is noted, all others (but faults and libc's own) are blocked in the
+ * context that the handler returns to, and when the last lock is left the signal is sent once more,
+ * with all that it told, before the mask is put back. So the kernel calls the program's handler,
+ * with its own stack, mask and context, at the first moment that is none of ours.
  *
- * Which handlers have run in a thread, and whether they ask for SA_RESTART, is counted. A call compares the counts:
- * it must end with EINTR also when the handler ran while it only looked at memory.
+ * Which handlers have run in a thread, and whether they ask for SA_RESTART, is counted. A call
+ * compares the counts: it must end with EINTR also when the handler ran while it only looked at
+ * memory.
  *
- * Left out: handlers that were installed past the shim (a raw system call). They may find the stream busy, which is
- * ENOBUFS, and whether they restart a call is asked of the kernel (restart.c).
+ * Left out: handlers that were installed past the shim (a raw system call). They may find the
+ * stream busy, which is ENOBUFS, and whether they restart a call is asked of the kernel
+ * (restart.c).
  */
 #include "signals.h"
 

@@ -8,7 +8,8 @@
 /* The kernel's signal set; libc's is longer and begins with it. */
 typedef uint64_t kernel_sigset;
 
-/* Handlers that have run in this thread, and those of them that were installed without SA_RESTART. */
+/* Handlers that have run in this thread, and those of them that were installed without
+ * SA_RESTART. */
 struct signal_counts {
 	uint32_t n_handled;
 	uint32_t n_interrupting;

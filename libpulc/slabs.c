@@ -3,7 +3,8 @@
  * has retired it and its last stream is closed. Few in number (a pair for 64 connections
  * between the same two processes, then for 256, for 1,024), so a list serves.
  *
- * Of its own slabs a process keeps the descriptor too: by it alone it can bring them back to another psid (return.c).
+ * Of its own slabs a process keeps the descriptor too: by it alone it can bring them back to
+ * another psid (return.c).
  *
  * Left out: handing slabs back while streams exist. A forked child shares the mappings and has its
  * own copy of this list.
@@ -28,7 +29,8 @@ static struct pool pool = POOL_INIT(sizeof(struct slab));
 static unsigned n_kept;
 
 #define PART_OF_LIMIT 8
-/* What the first connection with another process takes: a slab of each side, each of 64 slots, with rings of the usual sizes. */
+/* What the first connection with another process takes: a slab of each side, each of 64 slots, with
+ * rings of the usual sizes. */
 #define SIZE_FIRST_PAIR (1ull << 30)
 
 /* Boards that we can ring, so that a slab that comes later can say so as well. */

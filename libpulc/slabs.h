@@ -14,17 +14,18 @@ struct slab {
 	struct shm_slab_map map;
 	int fd;	   /* of an own slab: what it is brought back to the next psid by; -1: not kept */
 	int guard; /* exec.c: the process that has a lock on it */
-	struct pulc_stream
-		*returning; /* return.c: those of its streams that are about to be named */
+	/* return.c: those of its streams that are about to be named */
+	struct pulc_stream *returning;
 	uint64_t id;
 	uint32_t peer_client;
 	uint32_t n_streams;
 	bool own;
 	bool gone; /* psid puts no new connection there */
-	/* Slots that this process is counted for; what a fork raises. A closing thread has no lock. */
+	/* Slots that this process is counted for; what a fork raises. A closing thread has no
+	 * lock. */
 	_Atomic uint64_t held[SHM_SLOTS_MAX / 64];
-	_Atomic uint64_t
-		forked[SHM_SLOTS_MAX / 64]; /* those of them that the last fork has raised */
+	/* those of them that the last fork has raised */
+	_Atomic uint64_t forked[SHM_SLOTS_MAX / 64];
 };
 
 /* The slab psid calls `id`, if we have it. */
@@ -45,8 +46,9 @@ void slabs_forking(void);
 void slabs_fork_failed(void);
 
 /*
- * Is there address space for connections with one more process? Slabs are large, though few of their pages are ever used: a
- * program that limits what it has (RLIMIT_AS) limits them, too. An eighth of such a limit is all that they take. One system call.
+ * Is there address space for connections with one more process? Slabs are large, though few of
+ * their pages are ever used: a program that limits what it has (RLIMIT_AS) limits them, too. An
+ * eighth of such a limit is all that they take. One system call.
  */
 bool slabs_have_room(void);
 /* Is there room for the descriptor of one more slab? */
@@ -57,8 +59,9 @@ void slabs_keep(struct slab *slab, int *fd);
 void slabs_lost(void);
 void slabs_each(void (*f)(struct slab *));
 
-/* ---- exec.c ---- */
-/* This process, which is about to execute a program, lets go of slots of an own slab. True: the others can see when it can't come back any more. */
+/* ---- exec.c ---------------------------------------------------------------------------------- */
+/* This process, which is about to execute a program, lets go of slots of an own slab. True: the
+ * others can see when it can't come back any more. */
 bool exec_guard(struct slab *own);
 /* Of shm_on_return_doubted (no lock). */
 void exec_doubted(const struct shm_stream *s);

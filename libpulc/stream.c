@@ -1,12 +1,11 @@
 /*
- * Streams: the life of a connected TCP socket in this process, and everything but its data calls, which
- * are in transfer.c.
+ * Streams: the life of a connected TCP socket in this process. Its data calls: transfer.c.
  *
- * Until a stream is attached the caller makes each data call on the kernel as it stands, between a begin and
- * an end that are counted here: a direction switches only when nobody is inside.
+ * Until a stream is attached the caller makes each data call on the kernel as it stands, between a
+ * begin and an end that are counted here: a direction switches only when nobody is inside.
  *
- * A stream's memory is never given back to the system, so that a thread that raced with the last close
- * reads a stream; the shim's reference keeps the mapping as long as a call is inside.
+ * A stream's memory is never given back to the system, so that a thread that raced with the last
+ * close reads a stream; the shim's reference keeps the mapping as long as a call is inside.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,14 +25,14 @@
 #define N_NEAR 2
 static OFTEN char near[N_NEAR * POOL_SIZE(sizeof(struct pulc_stream))] __attribute__((aligned(64)));
 static OFTEN struct pool streams = POOL_INIT_NEAR(sizeof(struct pulc_stream), near);
-/* Connections, and sockets of datagrams: there are few of those, and only they have something to do at a fork. */
+/* Connections, and sockets of datagrams: few, and only they have something to do at a fork. */
 static OFTEN struct pulc_stream *firsts[2];
 static struct pulc_stream *newly_attached;
 
 static void (*on_attached)(pulc_stream *, void *);
 static void *on_attached_arg;
 
-/* ---- life --------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 USUAL struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 {
@@ -44,7 +43,7 @@ USUAL struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 	s = pool_get(&streams);
 	if (s) {
 		memset(s, 0, sizeof(*s));
-		/* Before another thread's fork can find it in the list: the child enters itself where we are. */
+		/* Before the fork of another thread can find it: the child enters itself here. */
 		s->nursery = nursery_enter();
 		s->handler = handler;
 		stream_set_fd(s, fd);
@@ -109,14 +108,15 @@ USUAL static void stream_free(struct pulc_stream *s)
 	pool_put(&streams, s);
 }
 
-/* The last reference goes under the lock: who finds a stream by its token or in the list, with the lock held, may take
- * another one. */
+/* The last reference goes under the lock: who finds a stream by its token or in the list, with the
+ * lock held, may take another one. */
 USUAL PULC_EXPORT pulc_stream *pulc_stream_unref(pulc_stream *s)
 {
 	if (!s || unref_early(s))
 		return NULL;
 	if (!client_lock())
-		return NULL; /* inside our own critical section: better to keep it than to tear it */
+		/* inside our own critical section: better to keep it than to tear it */
+		return NULL;
 	if (atomic_fetch_sub_explicit(&s->n_refs, 1, memory_order_acq_rel) == 1)
 		stream_free(s);
 	client_unlock();
@@ -281,12 +281,12 @@ PULC_EXPORT void *pulc_stream_user(const pulc_stream *s)
 	return s->user;
 }
 
-/* ---- on the kernel ------------------------------------------------------------------------------ */
+/* ---- on the kernel --------------------------------------------------------------------------- */
 
 /*
- * Counts the caller as inside the kernel. False: the stream was attached meanwhile, go by tcp. The count
- * is raised before the state is read again, the switcher sets the state before it reads the count: one of the
- * two sees the other.
+ * Counts the caller as inside the kernel. False: the stream was attached meanwhile, go by tcp. The
+ * count is raised before the state is read again, the switcher sets the state before it reads the
+ * count: one of the two sees the other.
  */
 USUAL bool stream_native_begin(struct pulc_stream *s, int fd, _Atomic uint32_t *count)
 {
@@ -370,9 +370,9 @@ static int stream_kernel_enter(pulc_stream *s, unsigned events)
 	return -EALREADY;
 }
 
-/* ---- the rest ----------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
-/* On the kernel, if it still is there: an upgrade, which needs the lock, does not come in between. */
+/* On the kernel, if it still is there: an upgrade needs the lock, and does not come in between. */
 static bool shutdown_native(struct pulc_stream *s, int fd, int how, int *ret_e)
 {
 	bool native, locked = client_lock();
@@ -393,7 +393,7 @@ static int stream_shutdown(pulc_stream *s, int fd, int how)
 		return e;
 	e = tcp_shutdown(&s->tcp, fd, how);
 	stream_tell(s, TCP_SENT);
-	/* The kernel wakes all that sleep on the socket, whichever direction was shut; theirs is not to be seen in the peer's words. */
+	/* The kernel wakes all that sleep on the socket, whichever direction was shut. */
 	stream_tell_own(s);
 	return e;
 }
@@ -464,7 +464,7 @@ static void stream_option_changed(pulc_stream *s, int fd, int level, int option)
 	if (!pulc_stream_attached(s) || !tcp_heeds(level, option))
 		return;
 	tcp_attach(&s->tcp, fd);
-	/* Who waits for room, here or at the peer, may have some now, and is woken by the kernel for it. */
+	/* Who waits for room, here or at the peer, may have some now: the kernel wakes him. */
 	if (level == SOL_SOCKET && is_buffer(option)) {
 		stream_tell_own(s);
 		stream_tell(s, TCP_TAKEN);
@@ -500,7 +500,7 @@ unsigned stream_poll(pulc_stream *s, int fd, unsigned events)
 
 	(void)tcp_watch(&s->tcp);
 	ready = tcp_ready(&s->tcp, events);
-	/* The rings answer for all that was asked: the kernel has nothing to add but what comes with errors. */
+	/* The rings answer for all that was asked: the kernel adds only what comes with errors. */
 	if (ready && !tcp_is_ending(&s->tcp) &&
 	    ready == (events & (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)) &&
 	    !(events & (POLLRDHUP | POLLPRI)))
@@ -518,7 +518,7 @@ static uint32_t stream_when(pulc_stream *s)
 	return shm_rx_noted(&s->tcp.ring);
 }
 
-/* ---- the handler -------------------------------------------------------------------------------- */
+/* ---- the handler ----------------------------------------------------------------------------- */
 
 /* Attached streams are left alone: to write to each would copy all their pages. */
 USUAL static void forked(struct pulc_stream *s)

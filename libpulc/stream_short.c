@@ -1,10 +1,13 @@
 /*
- * Short messages of a TCP stream: send and recv of up to a kilobyte between two who answer each other, or many of them one way.
+ * Short messages of a TCP stream: send and recv of up to a kilobyte between two who answer each
+ * other, or many of them one way.
  *
- * Nothing in such an exchange takes long, so that what counts is how many instructions lie between the moment in which the peer's bytes can be
- * seen and the moment in which the answer can be. So the usual case has a way of its own, that asks only what it must, waits only for the first turns,
- * and knows neither errors nor time-outs nor signals: whatever is not the usual case goes the long way (transfer.c) as if this one had not been
- * tried. A handler that runs in those turns has run before the call, for all that the program can tell.
+ * Nothing in such an exchange takes long, so that what counts is how many instructions lie between
+ * the moment in which the peer's bytes can be seen and the moment in which the answer can be. So
+ * the usual case has a way of its own, that asks only what it must, waits only for the first turns,
+ * and knows neither errors nor time-outs nor signals: whatever is not the usual case goes the long
+ * way (transfer.c) as if this one had not been tried. A handler that runs in those turns has run
+ * before the call, for all that the program can tell.
  */
 #include "macros.h"
 #include "notice.h"
@@ -51,7 +54,8 @@ USUAL ssize_t stream_send(pulc_stream *s, int fd, const void *buf, size_t len, i
 	return stream_send_pieces(s, fd, &iov, 1, len, flags);
 }
 
-/* A receive that is made here must neither leave bytes behind that others would have added nor wait for more than one byte. */
+/* A receive that is made here must neither leave bytes behind that others would have added nor wait
+ * for more than one byte. */
 static inline bool is_plain(struct pulc_stream *s, int flags)
 {
 	return LIKELY(stream_is_attached(s)) && LIKELY(!(flags & ~PLAIN_RECEIVE)) &&
@@ -64,7 +68,8 @@ static inline bool may_wait(const struct pulc_stream *s, int flags)
 	       !atomic_load_explicit(&s->tcp.ring.own->nonblock, memory_order_relaxed);
 }
 
-/* From a backlog that has all that is wanted: a stream of short messages, which no look is needed for. */
+/* From a backlog that has all that is wanted: a stream of short messages, which no look is needed
+ * for. */
 static inline size_t receive_known(struct pulc_stream *s, void *buf, size_t len)
 {
 	unsigned did = 0;
@@ -78,8 +83,9 @@ static inline size_t receive_known(struct pulc_stream *s, void *buf, size_t len)
 }
 
 /*
- * All that can be asked before the look is asked before it, and the look is the taking itself: a processor goes on past a load that takes the way of a line by
- * some hundred instructions, and what comes after these waits.
+ * All that can be asked before the look is asked before it, and the look is the taking itself: a
+ * processor goes on past a load that takes the way of a line by some hundred instructions, and what
+ * comes after these waits.
  */
 USUAL size_t stream_receive_short(struct pulc_stream *s, void *buf, size_t len, int flags)
 {

@@ -1,7 +1,8 @@
 /*
  * Waiting for a TCP stream, and telling its peer's waiters: what is particular to it.
  *
- * The partner of a ping-pong answers within the first turns; these are made here, without a look at the clock.
+ * The partner of a ping-pong answers within the first turns; these are made here, without a look at
+ * the clock.
  */
 #include "clock.h"
 #include "macros.h"
@@ -22,7 +23,8 @@ bool stream_peer_here(pulc_stream *s)
 	return shm_peer_ran_on(&s->tcp.ring, cpu);
 }
 
-/* The ring has bytes behind those of the kernel, which may be under way: a try that finds nothing is not worth while. */
+/* The ring has bytes behind those of the kernel, which may be under way: a try that finds nothing
+ * is not worth while. */
 static bool __attribute__((noinline)) has_split(struct pulc_stream *s, const struct wait *w)
 {
 	return tcp_reads_ring(&s->tcp) && tcp_has(&s->tcp, stream_fd(s, w->fd), w->total);
@@ -63,7 +65,8 @@ static short kernel_events(struct pulc_stream *s, const struct wait *w)
 	       (w->heeds_mark ? POLLPRI : 0);
 }
 
-/* Does the kernel socket have something for this waiter? Bytes in the ring, perhaps too few, are no news. */
+/* Does the kernel socket have something for this waiter? Bytes in the ring, perhaps too few, are no
+ * news. */
 static bool kernel_has_news(struct pulc_stream *s, int fd, const struct wait *w)
 {
 	struct pollfd p = { .fd = fd, .events = kernel_events(s, w) };
@@ -110,7 +113,8 @@ static inline bool may_look(struct pulc_stream *s)
 	       LIKELY(!(shm_peer_notice(&s->tcp.ring) & (ENDS | SHM_LEFT))) && wait_budget(s) != 0;
 }
 
-/* What the wait before this one was good for is counted now: once its message had come there was no time for it. */
+/* What the wait before this one was good for is counted now: once its message had come there was no
+ * time for it. */
 bool stream_wait_turn(struct pulc_stream *s)
 {
 	struct shm_ahead ahead;
@@ -151,9 +155,9 @@ bool stream_wait_briefly(struct pulc_stream *s, bool has_looked)
 }
 
 /*
- * What the peer has said of its end ends one wait: the caller asks the kernel next, who alone knows the end of the stream. If it
- * has none to tell (the peer was stopped in between, another process has the socket, or the peer lies) it wakes us when
- * it has.
+ * What the peer has said of its end ends one wait: the caller asks the kernel next, who alone knows
+ * the end of the stream. If it has none to tell (the peer was stopped in between, another process
+ * has the socket, or the peer lies) it wakes us when it has.
  */
 int stream_wait(struct pulc_stream *s, int fd, struct wait *w)
 {
@@ -172,7 +176,7 @@ int stream_wait(struct pulc_stream *s, int fd, struct wait *w)
 	return e;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------ */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 void stream_tell_all(struct pulc_stream *s)
 {

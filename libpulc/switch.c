@@ -1,6 +1,7 @@
 /*
- * The protocol switch: pulc/stream.h for any protocol. Each stream knows its handler; what is common to all
- * protocols (references, the shim's word, readiness for the first time) is in stream.c.
+ * The protocol switch: pulc/stream.h for any protocol. Each stream knows its handler; what is
+ * common to all protocols (references, the shim's word, readiness for the first time) is in
+ * stream.c.
  */
 #include "macros.h"
 #include "private.h"

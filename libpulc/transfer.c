@@ -1,10 +1,11 @@
 /*
  * The data calls of a stream, with the semantics of the calls they are named for.
  *
- * A call asks where the stream stands. Not attached: the caller makes the very call it was asked for on the
- * kernel. Attached: the tcp protocol moves what can be moved, then this file adds what blocking,
- * time-outs, MSG_WAITALL, SO_RCVLOWAT and signals ask for, in the kernel's order: bytes already moved
- * win over any error, which is then told by the next call. Short messages have a shorter way before this one (stream_short.c).
+ * A call asks where the stream stands. Not attached: the caller makes the very call it was asked
+ * for on the kernel. Attached: the tcp protocol moves what can be moved, then this file adds what
+ * blocking, time-outs, MSG_WAITALL, SO_RCVLOWAT and signals ask for, in the kernel's order: bytes
+ * already moved win over any error, which is then told by the next call. Short messages have a
+ * shorter way before this one (stream_short.c).
  */
 #include <errno.h>
 #include <linux/tcp.h>
@@ -18,7 +19,7 @@
 #include "private.h"
 #include "rawsys.h"
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static bool must_not_block(const struct pulc_stream *s, int flags)
 {
@@ -57,8 +58,9 @@ static size_t iov_total(const struct iovec *iov, size_t n)
 #define NSEC_HANDOVER_PAUSE (200 * 1000)
 
 /*
- * A send found no room and psid is about to grant more, or to say no: then the kernel has room. A call that may not block waits
- * for that too, for programs take "no room" for a receiver that does not read.
+ * A send found no room and psid is about to grant more, or to say no: then the kernel has room. A
+ * call that may not block waits for that too, for programs take "no room" for a receiver that does
+ * not read.
  */
 static ssize_t push_again(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
 			  int flags)
@@ -91,8 +93,8 @@ static ssize_t push(struct pulc_stream *s, int fd, const struct iovec *iov, size
 	return UNLIKELY(sent == -EDEADLK) ? -ENOBUFS : sent;
 }
 
-/* Urgent data, and what a ring that cannot grow has no room for, must wait until the receiver has left the kernel's
- * part of the stream; nothing tells of that. */
+/* Urgent data, and what a ring that cannot grow has no room for, must wait until the receiver has
+ * left the kernel's part of the stream; nothing tells of that. */
 static int wait_for_room(struct pulc_stream *s, int fd, int flags, struct wait *w)
 {
 	struct timespec pause = { .tv_nsec = NSEC_HANDOVER_PAUSE };
@@ -133,7 +135,8 @@ static ssize_t send_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 	return (ssize_t)done;
 }
 
-/* A send of a side that has left: the kernel's, unless there is a reset to tell that the kernel does not know of. */
+/* A send of a side that has left: the kernel's, unless there is a reset to tell that the kernel
+ * does not know of. */
 static ssize_t send_on_kernel(struct pulc_stream *s, int fd)
 {
 	int e = tcp_finds_reset(&s->tcp, fd) ? stream_told(s, fd, tcp_take_error(&s->tcp, fd)) : 0;
@@ -164,7 +167,8 @@ USUAL ssize_t stream_send_pieces(struct pulc_stream *s, int fd, const struct iov
 	return send_rest(s, fd, iov, n, flags, sent > 0 ? (size_t)sent : 0);
 }
 
-/* Control messages that are wrong are refused by the kernel, those that are right mean nothing to a ring. */
+/* Control messages that are wrong are refused by the kernel, those that are right mean nothing to a
+ * ring. */
 static ssize_t check_control(int fd, const struct msghdr *msg, int flags)
 {
 	struct msghdr empty = { .msg_control = msg->msg_control,
@@ -191,7 +195,7 @@ ssize_t stream_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int fla
 				  iov_total(msg->msg_iov, msg->msg_iovlen), flags);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static ssize_t pull(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n, int flags,
 		    bool look)
@@ -230,7 +234,8 @@ static bool is_all(struct pulc_stream *s, int fd, size_t got)
 	return is_at_end(s, fd) || tcp_mark_is_behind(&s->tcp, fd, got);
 }
 
-/* What must come so that `target` bytes are there. Those that the kernel holds already are no news. */
+/* What must come so that `target` bytes are there. Those that the kernel holds already are no
+ * news. */
 static void wait_for_more(struct pulc_stream *s, int fd, size_t target, struct wait *w)
 {
 	uint64_t in_ring = shm_rx_waiting(&s->tcp.ring), there;
@@ -243,14 +248,15 @@ static void wait_for_more(struct pulc_stream *s, int fd, size_t target, struct w
 	w->kernel_has_part = there > (tcp_is_split(&s->tcp) ? 0 : in_ring);
 }
 
-/* A receive that slept: the connection was dissolved meanwhile. As one that sleeps in the kernel it leaves the reset to the next. */
+/* A receive that slept: the connection was dissolved meanwhile. As one that sleeps in the kernel it
+ * leaves the reset to the next. */
 static bool was_dissolved(struct pulc_stream *s, int fd)
 {
 	return UNLIKELY(!shm_rx_maybe(&s->tcp.ring)) && tcp_is_dissolved(&s->tcp, fd);
 }
 
-/* MSG_PEEK of `target` bytes, `got` (or -EAGAIN) at first: what was peeked is peeked again until it is enough or nothing
- * more will come. */
+/* MSG_PEEK of `target` bytes, `got` (or -EAGAIN) at first: what was peeked is peeked again until it
+ * is enough or nothing more will come. */
 static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
 			 int flags, size_t target, ssize_t got)
 {
@@ -261,8 +267,9 @@ static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 	while (got < (ssize_t)target) {
 		end = got > 0 && is_all(s, fd, (size_t)got);
 		wait_for_more(s, fd, target, &w);
-		/* Bytes of the kernel's behind a mark are not counted, and were seen. Beside those that it holds a look is taken each millisecond,
-		 * for an urgent byte that stands before them would end each sleep. */
+		/* Bytes of the kernel's behind a mark are not counted, and were seen. Beside those
+		 * that it holds a look is taken each millisecond, for an urgent byte that stands
+		 * before them would end each sleep. */
 		w.kernel_has_part |= got > 0 && (uint64_t)got > shm_rx_waiting(&s->tcp.ring);
 		w.heeds_mark = got > 0 && !w.kernel_has_part;
 		e = end ? 0 : stream_wait(s, fd, &w);
@@ -339,9 +346,9 @@ static bool is_shut_for_sending(const struct pulc_stream *s)
 	return shm_own_notice(&s->tcp.ring) & SHM_TX_FIN;
 }
 
-/* A receive of no bytes waits for some to be there and takes none (recv(2); read(2) of none does not come here). One that has slept
- * has what it wanted, which was nothing: whatever wakes it in the kernel, it answers 0. There another holder's shutdown does so, of
- * either direction. */
+/* A receive of no bytes waits for some to be there and takes none (recv(2); read(2) of none does
+ * not come here). One that has slept has what it wanted, which was nothing: whatever wakes it in
+ * the kernel, it answers 0. There another holder's shutdown does so, of either direction. */
 static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 {
 	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
@@ -364,7 +371,8 @@ static ssize_t receive_nothing(struct pulc_stream *s, int fd, bool dont_wait)
 	}
 }
 
-/* The urgent byte is the kernel's, but behind a reset that only we know of there is no connection to take it from. */
+/* The urgent byte is the kernel's, but behind a reset that only we know of there is no connection
+ * to take it from. */
 static ssize_t receive_urgent(struct pulc_stream *s, int fd)
 {
 	char byte;
@@ -394,7 +402,8 @@ static ssize_t receive_on_kernel(struct pulc_stream *s, int fd)
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_receives);
 }
 
-/* Does the stream of a side that had left go on in its ring? 1; 0: in the kernel; -EAGAIN: not to be known yet. */
+/* Does the stream of a side that had left go on in its ring? 1; 0: in the kernel; -EAGAIN: not to
+ * be known yet. */
 static int go_back(struct pulc_stream *s, int flags)
 {
 	int e;
@@ -425,7 +434,8 @@ USUAL ssize_t stream_receive_pieces(struct pulc_stream *s, int fd, const struct 
 	if (UNLIKELY(!pulc_stream_attached(s)) &&
 	    stream_native_begin(s, fd, &s->tcp.n_native_receives))
 		return receive_native(s, fd, &(struct kernel_call){ iov, n, flags });
-	/* While another thread is still inside the kernel the ring stays empty; no new one goes there. */
+	/* While another thread is still inside the kernel the ring stays empty; no new one goes
+	 * there. */
 	(void)tcp_watch(&s->tcp);
 	if (UNLIKELY(flags & (MSG_ERRQUEUE | MSG_OOB)))
 		return flags & MSG_ERRQUEUE ? stream_on_kernel(&s->tcp.n_native_receives)

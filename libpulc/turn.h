@@ -1,14 +1,17 @@
 /*
  * Whose turn it is, between two who answer each other in short messages.
  *
- * Who has sent something waits for the answer, and there is nothing to look at before the message has gone its way, and the answer too. To look earlier
- * is worse than useless: it fetches the line that the peer is about to write, which has to be called back before the answer can be written. So the
- * first look waits as long as answers have taken before: more when it finds nothing, less when it finds the answer. And before it the line
- * that we write next is asked for: the peer has fetched that one meanwhile, to read what we have sent, and the next message would wait for it.
+ * Who has sent something waits for the answer, and there is nothing to look at before the message
+ * has gone its way, and the answer too. To look earlier is worse than useless: it fetches the line
+ * that the peer is about to write, which has to be called back before the answer can be written. So
+ * the first look waits as long as answers have taken before: more when it finds nothing, less when
+ * it finds the answer. And before it the line that we write next is asked for: the peer has fetched
+ * that one meanwhile, to read what we have sent, and the next message would wait for it.
  *
- * Only the first send after a receive counts, and only a call that may wait: in a stream that nobody answers there are no turns. No wait is longer than
- * TURN_WAIT_MAX, so that an answer which comes earlier than those before is late by no more than that. Where no counter is at hand nobody waits.
- * All of this is a hint: threads that share a socket spoil each other's, and nothing else.
+ * Only the first send after a receive counts, and only a call that may wait: in a stream that
+ * nobody answers there are no turns. No wait is longer than TURN_WAIT_MAX, so that an answer which
+ * comes earlier than those before is late by no more than that. Where no counter is at hand nobody
+ * waits. All of this is a hint: threads that share a socket spoil each other's, and nothing else.
  */
 #ifndef PULC_LIB_TURN_H
 #define PULC_LIB_TURN_H
@@ -21,18 +24,20 @@
 #include "pulse.h"
 #include "short.h"
 
-/* Ticks of the processor's counter: of the longest wait, and by how much it changes, a long one by more. Four answers in five come before the first look. */
+/* Ticks of the processor's counter: of the longest wait, and by how much it changes, a long one by
+ * more. Four answers in five come before the first look. */
 #define TURN_WAIT_MAX 2400u
 #define TURN_LESS(wait) MAX(4u, (uint32_t)(wait) / 128)
 #define TURN_MORE(wait) (4 * TURN_LESS(wait))
 
 struct turn {
 	_Atomic bool has_received; /* since the last send */
-	_Atomic uint64_t
-		sent; /* when it became the peer's, ticks; 0: it is not, or has been waited for */
+	/* when it became the peer's, ticks; 0: it is not, or has been waited for */
+	_Atomic uint64_t sent;
 	_Atomic uint32_t wait; /* from then to the first look, ticks */
-	_Atomic uint8_t
-		looked; /* what the last look of a wait was, TURN_LOOKED_; 0: the wait is over without an answer, or counted */
+	/* what the last look of a wait was, TURN_LOOKED_; 0: the wait is over without an answer, or
+	 * counted */
+	_Atomic uint8_t looked;
 };
 
 #define TURN_LOOKED 1u
@@ -81,7 +86,8 @@ static inline bool turn_is_peers(const struct turn *t)
 	return atomic_load_explicit(&t->sent, memory_order_relaxed) != 0;
 }
 
-/* Until the first look, if it is the peer's turn. ring: where the next message is sent, or NULL. True: it was too early to look. */
+/* Until the first look, if it is the peer's turn. ring: where the next message is sent, or NULL.
+ * True: it was too early to look. */
 static inline bool turn_wait(struct turn *t, const struct shm_stream *ring)
 {
 	uint64_t sent = atomic_load_explicit(&t->sent, memory_order_relaxed);
@@ -112,7 +118,8 @@ static inline void turn_found(struct turn *t, bool early, bool at_first)
 		atomic_store_explicit(&t->wait, now, memory_order_relaxed);
 }
 
-/* The same, by one who has no time once the answer is there: before each look, what it is, and before the next wait whether it has found something. */
+/* The same, by one who has no time once the answer is there: before each look, what it is, and
+ * before the next wait whether it has found something. */
 static inline void turn_looks(struct turn *t, bool early, bool at_first)
 {
 	uint8_t looked = (uint8_t)(TURN_LOOKED | (early ? TURN_LOOKED_EARLY : 0) |

@@ -1,9 +1,11 @@
 /*
- * What psid did not take at once, and what nobody would say again: that a connection is closed, a hint void, a port given
- * back. Whoever says so does not wait; a psid that is busy (or stopped) leaves the channel full, and then the words are kept here. They
- * go before anything that is said later, so that psid hears all in order, and whenever somebody looks at the channel.
+ * What psid did not take at once, and what nobody would say again: that a connection is closed, a
+ * hint void, a port given back. Whoever says so does not wait; a psid that is busy (or stopped)
+ * leaves the channel full, and then the words are kept here. They go before anything that is said
+ * later, so that psid hears all in order, and whenever somebody looks at the channel.
  *
- * There is no limit but memory, for there are no more of them than psid has let us have connections, hints and ports.
+ * There is no limit but memory, for there are no more of them than psid has let us have
+ * connections, hints and ports.
  */
 #include "unsent.h"
 

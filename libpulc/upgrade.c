@@ -5,10 +5,10 @@
  *                                                ^                |
  *                                                +-----Deny-------+        any --> NEVER
  *
- * A hint is a guess that costs one datagram; it carries no descriptor and nobody waits for an answer.
- * Only when psid has two that mirror each other does it ask for the sockets. A passed socket keeps the
- * connection alive while it is under way, so it is sent only on request, and a program that
- * closes meanwhile shuts the connection down first (upgrade_closing).
+ * A hint is a guess that costs one datagram; it carries no descriptor and nobody waits for an
+ * answer. Only when psid has two that mirror each other does it ask for the sockets. A passed
+ * socket keeps the connection alive while it is under way, so it is sent only on request, and a
+ * program that closes meanwhile shuts the connection down first (upgrade_closing).
  *
  * Nothing here blocks a data call in the kernel or keeps it from the kernel: until ATTACHED the
  * program's own calls go there unchanged. A thread asleep in such a call delays the upgrade of that
@@ -49,7 +49,7 @@ static_assert((int)PULC_REASON_SHARED == (int)PULC__WIRE__REASON__REASON_SHARED 
 		      (int)PULC_REASON_UNSUPPORTED == (int)PULC__WIRE__REASON__REASON_UNSUPPORTED,
 	      "the public reasons are the schema's");
 
-/* ---- states ------------------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 /* Any thread may have said NEVER without the lock, and ATTACHED is for good: both stay. */
 static void settle(struct pulc_stream *s, int to)
@@ -60,7 +60,7 @@ static void settle(struct pulc_stream *s, int to)
 		;
 }
 
-/* ---- hints -------------------------------------------------------------------------------------- */
+/* ---- hints ----------------------------------------------------------------------------------- */
 
 /* Under the client lock. */
 static void hint(struct pulc_stream *s, int fd)
@@ -85,7 +85,8 @@ static void hint(struct pulc_stream *s, int fd)
 		settle(s, STREAM_HINTED);
 }
 
-/* Is it time to look or to say something? Rate-limited, so that a connection whose peer is not under PULC pays next to nothing. */
+/* Is it time to look or to say something? Rate-limited, so that a connection whose peer is not
+ * under PULC pays next to nothing. */
 static bool due(struct pulc_stream *s)
 {
 	uint64_t now = nsec_now();
@@ -117,9 +118,10 @@ USUAL void upgrade_step(struct pulc_stream *s, int fd)
 	client_unlock();
 }
 
-/* ---- psid's answers ----------------------------------------------------------------------------- */
+/* ---- psid's answers -------------------------------------------------------------------------- */
 
-/* Another process holds the socket too, by now. Said, so that the other end does not wait for us. */
+/* Another process holds the socket too, by now. Said, so that the other end does not wait for
+ * us. */
 static void refuse_to_give(struct pulc_stream *s)
 {
 	struct hint_ends ends;
@@ -171,8 +173,8 @@ int upgrade_ask_again(struct pulc_stream *s)
 	return e;
 }
 
-/* There is no kernel to stay on for one whose bytes are in rings. Those who can bring it may be on their way to a new
- * psid: its other side, or whoever gave it to us. */
+/* There is no kernel to stay on for one whose bytes are in rings. Those who can bring it may be on
+ * their way to a new psid: its other side, or whoever gave it to us. */
 static void inheritance_denied(struct pulc_stream *s, Pulc__Wire__Reason reason)
 {
 	bool later = reason == PULC__WIRE__REASON__REASON_WAITING_PEER ||
@@ -237,8 +239,8 @@ static bool is_same_connection(const struct pulc_stream *s)
 	return hint_ends(s->fd, &now) && memcmp(&now, &s->ends, sizeof(now)) == 0;
 }
 
-/* Not if it was forked since the socket was given: the other holder would go on with the kernel alone. Nor if the number that we know
- * it by has become somebody else's. */
+/* Not if it was forked since the socket was given: the other holder would go on with the kernel
+ * alone. Nor if the number that we know it by has become somebody else's. */
 static bool may_attach(struct pulc_stream *s)
 {
 	return stream_owns(s, s->fd) &&
@@ -273,8 +275,8 @@ static void upgraded(const Pulc__Wire__Upgrade *m, struct received *r)
 	s->known = STREAM_KNOWN;
 	s->pid = raw_getpid();
 	tcp_attach(&s->tcp, s->fd);
-	/* Before anybody can say RX_READY: a peer takes an end without a word for a death. No shutdown comes in
-	 * between, for it needs the lock as well. */
+	/* Before anybody can say RX_READY: a peer takes an end without a word for a death. No
+	 * shutdown comes in between, for it needs the lock as well. */
 	tcp_note_shut(&s->tcp, s->fd);
 	slabs_hold(own, m->own_slot);
 	settle(s, STREAM_ATTACHED);
@@ -362,7 +364,7 @@ void upgrade_psid_lost(void)
 	slabs_lost();
 }
 
-/* ---- the end ------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void upgrade_closed(uint64_t conn)
 {
@@ -370,8 +372,8 @@ void upgrade_closed(uint64_t conn)
 		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_CLOSED, conn);
 }
 
-/* If this process ends before psid has room for that, psid takes it for one that was killed, and is still counted: then it is to ask the kernel who
- * has the socket. */
+/* If this process ends before psid has room for that, psid takes it for one that was killed, and is
+ * still counted: then it is to ask the kernel who has the socket. */
 void upgrade_left(struct pulc_stream *s)
 {
 	upgrade_closed(s->conn);
@@ -381,9 +383,10 @@ void upgrade_left(struct pulc_stream *s)
 }
 
 /*
- * The socket may be in psid's hands, and then our close() alone ends nothing. If nobody else holds it, end
- * the connection as close() would have: with a reset if bytes are unread or the program asked for it (SO_LINGER
- * of no time), else with a FIN. Urgent data is counted with those only where it is in line.
+ * The socket may be in psid's hands, and then our close() alone ends nothing. If nobody else holds
+ * it, end the connection as close() would have: with a reset if bytes are unread or the program
+ * asked for it (SO_LINGER of no time), else with a FIN. Urgent data is counted with those only
+ * where it is in line.
  */
 static void end_connection(int fd)
 {
@@ -411,7 +414,8 @@ static void note_dead(struct pulc_stream *s)
 	stream_tell_own_locked(s);
 }
 
-/* Of a process connected to itself both ends would be one connection; but then none of them is absent. */
+/* Of a process connected to itself both ends would be one connection; but then none of them is
+ * absent. */
 void upgrade_dead(uint64_t conn)
 {
 	dead_conn = conn;

@@ -5,14 +5,17 @@
 #include "private.h"
 #include "receive.h"
 
-/* A data call was made on a stream that is not attached: count it, hint when it is time, look at the channel. */
+/* A data call was made on a stream that is not attached: count it, hint when it is time, look at
+ * the channel. */
 void upgrade_step(struct pulc_stream *s, int fd);
-/* The slabs that an Upgrade names: those that came with it, or that we have. False: they are lacking. Under the client lock. */
+/* The slabs that an Upgrade names: those that came with it, or that we have. False: they are
+ * lacking. Under the client lock. */
 bool upgrade_slabs(const Pulc__Wire__Upgrade *m, struct received *r, struct slab **ret_own,
 		   struct slab **ret_peer);
 /* Messages of psid that concern streams, slabs and other clients. Under the client lock. */
 void upgrade_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
-/* Asks for the memory of an upgraded connection of which we have the socket only. Under the client lock. 0; -EAGAIN; -ENOTCONN. */
+/* Asks for the memory of an upgraded connection of which we have the socket only. Under the client
+ * lock. 0; -EAGAIN; -ENOTCONN. */
 int upgrade_ask_again(struct pulc_stream *s);
 /* Nobody holds the other end of conn, whose memory does not say so. Under the client lock. */
 void upgrade_dead(uint64_t conn);
@@ -20,7 +23,8 @@ void upgrade_dead(uint64_t conn);
 void upgrade_begin_anew(struct pulc_stream *s);
 /* The same for all streams: whatever was under way begins anew. Under the client lock. */
 void upgrade_psid_lost(void);
-/* The process's last descriptor of a stream that is not attached is about to be closed. Takes the client lock itself. */
+/* The process's last descriptor of a stream that is not attached is about to be closed. Takes the
+ * client lock itself. */
 void upgrade_closing(struct pulc_stream *s, int fd);
 /* Nobody uses the stream any more: its memory goes back. Under the client lock. */
 void upgrade_release(struct pulc_stream *s);

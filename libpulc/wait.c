@@ -3,12 +3,13 @@
  *
  * Spin a little: no longer than a sleep would have cost, not at all when the peer last ran on this
  * processor, less after spins that did not pay. While spinning the kernel socket is looked at every
- * 20 us: a system call on each turn would cost more than the transfer; and whether the peer has come here. Then arm, look once more,
- * and sleep in ppoll over the kernel socket and the bell. The recipe and its proof are in docs/waiting.md.
+ * 20 us: a system call on each turn would cost more than the transfer; and whether the peer has
+ * come here. Then arm, look once more, and sleep in ppoll over the kernel socket and the bell. The
+ * recipe and its proof are in docs/waiting.md.
  *
- * Signals. A handler that runs while we look at memory would go unnoticed, and a call that it should
- * have interrupted would sleep. So after the first microseconds signals are held off, and let in by ppoll alone, which
- * reports them.
+ * Signals. A handler that runs while we look at memory would go unnoticed, and a call that it
+ * should have interrupted would sleep. So after the first microseconds signals are held off, and
+ * let in by ppoll alone, which reports them.
  *
  * No lock is held while waiting, so a signal handler may leave by siglongjmp and a thread may be
  * cancelled in ppoll: what remains behind is an armed watch, which costs its peer one bit.
@@ -31,15 +32,16 @@
 #include "private.h"
 #include "rawsys.h"
 
-/* Signals stay open for the first part of a spin: nearly every answer that comes soon comes within it. */
+/* Signals stay open for the first part of a spin: nearly every answer that comes soon comes within
+ * it. */
 #define NSEC_SPIN_OPEN (3 * NSEC_PER_USEC)
 /* Some ten short messages are sent in this time, and one that comes alone is late by no more. */
 #define NSEC_GATHER 400u
 #define NSEC_LOOK (20 * NSEC_PER_USEC)
 /* Turns between two readings of the clock. */
 #define N_TURNS 32
-/* A sleeper without a wait set of its own (psid is not there), or whom the kernel cannot tell of more, looks again
- * after this. */
+/* A sleeper without a wait set of its own (psid is not there), or whom the kernel cannot tell of
+ * more, looks again after this. */
 #define NSEC_BLIND (1000 * NSEC_PER_USEC)
 #define N_FAILURES_MAX 7
 
@@ -87,7 +89,7 @@ uint32_t this_cpu(void)
 	return __rseq_size ? *(const volatile uint32_t *)&rseq->cpu_id : UINT32_MAX;
 }
 
-/* ---- spinning ----------------------------------------------------------------------------------- */
+/* ---- spinning -------------------------------------------------------------------------------- */
 
 uint64_t spin_limit(void)
 {
@@ -117,7 +119,7 @@ PULC_EXPORT void pulc_spin_end(struct pulc_spin *place, bool paid)
 		place->n_failures++;
 }
 
-/* ---- one socket --------------------------------------------------------------------------------- */
+/* ---- one socket ------------------------------------------------------------------------------ */
 
 static bool spin_for(struct pulc_stream *s, int fd, const struct wait *w, uint64_t budget)
 {
@@ -201,7 +203,8 @@ static int sleep_once(struct pulc_stream *s, int fd, const struct wait *w, kerne
 		else
 			pulc_waitset_arm(set);
 	}
-	/* A bit that is set already says that the peer has told us, of too little, and will not tell us again. */
+	/* A bit that is set already says that the peer has told us, of too little, and will not
+	 * tell us again. */
 	if (!w->way->memory(s, w) && !(set && pulc_waitset_pending(set)))
 		e = sleep_for(s, fd, w, set, signals);
 	if (set) {
@@ -226,8 +229,8 @@ static int sleep_or_expire(struct pulc_stream *s, int fd, const struct wait *w,
 	return e;
 }
 
-/* Spins on with signals held off, then sleeps. A handler that ran before has interrupted the call as much as one
- * that comes in its sleep. */
+/* Spins on with signals held off, then sleeps. A handler that ran before has interrupted the call
+ * as much as one that comes in its sleep. */
 static int wait_long(struct pulc_stream *s, int fd, const struct wait *w, uint64_t budget)
 {
 	kernel_sigset signals;
@@ -302,7 +305,7 @@ int wait_for(struct pulc_stream *s, int fd, struct wait *w, uint64_t budget)
 	return e;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------ */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 void wait_tell(struct shm_stream *ring, size_t (*collect)(struct shm_stream *, uint64_t *))
 {

@@ -1,17 +1,18 @@
 /*
- * Wait sets: a board for peers to mark, a bell for them to ring, one sleeper (or one group of sleepers).
+ * Wait sets: a board for peers to mark, a bell for them to ring, one sleeper (or one group of
+ * sleepers).
  *
  * Board and bell belong to a wait set, not to the process: two sets must not eat each other's
  * wake-ups. A set takes a page of the process's board area, which psid made and every peer of the
- * same user maps when it is introduced; its bell is an eventfd that psid passes on. Until a peer is known
- * to have both, a sleeper trusts it only for a while (pulc_stream_patience).
+ * same user maps when it is introduced; its bell is an eventfd that psid passes on. Until a peer is
+ * known to have both, a sleeper trusts it only for a while (pulc_stream_patience).
  *
- * A set that is no longer used keeps its board and its bell and is handed to the next one who asks: a board
- * number with a new bell would have peers ring the old one.
+ * A set that is no longer used keeps its board and its bell and is handed to the next one who asks:
+ * a board number with a new bell would have peers ring the old one.
  *
  * A forked child is another client: its sets are made anew, the inherited ones are dead, for their
- * bells are shared with the parent. After psid was lost and found again the process has a new number, and
- * sets made under the old one are replaced when next asked for.
+ * bells are shared with the parent. After psid was lost and found again the process has a new
+ * number, and sets made under the old one are replaced when next asked for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -344,7 +345,7 @@ USUAL void waitset_forked(void)
 	memset(&area, 0, sizeof(area));
 }
 
-/* ---- using one ---------------------------------------------------------------------------------- */
+/* ---- using one ------------------------------------------------------------------------------- */
 
 PULC_EXPORT int pulc_waitset_fd(const pulc_waitset *set)
 {
@@ -396,7 +397,8 @@ static uint64_t watch_of(const pulc_waitset *set, unsigned bit)
 	return SHM_WATCH(set->client, set->index, bit % SHM_BOARD_BITS);
 }
 
-/* Before a sleep the sender learns of all room there is: of what a killed one of this family has taken nobody else would tell it. */
+/* Before a sleep the sender learns of all room there is: of what a killed one of this family has
+ * taken nobody else would tell it. */
 static void tell_of_room(pulc_stream *s)
 {
 	bool told;

@@ -1,17 +1,20 @@
 /*
  * Programs that the shim leaves alone from some moment on.
  *
- * Behind a seccomp filter a program may make the calls that its author thought of, and is often killed for any other. The
- * shim makes others: it polls where the program reads, asks for counters, writes to psid. And a program with a ring of the
- * kernel's own (io_uring) moves bytes, waits and closes by entries in memory that nobody else sees. So when a filter is about to be
- * installed or such a ring to be made, everything goes back to the kernel while that may still be done: connections leave
- * their rings, members of epoll sets return to the kernel's set, the table is emptied. From then on each function is
- * libc's own, and nothing is done at fork, exec or exit either. Only a connection whose bytes nobody can put back
- * (docs/differences.md) stays in the table.
+ * Behind a seccomp filter a program may make the calls that its author thought of, and is often
+ * killed for any other. The shim makes others: it polls where the program reads, asks for counters,
+ * writes to psid. And a program with a ring of the kernel's own (io_uring) moves bytes, waits and
+ * closes by entries in memory that nobody else sees. So when a filter is about to be installed or
+ * such a ring to be made, everything goes back to the kernel while that may still be done:
+ * connections leave their rings, members of epoll sets return to the kernel's set, the table is
+ * emptied. From then on each function is libc's own, and nothing is done at fork, exec or exit
+ * either. Only a connection whose bytes nobody can put back (docs/differences.md) stays in the
+ * table.
  *
- * A filter may be for one thread alone. All are treated as one: a table for each of them would cost everybody.
- * A filter that was there when the program began is taken for one that lets a program of several libraries live. A ring is
- * noticed by liburing's functions or libc's syscall(), not if an instruction of the program's own makes it. One of libuv's is denied instead.
+ * A filter may be for one thread alone. All are treated as one: a table for each of them would cost
+ * everybody. A filter that was there when the program began is taken for one that lets a program of
+ * several libraries live. A ring is noticed by liburing's functions or libc's syscall(), not if an
+ * instruction of the program's own makes it. One of libuv's is denied instead.
  */
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -27,7 +30,7 @@
 
 bool pre_aside;
 
-/* ---- epoll sets ---- */
+/* ---- epoll sets ------------------------------------------------------------------------------ */
 
 /* As a member of the kernel's set it is what it is here; ready by edge once more, perhaps. */
 static void member_to_kernel(struct pre_member *m)
@@ -52,7 +55,7 @@ static void set_to_kernel(struct pre_set *set)
 	pre_set_unlock(set);
 }
 
-/* ---- the table ---- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* An ancestor's set is the ancestor's: it goes on with its members as they are. */
 static void visit_set(int fd, struct pre_file *f, void *arg)
@@ -91,7 +94,7 @@ void pre_step_aside(void)
 	pulc_process_confined();
 }
 
-/* ---- how it is done ---- */
+/* ---- how it is done -------------------------------------------------------------------------- */
 
 /* Without a filter the call fails: programs ask that way whether there is seccomp at all. */
 int pre_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
@@ -109,8 +112,9 @@ void pre_seccomp(unsigned operation, const void *filter)
 }
 
 /*
- * libuv makes a ring for changes of its epoll sets alone, unasked, and does without where the kernel has none: it has none here, rather than that no connection of such a
- * program (Python with uvloop 0.23) is served. caller: who makes it by syscall().
+ * libuv makes a ring for changes of its epoll sets alone, unasked, and does without where the
+ * kernel has none: it has none here, rather than that no connection of such a program (Python with
+ * uvloop 0.23) is served. caller: who makes it by syscall().
  */
 bool pre_denies_ring(const void *caller)
 {

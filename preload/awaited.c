@@ -1,13 +1,17 @@
 /*
  * Children that their parent waits for (CLONE_VFORK) and that have memory of their own.
  *
- * The kernel would have the parent's thread wait inside the call that makes them. But the locks of a fork (process.c) are held around that call, for the child's copy of what
- * they protect has to be whole; and the other threads would wait for them until the child has executed a program or ended, which may be waiting for what they do.
+ * The kernel would have the parent's thread wait inside the call that makes them. But the locks of
+ * a fork (process.c) are held around that call, for the child's copy of what they protect has to be
+ * whole; and the other threads would wait for them until the child has executed a program or ended,
+ * which may be waiting for what they do.
  *
- * So where there are other threads the kernel is not asked to wait. The parent waits by itself, when it has left the locks, at a pipe whose other end only the child has: executing a
- * program closes it, and so does its end. A child's own children let it go.
+ * So where there are other threads the kernel is not asked to wait. The parent waits by itself,
+ * when it has left the locks, at a pipe whose other end only the child has: executing a program
+ * closes it, and so does its end. A child's own children let it go.
  *
- * What differs: signal handlers may run in the waiting thread before, and a child that closes all descriptors by instructions of its own is not waited for any longer.
+ * What differs: signal handlers may run in the waiting thread before, and a child that closes all
+ * descriptors by instructions of its own is not waited for any longer.
  */
 #include "awaited.h"
 

@@ -1,13 +1,17 @@
 /*
- * Children that fork() does not make: by clone(), _Fork(), and the system calls themselves. And fork()'s failure, of which it tells nobody else.
+ * Children that fork() does not make: by clone(), _Fork(), and the system calls themselves. And
+ * fork()'s failure, of which it tells nobody else.
  *
- * One with memory of its own is told of as fork()'s, before, in the parent, and in the child before it goes on (process.c); who is to wait for it does so afterwards (awaited.c). Where the child goes on
- * elsewhere than here (a raw call with a stack for it, or with another thread's variables) it finds out at its first call that
- * asks whose records these are.
+ * One with memory of its own is told of as fork()'s, before, in the parent, and in the child before
+ * it goes on (process.c); who is to wait for it does so afterwards (awaited.c). Where the child
+ * goes on elsewhere than here (a raw call with a stack for it, or with another thread's variables)
+ * it finds out at its first call that asks whose records these are.
  *
- * One in its parent's memory that has descriptors of its own, as those who start programs make it, is no matter of ours: what it closes is not the
- * parent's. But one that shares its descriptors, without being a thread that libc has made, closes and opens what another's records are about, and so does a
- * thread that takes a copy of them. From then on nothing that is known of a number holds: such a program is left alone (aside.c).
+ * One in its parent's memory that has descriptors of its own, as those who start programs make it,
+ * is no matter of ours: what it closes is not the parent's. But one that shares its descriptors,
+ * without being a thread that libc has made, closes and opens what another's records are about, and
+ * so does a thread that takes a copy of them. From then on nothing that is known of a number holds:
+ * such a program is left alone (aside.c).
  */
 #include <errno.h>
 #include <linux/sched.h>
@@ -117,7 +121,7 @@ int pre_unshare(int flags)
 	return (int)pre_sys(pre_real.unshare(flags));
 }
 
-/* ---- the system calls themselves ------------------------------------------------------------------ */
+/* ---- the system calls themselves ------------------------------------------------------------- */
 
 struct call {
 	uint64_t flags;

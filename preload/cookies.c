@@ -1,17 +1,21 @@
 /*
- * Which file of this process has the socket of a given cookie: a descriptor that comes by SCM_RIGHTS may be one more of a socket that is here already.
+ * Which file of this process has the socket of a given cookie: a descriptor that comes by
+ * SCM_RIGHTS may be one more of a socket that is here already.
  *
- * Only files that another process may hold can come back, and of these most never do. So a file is listed when that is first asked: by a table from
- * cookies to descriptors, in which a place is a hint. Nothing there: nobody has the socket. The file at that descriptor has another cookie (two of
- * one place, or the descriptor was closed): all are looked through, and a place that is nobody's any more is emptied.
+ * Only files that another process may hold can come back, and of these most never do. So a file is
+ * listed when that is first asked: by a table from cookies to descriptors, in which a place is a
+ * hint. Nothing there: nobody has the socket. The file at that descriptor has another cookie (two
+ * of one place, or the descriptor was closed): all are looked through, and a place that is nobody's
+ * any more is emptied.
  *
- * A fork shares all files at once and lists none: n_shared counts what has been shared without being listed, n_listed is that count when all
- * were looked through last.
+ * A fork shares all files at once and lists none: n_shared counts what has been shared without
+ * being listed, n_listed is that count when all were looked through last.
  *
- * A place is emptied only if it is as it was before, and its upper half counts how often it was written: who lists a file stores the cookie first, so that
- * either it is seen with its cookie, or the place changes afterwards. Another thread that passes the same socket on in between
- * lists it as well. A look during which a file was given one more number may have missed
- * it: that one leaves all as it was.
+ * A place is emptied only if it is as it was before, and its upper half counts how often it was
+ * written: who lists a file stores the cookie first, so that either it is seen with its cookie, or
+ * the place changes afterwards. Another thread that passes the same socket on in between lists it
+ * as well. A look during which a file was given one more number may have missed it: that one leaves
+ * all as it was.
  */
 #include "cookies.h"
 
@@ -41,7 +45,8 @@ static void list(uint64_t cookie, int fd)
 	while (!atomic_compare_exchange_weak(place, &before, after));
 }
 
-/* f, at fd, which the caller uses; 0: it has none. As long as the number stands for f, the kernel's answer is about f. */
+/* f, at fd, which the caller uses; 0: it has none. As long as the number stands for f, the kernel's
+ * answer is about f. */
 static uint64_t cookie_of(struct pre_file *f, int fd)
 {
 	uint64_t cookie = atomic_load(&f->cookie);

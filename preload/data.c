@@ -1,9 +1,9 @@
 /*
  * The read and write family.
  *
- * Each function is its own kernel call or libpulc's, decided by libpulc for each call: see PRE_MOVE_. What is
- * done here is only the difference between the calls: their parameters, flags, and SIGPIPE, which
- * libpulc never raises.
+ * Each function is its own kernel call or libpulc's, decided by libpulc for each call: see
+ * PRE_MOVE_. What is done here is only the difference between the calls: their parameters, flags,
+ * and SIGPIPE, which libpulc never raises.
  */
 #include <limits.h>
 #include <signal.h>
@@ -61,7 +61,8 @@ ssize_t pre_vector_len(const struct iovec *iov, size_t n)
 	return (ssize_t)len;
 }
 
-/* The kernel finds a bad address when it has bytes for it, not before. The datagram that they belong to is lost. */
+/* The kernel finds a bad address when it has bytes for it, not before. The datagram that they
+ * belong to is lost. */
 ssize_t pre_refuse_receive(pulc_stream *s, int fd, int flags)
 {
 	bool is_datagram = pulc_stream_is_datagram(s);

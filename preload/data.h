@@ -10,8 +10,9 @@
 /* A ring took less than it was given. */
 void pre_send_cut_short(struct pre_file *f, ssize_t n, int flags);
 /*
- * Rings are filled and emptied by copying, without the kernel's care for bad addresses; this finds the usual ones.
- * Nothing is ever mapped in the first page, nor, on x86-64, in the half of the addresses that is the kernel's.
+ * Rings are filled and emptied by copying, without the kernel's care for bad addresses; this finds
+ * the usual ones. Nothing is ever mapped in the first page, nor, on x86-64, in the half of the
+ * addresses that is the kernel's.
  */
 #define PRE_SIZE_NO_ADDRESS 4096
 static inline bool pre_is_bad(const void *buf, size_t len)
@@ -22,11 +23,13 @@ static inline bool pre_is_bad(const void *buf, size_t len)
 	return __builtin_expect((uintptr_t)buf < PRE_SIZE_NO_ADDRESS && len > 0, 0);
 #endif
 }
-/* What a call with a bad buffer answers: what the kernel says before it looks at it, else -EFAULT. */
+/* What a call with a bad buffer answers: what the kernel says before it looks at it, else
+ * -EFAULT. */
 ssize_t pre_refuse_receive(pulc_stream *s, int fd, int flags);
 ssize_t pre_refuse_send(pulc_stream *s, int fd, int flags);
 
-/* A send without copying, if its socket is for that (SO_ZEROCOPY), is the kernel's, and so are all after it. */
+/* A send without copying, if its socket is for that (SO_ZEROCOPY), is the kernel's, and so are all
+ * after it. */
 void pre_zerocopy_begins(int fd);
 static inline void pre_send_begins(int fd, int flags)
 {
@@ -44,13 +47,15 @@ static inline void pre_send_ended(ssize_t n, int flags)
 /* Bytes of a vector; -EINVAL, -EFAULT as the kernel says it. */
 ssize_t pre_vector_len(const struct iovec *iov, size_t n);
 
-/* The end of a call that the kernel made: n is its answer; who was named by it (addr may be NULL) matters for datagrams. */
+/* The end of a call that the kernel made: n is its answer; who was named by it (addr may be NULL)
+ * matters for datagrams. */
 void pre_received(pulc_stream *s, int fd, ssize_t n, const void *addr, socklen_t len);
 void pre_sent(pulc_stream *s, int fd, ssize_t n, const void *addr, socklen_t len);
 
 /*
- * The shape of all data calls: on_ring, which may use `s`, if fd is a stream; on_kernel if it is none or
- * libpulc says so, which is then told the result (end). One that a signal handler has interrupted, and that the kernel would restart, begins anew.
+ * The shape of all data calls: on_ring, which may use `s`, if fd is a stream; on_kernel if it is
+ * none or libpulc says so, which is then told the result (end). One that a signal handler has
+ * interrupted, and that the kernel would restart, begins anew.
  */
 #define PRE_MOVE_(fd, on_ring, on_kernel, end, after)                                              \
 	({                                                                                         \

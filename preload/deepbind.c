@@ -1,18 +1,25 @@
 /*
  * Libraries that are loaded with RTLD_DEEPBIND.
  *
- * Such a library, and what is loaded with it, looks for a function among its own libraries first, libc's among them, and only then among the program's, where
- * the shim is. So its calls would pass the shim by, and a connection that the program has brought into rings would be another one to it: what
- * it sends is lost, what it waits for never comes. PHP loads each of its extensions so.
+ * Such a library, and what is loaded with it, looks for a function among its own libraries first,
+ * libc's among them, and only then among the program's, where the shim is. So its calls would pass
+ * the shim by, and a connection that the program has brought into rings would be another one to it:
+ * what it sends is lost, what it waits for never comes. PHP loads each of its extensions so.
  *
- * The flag stays as it is, for what else the library finds by it. But once it is loaded, its references to functions of symbols.def are pointed here, those
- * that were looked up already and those that are to be at their first call. What it does while it is being loaded, in its constructors, passes by.
+ * The flag stays as it is, for what else the library finds by it. But once it is loaded, its
+ * references to functions of symbols.def are pointed here, those that were looked up already and
+ * those that are to be at their first call. What it does while it is being loaded, in its
+ * constructors, passes by.
  *
- * The caller of dlopen() is told by its return address: by that libc knows in which folders a name without a slash is looked for. So a call that is none of these
- * is passed on by a jump. One with a name alone cannot be: such a library's connections can't be kept apart, and the program is left alone from then on.
+ * The caller of dlopen() is told by its return address: by that libc knows in which folders a name
+ * without a slash is looked for. So a call that is none of these is passed on by a jump. One with a
+ * name alone cannot be: such a library's connections can't be kept apart, and the program is left
+ * alone from then on.
  *
- * Which libraries have come is known by comparing lists. Another thread may load some meanwhile, that are not ready or go again. So each is held while it is looked at, as
- * if it had been opened once more, for which libc waits until it is ready; for one that would have found the shim itself nothing changes.
+ * Which libraries have come is known by comparing lists. Another thread may load some meanwhile,
+ * that are not ready or go again. So each is held while it is looked at, as if it had been opened
+ * once more, for which libc waits until it is ready; for one that would have found the shim itself
+ * nothing changes.
  *
  * Left out: dlmopen(), whose libraries have a libc of their own.
  */
@@ -36,9 +43,10 @@
 #define RELOCATES_WORD R_AARCH64_ABS64
 #endif
 
-/* ---- libraries ------------------------------------------------------------------------------------- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 
-/* Where those lie that were there before, and the names of those that have come, one behind the other. */
+/* Where those lie that were there before, and the names of those that have come, one behind the
+ * other. */
 struct libraries {
 	ElfW(Addr) * known;
 	size_t n_known, n_known_max;
@@ -105,7 +113,7 @@ static bool name_all(struct libraries *l)
 	return true;
 }
 
-/* ---- a library's references ----------------------------------------------------------------------- */
+/* ---- a library's references ------------------------------------------------------------------ */
 
 /* What its dynamic section says, and its headers. */
 struct module {
@@ -226,7 +234,7 @@ static void point_those_of(const char *library)
 	(void)dlclose(handle);
 }
 
-/* ---- loading --------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static __attribute__((noinline)) void *load_deep(const char *path, int flags)
 {

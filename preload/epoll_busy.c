@@ -1,11 +1,14 @@
 /*
  * Who polls busily gives way to a neighbour.
  *
- * A program that asks a set again and again without waiting (an MPI library's progress) keeps its processor until the kernel takes it away, which is
- * milliseconds later. Where the process that it waits for shares that processor, nothing can come before. So after some calls in vain it looks
- * whether one of its peers last waited here, and if so lets it run. Who last waited where stands in each side (shm_side.cpu); whoever polls in vain says so too.
+ * A program that asks a set again and again without waiting (an MPI library's progress) keeps its
+ * processor until the kernel takes it away, which is milliseconds later. Where the process that it
+ * waits for shares that processor, nothing can come before. So after some calls in vain it looks
+ * whether one of its peers last waited here, and if so lets it run. Who last waited where stands in
+ * each side (shm_side.cpu); whoever polls in vain says so too.
  *
- * Only for a peer: to let just anybody run would cost a program that shares its processor with strangers the time that is its own.
+ * Only for a peer: to let just anybody run would cost a program that shares its processor with
+ * strangers the time that is its own.
  *
  * Left out: poll and select, and receives that must not wait.
  */
@@ -15,7 +18,8 @@
 /* After so many calls, which are some ten microseconds, each time. */
 #define N_IN_VAIN 64
 
-/* Tells the peers which processor this is, too. Under the lock. Of a large set others are looked at each time. */
+/* Tells the peers which processor this is, too. Under the lock. Of a large set others are looked at
+ * each time. */
 static bool has_neighbour(struct pre_set *set)
 {
 	unsigned n = set->size_rings < PRE_N_HOT ? set->size_rings : PRE_N_HOT;

@@ -1,10 +1,12 @@
 /*
- * epoll_ctl, and what happens to memberships later: the upgrade of a member, and the end of its file.
+ * epoll_ctl, and what happens to memberships later: the upgrade of a member, and the end of its
+ * file.
  *
- * Errors are the kernel's own wherever it is asked. A stream that is not upgraded goes to the kernel's set, and moves
- * to the rings' side when it is; one that is upgraded already is never in the kernel's set, and adding, changing and
- * deleting it costs no system call: a deleted member is parked, and its socket stays registered in `inner`
- * until the file is closed, since many programs add and delete with each request. A membership belongs to (file, number), as in the kernel: it
+ * Errors are the kernel's own wherever it is asked. A stream that is not upgraded goes to the
+ * kernel's set, and moves to the rings' side when it is; one that is upgraded already is never in
+ * the kernel's set, and adding, changing and deleting it costs no system call: a deleted member is
+ * parked, and its socket stays registered in `inner` until the file is closed, since many programs
+ * add and delete with each request. A membership belongs to (file, number), as in the kernel: it
  * outlives the number while the file has another one, and ends with the file.
  */
 #include <fcntl.h>
@@ -21,7 +23,7 @@
 static LARGE void *_Atomic member_chunks[PRE_POOL_CHUNKS];
 static struct pre_pool members = PRE_POOL(struct pre_member, member_chunks);
 
-/* ---- membership, under the file's and the set's lock ---- */
+/* ---- membership, under the file's and the set's lock ----------------------------------------- */
 
 static struct pre_member *find(struct pre_file *f, const struct pre_set *set, int key)
 {
@@ -83,13 +85,14 @@ static bool is_attached(const struct pre_file *f)
 	return s && pulc_stream_attached(s);
 }
 
-/* ---- epoll_ctl ---- */
+/* ---- epoll_ctl ------------------------------------------------------------------------------- */
 
 /* Flags that go with EPOLLEXCLUSIVE; the kernel refuses the others. */
 #define EXCLUSIVE_OK                                                                               \
 	(EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE)
 
-/* A stream that is attached already: the kernel's set never hears of it. m: it was a member before, or NULL. */
+/* A stream that is attached already: the kernel's set never hears of it. m: it was a member before,
+ * or NULL. */
 static int add_ring(struct pre_set *set, struct pre_file *f, int fd,
 		    const struct epoll_event *event, struct pre_member *m)
 {
@@ -260,7 +263,7 @@ int pre_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	return ret;
 }
 
-/* ---- the life of a file ---- */
+/* ---- the life of a file ---------------------------------------------------------------------- */
 
 static void set_closed(struct pre_set *set)
 {
@@ -273,7 +276,8 @@ static void set_closed(struct pre_set *set)
 		f = m->file;
 		pre_set_unlock(set);
 		pre_lock(
-			&f->lock); /* files stay files: if it is another one by now, nothing matches */
+			/* files stay files: if it is another one by now, nothing matches */
+			&f->lock);
 		pre_lock(&set->lock);
 		if (set->members == m && m->file == f)
 			leave(m);
@@ -285,8 +289,8 @@ static void set_closed(struct pre_set *set)
 }
 
 /*
- * Takes a member out of the kernel's set, which knows it by the number that it was added under. That may be closed by
- * now; unless another file has it, the number is borrowed for a moment.
+ * Takes a member out of the kernel's set, which knows it by the number that it was added under.
+ * That may be closed by now; unless another file has it, the number is borrowed for a moment.
  */
 static void delete_in_kernel(const struct pre_member *m)
 {
@@ -300,8 +304,8 @@ static void delete_in_kernel(const struct pre_member *m)
 		(void)raw_syscall(SYS_close, fd);
 }
 
-/* The kernel forgets a member with its last descriptor; but psid may hold one for a moment, and nobody else does
- * as long as the socket is not shared. */
+/* The kernel forgets a member with its last descriptor; but psid may hold one for a moment, and
+ * nobody else does as long as the socket is not shared. */
 USUAL static void members_gone(struct pre_file *f)
 {
 	struct pre_member *m;
@@ -367,7 +371,8 @@ static void attached(pulc_stream *s, void *arg)
 	if (!f)
 		return;
 	pre_use_known(&use, f);
-	/* Without descriptors it is being closed, and may be recycled already: the closer does the rest. */
+	/* Without descriptors it is being closed, and may be recycled already: the closer does the
+	 * rest. */
 	if (atomic_load(&f->n_fds) > 0 && atomic_load(&f->stream) == s && !pre_file_later(f))
 		pre_file_catch_up(f);
 	pre_use_end(&use);

@@ -1,29 +1,35 @@
 /*
  * The order between an epoll set's kernel members and its rings.
  *
- * Over the loopback the kernel's own delivery is at once: when a send or a connect has returned, its event stands in the set of whoever
- * waits. So who sends through a connection that is on the kernel and then through a ring must not see the second told first,
- * be it that he is one process or two that have talked in between. Therefore the kernel is asked once more after rings were found to
- * have something, and what it says then goes first: whatever was sent before what the rings have is in that answer.
+ * Over the loopback the kernel's own delivery is at once: when a send or a connect has returned,
+ * its event stands in the set of whoever waits. So who sends through a connection that is on the
+ * kernel and then through a ring must not see the second told first, be it that he is one process
+ * or two that have talked in between. Therefore the kernel is asked once more after rings were
+ * found to have something, and what it says then goes first: whatever was sent before what the
+ * rings have is in that answer.
  *
- * This costs a system call an answer, and is only done for a set that has a member which is `near`: through which somebody of this
- * node may send, or by which he may connect, without a ring. These are connections that are not upgraded, unless they are known to
- * lead to another node; UDP sockets without a queue; sets; and upgraded connections whose peer has not begun to send through
- * its ring. Listeners are near too, but servers have theirs for good: a process counts the connections that it begins, where its
- * peers see it, and for a listener's sake the kernel is asked only if one who sends what was found has begun one since. Of what
- * the shim has no record (pipes, eventfds, Unix sockets) it does not know who is at the other end, and a set usually has one of
- * its own program's.
+ * This costs a system call an answer, and is only done for a set that has a member which is `near`:
+ * through which somebody of this node may send, or by which he may connect, without a ring. These
+ * are connections that are not upgraded, unless they are known to lead to another node; UDP sockets
+ * without a queue; sets; and upgraded connections whose peer has not begun to send through its
+ * ring. Listeners are near too, but servers have theirs for good: a process counts the connections
+ * that it begins, where its peers see it, and for a listener's sake the kernel is asked only if one
+ * who sends what was found has begun one since. Of what the shim has no record (pipes, eventfds,
+ * Unix sockets) it does not know who is at the other end, and a set usually has one of its own
+ * program's.
  *
- * That a connection leads to another node is learned by its first calls, of which nobody tells the set: near members are counted
- * anew after as many looks as the set has members.
+ * That a connection leads to another node is learned by its first calls, of which nobody tells the
+ * set: near members are counted anew after as many looks as the set has members.
  *
- * Connections over which nothing is sent would be near for as long as they last: programs have them beside their busy ones (UCX one from each
- * process to itself), and no call takes them further on their way into rings. So whoever asks on account of a few of them
- * takes them further himself, each time the members are counted (pulc_stream_advance). Where both ends do so, or one process has both, they are soon
- * on rings both ways, and nobody asks on their account any more.
+ * Connections over which nothing is sent would be near for as long as they last: programs have them
+ * beside their busy ones (UCX one from each process to itself), and no call takes them further on
+ * their way into rings. So whoever asks on account of a few of them takes them further himself,
+ * each time the members are counted (pulc_stream_advance). Where both ends do so, or one process
+ * has both, they are soon on rings both ways, and nobody asks on their account any more.
  *
- * Room: where the kernel's events leave none, those of the rings are taken back, and told by the next answers. They wait for
- * as many events as there are near members, as what became ready later does in the kernel's own list; then it is their turn.
+ * Room: where the kernel's events leave none, those of the rings are taken back, and told by the
+ * next answers. They wait for as many events as there are near members, as what became ready later
+ * does in the kernel's own list; then it is their turn.
  */
 #include <sys/ioctl.h>
 
@@ -140,7 +146,8 @@ bool pre_near_asks(struct pre_set *set, const struct pre_answer *held)
 	       has_connected(set, held);
 }
 
-/* All that is unread lies in the ring: its peer has begun with that, and left nothing in the kernel. */
+/* All that is unread lies in the ring: its peer has begun with that, and left nothing in the
+ * kernel. */
 static bool is_in_ring(const struct pre_member *m)
 {
 	int size = 0, size_all = 0;
@@ -149,8 +156,8 @@ static bool is_in_ring(const struct pre_member *m)
 	       pulc_stream_inq(m->stream, m->fd, &size_all) == 0 && size_all > 0;
 }
 
-/* What the kernel has of them, bytes or an end, comes first, in either half in their order. Room is nothing that it has: who asks for that has his place
- * since then. */
+/* What the kernel has of them, bytes or an end, comes first, in either half in their order. Room is
+ * nothing that it has: who asks for that has his place since then. */
 static bool is_half(const struct pre_set *set, const struct pre_answer *held, int i)
 {
 	const struct pre_member *m = pre_member_named(set, held->names[i]);
@@ -257,8 +264,10 @@ static int list_quiet(struct pre_set *set, int fds[N_QUIET])
 	return n;
 }
 
-/* The program's other threads may close it, and give the number away, while this one counts what went through it: a member's last number is not
- * closed before whoever closes it has had the file's lock (pre_members_moved). The first steps are for psid, who compares sockets, and call us back. */
+/* The program's other threads may close it, and give the number away, while this one counts what
+ * went through it: a member's last number is not closed before whoever closes it has had the file's
+ * lock (pre_members_moved). The first steps are for psid, who compares sockets, and call us
+ * back. */
 static void advance(const struct pre_use *use, int fd)
 {
 	struct pre_file *f = use->file;

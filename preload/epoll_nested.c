@@ -1,13 +1,14 @@
 /*
  * Epoll sets that are members of other sets.
  *
- * They are waited for by the kernel, which may be wrong about them (epoll.h, pre_set_believe). Its events tell a member by the
- * program's data alone, so each such member is remembered with its data, and what is said of it is believed as poll
- * believes it: once its set was made truthful again. Another member may have the same data; the kernel's own listing tells, which
- * is read only when something has proved false. What cannot be told for sure is reported.
+ * They are waited for by the kernel, which may be wrong about them (epoll.h, pre_set_believe). Its
+ * events tell a member by the program's data alone, so each such member is remembered with its
+ * data, and what is said of it is believed as poll believes it: once its set was made truthful
+ * again. Another member may have the same data; the kernel's own listing tells, which is read only
+ * when something has proved false. What cannot be told for sure is reported.
  *
- * An event that was not reported leaves nothing behind: by level it comes again when it is true, by edge the next one comes with
- * the next bell, and a one-shot member is armed once more.
+ * An event that was not reported leaves nothing behind: by level it comes again when it is true, by
+ * edge the next one comes with the next bell, and a one-shot member is armed once more.
  */
 #include <stdio.h>
 

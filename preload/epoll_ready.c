@@ -2,21 +2,24 @@
  * Which ring members of an epoll set are ready.
  *
  * A ring member is in one of these states:
- *   listed    in the ready list: to be examined at the next collect. A level-triggered member stays there as
- *             long as it is ready; each collect takes the list in turn, so nobody starves.
- *   hot       one of the few most recently active: its ring is looked at directly, nobody marks the board.
+ *   listed    in the ready list: to be examined at the next collect. A level-triggered member
+ *             stays there as long as it is ready; each collect takes the list in turn, so nobody
+ *             starves.
+ *   hot       one of the few most recently active: its ring is looked at directly, nobody marks the
+ *             board.
  *   idle      watched: its peer marks the set's board. It costs nothing until then.
  *   disarmed  one-shot and reported: waits for EPOLL_CTL_MOD.
  * Nothing ever scans the idle ones.
  *
- * Order: the list is the kernel's, as far as that can be known. Members that were told by level stand in it from then on. Behind them come those that became
- * ready later, in the order in which what they have was sent (pulc_stream_when): each collect puts those in order that were listed since the last one, and
- * the hot ones. Those of which no time is known come first.
+ * Order: the list is the kernel's, as far as that can be known. Members that were told by level
+ * stand in it from then on. Behind them come those that became ready later, in the order in which
+ * what they have was sent (pulc_stream_when): each collect puts those in order that were listed
+ * since the last one, and the hot ones. Those of which no time is known come first.
  *
- * Edges: new data is a change of libpulc's mark, as in the kernel also if somebody has taken it meanwhile: then the edge tells what else is
- * ready; room is news only after a send was cut short (n_full in file.h),
- * like the kernel's SOCK_NOSPACE; everything else that the kernel reports for the socket, and every EPOLL_CTL_ADD or MOD,
- * is an edge too.
+ * Edges: new data is a change of libpulc's mark, as in the kernel also if somebody has taken it
+ * meanwhile: then the edge tells what else is ready; room is news only after a send was cut short
+ * (n_full in file.h), like the kernel's SOCK_NOSPACE; everything else that the kernel reports for
+ * the socket, and every EPOLL_CTL_ADD or MOD, is an edge too.
  */
 #include <string.h>
 
@@ -128,7 +131,8 @@ static void heat(struct pre_member *m)
 	set->hot[set->n_hot++] = m;
 }
 
-/* Looks at one hot member in each call: one that stood in no answer for long only slows the others down. */
+/* Looks at one hot member in each call: one that stood in no answer for long only slows the others
+ * down. */
 static void let_cool(struct pre_set *set)
 {
 	struct pre_member *m;
@@ -156,14 +160,15 @@ static uint32_t answer(unsigned ready, uint32_t events)
 	return ready & (events | ALWAYS);
 }
 
-/* Memory knows of room, and not what the kernel has for a socket of datagrams: that may have come before anything else that is told. */
+/* Memory knows of room, and not what the kernel has for a socket of datagrams: that may have come
+ * before anything else that is told. */
 static bool is_partial(const struct pre_member *m, unsigned ready)
 {
 	return ready && !(ready & IN) && (m->events & IN) && pulc_stream_is_datagram(m->stream);
 }
 
-/* Memory and kernel. A poll may itself find that the kernel's part is over and the ring's begins: then once more, for
- * what *seen says of the sides must be as old as the answer. */
+/* Memory and kernel. A poll may itself find that the kernel's part is over and the ring's begins:
+ * then once more, for what *seen says of the sides must be as old as the answer. */
 static unsigned look_exactly(struct pre_member *m, unsigned want, unsigned *seen)
 {
 	unsigned exact = pulc_stream_poll(m->stream, m->fd, want);
@@ -176,17 +181,17 @@ static unsigned look_exactly(struct pre_member *m, unsigned want, unsigned *seen
 }
 
 /*
- * What m is ready for; asks the kernel where memory is not enough. So it is when a direction has changed sides since the
- * last look: a ring that could not grow gives it back to the kernel, where there may have been room all the time, and no edge
- * tells of that.
+ * What m is ready for; asks the kernel where memory is not enough. So it is when a direction has
+ * changed sides since the last look: a ring that could not grow gives it back to the kernel, where
+ * there may have been room all the time, and no edge tells of that.
  */
 static uint32_t look(struct pre_member *m)
 {
 	unsigned want = wanted(m->events), seen, ready, exact, kernels = POLLOUT;
 	bool is_due = m->edge && (m->events & (EPOLLET | EPOLLONESHOT)) == EPOLLET, by_kernel;
 
-	/* An edge is due: what the kernel has said by now belongs to it, as an end that m's user is told of like of anything else. Who is told
-	 * once has to ask for the next edge anyway. */
+	/* An edge is due: what the kernel has said by now belongs to it, as an end that m's user is
+	 * told of like of anything else. Who is told once has to ask for the next edge anyway. */
 	if (is_due)
 		pre_set_drain(m->set);
 	seen = pulc_stream_ready(m->stream, m->fd, want);
@@ -200,8 +205,9 @@ static uint32_t look(struct pre_member *m)
 			pre_set_drain(m->set); /* what the answer includes is no event of its own */
 		exact = look_exactly(m, want, &seen);
 		ready = seen & ~SIDES;
-		/* What memory and kernel both say may be of the ring alone next time: between two looks one receive may take
-		 * the kernel's last bytes, a whole ring, and leave what came behind that, whose edge has been told. */
+		/* What memory and kernel both say may be of the ring alone next time: between two
+		 * looks one receive may take the kernel's last bytes, a whole ring, and leave what
+		 * came behind that, whose edge has been told. */
 		by_kernel = exact & POLLIN && (seen & PULC_ON_KERNEL(POLLIN));
 		m->ask_kernel = exact != ready || by_kernel;
 		/* The set itself has no news of it, which is no sign that the kernel is calm. */
@@ -219,7 +225,8 @@ static uint32_t look(struct pre_member *m)
 	return answer(ready, m->events);
 }
 
-/* Only edge-triggered users need them. To be read before looking: what comes later is another edge. */
+/* Only edge-triggered users need them. To be read before looking: what comes later is another
+ * edge. */
 static struct pre_marks marks_of(const struct pre_member *m)
 {
 	struct pre_marks marks = { 0 };
@@ -231,8 +238,9 @@ static struct pre_marks marks_of(const struct pre_member *m)
 	return marks;
 }
 
-/* What has come was told of, or somebody has taken it. Else it is too little (SO_RCVLOWAT), and an arrival when there is enough; or bytes
- * before it are under way through the kernel, whose own edge will tell of all. */
+/* What has come was told of, or somebody has taken it. Else it is too little (SO_RCVLOWAT), and an
+ * arrival when there is enough; or bytes before it are under way through the kernel, whose own edge
+ * will tell of all. */
 static bool is_arrival(const struct pre_member *m, uint32_t ready)
 {
 	int size;
@@ -253,8 +261,9 @@ static uint32_t news(const struct pre_member *m, uint32_t ready, const struct pr
 	return 0;
 }
 
-/* By memory alone. *ret_part: that is not all, look() must tell: a direction has changed sides, or the kernel knew more when
- * it was asked last, as of room where we do not send through the ring yet; or may know more. */
+/* By memory alone. *ret_part: that is not all, look() must tell: a direction has changed sides, or
+ * the kernel knew more when it was asked last, as of room where we do not send through the ring
+ * yet; or may know more. */
 static uint32_t news_by_memory(const struct pre_member *m, struct pre_marks *ret_marks,
 			       bool *ret_part)
 {
@@ -313,7 +322,8 @@ static void report(struct pre_member *m, uint32_t ready, const struct pre_marks 
 /* Steps back at most: beyond that an order is no longer worth its price. */
 #define N_STEPS_BACK PRE_N_HOT
 
-/* Of what bears no time most is the kernel's, an end or bytes from before the ring: it comes first. */
+/* Of what bears no time most is the kernel's, an end or bytes from before the ring: it comes
+ * first. */
 static bool is_before(uint32_t when, uint32_t other)
 {
 	return other && (!when || (int32_t)(when - other) < 0);
@@ -402,7 +412,8 @@ bool pre_ready_maybe(struct pre_set *set)
 	return false;
 }
 
-/* Takes the ready list once round; heard: examines only those of which the kernel has said something. */
+/* Takes the ready list once round; heard: examines only those of which the kernel has said
+ * something. */
 static void collect_listed(struct pre_set *set, struct pre_answer *to, bool heard)
 {
 	struct pre_member *m, *last = set->ready_last;
@@ -442,8 +453,9 @@ static void insert_in_order(struct found *all, unsigned n, const struct found *f
 }
 
 /*
- * The hot members that are ready, in order; found from the latest to the first. Is over when each was looked at after the last one that was
- * found: somebody may have sent through two rings while the first one had been looked at, and the second one not yet.
+ * The hot members that are ready, in order; found from the latest to the first. Is over when each
+ * was looked at after the last one that was found: somebody may have sent through two rings while
+ * the first one had been looked at, and the second one not yet.
  */
 static unsigned find_hot(struct pre_set *set, uint32_t answer, struct found ret_all[PRE_N_HOT])
 {
@@ -487,7 +499,8 @@ static void collect_hot(struct pre_set *set, struct pre_answer *to)
 		let_cool(set);
 }
 
-/* Puts those in order that were listed to be looked at, some time since the last answer: near the end of the list. */
+/* Puts those in order that were listed to be looked at, some time since the last answer: near the
+ * end of the list. */
 static void order_listed(struct pre_set *set, uint32_t answer)
 {
 	struct pre_member *m, *next, *last;
@@ -536,7 +549,8 @@ void pre_ready_collect(struct pre_set *set, struct pre_answer *to)
 	}
 	if (to->n < to->max)
 		collect_hot(set, to);
-	/* What came before something of this answer, where others than the hot ones are looked for. */
+	/* What came before something of this answer, where others than the hot ones are looked
+	 * for. */
 	while (to->n > n && to->n < to->max && take_pending(set, to->number)) {
 		n = to->n;
 		collect_listed(set, to, false);

@@ -1,22 +1,25 @@
 /*
  * The private half of an epoll set: what its ring members need besides the kernel's set.
  *
- * A member whose stream is upgraded leaves the program's set in the kernel. Its socket is registered,
- * edge-triggered, in `inner`, an epoll descriptor of our own, for what only the kernel knows: the peer's
- * death, errors, bytes from before the switch. `inner` also holds the bell of the set's wait set and is itself a
- * member of the program's set, edge-triggered, under a random tag: so one sleep in the program's
- * set sees everything, and so does whoever sleeps on the set from outside.
+ * A member whose stream is upgraded leaves the program's set in the kernel. Its socket is
+ * registered, edge-triggered, in `inner`, an epoll descriptor of our own, for what only the kernel
+ * knows: the peer's death, errors, bytes from before the switch. `inner` also holds the bell of the
+ * set's wait set and is itself a member of the program's set, edge-triggered, under a random tag:
+ * so one sleep in the program's set sees everything, and so does whoever sleeps on the set from
+ * outside.
  *
- * In a forked child the kernel's set, and `inner` in it, belong to the parent too. Before the child uses the set it makes an
- * `inner` of its own and waits for it beside the set (epoll_wait.c). Until then, and so in a child that only closes what it was
- * given, there is nothing that it may take back: the parent goes on with it.
+ * In a forked child the kernel's set, and `inner` in it, belong to the parent too. Before the child
+ * uses the set it makes an `inner` of its own and waits for it beside the set (epoll_wait.c). Until
+ * then, and so in a child that only closes what it was given, there is nothing that it may take
+ * back: the parent goes on with it.
  *
  * psid's end is heard of in `inner` too.
  *
- * Where a bell can't be had (no psid) members are `unsure`: a sleeper looks after them itself, often, instead of
- * trusting the bell. Where `inner` can't be had or not hold everything (no descriptor, sets nested too deep, no watch left for
- * this user) the set is `deaf`: a sleeper looks after all its ring members, by memory and kernel, every PRE_NSEC_UNSURE, and
- * their sockets stay in the program's set under the tag, so that threads that sleep there already are woken.
+ * Where a bell can't be had (no psid) members are `unsure`: a sleeper looks after them itself,
+ * often, instead of trusting the bell. Where `inner` can't be had or not hold everything (no
+ * descriptor, sets nested too deep, no watch left for this user) the set is `deaf`: a sleeper looks
+ * after all its ring members, by memory and kernel, every PRE_NSEC_UNSURE, and their sockets stay
+ * in the program's set under the tag, so that threads that sleep there already are woken.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,7 +44,7 @@ static int raw_ctl(int epfd, int op, int fd, uint32_t events, uint64_t data)
 	return (int)raw_syscall(SYS_epoll_ctl, epfd, op, fd, &event);
 }
 
-/* ---- what a set has ---- */
+/* ---- what a set has -------------------------------------------------------------------------- */
 
 static void forget_ancestors(struct pre_set *set)
 {
@@ -103,7 +106,8 @@ static void register_if_deaf(struct pre_member *m)
 				    set->tag) == 0;
 }
 
-/* psid's end, which is another descriptor with each psid. Not essential: a set without it is not deaf. */
+/* psid's end, which is another descriptor with each psid. Not essential: a set without it is not
+ * deaf. */
 static void register_psid(struct pre_set *set)
 {
 	unsigned mark = pulc_notice_mark();
@@ -219,8 +223,9 @@ void pre_set_hand_over(struct pre_set *set)
 
 #define ENDS (EPOLLERR | EPOLLHUP | EPOLLRDHUP)
 
-/* The last wait that began has told of m's end, by memory: the kernel's word on it is no news. An end that m's user does not ask to
- * be told of (EPOLLRDHUP) was not: to him it is something to read. */
+/* The last wait that began has told of m's end, by memory: the kernel's word on it is no news. An
+ * end that m's user does not ask to be told of (EPOLLRDHUP) was not: to him it is something to
+ * read. */
 static bool is_told(const struct pre_member *m, uint32_t events)
 {
 	uint32_t ends = events & ENDS & (m->events | EPOLLERR | EPOLLHUP);
@@ -265,7 +270,7 @@ void pre_set_hear(struct pre_set *set)
 	}
 }
 
-/* ---- members ---- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static bool grow(struct pre_set *set)
 {
@@ -371,8 +376,8 @@ static bool was_disarmed(const struct pre_member *m)
 	       !(last.events & (EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLERR | EPOLLHUP));
 }
 
-/* Could the kernel's set hold an event of m that nobody has taken yet? Asked after m was registered in `inner`,
- * where what comes from now on is heard. */
+/* Could the kernel's set hold an event of m that nobody has taken yet? Asked after m was registered
+ * in `inner`, where what comes from now on is heard. */
 static bool may_have_edge(const struct pre_member *m)
 {
 	struct pollfd pfd = { .fd = m->set->epfd, .events = POLLIN };

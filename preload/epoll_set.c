@@ -1,13 +1,15 @@
 /*
  * Epoll sets: their creation and end, their locks, and fork.
  *
- * The program's set is the kernel's, and stays in charge of every descriptor that is not an upgraded stream. The shim
- * remembers which TCP sockets are members (epoll_ctl.c), because an upgrade moves them into the set's
- * private half (epoll_ring.c); a set without ring members costs one look.
+ * The program's set is the kernel's, and stays in charge of every descriptor that is not an
+ * upgraded stream. The shim remembers which TCP sockets are members (epoll_ctl.c), because an
+ * upgrade moves them into the set's private half (epoll_ring.c); a set without ring members costs
+ * one look.
  *
- * Locks: a file's lock covers its list of memberships, a set's lock all the rest; the file's comes first. Lists of
- * memberships change under both, so holding every set's lock across fork keeps all of them whole. A signal
- * handler that interrupts a holder and closes a member leaves the file in its thread's `later` list.
+ * Locks: a file's lock covers its list of memberships, a set's lock all the rest; the file's comes
+ * first. Lists of memberships change under both, so holding every set's lock across fork keeps all
+ * of them whole. A signal handler that interrupts a holder and closes a member leaves the file in
+ * its thread's `later` list.
  */
 #include <stddef.h>
 #include <string.h>
@@ -237,7 +239,8 @@ void pre_set_expose_member(struct pre_file *f)
 	pre_file_unlock(f);
 }
 
-/* Asks under the lock: whoever makes it truthful at the same time takes its word away for a moment. */
+/* Asks under the lock: whoever makes it truthful at the same time takes its word away for a
+ * moment. */
 void pre_set_believe(struct pre_set *set, struct pollfd *said)
 {
 	struct timespec now = { 0 };
@@ -252,8 +255,8 @@ void pre_set_believe(struct pre_set *set, struct pollfd *said)
 	pre_set_unlock(set);
 }
 
-/* A handler that forks while its thread holds a lock: the records are its own to be careful with. Sets that are made meanwhile
- * are no matter of this fork. */
+/* A handler that forks while its thread holds a lock: the records are its own to be careful with.
+ * Sets that are made meanwhile are no matter of this fork. */
 USUAL void pre_epoll_fork_begin(void)
 {
 	struct pre_thread *t = pre_self();

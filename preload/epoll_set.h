@@ -30,8 +30,9 @@ enum pre_near {
 };
 
 /*
- * One registration: (set, file, descriptor number), as in the kernel. `ring` members are served here, the
- * others by the kernel and only remembered. All fields under the set's lock, the first five also under the file's.
+ * One registration: (set, file, descriptor number), as in the kernel. `ring` members are served
+ * here, the others by the kernel and only remembered. All fields under the set's lock, the first
+ * five also under the file's.
  */
 struct pre_member {
 	struct pre_pooled pooled;
@@ -62,13 +63,13 @@ struct pre_member {
 	bool told;	 /* by the board: look twice */
 	bool asked;	 /* anew, by epoll_ctl: room may still be the kernel's to say */
 	bool ask_kernel; /* the kernel knows something that memory does not */
-	unsigned
-		sides; /* where the directions went at the last look, as pulc_stream_ready says it */
-	bool tagged;   /* its socket is in the program's set, under the tag: the set is deaf */
+	/* where the directions went at the last look, as pulc_stream_ready says it */
+	unsigned sides;
+	bool tagged;	    /* its socket is in the program's set, under the tag: the set is deaf */
 	enum pre_near near; /* counted in set->n_near */
-	uint64_t
-		n_connects; /* pulc_stream_peer_connects when the kernel was asked on its account */
-	uint32_t answer;    /* the last one that it stands in */
+	/* pulc_stream_peer_connects when the kernel was asked on its account */
+	uint64_t n_connects;
+	uint32_t answer;	/* the last one that it stands in */
 	uint32_t listed_for;	/* the last one for which it was listed in the order of sending */
 	uint32_t when;		/* since when it was ready, when it was found last */
 	uint32_t armed;		/* by epoll_ctl, with something unread; 0: not */
@@ -84,17 +85,19 @@ struct pre_set {
 	struct pre_lock lock;
 	int epfd; /* one of its descriptors */
 	bool closed;
-	bool exposed; /* somebody waits for the set itself: the kernel must know the truth at any time */
-	_Atomic bool
-		polled; /* ... by poll or select, and may do so again; or by a set of which nothing is known */
+	/* somebody waits for the set itself: the kernel must know the truth at any time */
+	bool exposed;
+	/* ... by poll or select, and may do so again; or by a set of which nothing is known */
+	_Atomic bool polled;
 	_Atomic bool has_rings; /* has or had ring members */
-	uint32_t
-		made; /* pre_process_generation at its creation: another one now, the kernel's set is shared */
+	/* pre_process_generation at its creation: another one now, the kernel's set is shared */
+	uint32_t made;
 	_Atomic uint32_t prepared; /* pre_process_generation when what follows was made; 0: never */
 	uint64_t tag;		   /* data of `inner` in the program's set */
 	int inner; /* the private epoll descriptor: ring members' kernel sockets and the bell */
 	bool deaf; /* there is no `inner`, or it lacks something */
-	int inner_of_ancestor; /* in a forked child: the one that is registered in the program's set */
+	/* in a forked child: the one that is registered in the program's set */
+	int inner_of_ancestor;
 	pulc_waitset *waitset;	/* NULL: none to be had */
 	unsigned psid_mark;	/* of the notice that `inner` holds; 0: none */
 	_Atomic bool psid_said; /* that notice has said something */
@@ -111,14 +114,14 @@ struct pre_set {
 	unsigned next_hot; /* whose age is looked at next */
 	_Atomic uint32_t n_answers;
 	unsigned n_asleep;
-	_Atomic unsigned
-		n_native; /* threads in the kernel's own call, begun before there were ring members */
+	/* threads in the kernel's own call, begun before there were ring members */
+	_Atomic unsigned n_native;
 	_Atomic bool spinning;	    /* one thread at a time */
 	_Atomic bool has_exclusive; /* has or had members with EPOLLEXCLUSIVE */
 	_Atomic bool has_kernel;    /* has or had members that are the kernel's alone */
 	_Atomic bool kernel_first;  /* rings filled a whole answer when the kernel was due */
-	_Atomic unsigned n_near
-		[PRE_N_NEAR];	  /* members by which the kernel may have to tell something first */
+	/* members by which the kernel may have to tell something first */
+	_Atomic unsigned n_near[PRE_N_NEAR];
 	unsigned n_until_recount; /* looks in order */
 	unsigned n_ahead;	  /* events that the kernel has told while rings waited for room */
 	unsigned next_neighbour;  /* whose processor is looked at next */
@@ -127,14 +130,15 @@ struct pre_set {
 	struct pre_looked looked;
 };
 
-/* The kernel's set belongs to an ancestor too: `inner` is not registered in it but waited for beside it. */
+/* The kernel's set belongs to an ancestor too: `inner` is not registered in it but waited for
+ * beside it. */
 static inline bool pre_set_inherited(const struct pre_set *set)
 {
 	return set->made != pre_process_generation;
 }
 
-/* Made and waited for in an ancestor: bell, board, `inner` and what is asked for in their name are the ancestor's, and
- * there is nothing here for this process to use or to take away. */
+/* Made and waited for in an ancestor: bell, board, `inner` and what is asked for in their name are
+ * the ancestor's, and there is nothing here for this process to use or to take away. */
 static inline bool pre_set_is_ancestors(const struct pre_set *set)
 {
 	uint32_t prepared = atomic_load_explicit(&set->prepared, memory_order_relaxed);
@@ -149,7 +153,7 @@ void pre_sets_refresh(const struct pre_set *except);
 void pre_set_unlock(struct pre_set *set);
 void pre_file_unlock(struct pre_file *f);
 
-/* ---- epoll_ring.c: the set's private half; under its lock ---- */
+/* ---- epoll_ring.c: the set's private half; under its lock ------------------------------------ */
 
 /* Opens or, in a forked child, makes anew what the set's ring members need. */
 void pre_set_prepare(struct pre_set *set);
@@ -162,7 +166,8 @@ static inline void pre_set_own(struct pre_set *set)
 void pre_rings_free(struct pre_set *set);
 /* Makes a kernel member, whose stream is attached, a ring member. */
 void pre_member_to_ring(struct pre_member *m);
-/* Makes a member that the kernel's set does not have, or a parked one, a ring member. False: no memory. */
+/* Makes a member that the kernel's set does not have, or a parked one, a ring member. False: no
+ * memory. */
 bool pre_member_open_ring(struct pre_member *m);
 /* Its events have changed: whatever is ready now is to be reported. */
 void pre_member_rearm(struct pre_member *m);
@@ -174,21 +179,23 @@ void pre_member_from_ring(struct pre_member *m);
 void pre_set_drain(struct pre_set *set);
 /* The same after a sleep or a look at the program's set; has the members of a deaf set examined. */
 void pre_set_hear(struct pre_set *set);
-/* The name of a ring member, by which `inner` knows it, and whose it is, NULL: it is no member any more. */
+/* The name of a ring member, by which `inner` knows it, and whose it is, NULL: it is no member any
+ * more. */
 uint64_t pre_member_name(const struct pre_member *m);
 struct pre_member *pre_member_named(const struct pre_set *set, uint64_t name);
 /* Asks m's peer to mark the board; lists m if it is ready already. */
 void pre_member_watch(struct pre_member *m);
 /* How long a sleeper may trust the bell. */
 uint64_t pre_set_patience(struct pre_set *set);
-/* That time is over: lists the members of which it was not sure; all: and of the others those that memory shows to be ready. */
+/* That time is over: lists the members of which it was not sure; all: and of the others those that
+ * memory shows to be ready. */
 void pre_set_check(struct pre_set *set, bool all);
 /* Passes on what was heard of psid's end. No lock is held. */
 void pre_set_notice(struct pre_set *set);
 /* Another waiter must look, if one sleeps. */
 void pre_set_wake(struct pre_set *set);
-/* Whoever leaves a set that others sleep on, or that is waited for itself, leaves nothing unwatched and nothing ready
- * unsaid. */
+/* Whoever leaves a set that others sleep on, or that is waited for itself, leaves nothing unwatched
+ * and nothing ready unsaid. */
 void pre_set_hand_over(struct pre_set *set);
 
 /* A line of the kernel's listing of a set. */
@@ -199,15 +206,16 @@ struct pre_listed {
 /* How many lines have this in them, and the last of those; -1: there is no listing to be had. */
 int pre_set_listed(const struct pre_set *set, const char *wanted, struct pre_listed *ret_last);
 
-/* ---- epoll_nested.c: members that are sets themselves ---- */
+/* ---- epoll_nested.c: members that are sets themselves ---------------------------------------- */
 
 /* Under both locks, as lists of memberships are. */
 void pre_nested_join(struct pre_member *m);
 void pre_nested_leave(struct pre_member *m);
-/* Takes those of the n events that the kernel gave which prove false; how many are left. No lock is held. */
+/* Takes those of the n events that the kernel gave which prove false; how many are left. No lock is
+ * held. */
 int pre_nested_filter(struct pre_set *set, struct epoll_event *events, int n);
 
-/* ---- epoll_ready.c: which ring members are ready; under the set's lock ---- */
+/* ---- epoll_ready.c: which ring members are ready; under the set's lock ----------------------- */
 
 void pre_ready_list(struct pre_member *m);
 void pre_ready_unlist(struct pre_member *m);
@@ -223,7 +231,8 @@ struct pre_answer {
 	int n, max;
 	uint32_t number;
 };
-/* Adds what is ready. Nothing that was sent before something in the answer is missing in it, if there is room. */
+/* Adds what is ready. Nothing that was sent before something in the answer is missing in it, if
+ * there is room. */
 void pre_ready_collect(struct pre_set *set, struct pre_answer *to);
 /* Adds only those of which the kernel has said something. */
 void pre_ready_collect_heard(struct pre_set *set, struct pre_answer *to);
@@ -231,17 +240,19 @@ void pre_ready_collect_heard(struct pre_set *set, struct pre_answer *to);
 void pre_ready_take_back(struct pre_member *m);
 /* True if a listed member has something to report; those that have not leave the list. */
 bool pre_ready_settle(struct pre_set *set);
-/* True if a collect might find something: a bit on the board, or a hot member. Costs a few loads. */
+/* True if a collect might find something: a bit on the board, or a hot member. Costs a few
+ * loads. */
 bool pre_ready_maybe(struct pre_set *set);
 
-/* ---- epoll_busy.c: who polls without waiting ---- */
+/* ---- epoll_busy.c: who polls without waiting ------------------------------------------------- */
 
-/* A call that was not to wait has found nothing: a peer that needs this processor may run. Not under the lock. */
+/* A call that was not to wait has found nothing: a peer that needs this processor may run. Not
+ * under the lock. */
 void pre_set_in_vain(struct pre_set *set);
 /* One has found something. */
 void pre_set_not_in_vain(struct pre_set *set);
 
-/* ---- epoll_near.c: the order between kernel and rings; under the set's lock ---- */
+/* ---- epoll_near.c: the order between kernel and rings; under the set's lock ------------------ */
 
 /* What decides whether m is near may have changed. */
 void pre_near_note(struct pre_member *m);
@@ -255,16 +266,21 @@ bool pre_near_asks(struct pre_set *set, const struct pre_answer *held);
 bool pre_near_repeats(const struct pre_set *set);
 /* Rings' events that wait for the kernel's. */
 #define PRE_N_HELD 64
-/* Adds to an answer that the kernel's events stand in what is held (PRE_N_HELD at most, with names); takes back what has no room. */
+/* Adds to an answer that the kernel's events stand in what is held (PRE_N_HELD at most, with
+ * names); takes back what has no room. */
 void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pre_answer *held);
 /*
- * The kernel was asked before for this answer, and of what is ready by level it says the same again, in the same order: that, from..n, is
- * united with what it said first, n_first events. Members are told by the program's data, which is all that the program has. How many events there are then.
+ * The kernel was asked before for this answer, and of what is ready by level it says the same
+ * again, in the same order: that, from..n, is united with what it said first, n_first events.
+ * Members are told by the program's data, which is all that the program has. How many events there
+ * are then.
  */
 int pre_near_unite(struct epoll_event *events, int n_first, int from, int n);
-/* The lock was given up: another thread's answer may have had members of held since then. They are in this one all the same. */
+/* The lock was given up: another thread's answer may have had members of held since then. They are
+ * in this one all the same. */
 void pre_near_keep(struct pre_set *set, const struct pre_answer *held);
-/* To be called when such an answer is done. Counts near members anew now and then; true: pre_near_advance is to be called. */
+/* To be called when such an answer is done. Counts near members anew now and then; true:
+ * pre_near_advance is to be called. */
 bool pre_near_recount(struct pre_set *set);
 /* Takes those further on their way into rings over which nothing is sent. No lock is held. */
 void pre_near_advance(struct pre_set *set);

@@ -1,17 +1,20 @@
 /*
  * epoll_wait, epoll_pwait and epoll_pwait2.
  *
- * A set without ring members is the kernel's call, before which it may be looked whether there is something (pulc_loop_looks). Otherwise: collect what memory says is ready; spin (one thread of
- * the set at a time); then sleep in the kernel's own call on the program's set, which wakes for kernel members
- * and, by its tagged member `inner`, for ring members. Tagged events never reach the program.
+ * A set without ring members is the kernel's call, before which it may be looked whether there is
+ * something (pulc_loop_looks). Otherwise: collect what memory says is ready; spin (one thread of
+ * the set at a time); then sleep in the kernel's own call on the program's set, which wakes for
+ * kernel members and, by its tagged member `inner`, for ring members. Tagged events never reach the
+ * program.
  *
- * Fairness: an answer made of ring events alone asks the kernel too every PRE_NSEC_LOOK; if the rings fill the
- * whole answer, of its members only, and the next call asks the kernel first.
+ * Fairness: an answer made of ring events alone asks the kernel too every PRE_NSEC_LOOK; if the
+ * rings fill the whole answer, of its members only, and the next call asks the kernel first.
  *
  * Several threads: all that sleep are woken by one bell; whoever leaves hands over (epoll_ring.c).
  *
- * In a forked child the program's set is its parent's too. A tagged event there is meant for the parent: it is put
- * back, and the set is not looked at for a moment. This costs the child latency, not events.
+ * In a forked child the program's set is its parent's too. A tagged event there is meant for the
+ * parent: it is put back, and the set is not looked at for a moment. This costs the child latency,
+ * not events.
  */
 #include <limits.h>
 
@@ -46,7 +49,8 @@ static int epfd_of(const struct wait *w)
 	return __builtin_expect(atomic_load(&w->file->lingers), 0) ? w->file->home : w->epfd;
 }
 
-/* Takes tagged events out of the n that the kernel gave, and those of other sets that prove false. */
+/* Takes tagged events out of the n that the kernel gave, and those of other sets that prove
+ * false. */
 static int filter(struct wait *w, struct epoll_event *events, int n)
 {
 	int kept = 0;
@@ -134,8 +138,8 @@ static void append_heard(struct wait *w)
 	w->n = to.n;
 }
 
-/* Asks the kernel for what came before that which is held (epoll_near.c), and makes one answer of it. Under the lock, which is
- * given up meanwhile. */
+/* Asks the kernel for what came before that which is held (epoll_near.c), and makes one answer of
+ * it. Under the lock, which is given up meanwhile. */
 static void answer_in_order(struct wait *w, const struct pre_answer *held)
 {
 	bool waited = pre_near_waited(w->set);
@@ -157,7 +161,8 @@ static void answer_in_order(struct wait *w, const struct pre_answer *held)
 		append(w, held, max);
 }
 
-/* Adds what the rings have ready where the kernel may have to be told of first. As above. True: what is near is to be taken further. */
+/* Adds what the rings have ready where the kernel may have to be told of first. As above. True:
+ * what is near is to be taken further. */
 static __attribute__((noinline)) bool collect_in_order(struct wait *w)
 {
 	struct epoll_event events[PRE_N_HELD];
@@ -225,7 +230,7 @@ static bool look_at_kernel(void *arg)
 	return w->n > 0;
 }
 
-/* ---- sleeping ---- */
+/* ---- sleeping -------------------------------------------------------------------------------- */
 
 /* A forked child: the set and the child's own `inner`, side by side. */
 static int sleep_beside(struct wait *w, uint64_t nsec_most, const sigset_t *mask)
@@ -266,7 +271,8 @@ static void wake_up(struct pre_set *set)
 		pulc_waitset_disarm(set->waitset);
 }
 
-/* Makes the set ready to be slept on; wake_up follows. False: something is ready. Under the lock. */
+/* Makes the set ready to be slept on; wake_up follows. False: something is ready. Under the
+ * lock. */
 static bool fall_asleep(struct pre_set *set)
 {
 	pre_set_prepare(set);
@@ -327,7 +333,7 @@ static int sleep_once(struct wait *w)
 	return w->n > 0 ? 0 : ret;
 }
 
-/* ---- the wait ---- */
+/* ---- the wait -------------------------------------------------------------------------------- */
 
 static bool spin(struct wait *w)
 {
@@ -412,7 +418,8 @@ static int wait_on_rings(struct wait *w)
 	}
 	if (w->deadline == 0)
 		return poll_kernel(w);
-	/* The kernel's list forgets what it has told of only when it is asked: until then its order is an old one. */
+	/* The kernel's list forgets what it has told of only when it is asked: until then its order
+	 * is an old one. */
 	if (pre_near_repeats(w->set) && look_at_kernel(w))
 		return w->n;
 	if (spin(w))
@@ -444,7 +451,8 @@ static int run(struct wait *w)
 		pre_set_hand_over(w->set);
 		pre_set_unlock(w->set);
 	}
-	/* It may have spun for all of its time. A call that does not wait lets none in: there the kernel's epoll is unlike its poll. */
+	/* It may have spun for all of its time. A call that does not wait lets none in: there the
+	 * kernel's epoll is unlike its poll. */
 	if (ret == 0 && w->mask && w->deadline != 0)
 		ret = pre_signals_let_in(w->mask);
 	return ret;
@@ -457,9 +465,9 @@ static bool has_more(const struct pre_set *set)
 	       pre_set_inherited(set);
 }
 
-/* True: the kernel's own call, which answers n, is all there is to it. A thread that sleeps in it sleeps on the set too: an
- * upgrade may happen meanwhile, and then others have to wake it. Either they see it counted (epoll_ring.c, sleepers), or it
- * sees here what they have done. */
+/* True: the kernel's own call, which answers n, is all there is to it. A thread that sleeps in it
+ * sleeps on the set too: an upgrade may happen meanwhile, and then others have to wake it. Either
+ * they see it counted (epoll_ring.c, sleepers), or it sees here what they have done. */
 static bool before_kernel(struct wait *w)
 {
 	if (has_more(w->set))

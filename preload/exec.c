@@ -1,16 +1,18 @@
 /*
  * exec, and programs that are started beside us.
  *
- * The new program gets the sockets whose descriptors stay open. If it loads the shim it takes upgraded connections
- * up by itself (inherit.c); if not, or if the socket becomes one of its descriptors 0 to 2, the connection goes
- * back to the kernel before. Connections that are not upgraded yet, and UDP sockets, have one holder more, which libpulc is
- * told.
+ * The new program gets the sockets whose descriptors stay open. If it loads the shim it takes
+ * upgraded connections up by itself (inherit.c); if not, or if the socket becomes one of its
+ * descriptors 0 to 2, the connection goes back to the kernel before. Connections that are not
+ * upgraded yet, and UDP sockets, have one holder more, which libpulc is told.
  *
- * Whoever calls exec may be a forked child, this very process, or a child in its parent's memory (vfork): that one has
- * descriptors of its own, so the kernel is asked what is open, and sockets are known by their identity. If exec
- * fails everything is as it was, but for connections that have gone back to the kernel.
+ * Whoever calls exec may be a forked child, this very process, or a child in its parent's memory
+ * (vfork): that one has descriptors of its own, so the kernel is asked what is open, and sockets
+ * are known by their identity. If exec fails everything is as it was, but for connections that have
+ * gone back to the kernel.
  *
- * posix_spawn does its work inside libc. What its actions duplicate into the child is noted when they are made.
+ * posix_spawn does its work inside libc. What its actions duplicate into the child is noted when
+ * they are made.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +45,7 @@ struct start {
 	int caller;	/* the caller's */
 };
 
-/* ---- what goes along ---------------------------------------------------------------------------- */
+/* ---- what goes along ------------------------------------------------------------------------- */
 
 static bool is_ours(int fd)
 {
@@ -117,7 +119,7 @@ static void visit_open(int fd, void *arg)
 	pulc_stream_unref(s);
 }
 
-/* ---- exec --------------------------------------------------------------------------------------- */
+/* ---- exec ------------------------------------------------------------------------------------ */
 
 static void mark(int fd, struct pre_file *f, void *arg)
 {
@@ -244,7 +246,7 @@ int pre_fexecve(int fd, char *const argv[], char *const env[])
 	return failed(&start, (int)pre_sys(pre_real.fexecve(fd, argv, env)));
 }
 
-/* ---- programs started beside us ------------------------------------------------------------------ */
+/* ---- programs started beside us -------------------------------------------------------------- */
 
 int pre_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int as)
 {

@@ -3,8 +3,8 @@
  *
  * The table's entry goes before the kernel's, so that a number given out again meanwhile is never
  * taken for its predecessor; libpulc hears of the last close while the descriptor still works.
- * PULC's own descriptors are not there for the program: closing one answers EBADF, closing a range leaves
- * them out, and one that stands on a number the program asks for by dup2 moves away.
+ * PULC's own descriptors are not there for the program: closing one answers EBADF, closing a range
+ * leaves them out, and one that stands on a number the program asks for by dup2 moves away.
  */
 #include <fcntl.h>
 #include <limits.h>

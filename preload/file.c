@@ -1,14 +1,16 @@
 /*
  * The table from descriptors to files.
  *
- * The table has an entry for TCP sockets and epoll descriptors only; everything else is NULL and goes to libc.
- * There is no lock: an entry is set before the program learns the number and taken out, by an
- * atomic exchange, before the kernel closes it. So close, dup and accept may be called in signal
- * handlers, as POSIX allows. Whoever takes the last entry of a file tells libpulc, takes the file out of its
- * epoll sets and retires it; it is recycled when no call is using it any more (thread.c).
+ * The table has an entry for TCP sockets and epoll descriptors only; everything else is NULL and
+ * goes to libc. There is no lock: an entry is set before the program learns the number and taken
+ * out, by an atomic exchange, before the kernel closes it. So close, dup and accept may be called
+ * in signal handlers, as POSIX allows. Whoever takes the last entry of a file tells libpulc, takes
+ * the file out of its epoll sets and retires it; it is recycled when no call is using it any more
+ * (thread.c).
  *
  * A socket that is not connected yet has nothing of its own to remember, so all of them share a
- * stand-in. It is replaced by a record when the socket is connected, duplicated or put into an epoll set.
+ * stand-in. It is replaced by a record when the socket is connected, duplicated or put into an
+ * epoll set.
  *
  * A child in its parent's memory (vfork) has its own descriptors but our table: callers ask
  * pre_process_owns_table first.
@@ -38,7 +40,8 @@ static OFTEN_FIRST struct pre_file near_files[N_NEAR];
 static OFTEN struct pre_pool files = PRE_POOL_NEAR(struct pre_file, file_chunks, near_files);
 static OFTEN struct pre_file *_Atomic retired;
 
-/* Entries from this one on were never set: a fork goes over the table and must not look at all of it. */
+/* Entries from this one on were never set: a fork goes over the table and must not look at all of
+ * it. */
 static _Atomic unsigned n_entries;
 static _Atomic uint32_t n_joins;
 
@@ -116,8 +119,8 @@ USUAL void pre_file_free(struct pre_file *f)
 	pre_pool_put(&files, f);
 }
 
-/* What a signal handler closes whose thread holds the lock of a set waits for the next one who looks. A file that waits is
- * used before it ceases to wait. */
+/* What a signal handler closes whose thread holds the lock of a set waits for the next one who
+ * looks. A file that waits is used before it ceases to wait. */
 USUAL static bool is_busy(const struct pre_file *f)
 {
 	return atomic_load(&f->waiting) || pre_thread_uses(f) || (f->set && pre_self()->n_locked);
@@ -154,7 +157,8 @@ static int remaining_of(const struct pre_file *f)
 	return __atomic_load_n(&f->remaining, __ATOMIC_RELAXED);
 }
 
-/* fd goes, `other` stays. A call of another thread that is inside by fd goes on, as in the kernel. */
+/* fd goes, `other` stays. A call of another thread that is inside by fd goes on, as in the
+ * kernel. */
 static void lose(struct pre_file *f, int fd, int other)
 {
 	pulc_stream *s = atomic_load(&f->stream);
@@ -168,9 +172,10 @@ static void lose(struct pre_file *f, int fd, int other)
 	pre_members_moved(f, fd, other);
 }
 
-/* fd was one of f's descriptors, and still is if `open` (else it was closed behind our back, and the number is another file's by
- * now). The stream may be upgraded while it closes, and whoever hears of that
- * sees a file without descriptors: only this use keeps it from being recycled under our hands. */
+/* fd was one of f's descriptors, and still is if `open` (else it was closed behind our back, and
+ * the number is another file's by now). The stream may be upgraded while it closes, and whoever
+ * hears of that sees a file without descriptors: only this use keeps it from being recycled under
+ * our hands. */
 USUAL static void drop(struct pre_file *f, int fd, bool open)
 {
 	struct pre_use use;
@@ -342,8 +347,8 @@ static bool gain(struct pre_file *f)
 	return n > 0;
 }
 
-/* `to` is a duplicate of `from`, which another thread is closing, so that it is nobody's duplicate any more: as if it had
- * come from elsewhere. */
+/* `to` is a duplicate of `from`, which another thread is closing, so that it is nobody's duplicate
+ * any more: as if it had come from elsewhere. */
 static void share_closed(int to)
 {
 	if (pulc_socket_is_upgraded(to))

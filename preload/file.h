@@ -18,7 +18,8 @@ struct pre_set;
 
 /*
  * One open file description of a kind that the shim tracks. Shared by all its descriptors in this
- * process. A TCP socket begins without a stream; a stream, once set, stays until the file is recycled.
+ * process. A TCP socket begins without a stream; a stream, once set, stays until the file is
+ * recycled.
  */
 struct pre_file {
 	struct pre_pooled pooled;
@@ -26,16 +27,17 @@ struct pre_file {
 	pulc_stream *_Atomic stream;
 	struct pre_set *set;	 /* of an epoll descriptor */
 	_Atomic uint32_t n_full; /* sends that were cut short: only then is room news */
-	_Atomic bool
-		closing; /* libpulc has heard of the last close: what remains is to be done by whoever comes to it */
+	/* libpulc has heard of the last close: what remains is to be done by whoever comes to it */
+	_Atomic bool closing;
 	_Atomic bool ended;   /* closed, and out of its epoll sets */
 	_Atomic bool shared;  /* another process may hold it, after a fork or as it was passed */
 	_Atomic bool lingers; /* closed, but for calls that are inside (linger.c) */
 	int home;	      /* the descriptor that these go on with */
-	/* What calls of other threads go on with whose own descriptor, one of several, was closed; -1: none was. */
+	/* What calls of other threads go on with whose own descriptor, one of several, was closed;
+	 * -1: none was. */
 	int remaining;
-	_Atomic uint64_t
-		cookie;	      /* the socket's, once somebody has asked (cookies.c); 0: nobody has */
+	/* the socket's, once somebody has asked (cookies.c); 0: nobody has */
+	_Atomic uint64_t cookie;
 	bool kept;	      /* has options that only the kernel can serve */
 	bool stays;	      /* of exec: some descriptor of it stays open */
 	_Atomic int spawned;  /* PRE_SPAWNED ...: named in a posix_spawn action */
@@ -56,8 +58,9 @@ struct pre_fd_chunk {
 };
 extern struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 
-/* Stand-ins that need no record: an unconnected TCP socket or a listener; the same where another process holds it too;
- * a socket of which it is known that it is none; an upgraded connection that this program found when it began (inherit.c). */
+/* Stand-ins that need no record: an unconnected TCP socket or a listener; the same where another
+ * process holds it too; a socket of which it is known that it is none; an upgraded connection that
+ * this program found when it began (inherit.c). */
 extern struct pre_file pre_file_tcp, pre_file_tcp_shared, pre_file_other, pre_file_inherited;
 
 static inline bool pre_file_is_standin(const struct pre_file *f)
@@ -85,7 +88,8 @@ static inline struct pre_file *pre_file_at(int fd)
 struct pre_file *pre_file_new(void);
 /* Gives up a file that never got a descriptor. */
 void pre_file_free(struct pre_file *f);
-/* Makes fd, just given by the kernel, one more descriptor of f. False: no memory, fd is not tracked. */
+/* Makes fd, just given by the kernel, one more descriptor of f. False: no memory, fd is not
+ * tracked. */
 bool pre_file_install(int fd, struct pre_file *f);
 /* fd is about to be closed. */
 void pre_file_forget(int fd);
@@ -99,10 +103,11 @@ bool pre_file_untrack(int fd, struct pre_file *f);
 bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f);
 /* `to` is a duplicate of `from`. */
 void pre_file_share(int from, int to);
-/* `to`, just given by the kernel, is one more descriptor of f, which the caller uses. False: f has lost its last one, and is
- * being closed; or no memory. */
+/* `to`, just given by the kernel, is one more descriptor of f, which the caller uses. False: f has
+ * lost its last one, and is being closed; or no memory. */
 bool pre_file_join(struct pre_file *f, int to);
-/* How often that was done: whoever goes over the table meanwhile may miss a file that gains a number before it loses another. */
+/* How often that was done: whoever goes over the table meanwhile may miss a file that gains a
+ * number before it loses another. */
 uint32_t pre_file_n_joins(void);
 /* In a forked child: whoever held a file's lock is not here. */
 void pre_files_forked(void);
@@ -137,14 +142,16 @@ static inline void pre_use_slot(struct pre_use *use)
 	use->thread->n_using = use->slot + 1;
 }
 
-/* f is being closed: calls of other threads that are inside go on with a descriptor of their own. False: there are none. */
+/* f is being closed: calls of other threads that are inside go on with a descriptor of their own.
+ * False: there are none. */
 bool pre_linger(struct pre_file *f, int fd);
 /* A use of a file that lingers has ended: perhaps the last one. */
 void pre_linger_end(struct pre_file *f);
 /* In a forked child, where those calls are not. */
 void pre_linger_forked(void);
 
-/* Begins to use a file that cannot have been recycled yet, or that the caller looks at again before it trusts it. */
+/* Begins to use a file that cannot have been recycled yet, or that the caller looks at again before
+ * it trusts it. */
 static inline void pre_use_known(struct pre_use *use, struct pre_file *f)
 {
 	struct pre_file *left;
@@ -178,7 +185,8 @@ static inline bool pre_use_file(struct pre_use *use, int fd)
 		return false;
 	pre_use_known(use, f);
 	while (__builtin_expect((again = pre_file_at(fd)) != f, 0)) {
-		/* Closed in between, by somebody who may have seen this use and left the rest to its end. */
+		/* Closed in between, by somebody who may have seen this use and left the rest to
+		 * its end. */
 		pre_use_end(use);
 		if (!again)
 			return false;
@@ -189,20 +197,24 @@ static inline bool pre_use_file(struct pre_use *use, int fd)
 	return true;
 }
 
-/* Begins to use fd's file, after a stand-in was replaced by a record of its own. False: no memory, or not tracked. */
+/* Begins to use fd's file, after a stand-in was replaced by a record of its own. False: no memory,
+ * or not tracked. */
 bool pre_use_own(struct pre_use *use, int fd);
 
-/* Another process may hold the file at fd, seen as f, which another thread may have closed or connected meanwhile. Begins to use it; false: it has
- * no record to be used, a stand-in says it, or nothing has to. */
+/* Another process may hold the file at fd, seen as f, which another thread may have closed or
+ * connected meanwhile. Begins to use it; false: it has no record to be used, a stand-in says it, or
+ * nothing has to. */
 bool pre_use_shared(struct pre_use *use, int fd, const struct pre_file *f);
 
-/* Begins to use the stream of one that is still to be taken up (inherit.c); ends the use if that fails. */
+/* Begins to use the stream of one that is still to be taken up (inherit.c); ends the use if that
+ * fails. */
 bool pre_use_inherited(struct pre_use *use, int fd);
 
 /* As pre_use_stream, whatever the case; stream is NULL if it has none. */
 struct pre_use pre_use_any(int fd);
 
-/* Begins to use fd's stream. False: it has none, nothing to end. The usual case stands in each caller: it is a good part of a call. */
+/* Begins to use fd's stream. False: it has none, nothing to end. The usual case stands in each
+ * caller: it is a good part of a call. */
 static inline __attribute__((always_inline)) bool pre_use_stream(struct pre_use *use, int fd)
 {
 	struct pre_thread *t = pre_thread_self;

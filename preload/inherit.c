@@ -1,13 +1,14 @@
 /*
  * Sockets that a program finds when it begins.
  *
- * exec leaves it the sockets of the program before, of whatever process started it, and nothing that we knew of
- * them. An upgraded connection says so by itself (pulc/process.h), so the open descriptors are looked
- * through once. What was found is only noted; it is taken up when it is first used, for most programs that are started
- * by a server with open sockets never look at them. All descriptors of one socket become one file.
+ * exec leaves it the sockets of the program before, of whatever process started it, and nothing
+ * that we knew of them. An upgraded connection says so by itself (pulc/process.h), so the open
+ * descriptors are looked through once. What was found is only noted; it is taken up when it is
+ * first used, for most programs that are started by a server with open sockets never look at them.
+ * All descriptors of one socket become one file.
  *
- * Those on 0 to 2 are for this very program, and libc's own streams move their bytes past us: they are given back
- * to the kernel at once.
+ * Those on 0 to 2 are for this very program, and libc's own streams move their bytes past us: they
+ * are given back to the kernel at once.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -30,7 +31,7 @@
 
 static OFTEN struct pre_lock lock;
 
-/* ---- which descriptors are open ----------------------------------------------------------------- */
+/* ---- which descriptors are open -------------------------------------------------------------- */
 
 struct listed {
 	uint64_t inode;
@@ -83,7 +84,7 @@ void pre_each_open(void (*visit)(int fd, void *arg), void *arg)
 	(void)raw_syscall(SYS_close, listing);
 }
 
-/* ---- taking up ---------------------------------------------------------------------------------- */
+/* ---- taking up ------------------------------------------------------------------------------- */
 
 uint64_t pre_cookie_of(int fd)
 {
@@ -161,7 +162,7 @@ bool pre_use_inherited(struct pre_use *use, int fd)
 	return false;
 }
 
-/* ---- at the start ------------------------------------------------------------------------------- */
+/* ---- at the start ---------------------------------------------------------------------------- */
 
 static void note(int fd, void *arg)
 {

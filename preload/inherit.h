@@ -7,7 +7,8 @@
 /* Called once, at the program's start: finds the upgraded connections that it was given. */
 void pre_inherit_start(void);
 
-/* Takes the connection at fd up. Its file; NULL: it could not be had, and is none any more. May wait for psid. */
+/* Takes the connection at fd up. Its file; NULL: it could not be had, and is none any more. May
+ * wait for psid. */
 struct pre_file *pre_inherit(int fd);
 
 /* The socket's SO_COOKIE; 0: fd is none. */

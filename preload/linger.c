@@ -1,24 +1,29 @@
 /*
  * Closed by one thread while calls of others are inside.
  *
- * A system call holds the file that it works on: close() in another thread takes the number away at once and the file
- * when the call ends, so a receive that sleeps goes on sleeping and the peer sees no end. Calls on a ring sleep by
- * number. So whoever closes the last descriptor of such a file gives it one more, at a high number, which the calls
- * that are inside use from then on (pulc_stream_moved); the one that ends last closes it for good. Epoll memberships
- * live on as well, for they end with the file.
+ * A system call holds the file that it works on: close() in another thread takes the number away at
+ * once and the file when the call ends, so a receive that sleeps goes on sleeping and the peer sees
+ * no end. Calls on a ring sleep by number. So whoever closes the last descriptor of such a file
+ * gives it one more, at a high number, which the calls that are inside use from then on
+ * (pulc_stream_moved); the one that ends last closes it for good. Epoll memberships live on as
+ * well, for they end with the file.
  *
- * Who is inside is known by the hazard pointers of thread.c, and each end of a use looks at one flag of the file. Closing
- * sets the flag and then looks at the pointers, ending clears the pointer and then looks at the flag. The barrier between the
- * two is needed on both sides but paid for by the one that closes (membarrier), so that an ordinary call pays nothing.
- * Where there is no such barrier, and for a close in a signal handler that has interrupted the very call, calls
- * end as they find the descriptor: closed.
+ * Who is inside is known by the hazard pointers of thread.c, and each end of a use looks at one
+ * flag of the file. Closing sets the flag and then looks at the pointers, ending clears the pointer
+ * and then looks at the flag. The barrier between the two is needed on both sides but paid for by
+ * the one that closes (membarrier), so that an ordinary call pays nothing. Where there is no such
+ * barrier, and for a close in a signal handler that has interrupted the very call, calls end as
+ * they find the descriptor: closed.
  *
- * Where other descriptors of the file remain, the calls that are inside by the closed one go on with one of these (pre_file's `remaining`).
+ * Where other descriptors of the file remain, the calls that are inside by the closed one go on
+ * with one of these (pre_file's `remaining`).
  *
- * One that a handler has interrupted does not count as inside, for it ends or begins anew, if the handler has not left it by longjmp.
- * A call that a handler with SA_RESTART interrupts begins anew from its descriptor, as the kernel's does (PULC_BEGIN_AGAIN): it finds it closed.
+ * One that a handler has interrupted does not count as inside, for it ends or begins anew, if the
+ * handler has not left it by longjmp. A call that a handler with SA_RESTART interrupts begins anew
+ * from its descriptor, as the kernel's does (PULC_BEGIN_AGAIN): it finds it closed.
  *
- * A child forked meanwhile has none of those threads: it closes at once. So does exec, by the kernel's hand.
+ * A child forked meanwhile has none of those threads: it closes at once. So does exec, by the
+ * kernel's hand.
  */
 #include <linux/membarrier.h>
 
@@ -43,7 +48,8 @@ USUAL bool pre_linger(struct pre_file *f, int fd)
 	    pulc_fd_copy(fd, &f->home) < 0)
 		return false;
 	if (s) {
-		/* A call that is inside the kernel stays there, so there is nothing to be gained any more. */
+		/* A call that is inside the kernel stays there, so there is nothing to be gained
+		 * any more. */
 		if (!pulc_stream_attached(s))
 			pulc_stream_keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
 		pulc_stream_moved(s, &f->home);

@@ -1,7 +1,8 @@
 /*
- * The lock of the epoll records: a word, three states (Drepper, "Futexes Are Tricky", section 6). Made for
- * short holds; in a process of one thread it is only counted. A thread counts the locks that it holds: a signal handler that interrupts a holder must not
- * wait for it and leaves its work to the holder instead (pre_file_later).
+ * The lock of the epoll records: a word, three states (Drepper, "Futexes Are Tricky", section 6).
+ * Made for short holds; in a process of one thread it is only counted. A thread counts the locks
+ * that it holds: a signal handler that interrupts a holder must not wait for it and leaves its work
+ * to the holder instead (pre_file_later).
  */
 #ifndef PULC_PRELOAD_LOCK_H
 #define PULC_PRELOAD_LOCK_H

@@ -1,12 +1,12 @@
 /*
  * libc's own functions, found by name. This is the only file that looks symbols up.
  *
- * pre_real holds a pointer for each row of symbols.def. It starts out with stand-ins, so that no caller
- * ever asks whether the lookup was done: a stand-in starts the lookup and then calls what was found. Three
- * callers come too early for that and get the bare system call instead: dlsym itself, the memory
- * allocator that dlsym calls (a preloaded one may open and read files), and another thread
- * meanwhile, which may hold that allocator's lock. Other libraries' constructors run before ours and
- * are served like everybody else.
+ * pre_real holds a pointer for each row of symbols.def. It starts out with stand-ins, so that no
+ * caller ever asks whether the lookup was done: a stand-in starts the lookup and then calls what
+ * was found. Three callers come too early for that and get the bare system call instead: dlsym
+ * itself, the memory allocator that dlsym calls (a preloaded one may open and read files), and
+ * another thread meanwhile, which may hold that allocator's lock. Other libraries' constructors run
+ * before ours and are served like everybody else.
  *
  * A function that this libc lacks keeps its stand-in: the system call, or ENOSYS.
  */
@@ -83,7 +83,8 @@ void pre_look_in(const char *library, const char *name, void *slot)
 		look(name, slot);
 }
 
-/* What is found under that name, if it lies in the library, or program, that this code is part of. */
+/* What is found under that name, if it lies in the library, or program, that this code is part
+ * of. */
 static void *found_beside(const void *code, void *handle, const char *name)
 {
 	Dl_info of_code, of_found;

@@ -1,8 +1,8 @@
 /*
  * sendmsg, recvmsg and their forms for several messages.
  *
- * A TCP socket's messages are pieces of its stream, a UDP socket's are datagrams. What matters besides is what a
- * Unix socket's message may carry: descriptors (passing.c).
+ * A TCP socket's messages are pieces of its stream, a UDP socket's are datagrams. What matters
+ * besides is what a Unix socket's message may carry: descriptors (passing.c).
  */
 #include <limits.h>
 #include <string.h>
@@ -91,13 +91,15 @@ ssize_t pre_recvmsg(int fd, struct msghdr *msg, int flags)
 	return n;
 }
 
-/* ---- several ------------------------------------------------------------------------------- */
+/* ---- several --------------------------------------------------------------------------------- */
 
 /*
- * libpulc is asked with the first message. If that is the kernel's, so are all, in one call; else each goes its own way.
+ * libpulc is asked with the first message. If that is the kernel's, so are all, in one call; else
+ * each goes its own way.
  */
 
-/* The answer of a call for several messages: their number, and an errno untouched by the one that failed after them. */
+/* The answer of a call for several messages: their number, and an errno untouched by the one that
+ * failed after them. */
 static int several(unsigned n, int last, int saved)
 {
 	if (n == 0)
@@ -256,7 +258,8 @@ static ssize_t receive_next(pulc_stream *s, int fd, struct msghdr *msg, int flag
 	return got;
 }
 
-/* recvmmsg tells an error of the socket before what is there; recvmsg tells it behind. The kernel may know of the same reset. */
+/* recvmmsg tells an error of the socket before what is there; recvmsg tells it behind. The kernel
+ * may know of the same reset. */
 static int error_before(pulc_stream *s, int fd, int flags)
 {
 	int error, kernel = 0;

@@ -1,15 +1,18 @@
 /*
  * Socket options, and ioctl, which is the same under another name.
  *
- * The kernel keeps all options and answers for all of them. Three kinds concern us: those that change how a data
- * call waits (libpulc reads them again), those whose answer counts bytes (what is in the rings is added), and
- * those after which a byte is no longer what the program wrote or comes with something that a ring can't carry.
- * A connection with the last kind stays on the kernel, or goes back; a socket that has one before it is
- * connected is remembered, and so is a listener, which passes it on. SO_ZEROCOPY is of the last kind only when the
- * first send makes use of it: gRPC sets it on each listener, to see whether it could.
+ * The kernel keeps all options and answers for all of them. Three kinds concern us: those that
+ * change how a data call waits (libpulc reads them again), those whose answer counts bytes (what is
+ * in the rings is added), and those after which a byte is no longer what the program wrote or comes
+ * with something that a ring can't carry. A connection with the last kind stays on the kernel, or
+ * goes back; a socket that has one before it is connected is remembered, and so is a listener,
+ * which passes it on. SO_ZEROCOPY is of the last kind only when the first send makes use of it:
+ * gRPC sets it on each listener, to see whether it could.
  *
- * One receives when it is read, TCP_ZEROCOPY_RECEIVE: pages of the kernel's come where the program has mapped the socket. Of what is in a ring no page can be
- * had, and so it is answered as the kernel answers where it can map none: what fits is copied, of more it is said that it is to be received otherwise.
+ * One receives when it is read, TCP_ZEROCOPY_RECEIVE: pages of the kernel's come where the program
+ * has mapped the socket. Of what is in a ring no page can be had, and so it is answered as the
+ * kernel answers where it can map none: what fits is copied, of more it is said that it is to be
+ * received otherwise.
  */
 #include <asm/socket.h>
 #include <linux/sockios.h>
@@ -100,8 +103,8 @@ USUAL int pre_setsockopt(int fd, int level, int option, const void *value, sockl
 	return ret;
 }
 
-/* What SO_ERROR answers when PULC knows of an error. The kernel may know of the same reset, which is told once. False: ask the
- * kernel. */
+/* What SO_ERROR answers when PULC knows of an error. The kernel may know of the same reset, which
+ * is told once. False: ask the kernel. */
 static bool take_error(pulc_stream *s, int fd, void *value, socklen_t *len)
 {
 	socklen_t len_kernel = sizeof(int);
@@ -135,7 +138,8 @@ int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 	(offsetof(struct tcp_zerocopy_receive, member) +                                           \
 	 sizeof(((struct tcp_zerocopy_receive *)0)->member))
 
-/* What the kernel says of the rest of the request, without receiving anything. At the end of what it has there may be more in a ring. */
+/* What the kernel says of the rest of the request, without receiving anything. At the end of what
+ * it has there may be more in a ring. */
 static int check_mapped(int fd, struct tcp_zerocopy_receive *r, socklen_t size)
 {
 	int ret;

@@ -1,20 +1,23 @@
 /*
  * Sockets passed to other processes (SCM_RIGHTS).
  *
- * Nobody can tell who will receive a descriptor: perhaps a program without PULC, perhaps another user's. So an
- * upgraded connection goes back to the kernel before it leaves, and one that is not upgraded yet stays there. If bytes
- * are still in the ring (the other end has not sent them again yet, or has ended) the socket itself says so, and
- * a receiver that has the shim takes the connection up when it uses it.
+ * Nobody can tell who will receive a descriptor: perhaps a program without PULC, perhaps another
+ * user's. So an upgraded connection goes back to the kernel before it leaves, and one that is not
+ * upgraded yet stays there. If bytes are still in the ring (the other end has not sent them again
+ * yet, or has ended) the socket itself says so, and a receiver that has the shim takes the
+ * connection up when it uses it.
  *
- * That can't be undone, and a receiver may act before the sender knows that the message has gone: so the kernel is asked before.
- * The same message with bytes that lie nowhere is refused for the bytes alone (EFAULT) if it would go, and else for
- * what the message itself is going to be refused for. Then nothing changes; if the kernel takes it after all, which has had
- * room in between, its connections follow. Two kinds of call count as going and may come to nothing: one that waits for room, and one whose
- * receiver the kernel looks for last, behind the bytes (datagrams). Their connections stay on the kernel, which is
- * always right.
+ * That can't be undone, and a receiver may act before the sender knows that the message has gone:
+ * so the kernel is asked before. The same message with bytes that lie nowhere is refused for the
+ * bytes alone (EFAULT) if it would go, and else for what the message itself is going to be refused
+ * for. Then nothing changes; if the kernel takes it after all, which has had room in between, its
+ * connections follow. Two kinds of call count as going and may come to nothing: one that waits for
+ * room, and one whose receiver the kernel looks for last, behind the bytes (datagrams). Their
+ * connections stay on the kernel, which is always right.
  *
- * A descriptor that comes back to a process which has the socket, be it that it passed it to itself, is a duplicate like
- * any other: one socket has one file, one stream, and memberships that last as long as any of its descriptors.
+ * A descriptor that comes back to a process which has the socket, be it that it passed it to
+ * itself, is a duplicate like any other: one socket has one file, one stream, and memberships that
+ * last as long as any of its descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +59,7 @@ static void each_right(const struct msghdr *msg, void (*visit)(int fd, void *arg
 	}
 }
 
-/* ---- will it go? -------------------------------------------------------------------------------- */
+/* ---- will it go? ----------------------------------------------------------------------------- */
 
 static void note_ours(int fd, void *arg)
 {
@@ -132,7 +135,7 @@ static bool will_go(int via, const struct msghdr *msg, int flags)
 	return e == -EFAULT || (e == -EAGAIN && is_patient(via, flags));
 }
 
-/* ---- going -------------------------------------------------------------------------------------- */
+/* ---- going ----------------------------------------------------------------------------------- */
 
 static void send_right(int fd, void *arg)
 {
@@ -172,7 +175,7 @@ void pre_passing_ends(enum pre_passing passing, const struct msghdr *msg, ssize_
 		each_right(msg, send_right, NULL);
 }
 
-/* ---- coming ------------------------------------------------------------------------------------- */
+/* ---- coming ---------------------------------------------------------------------------------- */
 
 static void receive_right(int fd, void *arg)
 {

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* What a message does with sockets of the shim: nothing; it passes them on, of which all is noted; or it will be refused. */
+/* What a message does with sockets of the shim: nothing; it passes them on, of which all is noted;
+ * or it will be refused. */
 enum pre_passing { PRE_PASSES_NOTHING, PRE_PASSES, PRE_PASSES_HARDLY };
 
 /* Are sockets of the shim among the descriptors of msg? */

@@ -1,18 +1,19 @@
 /*
  * poll and ppoll over kernel descriptors and streams at once; select is made from it (select.c).
  *
- * A list without an attached stream, and without an epoll set that has one, is libc's own call. Otherwise: look at the streams' memory, then spin
- * (wait.c), then sleep in one ppoll over everything: kernel descriptors as the program asked, the streams'
- * kernel sockets for what only the kernel knows (the peer's death, a remainder), and the bell of this
- * thread's wait set, which the streams' peers ring; psid's end is heard of there as well. The order that loses nothing is
+ * A list without an attached stream, and without an epoll set that has one, is libc's own call.
+ * Otherwise: look at the streams' memory, then spin (wait.c), then sleep in one ppoll over
+ * everything: kernel descriptors as the program asked, the streams' kernel sockets for what only
+ * the kernel knows (the peer's death, a remainder), and the bell of this thread's wait set, which
+ * the streams' peers ring; psid's end is heard of there as well. The order that loses nothing is
  * stream.h's: watch, arm, look again, sleep.
  *
- * A kernel socket may be ready for ever without the stream being so (end of file for one who only wants to
- * write, room to send that the ring lacks). What the kernel said and the stream denied is not asked again in
- * this call.
+ * A kernel socket may be ready for ever without the stream being so (end of file for one who only
+ * wants to write, room to send that the ring lacks). What the kernel said and the stream denied is
+ * not asked again in this call.
  *
- * An epoll descriptor in the list is made truthful first and is then the kernel's, whose word on it is believed
- * once it was made truthful again (epoll.h).
+ * An epoll descriptor in the list is made truthful first and is then the kernel's, whose word on it
+ * is believed once it was made truthful again (epoll.h).
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -42,11 +43,16 @@ struct wait {
 	struct entry *entries;
 	nfds_t n, n_entries;
 	nfds_t n_held; /* streams on the kernel, at the end of entries: see add_stream */
-	bool exact; /* the kernel serves more of the streams and sets than it does as a rule: it is asked each time */
-	bool near; /* somebody of this node may send through the kernel: who finds something in rings asks for what came before */
-	bool due;  /* the kernel is to be asked: who looked at memory first has counted so */
-	bool urgent;  /* urgent data is asked for, of which the kernel alone knows */
-	bool partial; /* ready for writing, but reading was asked for too: memory may not know all */
+	/* the kernel serves more of the streams and sets than it does as a rule: it is asked each
+	 * time */
+	bool exact;
+	/* somebody of this node may send through the kernel: who finds something in rings asks for
+	 * what came before */
+	bool near;
+	bool due;    /* the kernel is to be asked: who looked at memory first has counted so */
+	bool urgent; /* urgent data is asked for, of which the kernel alone knows */
+	/* ready for writing, but reading was asked for too: memory may not know all */
+	bool partial;
 	struct pre_thread *thread;
 	uint64_t deadline;
 	const sigset_t *mask;
@@ -148,8 +154,8 @@ static int wait_in_kernel(struct pre_poll_list *list)
 	return ret;
 }
 
-/* A stream on the kernel could be upgraded by another thread while this one sleeps on its kernel socket, and its
- * peer could then go over to a ring: until this wait is over it may not. */
+/* A stream on the kernel could be upgraded by another thread while this one sleeps on its kernel
+ * socket, and its peer could then go over to a ring: until this wait is over it may not. */
 static bool hold(pulc_stream *s)
 {
 	return !__libc_single_threaded && pulc_stream_kernel_enter(s, POLLIN) == 0;
@@ -164,7 +170,8 @@ static void add_stream(struct wait *w, nfds_t i, pulc_stream *s)
 	} else if (pulc_stream_attached(s)) {
 		w->entries[w->n_entries++] = (struct entry){ pulc_stream_ref(s), i };
 		w->kernel[i].events = (short)pre_poll_wanted(w->fds[i].events);
-		/* A peer's end, or a death. Datagrams know none, and a socket that is shut for reading says so for ever. */
+		/* A peer's end, or a death. Datagrams know none, and a socket that is shut for
+		 * reading says so for ever. */
 		if (pulc_stream_is_datagram(s))
 			w->exact = true;
 		else
@@ -363,7 +370,8 @@ static int sleep_once(struct wait *w)
 	psid->revents = 0;
 	psid->fd = pulc_notice_fd(&psid->events);
 	pulc_waitset_arm(w->set);
-	/* A bit that is set already says that a peer has told us, of too little, and will not tell us again. */
+	/* A bit that is set already says that a peer has told us, of too little, and will not tell
+	 * us again. */
 	if (!look_at_memory(w) && !pulc_waitset_pending(w->set))
 		ret = sleep_in_kernel(w, w->n + N_OWN,
 				      nsec_most < nsec_notice ? nsec_most : nsec_notice);
@@ -383,7 +391,8 @@ static bool is_order_due(const struct wait *w)
 	return w->near && w->n > 1;
 }
 
-/* Is the kernel to be asked for the rest? Of other streams it alone may know something, but rarely does. */
+/* Is the kernel to be asked for the rest? Of other streams it alone may know something, but rarely
+ * does. */
 static bool is_kernel_due(const struct wait *w)
 {
 	if (w->due || w->partial || is_order_due(w))
@@ -393,7 +402,8 @@ static bool is_kernel_due(const struct wait *w)
 	return (w->n > 1 || w->urgent) && (w->exact || pre_look_due(&w->thread->looked));
 }
 
-/* Memory has said that something is ready; the kernel may have to be asked for the whole truth. 0: another thread has taken it meanwhile. */
+/* Memory has said that something is ready; the kernel may have to be asked for the whole truth. 0:
+ * another thread has taken it meanwhile. */
 static int answer_at_once(struct wait *w)
 {
 	if (is_kernel_due(w))
@@ -401,7 +411,8 @@ static int answer_at_once(struct wait *w)
 	return w->n_ready;
 }
 
-/* A sleep has ended with an answer: rings may have something that came after what the kernel was asked. 0 or more are ready. */
+/* A sleep has ended with an answer: rings may have something that came after what the kernel was
+ * asked. 0 or more are ready. */
 static int answer_after_sleep(struct wait *w)
 {
 	nfds_t e = 0;
@@ -484,7 +495,8 @@ static int run(struct wait *w)
 	else
 		ret = wait_for_ready(w);
 	end(w);
-	/* Memory has been asked, or the kernel for more than the streams own to: neither has let the program's signals in. */
+	/* Memory has been asked, or the kernel for more than the streams own to: neither has let
+	 * the program's signals in. */
 	return ret == 0 && w->mask ? pre_signals_let_in(w->mask) : ret;
 }
 

@@ -31,7 +31,8 @@ static inline short pre_poll_answer(unsigned ready, short events)
 	return (short)(ready & ((unsigned)events | PRE_POLL_ALWAYS));
 }
 
-/* Ready for something, but not for all of reading and writing that was asked for: memory may not know all. */
+/* Ready for something, but not for all of reading and writing that was asked for: memory may not
+ * know all. */
 static inline bool pre_poll_is_partial(short revents, unsigned want)
 {
 	return revents && (want & ~(unsigned)revents & (POLLIN | POLLOUT));
@@ -44,7 +45,8 @@ static inline uint64_t pre_poll_list(uint64_t list, const struct pollfd *pfd)
 	return list ^ list >> 32;
 }
 
-/* Is it the same list as before, or so it seems? To what was learned of another one this has no relation. */
+/* Is it the same list as before, or so it seems? To what was learned of another one this has no
+ * relation. */
 static inline void pre_poll_begins(struct pre_thread *thread, uint64_t list)
 {
 	if (list != thread->polled)

@@ -1,11 +1,13 @@
 /*
  * Polls that memory alone can answer, for programs that poll busily.
  *
- * An MPI library's progress polls its few connections between any two messages, and as long as it waits for one it does nothing else: what a poll takes
- * is part of each message's way. So the usual case has a way of its own: a short list, of which all that the shim knows are attached TCP connections,
- * asked once, in their memory, while they are in use; no copy of the list, no references, and the clock is read once. Whatever is not the usual
- * case, what has to wait, and what the kernel is to be asked about (wait.c), goes the long way (poll.c) as if this one had not been tried, but for the
- * calls that are counted until the kernel is asked: those it has counted.
+ * An MPI library's progress polls its few connections between any two messages, and as long as it
+ * waits for one it does nothing else: what a poll takes is part of each message's way. So the usual
+ * case has a way of its own: a short list, of which all that the shim knows are attached TCP
+ * connections, asked once, in their memory, while they are in use; no copy of the list, no
+ * references, and the clock is read once. Whatever is not the usual case, what has to wait, and
+ * what the kernel is to be asked about (wait.c), goes the long way (poll.c) as if this one had not
+ * been tried, but for the calls that are counted until the kernel is asked: those it has counted.
  */
 #include "file.h"
 #include "poll_events.h"
@@ -68,8 +70,9 @@ static bool look_at_all(struct glance *g, struct pollfd *fds, nfds_t n)
 	return g->n_asked > 0;
 }
 
-/* Of descriptors that are the kernel's it alone knows, and of connections it may know something, but rarely does. Who waits hears of a connect before
- * he hears of what was sent after it; who polls busily may be spared that, as the rest. */
+/* Of descriptors that are the kernel's it alone knows, and of connections it may know something,
+ * but rarely does. Who waits hears of a connect before he hears of what was sent after it; who
+ * polls busily may be spared that, as the rest. */
 static bool is_kernel_due(const struct glance *g, nfds_t n, bool waits, struct pre_looked *looked)
 {
 	if (waits && g->listens)

@@ -9,15 +9,18 @@
 
 #include "wait.h"
 
-/* True if a descriptor's readiness is not the kernel's alone: then pre_poll_wait, otherwise libc's own call. */
+/* True if a descriptor's readiness is not the kernel's alone: then pre_poll_wait, otherwise libc's
+ * own call. */
 bool pre_poll_concerned(const struct pollfd *fds, nfds_t n);
 
-/* What memory alone says of a list (poll_short.c): a count, which is poll's answer, with all of revents set; waits: 0 is no answer. PRE_POLL_UNSURE:
- * poll.c is to find out; due: and to ask the kernel, whatever its own count of calls says. */
+/* What memory alone says of a list (poll_short.c): a count, which is poll's answer, with all of
+ * revents set; waits: 0 is no answer. PRE_POLL_UNSURE: poll.c is to find out; due: and to ask the
+ * kernel, whatever its own count of calls says. */
 #define PRE_POLL_UNSURE (-1)
 int pre_poll_glance(struct pollfd *fds, nfds_t n, bool waits, bool *ret_due);
 
-/* A list that is the kernel's alone, before a wait that may sleep: is it worth while to look first? */
+/* A list that is the kernel's alone, before a wait that may sleep: is it worth while to look
+ * first? */
 bool pre_poll_begins_ahead(const struct pollfd *fds, nfds_t n);
 struct pre_poll_list {
 	struct pollfd *fds;
@@ -28,7 +31,8 @@ struct pre_poll_list {
 /* Looks, as pre_look_ahead does. */
 int pre_poll_look_ahead(struct pre_poll_list *list, struct pre_signals *signals);
 
-/* poll(2) until deadline (0: does not wait), with mask in place while asleep, if not NULL. Returns a count or -errno. */
+/* poll(2) until deadline (0: does not wait), with mask in place while asleep, if not NULL. Returns
+ * a count or -errno. */
 int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask);
 
 #endif

@@ -1,12 +1,13 @@
 /*
  * Type-stable memory for the shim's records.
  *
- * The shim works inside malloc, in signal handlers and without locks, so it can't use malloc. And a reader that
- * lost a race may look at a record that was just given back: here it still finds a record of the
- * same type, notices, and tries again. So memory is only ever added.
+ * The shim works inside malloc, in signal handlers and without locks, so it can't use malloc. And a
+ * reader that lost a race may look at a record that was just given back: here it still finds a
+ * record of the same type, notices, and tries again. So memory is only ever added.
  *
- * The free list is a stack of indices. Its head carries a tag that changes with every operation: without it,
- * a taker that was interrupted between reading the head and replacing it could install a stale successor (ABA).
+ * The free list is a stack of indices. Its head carries a tag that changes with every operation:
+ * without it, a taker that was interrupted between reading the head and replacing it could install
+ * a stale successor (ABA).
  */
 #include <sys/mman.h>
 

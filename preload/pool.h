@@ -33,14 +33,16 @@ struct pre_pool {
 		.size = sizeof(type), .n_per_chunk = PRE_POOL_SIZE_CHUNK / sizeof(type),           \
 		.chunks = (table)                                                                  \
 	}
-/* The same, its first objects in an array among the small variables, with which they share a page: fewer are copied by a forked child. */
+/* The same, its first objects in an array among the small variables, with which they share a page:
+ * fewer are copied by a forked child. */
 #define PRE_POOL_NEAR(type, table, array)                                                          \
 	{                                                                                          \
 		.size = sizeof(type), .n_per_chunk = PRE_POOL_SIZE_CHUNK / sizeof(type),           \
 		.chunks = (table), .near = (array), .n_near = sizeof(array) / sizeof(type)         \
 	}
 
-/* An object as it was left, zeroed the first time; NULL: no memory. Any thread, signal handlers too. */
+/* An object as it was left, zeroed the first time; NULL: no memory. Any thread, signal handlers
+ * too. */
 void *pre_pool_get(struct pre_pool *pool);
 void pre_pool_put(struct pre_pool *pool, void *object);
 /* Object number i, free or not; NULL: not made yet. */

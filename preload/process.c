@@ -1,15 +1,16 @@
 /*
  * fork and its relatives.
  *
- * A forked child has a copy of all records; the files, their streams and epoll sets stay valid, since
- * libpulc keeps what two processes share in shared memory. What has to change: other threads' records,
- * locks that they held, and everything of an epoll set that belongs to one process (epoll_set.c rebuilds it
- * when the generation has changed). In parent and child, all files are from now on shared.
+ * A forked child has a copy of all records; the files, their streams and epoll sets stay valid,
+ * since libpulc keeps what two processes share in shared memory. What has to change: other threads'
+ * records, locks that they held, and everything of an epoll set that belongs to one process
+ * (epoll_set.c rebuilds it when the generation has changed). In parent and child, all files are
+ * from now on shared.
  *
- * fork() tells through pthread_atfork, clone() and the like through clone.c. A page that the kernel empties
- * in every child with memory of its own (MADV_WIPEONFORK) tells those that nobody told of from a child in its parent's memory (vfork,
- * posix_spawn), which finds the page intact but another pid. Such a child changes nothing here: its
- * descriptors are not the parent's.
+ * fork() tells through pthread_atfork, clone() and the like through clone.c. A page that the kernel
+ * empties in every child with memory of its own (MADV_WIPEONFORK) tells those that nobody told of
+ * from a child in its parent's memory (vfork, posix_spawn), which finds the page intact but another
+ * pid. Such a child changes nothing here: its descriptors are not the parent's.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -45,9 +46,10 @@ static OFTEN struct {
 } turn;
 
 /*
- * A server forks for a connection: the child has somebody to answer, and what its parent does next (closing its copy, waiting for the
- * next one) fits into the time in which the answer is read. Where others want this processor as well, which shows in how long it takes
- * until we have it back, the parent keeps its turn the next 1, 3, 7 ... times.
+ * A server forks for a connection: the child has somebody to answer, and what its parent does next
+ * (closing its copy, waiting for the next one) fits into the time in which the answer is read.
+ * Where others want this processor as well, which shows in how long it takes until we have it back,
+ * the parent keeps its turn the next 1, 3, 7 ... times.
  */
 USUAL static void child_goes_first(void)
 {
@@ -77,10 +79,11 @@ USUAL static void find_open(int fd, struct pre_file *f, void *arg)
 }
 
 /*
- * Such a child ends when its client has closed, who often connects anew at once: whoever forked the child has the next one to
- * answer, which may be read while the kernel takes this process apart. Not where others want the processor as well, which the parent
- * has found out, not if a connection is still open, whose client would wait for its end, and not after a longer connection: the
- * next one is as long, and would find this processor wanted when it spins.
+ * Such a child ends when its client has closed, who often connects anew at once: whoever forked the
+ * child has the next one to answer, which may be read while the kernel takes this process apart.
+ * Not where others want the processor as well, which the parent has found out, not if a connection
+ * is still open, whose client would wait for its end, and not after a longer connection: the next
+ * one is as long, and would find this processor wanted when it spins.
  */
 USUAL static void parent_goes_first(void)
 {
@@ -105,7 +108,8 @@ USUAL static void mark_shared(int fd, struct pre_file *f, void *arg)
 	pre_use_end(&use);
 }
 
-/* Files are marked before, for who writes to them afterwards copies their pages; then those that are made meanwhile. */
+/* Files are marked before, for who writes to them afterwards copies their pages; then those that
+ * are made meanwhile. */
 USUAL static void fork_begins(void)
 {
 	bool serves = false;

@@ -8,7 +8,8 @@
 /* Called once, before the first descriptor is tracked. */
 void pre_process_start(void);
 
-/* Around the making of a child with memory of its own that fork() does not make; then the number of the child, 0 in the child itself, or a negative errno. */
+/* Around the making of a child with memory of its own that fork() does not make; then the number of
+ * the child, 0 in the child itself, or a negative errno. */
 void pre_process_forking(void);
 void pre_process_forked(long pid);
 
@@ -16,8 +17,8 @@ void pre_process_forked(long pid);
 void pre_process_notice_fork(void);
 
 /*
- * May the caller change the shim's records? False in a child that runs in its parent's memory, whose
- * closing and duplicating is none of ours. One system call.
+ * May the caller change the shim's records? False in a child that runs in its parent's memory,
+ * whose closing and duplicating is none of ours. One system call.
  */
 bool pre_process_owns_table(void);
 

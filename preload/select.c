@@ -1,9 +1,10 @@
 /*
  * select and pselect, made from poll.c's wait.
  *
- * The sets become a list; the answers become sets again by the kernel's own rules: an error makes a descriptor
- * readable and writable, a hang-up readable only. A wait that ended with nothing that the program asked
- * for goes on without the descriptor that ended it. As on Linux, select writes the remaining time back.
+ * The sets become a list; the answers become sets again by the kernel's own rules: an error makes a
+ * descriptor readable and writable, a hang-up readable only. A wait that ended with nothing that
+ * the program asked for goes on without the descriptor that ended it. As on Linux, select writes
+ * the remaining time back.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -82,7 +83,8 @@ static short asked(const struct pollfd *pfd)
 		       (pfd->events & POLLPRI ? pfd->revents & FOR_EXCEPT : 0));
 }
 
-/* False: nothing of it was asked for; those that said so are left out from now on. -EBADF in *ret. */
+/* False: nothing of it was asked for; those that said so are left out from now on. -EBADF in
+ * *ret. */
 static bool settled(struct pollfd *fds, nfds_t n, int *ret)
 {
 	bool found = false;
@@ -149,7 +151,8 @@ struct call {
 	struct pre_signals signals;
 };
 
-/* The kernel's descriptors alone: looks before libc's own call. False: an answer in *ret; what was found that call says itself. */
+/* The kernel's descriptors alone: looks before libc's own call. False: an answer in *ret; what was
+ * found that call says itself. */
 static bool look_ahead(struct call *c, struct pollfd *fds, nfds_t n, int *ret)
 {
 	struct pre_poll_list list = { fds, n, c->deadline, c->mask };

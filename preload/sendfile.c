@@ -1,10 +1,11 @@
 /*
  * sendfile and splice on streams.
  *
- * A ring is filled by copying, so the bytes bounce through a buffer. What counts is that nothing is lost when the
- * receiving end takes less than was fetched: a file is read at an offset that moves by what was sent; a
- * socket's bytes are peeked and taken after the pipe has them; from a pipe, which can't be peeked, only as
- * much is taken as will be sent, waiting for room even on a non-blocking socket once the first byte fitted.
+ * A ring is filled by copying, so the bytes bounce through a buffer. What counts is that nothing is
+ * lost when the receiving end takes less than was fetched: a file is read at an offset that moves
+ * by what was sent; a socket's bytes are peeked and taken after the pipe has them; from a pipe,
+ * which can't be peeked, only as much is taken as will be sent, waiting for room even on a
+ * non-blocking socket once the first byte fitted.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -19,8 +20,9 @@
 #define SIZE_CALL 0x7ffff000u /* as much as the kernel moves in one call (read(2)) */
 
 /*
- * True if fd's bytes go through a ring, or might from now on; else a kernel send has begun, which the caller ends. An error is to be told only
- * if there is something to send, so it is not asked for here.
+ * True if fd's bytes go through a ring, or might from now on; else a kernel send has begun, which
+ * the caller ends. An error is to be told only if there is something to send, so it is not asked
+ * for here.
  */
 static bool sends_by_ring(struct pre_use *use, int fd)
 {
@@ -62,7 +64,8 @@ static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
 
 	if (!offset && pos < 0)
 		return pos == -ESPIPE ? -EINVAL : pos;
-	/* What no offset can be the end of the kernel refuses, in its own order: nothing is sent. */
+	/* What no offset can be the end of the kernel refuses, in its own order: nothing is
+	 * sent. */
 	if (pos < 0 || len > (size_t)(SSIZE_MAX - pos))
 		return pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
 	n = send_from_file(fd, fd_in, pos, len < SIZE_CALL ? len : SIZE_CALL);
@@ -153,7 +156,8 @@ static ssize_t into_pipe(int fd, void *buf, size_t len, unsigned flags)
 	}
 }
 
-/* Asked instead of receiving once more, which might take an error that is the next call's to tell. */
+/* Asked instead of receiving once more, which might take an error that is the next call's to
+ * tell. */
 static bool has_bytes(pulc_stream *s, int fd)
 {
 	int size;
@@ -161,8 +165,9 @@ static bool has_bytes(pulc_stream *s, int fd)
 	return pulc_stream_inq(s, fd, &size) == 0 && size > 0;
 }
 
-/* The kernel's splice does not get past urgent data. What it says there it says best itself: of the stream nothing lies in a ring any more. Only of a reset it
- * may not know: a receive of no bytes tells that. */
+/* The kernel's splice does not get past urgent data. What it says there it says best itself: of the
+ * stream nothing lies in a ring any more. Only of a reset it may not know: a receive of no bytes
+ * tells that. */
 static ssize_t stopped_at_mark(int fd, int fd_pipe, size_t len, unsigned flags)
 {
 	ssize_t n = pre_recv(fd, NULL, 0, MSG_DONTWAIT);
@@ -173,8 +178,8 @@ static ssize_t stopped_at_mark(int fd, int fd_pipe, size_t len, unsigned flags)
 }
 
 /*
- * Waits, unless told not to, for the first byte and for room for it; then takes what is there, as far as it fits. What lies in
- * several places may take several receives.
+ * Waits, unless told not to, for the first byte and for room for it; then takes what is there, as
+ * far as it fits. What lies in several places may take several receives.
  */
 static ssize_t socket_to_pipe(pulc_stream *s, int fd, int fd_pipe, size_t len, unsigned flags)
 {
@@ -263,7 +268,8 @@ static ssize_t piece_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, 
 	return n > 0 ? send_all(fd, buf, (size_t)n) : n;
 }
 
-/* Waits, unless told not to, for the first byte and for room for all; what is in the pipe by then goes. */
+/* Waits, unless told not to, for the first byte and for room for all; what is in the pipe by then
+ * goes. */
 static ssize_t pipe_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, unsigned flags)
 {
 	size_t done = 0, piece;

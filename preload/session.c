@@ -1,9 +1,11 @@
 /*
  * daemon and forkpty: libc's own functions that fork.
  *
- * They would call libc's fork, which tells nobody that it has failed, libc's _exit, by which the parent of a daemon would end without a word, and libc's dup2, after which the table
- * would have something else at descriptors 0 to 2 than there is. So they are made here, of the shim's calls. What a program sees of them is as it was: the same
- * results, the same descriptors, and the same handlers of fork.
+ * They would call libc's fork, which tells nobody that it has failed, libc's _exit, by which the
+ * parent of a daemon would end without a word, and libc's dup2, after which the table would have
+ * something else at descriptors 0 to 2 than there is. So they are made here, of the shim's calls.
+ * What a program sees of them is as it was: the same results, the same descriptors, and the same
+ * handlers of fork.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,15 +1,17 @@
 /*
  * The program's signal handlers.
  *
- * A handler that comes while its thread is amid one of PULC's steps has to wait for the step's end, and a call
- * that sleeps in ppoll must know whether the handler that ended its sleep wants it restarted. So each handler is
- * installed behind one of ours, which asks libpulc (pulc/signals.h) and then calls it. The kernel keeps everything
- * else: flags, mask, stack. Whoever asks for the action in force is told of the program's own.
+ * A handler that comes while its thread is amid one of PULC's steps has to wait for the step's end,
+ * and a call that sleeps in ppoll must know whether the handler that ended its sleep wants it
+ * restarted. So each handler is installed behind one of ours, which asks libpulc (pulc/signals.h)
+ * and then calls it. The kernel keeps everything else: flags, mask, stack. Whoever asks for the
+ * action in force is told of the program's own.
  *
- * The table remembers a signal's last handler even when the signal is set to be ignored or to its default: ours may
- * be about to call it in another thread.
+ * The table remembers a signal's last handler even when the signal is set to be ignored or to its
+ * default: ours may be about to call it in another thread.
  *
- * A child in its parent's memory (vfork) has actions of its own but our table, and installs its handlers as they are.
+ * A child in its parent's memory (vfork) has actions of its own but our table, and installs its
+ * handlers as they are.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -44,7 +46,9 @@ static void handle(int signal, siginfo_t *info, void *context)
 	if (answer != PULC_SIGNAL_LATER) {
 		unsigned interrupted = pre_thread_handles();
 
-		pre_stir(); /* it may tell of what a poll is asked for next: a child that has written and ended */
+		/* it may tell of what a poll is asked for next: a child that has written and
+		 * ended */
+		pre_stir();
 		atomic_load_explicit(&actions[signal].handler, memory_order_acquire)(signal, info,
 										     context);
 		pre_thread_handled(interrupted);

@@ -1,10 +1,11 @@
 /*
  * A connection's life: which sockets are TCP connections, and which end of them we are.
  *
- * The kernel makes and ends connections; the shim only takes note. socket() marks TCP sockets, connect() and
- * accept() make them streams, with the role that libpulc needs for its count of bytes. A listener that
- * came from elsewhere (a parent, systemd) is recognised at its first accept. A stream is made even before a
- * non-blocking connect has succeeded: as long as the kernel refuses to move bytes nothing comes of it.
+ * The kernel makes and ends connections; the shim only takes note. socket() marks TCP sockets,
+ * connect() and accept() make them streams, with the role that libpulc needs for its count of
+ * bytes. A listener that came from elsewhere (a parent, systemd) is recognised at its first accept.
+ * A stream is made even before a non-blocking connect has succeeded: as long as the kernel refuses
+ * to move bytes nothing comes of it.
  *
  * A socket that existed unconnected when the process forked may be connected here and used there:
  * such a connection stays on the kernel. So does one whose options want it (options.c).
@@ -63,7 +64,8 @@ USUAL int pre_socket(int domain, int type, int protocol)
 	return fd;
 }
 
-/* Gives f, which has no descriptor that others could use yet or is just being connected, its stream. */
+/* Gives f, which has no descriptor that others could use yet or is just being connected, its
+ * stream. */
 USUAL static int make_stream(struct pre_file *f, int fd, enum pulc_role role)
 {
 	pulc_stream *s, *none = NULL;
@@ -92,7 +94,8 @@ static void let_go(struct pre_use *use, int fd)
 		pulc_stream_closing(use->stream, fd);
 }
 
-/* A disconnected socket is a new one: it may be connected again, and its counts begin anew. Its stream may have an error to tell before. */
+/* A disconnected socket is a new one: it may be connected again, and its counts begin anew. Its
+ * stream may have an error to tell before. */
 static void disconnected(struct pre_use *use, int fd)
 {
 	pre_cookie_shares(use->file);
@@ -102,7 +105,8 @@ static void disconnected(struct pre_use *use, int fd)
 		let_go(use, fd);
 }
 
-/* connect(2) has not failed, on a socket that has a stream already, perhaps. False: it needs one. */
+/* connect(2) has not failed, on a socket that has a stream already, perhaps. False: it needs
+ * one. */
 static bool connected_again(int fd, bool unspecified)
 {
 	struct pre_use use;

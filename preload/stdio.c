@@ -1,11 +1,11 @@
 /*
  * libc's own streams, printf to a descriptor, and asynchronous input and output.
  *
- * A FILE moves its bytes inside libc, past the shim. So one made from a TCP socket gets functions of ours to
- * read, write and close with (fopencookie), and its descriptor's number, for fileno(). To seek on it fails as
- * on any socket, which libc expects when it turns from reading to writing. dprintf is a write of what it
- * formats. The bytes of aio_read and its like are moved by threads of libc's: such a connection goes back to the
- * kernel first.
+ * A FILE moves its bytes inside libc, past the shim. So one made from a TCP socket gets functions
+ * of ours to read, write and close with (fopencookie), and its descriptor's number, for fileno().
+ * To seek on it fails as on any socket, which libc expects when it turns from reading to writing.
+ * dprintf is a write of what it formats. The bytes of aio_read and its like are moved by threads of
+ * libc's: such a connection goes back to the kernel first.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* How symbols.def is read: its macros for parameter lists, libc's own functions, and the shim's handlers. */
+/* How symbols.def is read: its macros for parameter lists, libc's own functions, and the shim's
+ * handlers. */
 #ifndef PULC_PRELOAD_SYMBOLS_H
 #define PULC_PRELOAD_SYMBOLS_H
 
@@ -88,11 +89,12 @@ extern struct pre_real pre_real;
 /* False in a program that asked for PULC_DISABLE=1: nothing is ever tracked. */
 extern bool pre_enabled;
 
-/* The program is behind a seccomp filter, has a ring of the kernel's or descriptors that somebody else closes, or is about to: the shim does nothing any
- * more (aside.c). */
+/* The program is behind a seccomp filter, has a ring of the kernel's or descriptors that somebody
+ * else closes, or is about to: the shim does nothing any more (aside.c). */
 extern bool pre_aside;
 void pre_step_aside(void);
-/* syscall(SYS_io_uring_setup, ...) is about to be made by this code: is it to be told that there is no such call? */
+/* syscall(SYS_io_uring_setup, ...) is about to be made by this code: is it to be told that there is
+ * no such call? */
 bool pre_denies_ring(const void *caller);
 /* syscall(SYS_seccomp, operation, flags, filter) is about to be made. */
 void pre_seccomp(unsigned operation, const void *filter);
@@ -101,7 +103,8 @@ void pre_seccomp(unsigned operation, const void *filter);
 bool pre_start(void);
 /* The same for a function of a library that the program may have loaded later, by itself. */
 void pre_look_in(const char *library, const char *name, void *slot);
-/* The function that others find under that name, if it is the shim's; NULL: it has none, or another library stands before it. */
+/* The function that others find under that name, if it is the shim's; NULL: it has none, or another
+ * library stands before it. */
 void *pre_look_here(const char *name);
 /* Does the library, or program, that has this code have a function of that name? */
 bool pre_is_beside(const void *code, const char *name);

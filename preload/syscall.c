@@ -1,9 +1,10 @@
 /*
  * The raw door: syscall(number, ...).
  *
- * Programs and libraries (libuv, Go's and Rust's runtimes in parts) make some of the calls of symbols.def this way. Those whose
- * parameters are the function's are routed by the table; those that differ from libc's function, by a line
- * each here. The mask of these comes with its size, and only the kernel's own size is a valid one.
+ * Programs and libraries (libuv, Go's and Rust's runtimes in parts) make some of the calls of
+ * symbols.def this way. Those whose parameters are the function's are routed by the table; those
+ * that differ from libc's function, by a line each here. The mask of these comes with its size, and
+ * only the kernel's own size is a valid one.
  */
 #include <errno.h>
 

@@ -1,10 +1,11 @@
 /*
  * Will the program that is about to be executed load the shim?
  *
- * Only then can it take upgraded connections up. It must be a dynamically linked program of this machine's kind whose
- * loader is glibc's, run without change of privileges (a loader ignores LD_PRELOAD otherwise), with the
- * shim in its environment or in /etc/ld.so.preload. For a script that is asked of its interpreter. In doubt the answer is
- * no: a connection on the kernel is right for everybody.
+ * Only then can it take upgraded connections up. It must be a dynamically linked program of this
+ * machine's kind whose loader is glibc's, run without change of privileges (a loader ignores
+ * LD_PRELOAD otherwise), with the shim in its environment or in /etc/ld.so.preload. For a script
+ * that is asked of its interpreter. In doubt the answer is no: a connection on the kernel is right
+ * for everybody.
  */
 #include "target.h"
 
@@ -26,7 +27,7 @@
 #define N_SCRIPTS 4
 #define LOADER "ld-linux"
 
-/* ---- the environment ---------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 static const char *name_of(const char *path)
 {
@@ -104,7 +105,7 @@ static bool env_loads_us(char *const env[])
 	return (preload && lists_us(preload)) || everybody_loads_us();
 }
 
-/* ---- the file ----------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 #define MACHINE EM_X86_64

@@ -11,7 +11,8 @@ enum pre_target {
 	PRE_TARGET_FOREIGN, /* one that does not, or perhaps not */
 };
 
-/* Of path, relative to the directory dir (AT_FDCWD), or of the descriptor dir itself, where path is empty. */
+/* Of path, relative to the directory dir (AT_FDCWD), or of the descriptor dir itself, where path is
+ * empty. */
 enum pre_target pre_target(int dir, const char *path, char *const env[]);
 /* The same for a name that is looked for along PATH, as execvp does it. */
 enum pre_target pre_target_search(const char *name, char *const env[]);

@@ -2,10 +2,11 @@
  * The shim's record of each thread, made at its first call, given back when it ends.
  *
  * Its main content are hazard pointers (Michael, "Hazard Pointers: Safe Memory Reclamation for
- * Lock-Free Objects", IEEE TPDS 2004, section 3): a thread names the files that it is using, and a closed file is
- * recycled only when nobody names it. A call that a signal handler has left by longjmp leaves its
- * slot taken; when the slots run out the thread begins again at the first. Such a call does not keep a file open that is closed
- * (linger.c): what a handler has interrupted ends or begins anew, if it is not left, so it does not count there.
+ * Lock-Free Objects", IEEE TPDS 2004, section 3): a thread names the files that it is using, and a
+ * closed file is recycled only when nobody names it. A call that a signal handler has left by
+ * longjmp leaves its slot taken; when the slots run out the thread begins again at the first. Such
+ * a call does not keep a file open that is closed (linger.c): what a handler has interrupted ends
+ * or begins anew, if it is not left, so it does not count there.
  */
 #include "file.h"
 #include "macros.h"
@@ -18,7 +19,8 @@ OFTEN struct pre_pool pre_threads = PRE_POOL_NEAR(struct pre_thread, thread_chun
 __thread struct pre_thread *pre_thread_self;
 OFTEN _Atomic bool pre_any_cancelled;
 
-/* Shared by threads for which there was no memory: they only lose protection against a racing close. */
+/* Shared by threads for which there was no memory: they only lose protection against a racing
+ * close. */
 static struct pre_thread spare;
 static pthread_key_t key;
 

@@ -41,7 +41,8 @@ struct pre_thread *pre_thread_new(void);
 void pre_thread_forked(void);
 /* True if any thread is using f. */
 bool pre_thread_uses(const struct pre_file *f);
-/* True if another thread is inside a call that goes on with f: one that a handler has interrupted ends, or begins anew from its descriptor. */
+/* True if another thread is inside a call that goes on with f: one that a handler has interrupted
+ * ends, or begins anew from its descriptor. */
 bool pre_thread_others_inside(const struct pre_file *f);
 /* A handler of the program's begins, and what is to be given to its end. */
 unsigned pre_thread_handles(void);
@@ -67,8 +68,9 @@ static inline void pre_thread_publish(struct pre_file *_Atomic *slot, struct pre
 	}
 }
 
-/* Where a thread that was cancelled ends, as in libc's function of the same name: at the beginning of a call that may never come there. Not in
- * a handler that has interrupted the holder of a lock. */
+/* Where a thread that was cancelled ends, as in libc's function of the same name: at the beginning
+ * of a call that may never come there. Not in a handler that has interrupted the holder of a
+ * lock. */
 static inline void pre_cancellation_point(void)
 {
 	if (__builtin_expect(atomic_load_explicit(&pre_any_cancelled, memory_order_relaxed), 0) &&

@@ -1,21 +1,26 @@
 /*
  * Spinning before sleeping, and the time that both take.
  *
- * libpulc says how long to spin; meanwhile memory is looked at all the time and the kernel every PRE_NSEC_LOOK.
+ * libpulc says how long to spin; meanwhile memory is looked at all the time and the kernel every
+ * PRE_NSEC_LOOK.
  *
- * Signals: a wait that a handler interrupted has to end with EINTR. A spin does not notice handlers, and one that
- * ran in it would be forgotten by the sleep afterwards. So only the first moments of a spin, no longer than
- * a program needs to get into the kernel anyway, run with signals open; then they are held back, until
- * either the wait is over or the sleep's own mask lets them in; a handler that ran in those first moments has
- * interrupted the wait as well. Faults and libc's internal signals are never held back. A look ahead (pre_look_ahead) leaves them open,
- * for each look is a call to the kernel, unless the wait has a mask of its own: then no handler runs before that is in force.
+ * Signals: a wait that a handler interrupted has to end with EINTR. A spin does not notice
+ * handlers, and one that ran in it would be forgotten by the sleep afterwards. So only the first
+ * moments of a spin, no longer than a program needs to get into the kernel anyway, run with signals
+ * open; then they are held back, until either the wait is over or the sleep's own mask lets them
+ * in; a handler that ran in those first moments has interrupted the wait as well. Faults and libc's
+ * internal signals are never held back. A look ahead (pre_look_ahead) leaves them open, for each
+ * look is a call to the kernel, unless the wait has a mask of its own: then no handler runs before
+ * that is in force.
  *
- * Polling busily: a program that asks again and again without waiting (an MPI library's progress) would pay a system call
- * each time, for descriptors of the kernel's and for the ends of its connections, of which there is no news nearly always. Once
- * the kernel had nothing many times in a row, and as long as rings have something now and then, it is asked as rarely as a spin
- * does. It is asked at once after any call of this process to the kernel that the shim knows of: who writes into a pipe finds it
- * readable. What the program can know otherwise (from another process, by a call that the shim does not see) comes within
- * PRE_NSEC_LOOK or PRE_N_SPARED calls, whichever is first.
+ * Polling busily: a program that asks again and again without waiting (an MPI library's progress)
+ * would pay a system call each time, for descriptors of the kernel's and for the ends of its
+ * connections, of which there is no news nearly always. Once the kernel had nothing many times in a
+ * row, and as long as rings have something now and then, it is asked as rarely as a spin does. It
+ * is asked at once after any call of this process to the kernel that the shim knows of: who writes
+ * into a pipe finds it readable. What the program can know otherwise (from another process, by a
+ * call that the shim does not see) comes within PRE_NSEC_LOOK or PRE_N_SPARED calls, whichever is
+ * first.
  */
 #include <limits.h>
 #include <sched.h>
@@ -209,7 +214,8 @@ int pre_look_ahead(const struct pre_ahead *ahead, struct pre_signals *signals)
 	return pulc_loop_looks(ahead->look, ahead->arg, ahead->deadline);
 }
 
-/* The kernel looks for signals only after it has found nothing to be ready, and nothing is of this list. */
+/* The kernel looks for signals only after it has found nothing to be ready, and nothing is of this
+ * list. */
 int pre_signals_let_in(const sigset_t *mask)
 {
 	struct timespec now = { 0 };
@@ -231,7 +237,8 @@ static bool look(const struct pre_spinner *s)
 	return false;
 }
 
-/* Without a pause, which takes as long as a line's way between two processors that share a cache. */
+/* Without a pause, which takes as long as a line's way between two processors that share a
+ * cache. */
 static bool look_eagerly(const struct pre_spinner *s)
 {
 	for (int i = 0; i < N_LOOKS_EAGER; i++) {
@@ -241,7 +248,8 @@ static bool look_eagerly(const struct pre_spinner *s)
 	return false;
 }
 
-/* The clock is read when the first looks were in vain: the partner of a ping-pong answers within them. */
+/* The clock is read when the first looks were in vain: the partner of a ping-pong answers within
+ * them. */
 static bool spin_for(const struct pre_spinner *s, uint64_t nsec_budget, struct pre_signals *signals)
 {
 	uint64_t start, end, now;

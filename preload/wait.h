@@ -21,7 +21,8 @@
 #define PRE_NSEC_LOOK (20 * PRE_NSEC_PER_USEC)
 /* ... and after how many answers of memory alone. */
 #define PRE_N_LOOK 32
-/* Who polls busily, and each time for the same, is answered so often: some 20 us, where an answer takes 80 ns. */
+/* Who polls busily, and each time for the same, is answered so often: some 20 us, where an answer
+ * takes 80 ns. */
 #define PRE_N_SPARED 256
 /* The longest sleep where a peer may not know how to wake us. */
 #define PRE_NSEC_UNSURE (1 * PRE_NSEC_PER_MSEC)
@@ -35,8 +36,8 @@ static inline uint64_t pre_now(void)
 }
 
 /*
- * About now, in nanoseconds that may be half as long or twice: for what is done now and then. The real clock waits for all loads before it, and so would the bytes that an
- * answer tells of.
+ * About now, in nanoseconds that may be half as long or twice: for what is done now and then. The
+ * real clock waits for all loads before it, and so would the bytes that an answer tells of.
  */
 static inline uint64_t pre_about_now(void)
 {
@@ -45,8 +46,8 @@ static inline uint64_t pre_about_now(void)
 	return ticks ? ticks / 2 : pre_now();
 }
 
-/* When a waiting place last asked the kernel, and how often it has answered without since. Threads that
- * share the place may overlook each other's marks: one asks too often. */
+/* When a waiting place last asked the kernel, and how often it has answered without since. Threads
+ * that share the place may overlook each other's marks: one asks too often. */
 struct pre_looked {
 	_Atomic uint64_t nsec; /* by pre_about_now */
 	_Atomic unsigned n_answers;
@@ -56,7 +57,8 @@ struct pre_looked {
 };
 /* An answer of memory alone is about to be given: true if the kernel is to be asked too. */
 bool pre_look_due(struct pre_looked *looked);
-/* A call that does not wait has looked at memory; found: there is something. True if it may leave the kernel unasked (wait.c). */
+/* A call that does not wait has looked at memory; found: there is something. True if it may leave
+ * the kernel unasked (wait.c). */
 bool pre_look_spared(struct pre_looked *looked, bool found);
 /* Around a look at the kernel; news: it had something. */
 struct pre_look {
@@ -102,7 +104,8 @@ struct pre_signals {
 	sigset_t old;
 };
 void pre_signals_restore(struct pre_signals *signals);
-/* A wait with the program's mask is about to end with nothing: -EINTR if a handler has run by that mask, otherwise 0. A cancellation point. */
+/* A wait with the program's mask is about to end with nothing: -EINTR if a handler has run by that
+ * mask, otherwise 0. A cancellation point. */
 int pre_signals_let_in(const sigset_t *mask);
 
 /* What a spinning waiter looks at. Both answer true when the wait is over. */
@@ -115,19 +118,23 @@ struct pre_spinner {
 	uint64_t deadline;
 	struct pre_looked *looked;
 };
-/* A sleep has ended that began then: if it was as short as a spin, spinning is worth trying again. */
+/* A sleep has ended that began then: if it was as short as a spin, spinning is worth trying
+ * again. */
 void pre_spin_slept(struct pulc_spin *spin, uint64_t since);
-/* Spins for as long as that pays. True: something came, and no signal is held back. False: they are. */
+/* Spins for as long as that pays. True: something came, and no signal is held back. False: they
+ * are. */
 bool pre_spin(const struct pre_spinner *spinner, struct pre_signals *signals);
 
-/* A wait that is the kernel's alone, and of which pulc_loop_begins has said that it looks before it sleeps; look: as pulc_loop_looks wants it. */
+/* A wait that is the kernel's alone, and of which pulc_loop_begins has said that it looks before it
+ * sleeps; look: as pulc_loop_looks wants it. */
 struct pre_ahead {
 	int (*look)(void *arg);
 	void *arg;
 	uint64_t deadline;
 	const sigset_t *mask; /* the program's, or NULL */
 };
-/* As pulc_loop_looks. Where there is a mask signals are held back afterwards: the call that follows lets them in, and then they are to be restored. */
+/* As pulc_loop_looks. Where there is a mask signals are held back afterwards: the call that follows
+ * lets them in, and then they are to be restored. */
 int pre_look_ahead(const struct pre_ahead *ahead, struct pre_signals *signals);
 
 #endif

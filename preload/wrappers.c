@@ -1,8 +1,8 @@
 /*
  * The functions that programs call in libc's place, all made from symbols.def.
  *
- * A wrapper for a descriptor looks it up and, when the shim does not track it, jumps to libc: two loads
- * and a branch more than without the shim. Everything else goes to the handler of its topic.
+ * A wrapper for a descriptor looks it up and, when the shim does not track it, jumps to libc: two
+ * loads and a branch more than without the shim. Everything else goes to the handler of its topic.
  * Handlers answer with negative errno values; this file is where errno is set, and only on failure.
  */
 #include <errno.h>
@@ -147,7 +147,8 @@ ENTRY(int, __dprintf_chk, (int fd, int flag, const char *format, ...))
 	return n;
 }
 
-/* The arguments of an execl as a vector, on the caller's stack; `last` behind them, if the call has one. */
+/* The arguments of an execl as a vector, on the caller's stack; `last` behind them, if the call has
+ * one. */
 #define N_ARGS_MAX 65536
 
 static size_t count_args(va_list *ap)

@@ -1,14 +1,18 @@
 /*
- * The short way of short messages: from the sender's buffer straight to the link, from the link straight to the receiver's buffer.
+ * The short way of short messages: from the sender's buffer straight to the link, from the link
+ * straight to the receiver's buffer.
  *
- * Most messages are one frame, for a destination that was written to just before, with credit and room; and most receives find one that is
- * theirs, from the source that was heard last. Nothing of what the other files are about is wanted then: no list of pieces, no request that
- * others could serve, no queue. So each of the four functions here asks once whether anything at all stands in the way, counts, and lets the HAL
- * move the frame: a word by its lane (hal/lane.h), without a call; else by put() and take(). If something does stand in the way nothing is done: the general way does
- * it, or says why not.
+ * Most messages are one frame, for a destination that was written to just before, with credit and
+ * room; and most receives find one that is theirs, from the source that was heard last. Nothing of
+ * what the other files are about is wanted then: no list of pieces, no request that others could
+ * serve, no queue. So each of the four functions here asks once whether anything at all stands in
+ * the way, counts, and lets the HAL move the frame: a word by its lane (hal/lane.h), without a
+ * call; else by put() and take(). If something does stand in the way nothing is done: the general
+ * way does it, or says why not.
  *
- * What must hold: nothing is passed. A message that waits (a frame without room, a queued send, one that has begun) is before a new one, what was
- * received and not taken is before what is on the link, and a receive that was posted is before one that is made now.
+ * What must hold: nothing is passed. A message that waits (a frame without room, a queued send, one
+ * that has begun) is before a new one, what was received and not taken is before what is on the
+ * link, and a receive that was posted is before one that is made now.
  */
 #include "at_once.h"
 
@@ -51,7 +55,7 @@ static inline bool take(struct peer *peer, const struct hal_wanted *w, struct ha
 	return true;
 }
 
-/* ---- ports -------------------------------------------------------------------------------------- */
+/* ---- ports ----------------------------------------------------------------------------------- */
 
 #define HEADER_WHOLE HAL_LANE_HEADER(PROTOCOL_PORT, PORT_FIRST | PORT_LAST)
 #define COST_WORD (HAL_LANE_WORD + PORT_OVERHEAD)
@@ -79,7 +83,8 @@ static __attribute__((noinline)) bool push_frame(struct port_out *out, const voi
 
 	if (UNLIKELY(len > out->peer->link->caps.frame_good || (len == 0 && out->kind != PORT_D)))
 		return false;
-	/* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
+	/* Counted before it is sent: to oneself, the receiver's report of having taken it comes
+	 * first. */
 	port_count_sent(out, len + PORT_OVERHEAD);
 	if (LIKELY(put(out->peer, f, buf)))
 		return true;
@@ -98,7 +103,8 @@ bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void
 	       push_frame(out, buf, len);
 }
 
-/* Nothing stands between the frames of this source's link and who asks at the port, and the source is not beyond its credit. */
+/* Nothing stands between the frames of this source's link and who asks at the port, and the source
+ * is not beyond its credit. */
 static inline bool is_clear(const struct port *port, const struct port_in *in)
 {
 	return TAILQ_EMPTY(&port->messages) && TAILQ_EMPTY(&port->posted) && !in->ended &&
@@ -185,7 +191,7 @@ ssize_t port_take_at_once(struct port_in *in, void *buf, size_t size, bool any)
 	return take_more(in, buf, size, done);
 }
 
-/* ---- tagged messages ---------------------------------------------------------------------------- */
+/* ---- tagged messages ------------------------------------------------------------------------- */
 
 #define HEADER_EAGER HAL_LANE_HEADER(PROTOCOL_TAG, TAG_EAGER)
 #define COST_TAGGED_WORD (HAL_LANE_WORD + TAG_OVERHEAD)

@@ -1,13 +1,15 @@
 /*
  * Shared ports: the frames, and what guests and owners have in common.
  *
- * A port has one owner, to whom all links of it lead, and whose private memory has its queue. A process that was forked from whoever opened the port
- * may use it as a guest: it asks the owner to send or to receive, and the owner does so as if a thread of its own had called. So nothing of
- * the data's way changes for anybody else, a message goes to exactly one of all who want it, and what all of them send is in order behind
- * the port's one credit.
+ * A port has one owner, to whom all links of it lead, and whose private memory has its queue. A
+ * process that was forked from whoever opened the port may use it as a guest: it asks the owner to
+ * send or to receive, and the owner does so as if a thread of its own had called. So nothing of the
+ * data's way changes for anybody else, a message goes to exactly one of all who want it, and what
+ * all of them send is in order behind the port's one credit.
  *
- * A guest shows the port's key, which was in the opener's memory before the fork, with everything that it asks for; nothing is agreed on beforehand, so an owner
- * that is new to the port knows as much as the old one did, if it has the key.
+ * A guest shows the port's key, which was in the opener's memory before the fork, with everything
+ * that it asks for; nothing is agreed on beforehand, so an owner that is new to the port knows as
+ * much as the old one did, if it has the key.
  *
  * One process may be guest at one port and owner of another one, towards the same peer.
  *

@@ -1,6 +1,7 @@
 /*
- * The protocol of shared ports: a port has one owner, and guests, which are processes forked from whoever opened it, ask the owner to send and to
- * receive with it. docs/native.md is normative for its frames.
+ * The protocol of shared ports: a port has one owner, and guests, which are processes forked from
+ * whoever opened it, ask the owner to send and to receive with it. docs/native.md is normative for
+ * its frames.
  *
  * Everything under the caller's lock; nothing blocks: whoever calls decides how to wait.
  */
@@ -28,7 +29,8 @@
 
 /* Bytes of one request. */
 #define GUEST_SEND_MAX PORT_MESSAGE_MAX
-/* A guest may ask to send while what it has asked for before, and was not told of, is less than this. */
+/* A guest may ask to send while what it has asked for before, and was not told of, is less than
+ * this. */
 #define GUEST_WINDOW PORT_WINDOW
 /* Requests of one guest at one owner that are not answered. */
 #define GUEST_N_MAX 1024u
@@ -52,7 +54,7 @@ _Static_assert(sizeof(struct guest_ask) == 32 && sizeof(struct guest_answer) == 
 
 extern const struct protocol guest_protocol __attribute__((visibility("hidden")));
 
-/* ---- what a guest asks: guest_ask.c ---- */
+/* ---- what a guest asks: guest_ask.c ---------------------------------------------------------- */
 
 enum guest_stage {
 	GUEST_PARKED, /* its owner is to be found */
@@ -77,10 +79,13 @@ struct guest_call {
 	unsigned n;
 	size_t size; /* of all pieces */
 	size_t base,
-		at; /* a send: bytes in earlier requests, bytes said of this one; a receive: `at` bytes are here */
+		/* a send: bytes in earlier requests, bytes said of this one; a receive: `at` bytes
+		 * are here */
+		at;
 	enum guest_stage stage;
 	bool withdrawn; /* a send: the owner was asked to leave it */
-	bool doubts; /* a send: its owner has the port no longer, and may have closed it without seeing this */
+	/* a send: its owner has the port no longer, and may have closed it without seeing this */
+	bool doubts;
 	unsigned n_parked; /* so often it was not where psid had said */
 	/* the answer */
 	bool complete;
@@ -90,22 +95,26 @@ struct guest_call {
 };
 TAILQ_HEAD(guest_calls, guest_call);
 
-/* Begins, parked: iov, n, is_send, flags, node, port, number, key are the caller's to fill in; all else is 0. */
+/* Begins, parked: iov, n, is_send, flags, node, port, number, key are the caller's to fill in; all
+ * else is 0. */
 void guest_call_begin(struct guest_call *c);
-/* An earlier one of its kind on the port is parked; or, of sends, is with another owner than this peer (NULL: not known yet): it is not to be passed. */
+/* An earlier one of its kind on the port is parked; or, of sends, is with another owner than this
+ * peer (NULL: not known yet): it is not to be passed. */
 bool guest_call_is_behind(const struct guest_call *c, const struct peer *peer);
 /* The owner is to be found at this peer. */
 void guest_call_at(struct guest_call *c, struct peer *peer);
 /* It will not be found. */
 void guest_call_fail(struct guest_call *c, int error);
-/* Takes it back. 0: it is complete, with -ECANCELED if nothing of it was done; 1: the owner was asked; -EAGAIN: it cannot be asked now. */
+/* Takes it back. 0: it is complete, with -ECANCELED if nothing of it was done; 1: the owner was
+ * asked; -EAGAIN: it cannot be asked now. */
 int guest_call_cancel(struct guest_call *c);
 /* All that are not complete; NULL ends. */
 struct guest_call *guest_call_next(const struct guest_call *c);
 
-/* ---- what an owner does for guests: guest_serve.c ---- */
+/* ---- what an owner does for guests: guest_serve.c -------------------------------------------- */
 
-/* How a destination, or a source, becomes known without waiting. 0; -EINPROGRESS: later; their errors. */
+/* How a destination, or a source, becomes known without waiting. 0; -EINPROGRESS: later; their
+ * errors. */
 struct guest_finder {
 	int (*out)(struct port *port, uint32_t node, uint32_t to, struct port_out **ret_out);
 	int (*source)(struct port *port, uint32_t node, uint32_t from);
@@ -121,7 +130,7 @@ bool guest_port_rests(const struct port *port);
 /* It has passed: guests are to look for it anew. */
 void guest_port_moved(struct port *port);
 
-/* ---- both ---- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 /* Calls and requests that are not over. */
 extern unsigned guest_n_open __attribute__((visibility("hidden")));

@@ -1,19 +1,24 @@
 /*
  * Shared ports: the guest's side.
  *
- * A call is parked until its owner is known, then asks: one frame for a receive, as many as the bytes take for a send. The answer of a send is its
- * result. That of a receive brings the message, which is this process's once the owner has been told so (TAKEN): a call is not complete before that has left.
- * Whoever dies earlier has not received it, and the owner gives it to another one.
+ * A call is parked until its owner is known, then asks: one frame for a receive, as many as the
+ * bytes take for a send. The answer of a send is its result. That of a receive brings the message,
+ * which is this process's once the owner has been told so (TAKEN): a call is not complete before
+ * that has left. Whoever dies earlier has not received it, and the owner gives it to another one.
  *
- * A receive is taken back without asking: WITHDRAW says that the message, should it be under way, was not taken. A send is taken back so only as
- * long as the owner has not all of its bytes; later the owner says how far it has come.
+ * A receive is taken back without asking: WITHDRAW says that the message, should it be under way,
+ * was not taken. A send is taken back so only as long as the owner has not all of its bytes; later
+ * the owner says how far it has come.
  *
- * An owner that has the port no longer says so (PORT_ELSEWHERE), or psid does, or its link ends: the call is parked again, for libpulc to ask psid who has it. So is a receive
- * all of whose bytes are here: the link may have ended while both live, and then the owner gives the message to another one. But for
- * a send that the ended one may have sent: it fails. And for one that the owner of before may not have seen: if the port is nobody's it fails too, else the port has passed, and who gave it
- * says how much was sent.
+ * An owner that has the port no longer says so (PORT_ELSEWHERE), or psid does, or its link ends:
+ * the call is parked again, for libpulc to ask psid who has it. So is a receive all of whose bytes
+ * are here: the link may have ended while both live, and then the owner gives the message to
+ * another one. But for a send that the ended one may have sent: it fails. And for one that the
+ * owner of before may not have seen: if the port is nobody's it fails too, else the port has
+ * passed, and who gave it says how much was sent.
  *
- * What is asked for and not answered is bounded in number and, for sends, in bytes; the rest waits here, sends and receives each in their order.
+ * What is asked for and not answered is bounded in number and, for sends, in bytes; the rest waits
+ * here, sends and receives each in their order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +28,8 @@
 #include "step.h"
 
 #define N_GATHER 16u
-/* So often a port is looked for at an owner that does not have it, which it may have passed on just then. */
+/* So often a port is looked for at an owner that does not have it, which it may have passed on just
+ * then. */
 #define N_PARKED_MAX 256u
 #define ERRNO_MAX 4095
 
@@ -35,7 +41,7 @@ struct guest_call *guest_call_next(const struct guest_call *c)
 	return c ? TAILQ_NEXT(c, link) : TAILQ_FIRST(&calls);
 }
 
-/* ---- beginning and ending ------------------------------------------------------------------------ */
+/* ---- beginning and ending -------------------------------------------------------------------- */
 
 static void end(struct guest_call *c, int error)
 {
@@ -99,7 +105,7 @@ void guest_call_fail(struct guest_call *c, int error)
 	end(c, error);
 }
 
-/* ---- asking -------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static size_t size_of_part(const struct guest_call *c)
 {
@@ -232,7 +238,8 @@ static void move_on(struct guest_call *c)
 		c->peer->waiting |= kind;
 }
 
-/* One that waits for room or window lets none of its kind pass who asks the same owner. Receives pass sends: what these wait for may wait for them. */
+/* One that waits for room or window lets none of its kind pass who asks the same owner. Receives
+ * pass sends: what these wait for may wait for them. */
 void guest_calls_move_on(void)
 {
 	struct guest_call *c, *next;
@@ -247,7 +254,7 @@ void guest_calls_move_on(void)
 	}
 }
 
-/* ---- taking back --------------------------------------------------------------------------------- */
+/* ---- taking back ----------------------------------------------------------------------------- */
 
 static int withdraw(struct guest_call *c)
 {
@@ -283,7 +290,7 @@ int guest_call_cancel(struct guest_call *c)
 	return 0;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static struct guest_call *find(const struct peer *peer, uint64_t word)
 {
@@ -436,7 +443,7 @@ int guest_answered(struct peer *peer, const struct hal_frame *f)
 	return c->is_send ? send_answered(c, &a) : receive_answered(c, &a, f);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void guest_calls_gone(const struct peer *peer)
 {

@@ -1,13 +1,19 @@
 /*
- * Shared ports: the owner's side, as far as it is about frames. guest_work.c does what they ask for.
+ * Shared ports: the owner's side, as far as it is about frames. guest_work.c does what they ask
+ * for.
  *
- * A request is made by a guest's frame and ended by our answer, or, if that brings a message, by the guest's word that it has it: until then the message
- * is lent (port_queue.c) and goes back to where it stood if the guest ends or does not want it any more. What of a send is under way when its guest has its answer
- * or is gone is finished, if it is a datagram, for its receiver waits for the rest.
+ * A request is made by a guest's frame and ended by our answer, or, if that brings a message, by
+ * the guest's word that it has it: until then the message is lent (port_queue.c) and goes back to
+ * where it stood if the guest ends or does not want it any more. What of a send is under way when
+ * its guest has its answer or is gone is finished, if it is a datagram, for its receiver waits for
+ * the rest.
  *
- * Nothing in a frame is believed. Sizes, flags and numbers must fit what was said before, and a guest that has more kept than it may (GUEST_WINDOW; what is refused, or done
- * and not yet answered, takes no room, and its guest may have given it up), asks for more (GUEST_N_MAX), or shows wrong keys again and again, has broken the rules: its link ends. One that asks for a port which is not here, or of which it has not the key, is
- * told so: ports pass, and numbers are used again. Another user's process is refused.
+ * Nothing in a frame is believed. Sizes, flags and numbers must fit what was said before, and a
+ * guest that has more kept than it may (GUEST_WINDOW; what is refused, or done and not yet
+ * answered, takes no room, and its guest may have given it up), asks for more (GUEST_N_MAX), or
+ * shows wrong keys again and again, has broken the rules: its link ends. One that asks for a port
+ * which is not here, or of which it has not the key, is told so: ports pass, and numbers are used
+ * again. Another user's process is refused.
  */
 #include <stdlib.h>
 
@@ -16,7 +22,8 @@
 #include "step.h"
 
 #define N_WRONG_MAX 16u
-/* Over the window by the largest request; more in number, for what was withdrawn by a frame that comes behind. */
+/* Over the window by the largest request; more in number, for what was withdrawn by a frame that
+ * comes behind. */
 #define N_REQUESTS_MAX (GUEST_N_MAX + 1024u)
 #define FLAGS_SEND (GUEST_DONTWAIT | GUEST_PART)
 #define FLAGS_RECEIVE (GUEST_DONTWAIT | GUEST_PEEK | GUEST_LOOK)
@@ -90,7 +97,7 @@ static void request_free(struct guest_request *q)
 	free(q);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static struct guest_answer head_of(const struct guest_request *q, size_t whole)
 {
@@ -177,7 +184,7 @@ bool guest_answer_early(struct guest_request *q, int64_t result)
 	return true;
 }
 
-/* ---- frames -------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* 0: this guest may ask for this port; or what it is told; -EBADMSG. */
 static int may_ask(struct guest *g, uint32_t number, uint64_t key, struct port **ret_port)
@@ -349,7 +356,7 @@ int guest_asked(struct peer *peer, const struct hal_frame *f)
 	}
 }
 
-/* ---- moving on, and the end ---------------------------------------------------------------------- */
+/* ---- moving on, and the end ------------------------------------------------------------------ */
 
 void guest_requests_move_on(void)
 {

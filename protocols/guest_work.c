@@ -1,11 +1,13 @@
 /*
  * Shared ports: what an owner does for its guests.
  *
- * A send stands in its destination's queue, a receive in the port's row, as operations of the owner's own do: so they have the same credit and the same order, and who
- * stands first gets the message. A receive has no buffer here. It borrows the message itself from the queue (port_queue.c), which costs a
- * copy less and lets it be given back whole.
+ * A send stands in its destination's queue, a receive in the port's row, as operations of the
+ * owner's own do: so they have the same credit and the same order, and who stands first gets the
+ * message. A receive has no buffer here. It borrows the message itself from the queue
+ * (port_queue.c), which costs a copy less and lets it be given back whole.
  *
- * To be done a destination may have to be looked up at psid, in progress and by libpulc (guest_finder). Sends to it that come behind wait meanwhile.
+ * To be done a destination may have to be looked up at psid, in progress and by libpulc
+ * (guest_finder). Sends to it that come behind wait meanwhile.
  */
 #include "guest_work.h"
 
@@ -34,7 +36,7 @@ void guest_refuse(struct guest_request *q, int error)
 	q->result = error;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* It has neither room nor credit. */
 static void wait_to_send(struct guest_request *q)
@@ -112,7 +114,7 @@ static void begin_send(struct guest_request *q, bool *waits)
 	}
 }
 
-/* ---- receiving ----------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 /* psid says that nobody has this port: what its owner sent before that is on the links already. */
 static bool may_have_come(struct guest_request *q)
@@ -194,7 +196,7 @@ static void begin_receive(struct guest_request *q)
 		answer(q, e);
 }
 
-/* ---- how far it is ------------------------------------------------------------------------------- */
+/* ---- how far it is --------------------------------------------------------------------------- */
 
 void guest_work(struct guest_request *q, bool *waits)
 {
@@ -237,7 +239,7 @@ bool guest_any_to_move(void)
 	return false;
 }
 
-/* ---- no more ------------------------------------------------------------------------------------- */
+/* ---- no more --------------------------------------------------------------------------------- */
 
 /* Of those in a queue. */
 static bool must_go_on(const struct guest_request *q)
@@ -284,7 +286,7 @@ void guest_forget(struct guest_request *q)
 	port_borrow_end(&q->borrow);
 }
 
-/* ---- the port ------------------------------------------------------------------------------------ */
+/* ---- the port -------------------------------------------------------------------------------- */
 
 /* What it has been lent stays so; bytes that are still to come are dropped. */
 static void end_one(struct guest_request *q, int error)

@@ -43,7 +43,8 @@ struct guest_request {
 TAILQ_HEAD(guest_requests, guest_request);
 extern struct guest_requests guest_requests __attribute__((visibility("hidden")));
 
-/* Begins it, or sees how far it is. *waits: some send before it waits for its destination to be found; set if this one does. */
+/* Begins it, or sees how far it is. *waits: some send before it waits for its destination to be
+ * found; set if this one does. */
 void guest_work(struct guest_request *q, bool *waits);
 /* The bytes of a send are needed no more: its guest may send others. */
 void guest_data_free(struct guest_request *q);

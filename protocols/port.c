@@ -1,12 +1,12 @@
 /*
  * Ports, their sources and their destinations.
  *
- * A port knows each source that has sent to it and each destination that it has sent to, by node and port number; a psid gives
- * a number to one process at a time. Either is bound to the peer that had the number then: when that is gone the entry
- * says so once, and is forgotten.
+ * A port knows each source that has sent to it and each destination that it has sent to, by node
+ * and port number; a psid gives a number to one process at a time. Either is bound to the peer that
+ * had the number then: when that is gone the entry says so once, and is forgotten.
  *
- * Addressed by (to, from) in every frame, an entry is found by the last frame's word first: fragments of a message and messages of a
- * conversation follow each other.
+ * Addressed by (to, from) in every frame, an entry is found by the last frame's word first:
+ * fragments of a message and messages of a conversation follow each other.
  *
  * Source: pulc-1998, 4.5.2 (ports and their queues; destination prediction), 4.5.4 (Port-M/S/D).
  */
@@ -90,7 +90,7 @@ int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value
 	return peer_send_later(peer, &f, &iov, iov.iov_len > 0, NULL);
 }
 
-/* ---- destinations ------------------------------------------------------------------------------- */
+/* ---- destinations ---------------------------------------------------------------------------- */
 
 static uint64_t word_to(const struct port_out *out)
 {
@@ -234,7 +234,7 @@ struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kin
 	return out;
 }
 
-/* ---- sources ------------------------------------------------------------------------------------ */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 struct port_in *port_in_find(const struct port *port, const struct peer *peer, uint32_t from)
 {
@@ -316,7 +316,7 @@ void port_in_end(struct port_in *in, int why)
 	port_serve_posted(in->port);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void tell_all(struct port *port)
 {

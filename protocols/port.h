@@ -1,8 +1,9 @@
 /*
- * The port protocol: kinds S, M and D. docs/native.md is normative for its frames and its flow control.
+ * The port protocol: kinds S, M and D. docs/native.md is normative for its frames and its flow
+ * control.
  *
- * A frame's word is (to << 32 | from), each a port number of the node of whoever has it. Everything under the caller's lock; nothing blocks: whoever
- * calls decides how to wait.
+ * A frame's word is (to << 32 | from), each a port number of the node of whoever has it. Everything
+ * under the caller's lock; nothing blocks: whoever calls decides how to wait.
  */
 #ifndef PULC_PROTOCOLS_PORT_H
 #define PULC_PROTOCOLS_PORT_H
@@ -21,7 +22,8 @@
 #define PORT_CLOSED 6u	/* the sender's port is closed, nothing more will come */
 #define PORT_HOLD 7u	/* begin no message to this port until GO */
 #define PORT_GO 8u
-/* A port that passes to another process; all but CARRY and MORE: payload: the hand-over's number, 8 bytes. */
+/* A port that passes to another process; all but CARRY and MORE: payload: the hand-over's number, 8
+ * bytes. */
 #define PORT_MOVE 9u	 /* from the owner to everybody: begin no message to it, and say so */
 #define PORT_STOPPED 10u /* the answer: none is under way */
 #define PORT_STAYS 11u	 /* it was called off */
@@ -37,7 +39,8 @@
 #define PORT_KEY                                                                                   \
 	20u /* to the taker, before CARRIED: what guests show (guest.h); payload: 8 bytes */
 
-/* What a source may have on its way to one port and unread there, bytes of cost; a message may begin while less is used. */
+/* What a source may have on its way to one port and unread there, bytes of cost; a message may
+ * begin while less is used. */
 #define PORT_WINDOW SHM_PORT_WINDOW
 #define PORT_MESSAGE_MAX (16u << 20)
 /* A message costs its length and this, so that small ones are bounded too. */
@@ -45,7 +48,8 @@
 
 #define PORT_N_BUCKETS 64u
 
-/* Why a source or a destination has ended that lives on in another process. Not to be told to anybody. */
+/* Why a source or a destination has ended that lives on in another process. Not to be told to
+ * anybody. */
 #define PORT_ELSEWHERE (-ESTALE)
 
 /* port_out.held */
@@ -168,8 +172,8 @@ struct port {
 	unsigned n_ins, n_outs;
 	uint64_t size_unread;	       /* memory of `messages` */
 	struct port_messages messages; /* to be received, in order of arrival */
-	struct port_requests
-		posted; /* oldest first; nothing that one of them wants is in `messages` */
+	/* oldest first; nothing that one of them wants is in `messages` */
+	struct port_requests posted;
 	struct port_out *out_last;
 	struct port_in *in_last; /* to whose reader bytes went last: probably the next one's too */
 	struct port_give *give;	 /* it passes to another process */
@@ -195,7 +199,7 @@ struct port *port_next(const struct port *port);
 struct port *port_new_apart(uint32_t number, enum port_kind kind);
 void port_enter(struct port *port);
 
-/* ---- sending ---- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 struct port_out *port_out_search(struct port *port, uint32_t node, uint32_t to);
 static inline struct port_out *port_out_find(struct port *port, uint32_t node, uint32_t to)
@@ -218,8 +222,9 @@ struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kin
 void port_out_free(struct port_out *out);
 
 /*
- * Sends on. Returns 0: all is sent; -EAGAIN: no credit or no room now, call again with what is left of it; -EMSGSIZE; -ECONNREFUSED: no
- * such port there; -ECONNRESET: its process is gone; -EBADMSG: it made no sense.
+ * Sends on. Returns 0: all is sent; -EAGAIN: no credit or no room now, call again with what is left
+ * of it; -EMSGSIZE; -ECONNREFUSED: no such port there; -ECONNRESET: its process is gone; -EBADMSG:
+ * it made no sense.
  */
 int port_push(struct port_out *out, struct port_sending *s);
 /* Sent, or about to be; a negative cost takes back. */
@@ -242,13 +247,15 @@ static inline bool port_is_end(ssize_t e)
 {
 	return e == -ECONNRESET || e == -ECONNREFUSED || e == -EBADMSG;
 }
-/* Sends as soon as there is room, by port_push_queued; s->complete says when. out is not to be used afterwards, it may be gone then. */
+/* Sends as soon as there is room, by port_push_queued; s->complete says when. out is not to be used
+ * afterwards, it may be gone then. */
 void port_send_queue(struct port_out *out, struct port_sending *s);
 /* Takes back one that is not complete. */
 void port_send_unqueue(struct port_out *out, struct port_sending *s);
 /* Sends what is queued, as far as credit and room go. */
 void port_push_queued(void);
-/* Destinations with a queue, sources that were told to wait, ports of others that pass to another process: what port_push_queued sees to. */
+/* Destinations with a queue, sources that were told to wait, ports of others that pass to another
+ * process: what port_push_queued sees to. */
 TAILQ_HEAD(port_row, port_out);
 struct move;
 LIST_HEAD(port_moves, move);
@@ -260,15 +267,19 @@ static inline bool port_any_to_move(void)
 	return !TAILQ_EMPTY(&port_queued) || !LIST_EMPTY(&port_held) || !LIST_EMPTY(&port_moves);
 }
 
-/* ---- receiving ---- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Takes what is there. Returns 0: the request is complete; -EAGAIN; or why nothing will come from r->from. */
+/* Takes what is there. Returns 0: the request is complete; -EAGAIN; or why nothing will come from
+ * r->from. */
 int port_take(struct port *port, struct port_request *r);
-/* It gets what comes next, after those that were posted before; r->complete tells when, r->error how. */
+/* It gets what comes next, after those that were posted before; r->complete tells when, r->error
+ * how. */
 void port_post(struct port *port, struct port_request *r);
-/* Takes it back; what has arrived in part is kept. -ENOMEM: a message is lost, the peer's link ends. */
+/* Takes it back; what has arrived in part is kept. -ENOMEM: a message is lost, the peer's link
+ * ends. */
 int port_unpost(struct port *port, struct port_request *r);
-/* A receive of up to so many bytes of a stream, or of a whole datagram. Posted and taken back as any. */
+/* A receive of up to so many bytes of a stream, or of a whole datagram. Posted and taken back as
+ * any. */
 void port_borrow_init(struct port_borrow *b, size_t size);
 static inline bool port_is_borrow(const struct port_request *r)
 {
@@ -288,11 +299,12 @@ static inline bool port_has(const struct port *port)
 	return !TAILQ_EMPTY(&port->messages);
 }
 
-/* ---- inside: port.c, port_arrive.c, port_queue.c ---- */
+/* ---- inside: port.c, port_arrive.c, port_queue.c --------------------------------------------- */
 
 /* The source at this peer, unless it has ended. */
 struct port_in *port_in_find(const struct port *port, const struct peer *peer, uint32_t from);
-/* Of all that had this number: the first with something to take, else the last one. NULL also if it was last heard of elsewhere. */
+/* Of all that had this number: the first with something to take, else the last one. NULL also if it
+ * was last heard of elsewhere. */
 struct port_in *port_in_of(const struct port *port, uint32_t node, uint32_t from);
 struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from);
 void port_in_end(struct port_in *in, int why);
@@ -320,11 +332,12 @@ int port_queue_begin(struct port_in *in, size_t size);
 int port_queue_more(struct port_in *in, uint32_t len, uint32_t skip, bool last);
 void port_queue_free(struct port_in *in);
 void port_queue_drop_partial(struct port_in *in);
-/* Pieces [at, at + len) of an iovec, at most n_max of them. Returns their number; *ret_len: the bytes that they have. */
+/* Pieces [at, at + len) of an iovec, at most n_max of them. Returns their number; *ret_len: the
+ * bytes that they have. */
 unsigned port_slice(const struct iovec *iov, unsigned n, size_t at, size_t len, struct iovec *to,
 		    unsigned n_max, size_t *ret_len);
 
-/* ---- port_budget.c ---- */
+/* ---- port_budget.c --------------------------------------------------------------------------- */
 /* What all ports may keep, in bytes; NULL: the usual. */
 void port_budget_set(const char *bytes);
 uint64_t port_budget_used(void);
@@ -338,7 +351,7 @@ void port_budget_move_on(void);
 
 int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value);
 
-/* ---- port_move.c: ports of others that pass from one process to another ---- */
+/* ---- port_move.c: ports of others that pass from one process to another ---------------------- */
 
 /* What the owner of the port says of it: MOVE, STAYS or MOVED. As protocol.arrived. */
 int port_move_said(struct peer *peer, uint32_t number, unsigned kind, uint64_t move);
@@ -346,15 +359,17 @@ int port_move_said(struct peer *peer, uint32_t number, unsigned kind, uint64_t m
 void port_moves_on(void);
 /* Is this port of the peer's about to pass to another one? */
 bool port_is_moving(const struct peer *peer, uint32_t number);
-/* The peer is gone, or has this port no longer (0: any): what was about to pass has passed, as far as can be known here. */
+/* The peer is gone, or has this port no longer (0: any): what was about to pass has passed, as far
+ * as can be known here. */
 void port_moves_end(struct peer *peer, uint32_t number);
 void port_moves_forked(void);
-/* Somebody waits for what has passed to another process, and is to be found there: native_move.c. */
+/* Somebody waits for what has passed to another process, and is to be found there:
+ * native_move.c. */
 extern bool port_any_elsewhere __attribute__((visibility("hidden")));
 /* It is found at this peer; the messages that wait go there. */
 void port_out_rebind(struct port_out *out, struct peer *peer);
 
-/* ---- port_give.c: one of ours ---- */
+/* ---- port_give.c: one of ours ---------------------------------------------------------------- */
 
 /* Begins to give the port to the peer. -ENOMEM. */
 int port_give_begin(struct port *port, struct peer *to, uint64_t move);
@@ -362,11 +377,13 @@ int port_give_begin(struct port *port, struct peer *to, uint64_t move);
 int port_give_ask(struct port *port, struct peer *peer);
 /* The peer has. */
 void port_give_stopped(struct port *port, const struct peer *peer, uint64_t move);
-/* Sends on what is unread, once all who were asked have stopped. 0: all is sent; -EAGAIN; or why it cannot be. */
+/* Sends on what is unread, once all who were asked have stopped. 0: all is sent; -EAGAIN; or why it
+ * cannot be. */
 int port_give_on(struct port *port);
 /* All of it is on its way to the taker, which may have heard from psid that it is its own. */
 bool port_give_is_carried(const struct port *port);
-/* Asks the taker, once, whose it is. 0: it is the taker's; -ENOTCONN: it is ours; -EAGAIN: there is no answer yet. */
+/* Asks the taker, once, whose it is. 0: it is the taker's; -ENOTCONN: it is ours; -EAGAIN: there is
+ * no answer yet. */
 int port_give_settle(struct port *port);
 /* The taker's answer. */
 void port_give_answered(struct port *port, const struct peer *peer, uint64_t move, bool is_theirs);
@@ -377,7 +394,7 @@ void port_give_done(struct port *port);
 /* No more than forgotten: in a forked child. */
 void port_give_forget(struct port *port);
 
-/* ---- port_take.c: one that becomes ours, one at a time ---- */
+/* ---- port_take.c: one that becomes ours, one at a time --------------------------------------- */
 
 /* Expects its messages from the peer. -ENOMEM. */
 int port_take_begin(uint32_t number, enum port_kind kind, struct peer *from, uint64_t move);
@@ -390,7 +407,8 @@ bool port_take_is_lost(void);
 struct port *port_take_end(void);
 /* Nothing comes of it. */
 void port_take_forget(void);
-/* WHOSE: the owner does not know. 0; -EAGAIN: cannot be answered now. What has not been taken by now will not be. */
+/* WHOSE: the owner does not know. 0; -EAGAIN: cannot be answered now. What has not been taken by
+ * now will not be. */
 int port_take_asked(struct peer *peer, uint32_t number, uint64_t move);
 /* The owner knows what has become of it, or (0) of nothing any more. */
 void port_take_told(const struct peer *peer, uint32_t number);
@@ -406,7 +424,8 @@ struct port_carried {
 struct port_message *port_queue_next(const struct port *port, const struct port_message *m);
 size_t port_queue_look(const struct port_message *m, struct port_in **ret_in,
 		       const unsigned char **ret_data);
-/* Copies the frame's payload behind what came of in->partial; when all of that is there, it is to be received. 0; -EBADMSG. */
+/* Copies the frame's payload behind what came of in->partial; when all of that is there, it is to
+ * be received. 0; -EBADMSG. */
 int port_queue_carry(struct port_in *in, struct hal_link *link, uint32_t len, uint32_t skip);
 
 #endif

@@ -1,13 +1,14 @@
 /*
  * The port protocol's handler: what a frame does to a port.
  *
- * A frame for somebody who waits with a buffer goes straight there, out of the transport's memory: one copy. All
- * others are queued. Nothing in a frame is believed: the source must be a port that psid has granted to the peer, the
- * destination one of ours, sizes must add up, and a source that has more on its way than its credit allows has
- * broken the rules. Each of these ends the link, but for a source unknown to us, which waits for psid's news.
+ * A frame for somebody who waits with a buffer goes straight there, out of the transport's memory:
+ * one copy. All others are queued. Nothing in a frame is believed: the source must be a port that
+ * psid has granted to the peer, the destination one of ours, sizes must add up, and a source that
+ * has more on its way than its credit allows has broken the rules. Each of these ends the link, but
+ * for a source unknown to us, which waits for psid's news.
  *
- * Source: pulc-1998, 4.5.2 (handlers queue in single streams, multiple streams or datagrams; the receive handler's posted
- * buffers, 4.6.1).
+ * Source: pulc-1998, 4.5.2 (handlers queue in single streams, multiple streams or datagrams; the
+ * receive handler's posted buffers, 4.6.1).
  */
 #include "macros.h"
 #include "pairs.h"
@@ -23,7 +24,7 @@ void port_tell_taken(struct port_in *in)
 		in->told = in->taken;
 }
 
-/* ---- straight to the waiter ----------------------------------------------------------------------- */
+/* ---- straight to the waiter ------------------------------------------------------------------ */
 
 /* Nothing that came before is still to be taken, and a stream's bytes are of one source. */
 static inline bool is_wanted(const struct port_in *in, const struct port_request *r)
@@ -107,7 +108,7 @@ static int give(struct port_in *in, struct port_request *r, uint32_t len)
 	return 0;
 }
 
-/* ---- to the waiter, or kept ------------------------------------------------------------------------ */
+/* ---- to the waiter, or kept ------------------------------------------------------------------ */
 
 static int whole(struct port_in *in, uint32_t len)
 {
@@ -124,7 +125,7 @@ static int whole(struct port_in *in, uint32_t len)
 	return port_queue_frame(in, len, 0);
 }
 
-/* ---- long datagrams ------------------------------------------------------------------------------- */
+/* ---- long datagrams -------------------------------------------------------------------------- */
 
 /* The waiter's buffer takes all of it: from now on it is bound to this message. */
 static void bind(struct port_in *in, struct port_request *r)
@@ -151,7 +152,8 @@ static int direct_more(struct port_in *in, uint32_t len, uint32_t skip, bool las
 		return -EBADMSG;
 	(void)link->ops->copy(link, iov, n);
 	r->done += got;
-	/* Given back as it comes: a sender with a row of long messages begins the next one without a stop. */
+	/* Given back as it comes: a sender with a row of long messages begins the next one without
+	 * a stop. */
 	port_taken(in, got + (last ? PORT_OVERHEAD : 0));
 	if (!last)
 		return 0;
@@ -193,7 +195,7 @@ static int more(struct port_in *in, uint32_t len, bool last)
 	return in->direct ? direct_more(in, len, 0, last) : port_queue_more(in, len, 0, last);
 }
 
-/* ---- frames --------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static int data(struct port_in *in, const struct hal_frame *f)
 {
@@ -215,7 +217,8 @@ static int data(struct port_in *in, const struct hal_frame *f)
 	return e;
 }
 
-/* The source and the port that a data frame names, made known. Returns 0 with none: nobody is told. */
+/* The source and the port that a data frame names, made known. Returns 0 with none: nobody is
+ * told. */
 static int find(struct peer *peer, const struct hal_frame *f, struct port_in **ret_in)
 {
 	uint32_t to = (uint32_t)(f->word >> 32), from = (uint32_t)f->word;

@@ -1,16 +1,20 @@
 /*
  * What all ports of a process may keep of unread messages, and who waits when it is used up.
  *
- * Messages that nobody waits for move out of the ring into private memory at once: the ring is that of all ports of two processes, and a message that
- * stayed there would hold up the others. Each source is bounded by its credit; this bounds them all. Above nine tenths of the budget a port that keeps
- * more than its share of it holds its sources (HOLD): they finish the datagram that they have begun, and begin no other one. Above the
- * budget every port does so that has something unread. A source is let go (GO) when nothing of its own is unread any more, for it may be the one
- * that the port's reader waits for before it reads the others; and all are when three quarters of the budget are enough.
+ * Messages that nobody waits for move out of the ring into private memory at once: the ring is that
+ * of all ports of two processes, and a message that stayed there would hold up the others. Each
+ * source is bounded by its credit; this bounds them all. Above nine tenths of the budget a port
+ * that keeps more than its share of it holds its sources (HOLD): they finish the datagram that they
+ * have begun, and begin no other one. Above the budget every port does so that has something
+ * unread. A source is let go (GO) when nothing of its own is unread any more, for it may be the one
+ * that the port's reader waits for before it reads the others; and all are when three quarters of
+ * the budget are enough.
  *
- * Nothing is dropped and nothing is refused, so more than the budget is kept for a while: what was on its way when a source was held, its window
- * and one datagram at most.
+ * Nothing is dropped and nothing is refused, so more than the budget is kept for a while: what was
+ * on its way when a source was held, its window and one datagram at most.
  *
- * Source: pulc-1998, 5.1 (above a high-water mark fragments move to private memory, and then senders are stopped); DESIGN 5.
+ * Source: pulc-1998, 5.1 (above a high-water mark fragments move to private memory, and then
+ * senders are stopped); DESIGN 5.
  */
 #include <stdlib.h>
 

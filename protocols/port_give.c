@@ -1,11 +1,13 @@
 /*
  * One of our ports passes to another process: the owner's side.
  *
- * Everybody whom we are joined with is asked to stop (port_move.c), because anybody may have been told that the port is here. When all
- * have answered or are gone, nothing is on its way to the port, and what is unread of it lies in its queue, which nobody takes from meanwhile. That is
- * sent to the taker, message by message in the order of arrival, each with its source, and the key that the port's guests show. It is kept here as well until psid says whose the port
- * is: whatever goes wrong before leaves it here with all that it has. If psid ends without saying so, the taker is asked, for whom psid's word
- * has come or never will.
+ * Everybody whom we are joined with is asked to stop (port_move.c), because anybody may have been
+ * told that the port is here. When all have answered or are gone, nothing is on its way to the
+ * port, and what is unread of it lies in its queue, which nobody takes from meanwhile. That is sent
+ * to the taker, message by message in the order of arrival, each with its source, and the key that
+ * the port's guests show. It is kept here as well until psid says whose the port is: whatever goes
+ * wrong before leaves it here with all that it has. If psid ends without saying so, the taker is
+ * asked, for whom psid's word has come or never will.
  */
 #include <stdlib.h>
 
@@ -56,7 +58,7 @@ int port_give_begin(struct port *port, struct peer *to, uint64_t move)
 	return 0;
 }
 
-/* ---- stopping everybody --------------------------------------------------------------------------- */
+/* ---- stopping everybody ---------------------------------------------------------------------- */
 
 static struct asked *find(const struct port_give *give, const struct peer *peer)
 {
@@ -116,7 +118,7 @@ static bool all_have_stopped(const struct port_give *give)
 	return true;
 }
 
-/* ---- sending on ----------------------------------------------------------------------------------- */
+/* ---- sending on ------------------------------------------------------------------------------ */
 
 static int send_mark(struct port *port, unsigned kind)
 {
@@ -203,7 +205,7 @@ int port_give_on(struct port *port)
 	return e;
 }
 
-/* ---- in doubt ------------------------------------------------------------------------------------- */
+/* ---- in doubt -------------------------------------------------------------------------------- */
 
 bool port_give_is_carried(const struct port *port)
 {
@@ -234,7 +236,7 @@ void port_give_answered(struct port *port, const struct peer *peer, uint64_t mov
 	give->is_theirs = is_theirs;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void tell(struct port_give *give, uint32_t number, unsigned kind)
 {

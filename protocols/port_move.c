@@ -1,13 +1,17 @@
 /*
- * Ports of others that pass from one process to another, as those see it who send to them or hear from them.
+ * Ports of others that pass from one process to another, as those see it who send to them or hear
+ * from them.
  *
- * The owner says MOVE on every link that it has. From then on no message to the port is begun here, and when none is under way the answer is
- * STOPPED: behind all that was sent to the port, and, since links are in order, after all that the port has sent to us was taken. Then either it
- * stays, and things go on; or it has moved, which is said by its owner, or by psid, or by the end of the link. Whatever says it, psid alone
- * knows where the port is now, if anywhere, and is asked by whoever next wants something of it; libpulc does that (native_move.c).
+ * The owner says MOVE on every link that it has. From then on no message to the port is begun here,
+ * and when none is under way the answer is STOPPED: behind all that was sent to the port, and,
+ * since links are in order, after all that the port has sent to us was taken. Then either it stays,
+ * and things go on; or it has moved, which is said by its owner, or by psid, or by the end of the
+ * link. Whatever says it, psid alone knows where the port is now, if anywhere, and is asked by
+ * whoever next wants something of it; libpulc does that (native_move.c).
  *
- * What came from the port before it moved is received before what comes from its new owner: its source here has ended as far as the old link
- * goes, and ends of that kind (PORT_ELSEWHERE) are told to nobody.
+ * What came from the port before it moved is received before what comes from its new owner: its
+ * source here has ended as far as the old link goes, and ends of that kind (PORT_ELSEWHERE) are
+ * told to nobody.
  */
 #include <stdlib.h>
 
@@ -48,7 +52,7 @@ static void move_free(struct move *m)
 	free(m);
 }
 
-/* ---- stopping ------------------------------------------------------------------------------------- */
+/* ---- stopping -------------------------------------------------------------------------------- */
 
 /* What is done to a destination, if it is the one. */
 struct doing {
@@ -136,7 +140,7 @@ static int begin(struct peer *peer, uint32_t number, uint64_t id)
 	return 0;
 }
 
-/* ---- and then ------------------------------------------------------------------------------------- */
+/* ---- and then -------------------------------------------------------------------------------- */
 
 static void leave(struct port_out *out, void *arg)
 {

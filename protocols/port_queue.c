@@ -1,18 +1,22 @@
 /*
  * What has arrived and nobody waits for yet; and taking it.
  *
- * Three strategies, one queue. Messages stand in the port's row, in order of arrival, and in their source's. Kind D: a
- * message is taken whole, one that is still arriving stands in no row. Kind S: bytes are taken from the head of the port's
- * row. Kind M: from the source named, or from the one whose bytes are the oldest. A call takes bytes of one source.
+ * Three strategies, one queue. Messages stand in the port's row, in order of arrival, and in their
+ * source's. Kind D: a message is taken whole, one that is still arriving stands in no row. Kind S:
+ * bytes are taken from the head of the port's row. Kind M: from the source named, or from the one
+ * whose bytes are the oldest. A call takes bytes of one source.
  *
- * Small pieces of a stream are appended to the last message of their source while that has room: end queueing. Messages of the
- * usual small size are kept when they are freed: preallocated fragments.
+ * Small pieces of a stream are appended to the last message of their source while that has room:
+ * end queueing. Messages of the usual small size are kept when they are freed: preallocated
+ * fragments.
  *
- * Requests stand in a row of the port's too, in order of posting, and what comes is for the first that wants it. Whatever is queued
- * is offered to them at once, so a message in the row of messages is one that nobody has asked for.
+ * Requests stand in a row of the port's too, in order of posting, and what comes is for the first
+ * that wants it. Whatever is queued is offered to them at once, so a message in the row of messages
+ * is one that nobody has asked for.
  *
- * A request without a buffer borrows what it gets: the message itself, or, of a stream, one made of what it asked for. It ends that, or returns the message to its place among
- * those that came before and after it, which each message knows.
+ * A request without a buffer borrows what it gets: the message itself, or, of a stream, one made of
+ * what it asked for. It ends that, or returns the message to its place among those that came before
+ * and after it, which each message knows.
  *
  * Source: pulc-1998, 4.5.2 (queueing strategies, end queueing, preallocated fragments).
  */
@@ -32,8 +36,9 @@ struct port_message {
 	struct port_in *in;   /* NULL: it is borrowed, and its port is gone */
 	size_t len, at, size; /* bytes there, bytes taken, bytes of room */
 	uint64_t cost;
-	uint64_t
-		place; /* of its first byte: in order for each source, and on a stream of all sources for the port */
+	/* of its first byte: in order for each source, and on a stream of all sources for the
+	 * port */
+	uint64_t place;
 	bool was_lent; /* others that were may belong behind it: nothing is appended */
 	unsigned char data[];
 };
@@ -119,7 +124,7 @@ void port_queue_drop_partial(struct port_in *in)
 	in->partial = NULL;
 }
 
-/* ---- arriving ----------------------------------------------------------------------------------- */
+/* ---- arriving -------------------------------------------------------------------------------- */
 
 /* Appends the payload of the frame that is shown, without its first bytes. */
 static void append(struct port_message *m, struct hal_link *link, uint32_t len, uint32_t skip)
@@ -134,7 +139,8 @@ static void append(struct port_message *m, struct hal_link *link, uint32_t len, 
 	if (skip <= sizeof(scratch)) {
 		(void)link->ops->copy(link, iov, 2);
 	} else {
-		/* The reader has taken the beginning: all comes here, and what it has is passed over. */
+		/* The reader has taken the beginning: all comes here, and what it has is passed
+		 * over. */
 		iov[1].iov_len = len;
 		(void)link->ops->copy(link, &iov[1], 1);
 		memmove(m->data + m->len, m->data + m->len + skip, len - skip);
@@ -197,7 +203,7 @@ int port_queue_more(struct port_in *in, uint32_t len, uint32_t skip, bool last)
 	return 0;
 }
 
-/* ---- passing to another process ----------------------------------------------------------------- */
+/* ---- passing to another process -------------------------------------------------------------- */
 
 struct port_message *port_queue_next(const struct port *port, const struct port_message *m)
 {
@@ -226,7 +232,7 @@ int port_queue_carry(struct port_in *in, struct hal_link *link, uint32_t len, ui
 	return 0;
 }
 
-/* ---- taking ------------------------------------------------------------------------------------- */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 static size_t scatter(const struct port_request *r, size_t at, const unsigned char *from,
 		      size_t len)
@@ -286,7 +292,7 @@ static void take_stream(struct port_in *in, struct port_request *r)
 	r->size_whole = r->done;
 }
 
-/* ---- lent ---------------------------------------------------------------------------------------- */
+/* ---- lent ------------------------------------------------------------------------------------ */
 
 void port_borrow_init(struct port_borrow *b, size_t size)
 {
@@ -310,7 +316,8 @@ static size_t size_of_stream(const struct port_in *in, size_t most)
 	return MIN(size, most);
 }
 
-/* A message of its own with what the request asks for of those that are queued, which may lie in several, or stay. NULL: no memory. */
+/* A message of its own with what the request asks for of those that are queued, which may lie in
+ * several, or stay. NULL: no memory. */
 static struct port_message *extract(struct port_message *m, struct port_request *r)
 {
 	struct port_in *in = m->in;
@@ -449,7 +456,7 @@ int port_take(struct port *port, struct port_request *r)
 	return 0;
 }
 
-/* ---- posted ------------------------------------------------------------------------------------- */
+/* ---- posted ---------------------------------------------------------------------------------- */
 
 static void insert(struct port *port, struct port_request *r, struct port_request *behind)
 {

@@ -1,18 +1,20 @@
 /*
  * Sending: a message becomes frames, as far as credit and room go.
  *
- * Credit. The receiver bounds what a source may have unread at one port: a message may begin while less than
- * PORT_WINDOW is used. Datagrams that have begun are sent to their end, so a source may be over by one message;
- * streams stop at any byte. Each message costs a little more than its length. The receiver says how much it has taken, in all,
- * whenever 256 KiB have gathered; a lost or doubled report would do no harm.
+ * Credit. The receiver bounds what a source may have unread at one port: a message may begin while
+ * less than PORT_WINDOW is used. Datagrams that have begun are sent to their end, so a source may
+ * be over by one message; streams stop at any byte. Each message costs a little more than its
+ * length. The receiver says how much it has taken, in all, whenever 256 KiB have gathered; a lost
+ * or doubled report would do no harm.
  *
- * Messages that nobody waits for inside of a call are queued, and sent by whoever makes progress. A destination with
- * such a queue lets nobody else begin; who has begun before goes on.
+ * Messages that nobody waits for inside of a call are queued, and sent by whoever makes progress. A
+ * destination with such a queue lets nobody else begin; who has begun before goes on.
  *
- * A message that fits one frame is one frame; a longer one is cut so that the receiver copies a piece while
- * the next is written (hal/model.c has the size of pieces).
+ * A message that fits one frame is one frame; a longer one is cut so that the receiver copies a
+ * piece while the next is written (hal/model.c has the size of pieces).
  *
- * Source: pulc-1998, 5.1 (flow control between pairs, with credits); bip-1997 (eager below, pipelined above a size).
+ * Source: pulc-1998, 5.1 (flow control between pairs, with credits); bip-1997 (eager below,
+ * pipelined above a size).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +56,9 @@ struct cut {
 };
 
 /*
- * Equal ones, of about the size that the model finds best: a small rest costs as much as a frame. Whole lines, so that all but the last lie in the receiver's
- * buffer as the message does; a frame has room for such a piece and the message's size.
+ * Equal ones, of about the size that the model finds best: a small rest costs as much as a frame.
+ * Whole lines, so that all but the last lie in the receiver's buffer as the message does; a frame
+ * has room for such a piece and the message's size.
  */
 static uint32_t piece_of(struct hal_link *link, size_t size)
 {
@@ -218,7 +221,7 @@ int port_push_later(struct port_out *out, struct port_sending *s)
 	return e == -EPIPE ? -ECONNRESET : e;
 }
 
-/* ---- queued --------------------------------------------------------------------------------------- */
+/* ---- queued ---------------------------------------------------------------------------------- */
 
 /* Destinations with a queue. */
 struct port_row port_queued = TAILQ_HEAD_INITIALIZER(port_queued);

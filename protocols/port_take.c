@@ -1,15 +1,17 @@
 /*
  * A port that becomes ours: the taker's side of a hand-over, of which a process has one at a time.
  *
- * What the owner has unread of the port comes over the link to it, message by message, and is queued in a port that nobody finds yet. Each message
- * keeps its source, whom we need not be joined with: it stands there as one who has gone elsewhere, so what it sends to us itself
- * comes behind. When all is here libpulc tells psid, and then the port is entered and is ours.
+ * What the owner has unread of the port comes over the link to it, message by message, and is
+ * queued in a port that nobody finds yet. Each message keeps its source, whom we need not be joined
+ * with: it stands there as one who has gone elsewhere, so what it sends to us itself comes behind.
+ * When all is here libpulc tells psid, and then the port is entered and is ours.
  *
- * The owner is of the same user, and has given us the port; but its frames are checked as anybody's. What comes of a hand-over that was called
- * off is dropped.
+ * The owner is of the same user, and has given us the port; but its frames are checked as
+ * anybody's. What comes of a hand-over that was called off is dropped.
  *
- * If psid ends before it has told the owner, the owner asks us (WHOSE). So what was taken is remembered until the owner says that it knows. One that
- * psid has not said to be ours when that question comes never will be: the answer is given up with it.
+ * If psid ends before it has told the owner, the owner asks us (WHOSE). So what was taken is
+ * remembered until the owner says that it knows. One that psid has not said to be ours when that
+ * question comes never will be: the answer is given up with it.
  */
 #include <stdlib.h>
 
@@ -93,7 +95,7 @@ void port_take_forget(void)
 	reset();
 }
 
-/* ---- the owner does not know ---------------------------------------------------------------------- */
+/* ---- the owner does not know ----------------------------------------------------------------- */
 
 int port_take_asked(struct peer *peer, uint32_t number, uint64_t id)
 {
@@ -136,7 +138,7 @@ void port_take_forked(void)
 		taken_free(LIST_FIRST(&all_taken));
 }
 
-/* ---- what comes ----------------------------------------------------------------------------------- */
+/* ---- what comes ------------------------------------------------------------------------------ */
 
 static struct port_in *source_new(uint32_t from, const struct port_carried *head)
 {

@@ -1,9 +1,9 @@
 /*
  * The protocol switch of links, and what protocols share: peers, and frames that wait for room.
  *
- * A peer is a process that we have a link to. The switch reads a frame's protocol number and hands the frame to the
- * handler of that number; handlers stand side by side, know nothing of each other, and code their own words. Everything
- * here happens under one lock, the caller's.
+ * A peer is a process that we have a link to. The switch reads a frame's protocol number and hands
+ * the frame to the handler of that number; handlers stand side by side, know nothing of each other,
+ * and code their own words. Everything here happens under one lock, the caller's.
  */
 #ifndef PULC_PROTOCOLS_PROTOCOL_H
 #define PULC_PROTOCOLS_PROTOCOL_H
@@ -51,7 +51,8 @@ struct peer {
 	bool any_closing;
 	bool no_room; /* a frame was refused for want of room since one was sent */
 	bool untold;  /* a frame was sent that needs nobody's work */
-	uint8_t attended; /* HAL_WATCH_: what libpulc's progress thread was to be told of when it last fell asleep */
+	/* HAL_WATCH_: what libpulc's progress thread was to be told of when it last fell asleep */
+	uint8_t attended;
 	struct granted *granted;
 	uint32_t n_granted, n_granted_max;
 	struct pending_list pending; /* frames that found no room, oldest first */
@@ -64,8 +65,9 @@ TAILQ_HEAD(peers, peer);
 struct protocol {
 	const char *name;
 	/*
-	 * next() of the peer's link has shown this frame; copy() its payload as need be. Returns 0: the frame is taken; -EAGAIN: leave
-	 * it there, it will be shown again; -EBADMSG: the peer makes no sense: its link is closed. May send on any link.
+	 * next() of the peer's link has shown this frame; copy() its payload as need be. Returns 0:
+	 * the frame is taken; -EAGAIN: leave it there, it will be shown again; -EBADMSG: the peer
+	 * makes no sense: its link is closed. May send on any link.
 	 */
 	int (*arrived)(struct peer *peer, const struct hal_frame *f);
 	/* The link is closed, peer->error says why. number: the protocol's own. */
@@ -74,9 +76,11 @@ struct protocol {
 	void (*closed)(struct peer *peer, uint32_t port);
 };
 
-/* Counts what may end somebody's waiting. Written under the lock of the process; a thread that waits looks without it. */
+/* Counts what may end somebody's waiting. Written under the lock of the process; a thread that
+ * waits looks without it. */
 extern _Atomic uint64_t protocol_events __attribute__((visibility("hidden")));
-/* A message has reached the last buffer that waited for it: the turn ends, so that the next buffer is there before the next message is taken. */
+/* A message has reached the last buffer that waited for it: the turn ends, so that the next buffer
+ * is there before the next message is taken. */
 extern bool protocol_enough __attribute__((visibility("hidden")));
 /* Progress stopped for the sake of others, and can go on without any news. Likewise. */
 extern _Atomic bool protocol_unfinished __attribute__((visibility("hidden")));
@@ -131,24 +135,29 @@ void protocol_tell(void);
 void protocol_tell_forget(void);
 
 /*
- * Hands over what has arrived, and sends what waits for room; at most so many frames. Returns true if the link broke: error is
- * set, the protocols were told, and the caller frees the link with protocol_drop_link.
+ * Hands over what has arrived, and sends what waits for room; at most so many frames. Returns true
+ * if the link broke: error is set, the protocols were told, and the caller frees the link with
+ * protocol_drop_link.
  */
 bool peer_serve(struct peer *peer, unsigned n_max);
 /* Ends the link for this reason. */
 void peer_break(struct peer *peer, int error);
 
-/* Sends a frame now. -EAGAIN: others wait already, or no room; errors of hal_ops.send; peer->error without a link. */
+/* Sends a frame now. -EAGAIN: others wait already, or no room; errors of hal_ops.send; peer->error
+ * without a link. */
 int peer_send(struct peer *peer, const struct hal_frame *f, const struct iovec *iov, unsigned n);
 /*
- * The same, or puts a copy behind those that wait. -ENOBUFS: too many control frames wait, -ENOMEM. *left, which may be NULL, is counted up
- * while the copy waits, and down when it is sent or will never be.
+ * The same, or puts a copy behind those that wait. -ENOBUFS: too many control frames wait, -ENOMEM.
+ * *left, which may be NULL, is counted up while the copy waits, and down when it is sent or will
+ * never be.
  */
 int peer_send_later(struct peer *peer, const struct hal_frame *f, const struct iovec *iov,
 		    unsigned n, uint32_t *left);
-/* The peer has so many bytes still to take: then whoever waits is told of room as if a frame had been refused. */
+/* The peer has so many bytes still to take: then whoever waits is told of room as if a frame had
+ * been refused. */
 bool peer_is_behind(struct peer *peer, uint64_t size);
-/* A control frame without payload that the peer sees when it looks: who makes progress on a program's behalf is not woken for it. */
+/* A control frame without payload that the peer sees when it looks: who makes progress on a
+ * program's behalf is not woken for it. */
 int peer_send_idly(struct peer *peer, const struct hal_frame *f);
 /* The counter will not be there any more. */
 void peer_forget_counter(struct peer *peer, const uint32_t *left);

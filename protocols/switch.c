@@ -1,16 +1,19 @@
 /*
  * The protocol switch, and peers.
  *
- * A frame is taken off its link at once, whoever it is for: handlers queue what nobody waits for. So a port that is
- * not read blocks no other one; what it may hold is bounded by its protocol's credits. A frame stays on the link in one case only:
- * it names a port of the sender's that psid has not told us of. The news is on its way (psid tells the receivers before
- * it tells the owner, or it comes from another node's), or the sender lies: then it has blocked its own link and nothing else. When psid has
- * nothing more to say of the peer, such a link ends.
+ * A frame is taken off its link at once, whoever it is for: handlers queue what nobody waits for.
+ * So a port that is not read blocks no other one; what it may hold is bounded by its protocol's
+ * credits. A frame stays on the link in one case only: it names a port of the sender's that psid
+ * has not told us of. The news is on its way (psid tells the receivers before it tells the owner,
+ * or it comes from another node's), or the sender lies: then it has blocked its own link and
+ * nothing else. When psid has nothing more to say of the peer, such a link ends.
  *
- * Frames without room wait in order behind each other. A peer that does not read makes its senders' copies wait, bounded by
- * their credit; control frames, which are answers, are bounded by number: beyond it nothing more is taken from that peer.
+ * Frames without room wait in order behind each other. A peer that does not read makes its senders'
+ * copies wait, bounded by their credit; control frames, which are answers, are bounded by number:
+ * beyond it nothing more is taken from that peer.
  *
- * Source: pulc-1998, 4.4 and 4.5 (the switch looks at the protocol and hands over; protocols side by side).
+ * Source: pulc-1998, 4.4 and 4.5 (the switch looks at the protocol and hands over; protocols side
+ * by side).
  */
 #include "protocol.h"
 
@@ -49,7 +52,7 @@ void protocol_unregister(unsigned number)
 	protocols[number] = NULL;
 }
 
-/* ---- peers -------------------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 struct peer *peer_new(struct hal_link *link, uint32_t client)
 {
@@ -178,7 +181,7 @@ void peer_break(struct peer *peer, int error)
 			protocols[i]->gone(peer, i);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* There is no room. What nobody may have been told of takes it. */
 static void want_room(struct peer *peer)
@@ -189,7 +192,8 @@ static void want_room(struct peer *peer)
 	peer->untold = false;
 }
 
-/* Whoever waits for room tries again. Nobody is woken for room that is not said to be wanted, so those who sleep for it must hear of this. */
+/* Whoever waits for room tries again. Nobody is woken for room that is not said to be wanted, so
+ * those who sleep for it must hear of this. */
 static void try_again(struct peer *peer)
 {
 	peer->no_room = false;
@@ -297,7 +301,7 @@ static int send_pending(struct peer *peer)
 	return 0;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------ */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 void protocol_tell(void)
 {
@@ -323,7 +327,7 @@ void protocol_tell_forget(void)
 	}
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static int hand_over(struct peer *peer, const struct hal_frame *f)
 {

@@ -1,18 +1,21 @@
 /*
  * Tagged messages between processes: the frames, and what both directions share.
  *
- * A message is addressed to a process and not to a port: psid's number of it is who the peer is, so the frame's word is free for the
- * tag. Short messages are sent whole and kept by the receiver, within a credit for each pair of processes. A long one is offered: its
- * bytes stay with the sender until a receive wants it. Then the receiver gets them from the sender's memory by itself (tag_pull.c), or asks
- * for them (PUSH) and they come in pieces straight into its buffer. It says when it has them all (DONE); before that the sender's buffer is not its
- * own.
+ * A message is addressed to a process and not to a port: psid's number of it is who the peer is, so
+ * the frame's word is free for the tag. Short messages are sent whole and kept by the receiver,
+ * within a credit for each pair of processes. A long one is offered: its bytes stay with the sender
+ * until a receive wants it. Then the receiver gets them from the sender's memory by itself
+ * (tag_pull.c), or asks for them (PUSH) and they come in pieces straight into its buffer. It says
+ * when it has them all (DONE); before that the sender's buffer is not its own.
  *
- * So what a message costs the receiver before it is wanted is bounded by the credit, whatever its length; and there is one place for each
- * of the unlucky cases: a receive that is cancelled leaves the offer standing, and the next one asks anew, under another number; pieces
- * of an old number are dropped. A send that is cancelled asks its receiver (WITHDRAW), for the bytes may be on their way.
+ * So what a message costs the receiver before it is wanted is bounded by the credit, whatever its
+ * length; and there is one place for each of the unlucky cases: a receive that is cancelled leaves
+ * the offer standing, and the next one asks anew, under another number; pieces of an old number are
+ * dropped. A send that is cancelled asks its receiver (WITHDRAW), for the bytes may be on their
+ * way.
  *
- * Nothing in a frame is believed. A number of an offer that was never made, a push of more than the offer has, more unread than the
- * credit allows, or more bytes than were asked for end the link.
+ * Nothing in a frame is believed. A number of an offer that was never made, a push of more than the
+ * offer has, more unread than the credit allows, or more bytes than were asked for end the link.
  *
  * Source: bip-1997, 2 (tags, queues, short and long messages) and 3.3 (long messages in pieces).
  */

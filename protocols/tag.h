@@ -25,7 +25,8 @@
 #define TAG_OFFER_AWAY                                                                             \
 	9u /* as TAG_OFFER, of a sender that computes meanwhile: to be fetched, if that may be */
 
-/* What a process may have unread at another one, bytes of cost; a message may begin while less is used. */
+/* What a process may have unread at another one, bytes of cost; a message may begin while less is
+ * used. */
 #define TAG_WINDOW SHM_TAG_WINDOW
 /* A message costs its length, if that travels with it, and this. */
 #define TAG_OVERHEAD 64u
@@ -79,8 +80,8 @@ struct tag_send {
 	bool complete, withdrawn;
 	int error;
 	void (*ended)(
-		struct tag_send *
-			s); /* told once it is complete, if it was not at once; s must stay. NULL: nobody */
+		/* told once it is complete, if it was not at once; s must stay. NULL: nobody */
+		struct tag_send *s);
 };
 
 /* One by one: to clear the whole would take longer than to send a short message. */
@@ -152,7 +153,8 @@ static inline void tag_receive_init(struct tag_receive *r, uint64_t tag, uint64_
 
 extern const struct protocol tag_protocol __attribute__((visibility("hidden")));
 
-/* "0": never ask the kernel for a peer's memory; "1": whenever it may be asked; NULL and others: as measured. */
+/* "0": never ask the kernel for a peer's memory; "1": whenever it may be asked; NULL and others: as
+ * measured. */
 void tag_allow_pulls(const char *how);
 /* This process sends while it computes: its long messages are best fetched. */
 void tag_send_away(bool on);
@@ -172,14 +174,15 @@ static inline bool tag_any_to_move(void)
 void tag_forget(void);
 void tag_forget_peer(struct peer *peer);
 
-/* ---- sending: tag_send.c ---- */
+/* ---- sending: tag_send.c --------------------------------------------------------------------- */
 
-/* Begins it. 0: complete, or under way: s->complete tells; or why it is none: -ENOMEM, the peer's error. */
+/* Begins it. 0: complete, or under way: s->complete tells; or why it is none: -ENOMEM, the peer's
+ * error. */
 int tag_send_begin(struct tag_send *s);
 /* 0: it is complete; 1: it will be, when the peer has answered; -EAGAIN, -ENOMEM: not now. */
 int tag_send_cancel(struct tag_send *s);
 
-/* ---- receiving: tag_receive.c ---- */
+/* ---- receiving: tag_receive.c ---------------------------------------------------------------- */
 
 /* 0: complete, or on its way: r->complete tells. -EAGAIN: nothing is there. */
 int tag_take(struct tag_receive *r);
@@ -194,16 +197,17 @@ void tag_unpost(struct tag_receive *r);
 /* Is there something that it could take? Fills in got_. */
 bool tag_look(struct tag_receive *r);
 
-/* ---- lending: tag_block.c ---- */
+/* ---- lending: tag_block.c -------------------------------------------------------------------- */
 
 /* What was lent is not read any more. 0; -EINVAL: nothing is lent there. */
 int tag_give_back(const void *at);
-/* libpulc's: finds bytes in a peer's message area. 0; -ENOENT: it is not mapped; -EBADMSG: they are not in it. */
+/* libpulc's: finds bytes in a peer's message area. 0; -ENOENT: it is not mapped; -EBADMSG: they are
+ * not in it. */
 extern int (*tag_area_bytes)(struct peer *peer, uint64_t offset, uint64_t size,
 			     struct tag_bytes *ret_bytes) __attribute__((visibility("hidden")));
 extern void (*tag_area_unref)(void *holder) __attribute__((visibility("hidden")));
 
-/* ---- inside ---- */
+/* ---- inside ---------------------------------------------------------------------------------- */
 
 enum tag_way { TAG_WAY_PUSH, TAG_WAY_PULL };
 
@@ -294,7 +298,7 @@ struct tag_message {
 	unsigned char data[];
 };
 
-/* ---- tag_receive.c ---- */
+/* ---- tag_receive.c --------------------------------------------------------------------------- */
 void tag_describe(struct tag_receive *r, uint32_t client, uint64_t tag, uint64_t size);
 /* Out of the row in which it stands, if it does. */
 void tag_receive_take_off(struct tag_receive *r);
@@ -304,7 +308,7 @@ void tag_message_free(struct tag_message *m);
 /* Puts it where its turn is. */
 void tag_keep(struct tag_message *m);
 
-/* ---- tag_block.c ---- */
+/* ---- tag_block.c ----------------------------------------------------------------------------- */
 /* Finds its bytes in the sender's area, if that is mapped. 0; -EBADMSG. */
 int tag_block_find(struct tag_message *m, uint64_t offset);
 const unsigned char *tag_message_bytes(const struct tag_message *m);
@@ -318,7 +322,7 @@ void tag_room_drop(struct tag_receive *r);
 /* It is full. */
 void tag_room_lend(struct tag_receive *r);
 
-/* ---- tag_fetch.c ---- */
+/* ---- tag_fetch.c ----------------------------------------------------------------------------- */
 /* Bytes of an offer that its receive has room for. */
 static inline size_t tag_wanted_size(const struct tag_message *m)
 {
@@ -326,19 +330,22 @@ static inline size_t tag_wanted_size(const struct tag_message *m)
 }
 /* Tells the sender that an offer was received, now or as soon as that is possible, and frees it. */
 void tag_say_done(struct tag_message *m);
-/* Binds an offer, which stands nowhere, to the receive that gets it. 0; -ENOMEM: the receive has ended, and the offer stands nowhere. */
+/* Binds an offer, which stands nowhere, to the receive that gets it. 0; -ENOMEM: the receive has
+ * ended, and the offer stands nowhere. */
 int tag_fetch_begin(struct tag_message *m, struct tag_receive *r);
 
-/* ---- tag_pull.c ---- */
+/* ---- tag_pull.c ------------------------------------------------------------------------------ */
 
 /* Where the bytes of a send are, if its peer may have them. */
 struct tag_place tag_place_of(const struct tag_send *s);
 enum tag_way tag_choose(struct tag_message *m);
 /* Messages that are fetched in one call. */
 #define TAG_PULL_MOST 8u
-/* The first one, which is to be fetched, and those behind it that can be fetched along with it. Returns how many. */
+/* The first one, which is to be fetched, and those behind it that can be fetched along with it.
+ * Returns how many. */
 unsigned tag_pull_batch(struct tag_message *first, struct tag_message *batch[TAG_PULL_MOST]);
-/* Fetches them, of a long one the next part; their receives' `done` says how far they are. 0; negative errno: not from there. */
+/* Fetches them, of a long one the next part; their receives' `done` says how far they are. 0;
+ * negative errno: not from there. */
 int tag_pull(struct tag_message *const *batch, unsigned n);
 /* All of it is here; it was begun at nsec_begun. */
 void tag_rate(const struct tag_message *m, enum tag_way way);

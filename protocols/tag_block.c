@@ -1,16 +1,19 @@
 /*
- * Tagged messages that nobody copies: the sender gives up a block of its message area, the receiver reads it where it lies.
+ * Tagged messages that nobody copies: the sender gives up a block of its message area, the receiver
+ * reads it where it lies.
  *
- * A message in a block is announced as an offer, with the place in the area besides. The receiver that has the sender's area mapped finds the bytes there
- * at once: so the message is here like a short one, also when its sender ends. It is taken in one of two ways: copied to a buffer, or lent to the program, by its
- * address, until the program gives it back. Either ends with DONE, and the block is the sender's again. Who does not have the area treats it as
- * any other offer.
+ * A message in a block is announced as an offer, with the place in the area besides. The receiver
+ * that has the sender's area mapped finds the bytes there at once: so the message is here like a
+ * short one, also when its sender ends. It is taken in one of two ways: copied to a buffer, or lent
+ * to the program, by its address, until the program gives it back. Either ends with DONE, and the
+ * block is the sender's again. Who does not have the area treats it as any other offer.
  *
- * Lending is for every message: a short one is lent in the memory that it was queued in, a long one in memory that it is fetched to. So a program need not know how
- * a message came.
+ * Lending is for every message: a short one is lent in the memory that it was queued in, a long one
+ * in memory that it is fetched to. So a program need not know how a message came.
  *
- * Nothing is believed: a place outside of the area ends the link. The bytes themselves stay writable to their sender; whoever must be
- * sure that what was checked is what is used copies them first.
+ * Nothing is believed: a place outside of the area ends the link. The bytes themselves stay
+ * writable to their sender; whoever must be sure that what was checked is what is used copies them
+ * first.
  *
  * Source: pulc-1998, 4.5.3 (rawdata without a copy); DESIGN 5.
  */
@@ -62,7 +65,7 @@ void tag_bytes_drop(struct tag_message *m)
 		free((void *)m->bytes.at);
 }
 
-/* ---- lending ------------------------------------------------------------------------------------ */
+/* ---- lending --------------------------------------------------------------------------------- */
 
 void tag_lend(struct tag_message *m, struct tag_receive *r)
 {
@@ -104,7 +107,7 @@ void tag_lent_forget(void)
 	m->id = 0;
 }
 
-/* ---- memory for what must be fetched ------------------------------------------------------------ */
+/* ---- memory for what must be fetched --------------------------------------------------------- */
 
 int tag_room_make(struct tag_receive *r, const struct tag_message *m)
 {

@@ -1,9 +1,11 @@
 /*
  * Tagged messages: a long one on its way to the receive that wants it.
  *
- * From the moment on that a receive has been found for an offer, the two are bound to each other. Its bytes are copied if the sender is
- * this process, fetched out of the sender's memory (tag_pull.c), or asked for; then the sender is told. Whatever breaks that off before the
- * last byte leaves the offer as it was. Bytes that come for a number that nobody needs any more are dropped.
+ * From the moment on that a receive has been found for an offer, the two are bound to each other.
+ * Its bytes are copied if the sender is this process, fetched out of the sender's memory
+ * (tag_pull.c), or asked for; then the sender is told. Whatever breaks that off before the last
+ * byte leaves the offer as it was. Bytes that come for a number that nobody needs any more are
+ * dropped.
  *
  * Source: bip-1997, 2 (rendezvous); pulc-1998, 4.5.3 (a posted buffer is filled directly).
  */
@@ -17,7 +19,7 @@
 struct tag_messages tag_under_way = TAILQ_HEAD_INITIALIZER(tag_under_way);
 static uint64_t last_number;
 
-/* ---- the two ends of it -------------------------------------------------------------------------- */
+/* ---- the two ends of it ---------------------------------------------------------------------- */
 
 static void ask(struct tag_message *m)
 {
@@ -104,7 +106,7 @@ static void all_is_here(struct tag_message *m)
 	tag_say_done(m);
 }
 
-/* ---- moving on ----------------------------------------------------------------------------------- */
+/* ---- moving on ------------------------------------------------------------------------------- */
 
 /* The sender is this process, and this is its send. */
 static void copy_own(struct tag_message *m)

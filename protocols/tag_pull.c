@@ -1,25 +1,35 @@
 /*
- * Bytes of a long message, fetched by its receiver out of the sender's memory: one copy, made by the kernel, while the sender does something
- * else. And the choice between that and asking the sender.
+ * Bytes of a long message, fetched by its receiver out of the sender's memory: one copy, made by
+ * the kernel, while the sender does something else. And the choice between that and asking the
+ * sender.
  *
- * Whom to ask the kernel about. The number of the process comes from psid, which has it from the kernel, and never from the peer. The
- * number may be somebody else's by the time of the copy: the process died, or lives on as another program. So an offer names, beside the
- * bytes, a random word of this process's and where it lies; the receiver fetches bytes and word in one call, in this order. The kernel
- * looks the process up once for both, so whoever has the word had the bytes: this very image of this very process. A forked child makes a
- * word of its own. Any other outcome (no right to ask, nobody there, no such memory, another word) means the same: this peer is asked to send, now
- * and from now on, and if it is dead its link's end says so. A peer that lies about addresses reads its own memory, or nothing.
+ * Whom to ask the kernel about. The number of the process comes from psid, which has it from the
+ * kernel, and never from the peer. The number may be somebody else's by the time of the copy: the
+ * process died, or lives on as another program. So an offer names, beside the bytes, a random word
+ * of this process's and where it lies; the receiver fetches bytes and word in one call, in this
+ * order. The kernel looks the process up once for both, so whoever has the word had the bytes: this
+ * very image of this very process. A forked child makes a word of its own. Any other outcome (no
+ * right to ask, nobody there, no such memory, another word) means the same: this peer is asked to
+ * send, now and from now on, and if it is dead its link's end says so. A peer that lies about
+ * addresses reads its own memory, or nothing.
  *
- * Addresses are shown to peers of the same user only: others must not learn where things lie, and could not use it.
+ * Addresses are shown to peers of the same user only: others must not learn where things lie, and
+ * could not use it.
  *
- * The choice. Which way takes less time depends on the machine, on where its processors are, and on the two programs: asking is slow if the sender is seldom
- * in the library, and a copy where the kernel's is slow. So each is tried, what took less time for a byte is kept, and the other one is tried again
- * later, the more seldom the more often it has lost. A trial is counted by its second half, and by no less than two messages: in the first one messages of both ways are
- * under way beside each other, and the ring's lines are not where pushing leaves them, or it has still to grow. What was known of that way before counts no more then: it
- * may have been a trial that went badly. Of several under way the time of each begins when the one before was there.
+ * The choice. Which way takes less time depends on the machine, on where its processors are, and on
+ * the two programs: asking is slow if the sender is seldom in the library, and a copy where the
+ * kernel's is slow. So each is tried, what took less time for a byte is kept, and the other one is
+ * tried again later, the more seldom the more often it has lost. A trial is counted by its second
+ * half, and by no less than two messages: in the first one messages of both ways are under way
+ * beside each other, and the ring's lines are not where pushing leaves them, or it has still to
+ * grow. What was known of that way before counts no more then: it may have been a trial that went
+ * badly. Of several under way the time of each begins when the one before was there.
  *
- * Messages of a sender that has asked for a progress thread are always fetched: pushing them would take the processor that it computes on.
+ * Messages of a sender that has asked for a progress thread are always fetched: pushing them would
+ * take the processor that it computes on.
  *
- * Source: pulc-1998, 4.5.3 (rawdata: from the sender's memory to the receiver's without a stop); process_vm_readv(2).
+ * Source: pulc-1998, 4.5.3 (rawdata: from the sender's memory to the receiver's without a stop);
+ * process_vm_readv(2).
  */
 #include <string.h>
 #include <sys/random.h>
@@ -30,7 +40,8 @@
 #include "rawsys.h"
 #include "tag.h"
 
-/* Bytes of a trial, at least, and how many of them are not counted; of what is kept until the next one, at first and at most. */
+/* Bytes of a trial, at least, and how many of them are not counted; of what is kept until the next
+ * one, at first and at most. */
 #define SIZE_TRIAL (16ull << 20)
 #define SIZE_SETTLE (8ull << 20)
 /* Times that are taken in a trial, at least. */
@@ -42,8 +53,9 @@
 /* Copied in one turn, so that nobody who shares the process waits for all of a long message. */
 #define SIZE_PULL (1u << 20)
 /*
- * Shorter messages of one peer are fetched by one call as far as they are no longer together: the call itself, and the proof, cost as much as 16 KiB do. Not all that
- * there are: their sender shall begin the next ones meanwhile.
+ * Shorter messages of one peer are fetched by one call as far as they are no longer together: the
+ * call itself, and the proof, cost as much as 16 KiB do. Not all that there are: their sender shall
+ * begin the next ones meanwhile.
  */
 #define SIZE_BATCH (128u << 10)
 

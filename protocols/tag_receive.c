@@ -1,15 +1,17 @@
 /*
  * Tagged messages: the receiver's side, which is two sets that fit each other.
  *
- * Receives are posted, messages come early; neither set ever holds two that fit. Messages stand in the order of arrival, once in all and
- * once among those whose tag has the same hash: so a receive of one tag looks at its own queue, and one with a mask at all. Receives that name a whole tag
- * stand in rows by the same hash, those with a mask in a row of their own; which of the two comes first, its turn tells.
+ * Receives are posted, messages come early; neither set ever holds two that fit. Messages stand in
+ * the order of arrival, once in all and once among those whose tag has the same hash: so a receive
+ * of one tag looks at its own queue, and one with a mask at all. Receives that name a whole tag
+ * stand in rows by the same hash, those with a mask in a row of their own; which of the two comes
+ * first, its turn tells.
  *
- * An offer that a receive has been found for is under way: the receive is bound to it until all bytes are there. What
- * breaks that off gives both back to where they stood: turns are kept.
+ * An offer that a receive has been found for is under way: the receive is bound to it until all
+ * bytes are there. What breaks that off gives both back to where they stood: turns are kept.
  *
- * Source: bip-1997, 2 (queues by tag, in order within each); pulc-1998, 4.5.3 and 4.6.1 (a posted buffer is filled directly, what
- * nobody waits for is queued).
+ * Source: bip-1997, 2 (queues by tag, in order within each); pulc-1998, 4.5.3 and 4.6.1 (a posted
+ * buffer is filled directly, what nobody waits for is queued).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +48,7 @@ static inline void make_rows(void)
 	has_rows = true;
 }
 
-/* ---- what fits what ----------------------------------------------------------------------------- */
+/* ---- what fits what -------------------------------------------------------------------------- */
 
 static inline bool fits(const struct tag_receive *r, uint32_t client, uint64_t tag)
 {
@@ -89,7 +91,7 @@ static struct tag_message *oldest_for(const struct tag_receive *r)
 	return NULL;
 }
 
-/* ---- the two sets ------------------------------------------------------------------------------- */
+/* ---- the two sets ---------------------------------------------------------------------------- */
 
 /* What psid is shown of them. */
 static uint64_t n_early, size_early, n_posted;
@@ -176,7 +178,7 @@ void tag_post(struct tag_receive *r)
 	insert(r);
 }
 
-/* ---- receives end ------------------------------------------------------------------------------- */
+/* ---- receives end ---------------------------------------------------------------------------- */
 
 void tag_describe(struct tag_receive *r, uint32_t client, uint64_t tag, uint64_t size)
 {
@@ -223,7 +225,7 @@ void tag_unpost(struct tag_receive *r)
 		give_back(r->message);
 }
 
-/* ---- taking ------------------------------------------------------------------------------------- */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 /* Its bytes are in this process, or can be read from here. */
 static inline bool is_here(const struct tag_message *m)
@@ -278,7 +280,7 @@ int tag_take(struct tag_receive *r)
 	return 0;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static struct tag_message *message_new(struct tag_peer *tp, uint64_t tag, size_t len)
 {
@@ -389,7 +391,8 @@ static struct tag_message *find_offer(const struct tag_peer *tp, uint64_t id)
 	return NULL;
 }
 
-/* Its message will not come: it takes another one, or stands where it stood; or learns why there is none. */
+/* Its message will not come: it takes another one, or stands where it stood; or learns why there is
+ * none. */
 static void want_again(struct tag_receive *r, int error)
 {
 	tag_room_drop(r);
@@ -435,7 +438,7 @@ int tag_arrived_withdraw(struct tag_peer *tp, const struct hal_frame *f)
 	return 0;
 }
 
-/* ---- the end of a peer -------------------------------------------------------------------------- */
+/* ---- the end of a peer ----------------------------------------------------------------------- */
 
 static void lose_offers(struct tag_messages *list, const struct peer *peer)
 {

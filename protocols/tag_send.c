@@ -1,12 +1,14 @@
 /*
  * Tagged messages: the sender's side.
  *
- * A send stands in one of three rows of its peer's. `queue`: not begun, for want of credit or room; whoever stands there lets nobody
- * pass, so messages leave in the order of their sends. `offers`: a long message that the receiver knows of. `pushing`: it has asked for
- * the bytes. After the last one the send is back among the offers, until the receiver says DONE.
+ * A send stands in one of three rows of its peer's. `queue`: not begun, for want of credit or room;
+ * whoever stands there lets nobody pass, so messages leave in the order of their sends. `offers`: a
+ * long message that the receiver knows of. `pushing`: it has asked for the bytes. After the last
+ * one the send is back among the offers, until the receiver says DONE.
  *
- * Pieces of a long message need no credit, since a buffer waits for them, and several long messages may be under way beside each other and
- * beside short ones. A turn of progress pushes a bounded number of them, so that a long message delays nobody who shares the process.
+ * Pieces of a long message need no credit, since a buffer waits for them, and several long messages
+ * may be under way beside each other and beside short ones. A turn of progress pushes a bounded
+ * number of them, so that a long message delays nobody who shares the process.
  *
  * Source: bip-1997, 3.3.2 (pipelined pieces).
  */
@@ -17,9 +19,11 @@
 /* Frames that one peer gets in a turn. */
 #define N_TURN 64u
 /*
- * So much at most is in the ring before the receiver takes it, half of the largest: the lines that are written next are the ones that were taken longest ago, and have left the
- * receiver's caches, where the writer would have to fetch them from. But no more than is still to be pushed, above a least: an offer that follows stands behind it, and is to be answered
- * before the last of what was asked for is taken.
+ * So much at most is in the ring before the receiver takes it, half of the largest: the lines that
+ * are written next are the ones that were taken longest ago, and have left the receiver's caches,
+ * where the writer would have to fetch them from. But no more than is still to be pushed, above a
+ * least: an offer that follows stands behind it, and is to be answered before the last of what was
+ * asked for is taken.
  */
 #define SIZE_AHEAD (2u << 20)
 #define SIZE_AHEAD_LEAST (1u << 20)
@@ -33,7 +37,7 @@ void tag_send_away(bool on)
 	is_away = on;
 }
 
-/* ---- rows --------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 void tag_set_busy(struct tag_peer *tp)
 {
@@ -96,7 +100,7 @@ const struct tag_send *tag_find_offered(const struct tag_peer *tp, uint64_t id)
 	return find(tp, id);
 }
 
-/* ---- out ---------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
 /* Counted before it is sent: to oneself, the receiver's report of having taken it comes first. */
 static int send_counted(struct tag_send *s, const struct hal_frame *f, const struct iovec *iov)
@@ -129,8 +133,9 @@ static int send_eager(struct tag_send *s)
 }
 
 /*
- * It is an offer before it is sent: to oneself, the answer may come first. Its peer stays where it is among those with something to be moved on until it
- * is known how that has gone: whoever goes through them would meet again one that was put behind the others.
+ * It is an offer before it is sent: to oneself, the answer may come first. Its peer stays where it
+ * is among those with something to be moved on until it is known how that has gone: whoever goes
+ * through them would meet again one that was put behind the others.
  */
 static int send_offer(struct tag_send *s)
 {
@@ -217,7 +222,7 @@ int tag_send_cancel(struct tag_send *s)
 	return !s->complete;
 }
 
-/* ---- moving on ---------------------------------------------------------------------------------- */
+/* ---- moving on ------------------------------------------------------------------------------- */
 
 static int push_piece(struct tag_send *s)
 {
@@ -295,7 +300,7 @@ void tag_sends_move_on(void)
 	}
 }
 
-/* ---- answers ------------------------------------------------------------------------------------ */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 int tag_arrived_push(struct tag_peer *tp, const struct hal_frame *f)
 {

@@ -1,21 +1,22 @@
 /*
  * Counting a kernel connection's bytes from outside.
  *
- * A byte that some part of the program moved without our seeing it counts as much as any, so the count
- * is taken from the kernel, not kept by us.
+ * A byte that some part of the program moved without our seeing it counts as much as any, so the
+ * count is taken from the kernel, not kept by us.
  *
  *   written  = bytes_acked + SIOCOUTQ - k
  *       k is 1 on the connecting side, whose SYN the peer acknowledges, 0 on the accepting one.
- *       bytes_acked and the queue move together when an acknowledgement arrives; both are read until
- *       bytes_acked is the same before and after.
+ *       bytes_acked and the queue move together when an acknowledgement arrives; both are read
+ *       until bytes_acked is the same before and after.
  *   left     = kernel_at - (bytes_received - SIOCINQ)
- *       where kernel_at is what the peer has written before its switch. bytes_received is read before
- *       and after: what arrives in between shows as a difference. A received FIN is counted like a
- *       byte; then everything has arrived, and unless bytes behind kernel_at are among it left is simply SIOCINQ.
- *       Behind a reset the state does not say whether one was; but what TCP_INQ tells counts it, SIOCINQ does not.
+ *       where kernel_at is what the peer has written before its switch. bytes_received is read
+ *       before and after: what arrives in between shows as a difference. A received FIN is counted
+ *       like a byte; then everything has arrived, and unless bytes behind kernel_at are among it
+ *       left is simply SIOCINQ. Behind a reset the state does not say whether one was; but what
+ *       TCP_INQ tells counts it, SIOCINQ does not.
  *
- * bytes_sent - bytes_retrans + notsent says the same of a connection that never lost a segment. Where
- * nothing was retransmitted and they still disagree, something unknown is at work and the
+ * bytes_sent - bytes_retrans + notsent says the same of a connection that never lost a segment.
+ * Where nothing was retransmitted and they still disagree, something unknown is at work and the
  * connection stays on the kernel; where something was, only the first formula holds.
  *
  * The rules and the experiments behind them: docs/upgrade.md.
@@ -161,8 +162,8 @@ static int told_left(int fd, int *ret_left)
 	return -EBADMSG;
 }
 
-/* Did a FIN come before the reset? 1 or 0. Nothing comes any more; of a queue that is empty nobody can tell. Urgent data in line, for a look at it would
- * pass it over and take the error. */
+/* Did a FIN come before the reset? 1 or 0. Nothing comes any more; of a queue that is empty nobody
+ * can tell. Urgent data in line, for a look at it would pass it over and take the error. */
 static int has_fin(int fd, uint64_t queued)
 {
 	int was, left = 0, e;
@@ -182,8 +183,9 @@ static int left_by(int fd, const struct tcp_info *info, uint64_t queued, uint64_
 	uint64_t consumed = info->tcpi_bytes_received - queued;
 	int fin;
 
-	/* Nothing comes any more. Were a FIN counted, or something behind the ring among them, they would be more. What a reset has kept from
-	 * coming never does, so nobody gets to the ring behind it. */
+	/* Nothing comes any more. Were a FIN counted, or something behind the ring among them, they
+	 * would be more. What a reset has kept from coming never does, so nobody gets to the ring
+	 * behind it. */
 	if (info->tcpi_state == CLOSED && consumed + queued <= kernel_at) {
 		*ret_bytes = kernel_at - consumed;
 		return 0;
@@ -203,8 +205,8 @@ static int left_by(int fd, const struct tcp_info *info, uint64_t queued, uint64_
 }
 
 /*
- * All bytes in the receive queue. Of those behind kernel_at (more) some may be urgent data, at which SIOCINQ stops:
- * for a moment it counts as part of the stream.
+ * All bytes in the receive queue. Of those behind kernel_at (more) some may be urgent data, at
+ * which SIOCINQ stops: for a moment it counts as part of the stream.
  */
 static int count_queued(int fd, bool more, int *ret_queued)
 {
@@ -253,7 +255,8 @@ bool tcp_count_is_deaf(int fd)
 	struct tcp_info info;
 	int queued;
 
-	/* The peer's end tells the same, and changes the state last: what takes the socket's lock waits for that. */
+	/* The peer's end tells the same, and changes the state last: what takes the socket's lock
+	 * waits for that. */
 	if (raw_ppoll(&p, 1, &now) <= 0 || !(p.revents & POLLRDHUP) ||
 	    raw_ioctl(fd, SIOCINQ, &queued) < 0 || get_info(fd, &info) < 0)
 		return false;

@@ -7,18 +7,20 @@
 
 #include <pulc/stream.h>
 
-/* Bytes ever written to the kernel socket by anybody. Nobody may be writing meanwhile. Returns 0; -EAGAIN: not to
- * be told right now; -EPERM: never (fast open, counters that disagree, a state in which one may not switch). */
+/* Bytes ever written to the kernel socket by anybody. Nobody may be writing meanwhile. Returns 0;
+ * -EAGAIN: not to be told right now; -EPERM: never (fast open, counters that disagree, a state in
+ * which one may not switch). */
 int tcp_count_written(int fd, enum pulc_role role, uint64_t *ret_bytes);
-/* How many of the first kernel_at bytes are still to be read from it. more: the peer may have sent others behind them.
- * Nobody may be reading meanwhile. Returns 0; -EAGAIN; -EBADMSG: more were read than were written, or nobody can tell
- * any more (more, and the connection was reset). */
+/* How many of the first kernel_at bytes are still to be read from it. more: the peer may have sent
+ * others behind them. Nobody may be reading meanwhile. Returns 0; -EAGAIN; -EBADMSG: more were read
+ * than were written, or nobody can tell any more (more, and the connection was reset). */
 int tcp_count_left(int fd, uint64_t kernel_at, bool more, uint64_t *ret_bytes);
 /* Which end is it, by the byte that the connecting side's SYN is counted as? 0: not to be told. */
 enum pulc_role tcp_count_role(int fd);
 /* True if the socket's own FIN is on its way: it was shut down for writing. */
 bool tcp_count_is_shut(int fd);
-/* True if it was shut down for reading; once the peer has ended that makes no difference, and is not found. */
+/* True if it was shut down for reading; once the peer has ended that makes no difference, and is
+ * not found. */
 bool tcp_count_is_deaf(int fd);
 /* True if it is no connection any more: reset, or dissolved. */
 bool tcp_count_is_closed(int fd);

@@ -1,15 +1,17 @@
 /*
  * The end that a peer has announced, and that the kernel does not know of yet.
  *
- * A peer that closes or shuts down says so in memory (CLOSED, TX_FIN) and then makes the system call. On loopback its FIN, or its
- * reset, is usually there when that call returns; on a busy machine the kernel puts the work off, for milliseconds. What the
- * peer sends through the ring of another connection is there at once, and a program that goes by the order of the two is
- * misled. The kernel alone knows what kind of end it is, and whether somebody else still holds the socket: so the peer's
- * word is not believed, but waited for, once for each connection and not for long, by whoever has read out the ring and
- * asks what there is.
+ * A peer that closes or shuts down says so in memory (CLOSED, TX_FIN) and then makes the system
+ * call. On loopback its FIN, or its reset, is usually there when that call returns; on a busy
+ * machine the kernel puts the work off, for milliseconds. What the peer sends through the ring of
+ * another connection is there at once, and a program that goes by the order of the two is misled.
+ * The kernel alone knows what kind of end it is, and whether somebody else still holds the socket:
+ * so the peer's word is not believed, but waited for, once for each connection and not for long, by
+ * whoever has read out the ring and asks what there is.
  *
- * A word that nothing follows (another program holds the socket, the peer was stopped between the two, it lies) costs
- * one wait in NSEC_PAUSE of this process: nobody can hold a server up with it for more than a hundredth of its time.
+ * A word that nothing follows (another program holds the socket, the peer was stopped between the
+ * two, it lies) costs one wait in NSEC_PAUSE of this process: nobody can hold a server up with it
+ * for more than a hundredth of its time.
  */
 #include <poll.h>
 

@@ -24,15 +24,18 @@ void tcp_set_local(struct tcp *t, uint32_t flag);
 /* Goes on behind a ring that has ended and is read out. */
 void tcp_settle_end(struct tcp *t);
 /*
- * The kernel's end of file was seen, or the peer says that it closed. Notes a peer that is gone without its
- * own word for it, and a reset that the survivor must make: bytes of ours are unread and nobody is left to read them.
+ * The kernel's end of file was seen, or the peer says that it closed. Notes a peer that is gone
+ * without its own word for it, and a reset that the survivor must make: bytes of ours are unread
+ * and nobody is left to read them.
  */
 void tcp_note_end(struct tcp *t);
 /* The second half of that, by what the peer has said up to now. */
 void tcp_note_reset(struct tcp *t);
-/* A reset by one who had shut down before: to the kernel a broken pipe, of which a receiver, at the end of the stream, does not hear. */
+/* A reset by one who had shut down before: to the kernel a broken pipe, of which a receiver, at the
+ * end of the stream, does not hear. */
 bool tcp_is_broken_pipe(const struct tcp *t);
-/* Has the kernel seen that end? For calls that ask the kernel nothing else: psid says of a death only once nobody can hold that side. */
+/* Has the kernel seen that end? For calls that ask the kernel nothing else: psid says of a death
+ * only once nobody can hold that side. */
 void tcp_look_for_end(struct tcp *t, int fd);
 /* It has closed, or ended otherwise. */
 static inline bool tcp_peer_left(const struct tcp *t)
@@ -40,18 +43,23 @@ static inline bool tcp_peer_left(const struct tcp *t)
 	return (shm_peer_notice(&t->ring) & (SHM_CLOSED | SHM_DEAD)) || t->peer_gone;
 }
 
-/* The peer has said that it ends, nothing is left to read, and nobody has waited for the kernel's word on that yet. */
+/* The peer has said that it ends, nothing is left to read, and nobody has waited for the kernel's
+ * word on that yet. */
 bool tcp_end_is_awaited(const struct tcp *t);
 /* Waits for it, tcp_end_nsec_wait at most. */
 extern uint64_t tcp_end_nsec_wait __attribute__((visibility("hidden")));
 void tcp_end_await(struct tcp *t, int fd);
-/* Under tx_lock: RING to ENDED, if the receiver reads the ring before what follows it, or will never read again. */
+/* Under tx_lock: RING to ENDED, if the receiver reads the ring before what follows it, or will
+ * never read again. */
 bool tcp_try_end(struct tcp *t, uint64_t peer_notice);
-/* Bytes that the kernel would take before it stops a sender, where the programs of both ends have given it buffers for that; else UINT64_MAX. */
+/* Bytes that the kernel would take before it stops a sender, where the programs of both ends have
+ * given it buffers for that; else UINT64_MAX. */
 uint64_t tcp_size_of_buffers(const struct tcp *t);
-/* Under tx_lock, for a peer that has left: what is unread goes through the kernel. 1: all of it; 0: there is more; -EBADMSG. */
+/* Under tx_lock, for a peer that has left: what is unread goes through the kernel. 1: all of it; 0:
+ * there is more; -EBADMSG. */
 int tcp_return_locked(struct tcp *t, int fd);
-/* Under tx_lock, right after the ring was ended or the stream shut: has the peer just left? Then the ring is given up. */
+/* Under tx_lock, right after the ring was ended or the stream shut: has the peer just left? Then
+ * the ring is given up. */
 bool tcp_return_instead(struct tcp *t);
 /* The same, waiting for room: nothing can be sent afterwards. */
 void tcp_return_last(struct tcp *t, int fd);

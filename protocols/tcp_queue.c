@@ -1,12 +1,14 @@
 /*
  * What is on its way: the counts of a connection's queues, for programs that ask.
  *
- * A ring is send queue and receive queue in one. The kernel calls a byte acknowledged when it has reached the receiver's
- * queue, read or not; here the first half of the largest ring stands for that queue, and only what is unread
- * beyond it counts as unsent. So a program that waits until nothing is unacknowledged does not wait for its
- * peer to read, and one that fills the ring sees that it is full.
+ * A ring is send queue and receive queue in one. The kernel calls a byte acknowledged when it has
+ * reached the receiver's queue, read or not; here the first half of the largest ring stands for
+ * that queue, and only what is unread beyond it counts as unsent. So a program that waits until
+ * nothing is unacknowledged does not wait for its peer to read, and one that fills the ring sees
+ * that it is full.
  *
- * TCP_INFO counts bytes of both ways together. Bytes that were sent again through the kernel (tcp_return.c) are counted there.
+ * TCP_INFO counts bytes of both ways together. Bytes that were sent again through the kernel
+ * (tcp_return.c) are counted there.
  */
 #include <linux/sockios.h>
 #include <linux/tcp.h>
@@ -48,7 +50,8 @@ static bool mark_is_behind(struct tcp *t, int fd, uint64_t n)
 	return all > to_mark && n == in_ring + (uint64_t)to_mark;
 }
 
-/* Under the lock, as all that changes the option for a moment: who saw it changed would leave it so. */
+/* Under the lock, as all that changes the option for a moment: who saw it changed would leave it
+ * so. */
 bool tcp_mark_is_behind(struct tcp *t, int fd, uint64_t n)
 {
 	bool is;

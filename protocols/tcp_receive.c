@@ -1,18 +1,19 @@
 /*
  * The receiving half of the tcp protocol.
  *
- * A direction is read in up to three parts, in order: the first kernel_at bytes from the kernel, the
- * ring, and, once the sender has ended it and it is drained, the kernel again. rx_mode in the own area
- * says which part we are in and changes only under rx_lock. The kernel is asked how many of the first
- * part's bytes are left, so bytes read behind our back count.
+ * A direction is read in up to three parts, in order: the first kernel_at bytes from the kernel,
+ * the ring, and, once the sender has ended it and it is drained, the kernel again. rx_mode in the
+ * own area says which part we are in and changes only under rx_lock. The kernel is asked how many
+ * of the first part's bytes are left, so bytes read behind our back count.
  *
  * End of stream. The kernel's end of file is observed first, then the ring is read once more: a
- * sender publishes its last bytes before its FIN. An end without the peer's own word for it (TX_FIN,
- * CLOSED) is the death of its last holder; with bytes of ours unread by it, or closed with such bytes,
- * the survivor makes the reset that the kernel would have made: ECONNRESET once, then end of file.
+ * sender publishes its last bytes before its FIN. An end without the peer's own word for it
+ * (TX_FIN, CLOSED) is the death of its last holder; with bytes of ours unread by it, or closed with
+ * such bytes, the survivor makes the reset that the kernel would have made: ECONNRESET once, then
+ * end of file.
  *
- * The kernel is not asked at every empty ring: the peer's flags are memory, and without a flag a look
- * every 20 us keeps a spinning receiver from paying a system call for each try.
+ * The kernel is not asked at every empty ring: the peer's flags are memory, and without a flag a
+ * look every 20 us keeps a spinning receiver from paying a system call for each try.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -178,8 +179,8 @@ void tcp_set_local(struct tcp *t, uint32_t flag)
 	(void)atomic_fetch_or_explicit(&t->ring.own->local, flag, memory_order_acq_rel);
 }
 
-/* The ring is empty: has the kernel connection ended? 1: yes; 0: no; negative errno: its error. Who was told that it has may wait for
- * an edge next, and hear of it no more. */
+/* The ring is empty: has the kernel connection ended? 1: yes; 0: no; negative errno: its error. Who
+ * was told that it has may wait for an edge next, and hear of it no more. */
 static int kernel_ended(struct tcp *t, int fd, bool look)
 {
 	uint64_t now = nsec_now();
@@ -205,8 +206,8 @@ static int kernel_ended(struct tcp *t, int fd, bool look)
 }
 
 /*
- * A ring that its sender has ended was emptied into the first `got` bytes: what follows in the kernel belongs to the same
- * call, up to a mark.
+ * A ring that its sender has ended was emptied into the first `got` bytes: what follows in the
+ * kernel belongs to the same call, up to a mark.
  */
 static size_t receive_behind_ring(struct tcp *t, int fd, const struct iovec *iov, size_t n,
 				  size_t got, int flags)
@@ -240,7 +241,8 @@ static bool wants_bytes(const struct iovec *iov, size_t n)
 	return false;
 }
 
-/* The kernel's answer: an end that it thinks orderly may be a reset to those whose bytes lie unread in a ring. */
+/* The kernel's answer: an end that it thinks orderly may be a reset to those whose bytes lie unread
+ * in a ring. */
 static ssize_t end_or_reset(struct tcp *t, int fd, const struct iovec *iov, size_t n, ssize_t got)
 {
 	if (LIKELY(got != 0) || !wants_bytes(iov, n))
@@ -268,7 +270,8 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 		return -tcp_take_receive_error(t, fd);
 	if (UNLIKELY(local(t, TCP_LOCAL_RESET_SEEN)))
 		return 0;
-	/* Behind an own end of reading the kernel says the end always, but for a reset, which is told there too. */
+	/* Behind an own end of reading the kernel says the end always, but for a reset, which is
+	 * told there too. */
 	is_shut = local(t, TCP_LOCAL_SHUT_RD);
 	ended = kernel_ended(t, fd, look || is_shut);
 	if (ended == 0)
@@ -286,9 +289,10 @@ static ssize_t ring_or_end(struct tcp *t, int fd, const struct iovec *iov, size_
 }
 
 /*
- * The last byte of the kernel's part was received, with the first `got` bytes: the ring's follow in the same call, and what
- * lies behind a ring that has ended already. Who got less than he asked for takes it that there is no more until an edge
- * tells, and all of this may have been told by the last one. A second peek would see the kernel's first bytes again.
+ * The last byte of the kernel's part was received, with the first `got` bytes: the ring's follow in
+ * the same call, and what lies behind a ring that has ended already. Who got less than he asked for
+ * takes it that there is no more until an edge tells, and all of this may have been told by the
+ * last one. A second peek would see the kernel's first bytes again.
  */
 static ssize_t receive_behind_kernel(struct tcp *t, int fd, const struct iovec *iov, size_t n,
 				     ssize_t got, int flags, unsigned *did)
@@ -305,7 +309,8 @@ static ssize_t receive_behind_kernel(struct tcp *t, int fd, const struct iovec *
 	return more;
 }
 
-/* The parts of the stream that come from the kernel. 1: go on with the ring; else *ret_n is the result. */
+/* The parts of the stream that come from the kernel. 1: go on with the ring; else *ret_n is the
+ * result. */
 static int kernel_parts(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
 			unsigned *did, ssize_t *ret_n)
 {
@@ -379,7 +384,8 @@ bool tcp_watch(struct tcp *t)
 	return true;
 }
 
-/* Bytes that lie in the kernel: before the ring, behind it, or both. *ret_all: all of those before the ring are there. */
+/* Bytes that lie in the kernel: before the ring, behind it, or both. *ret_all: all of those before
+ * the ring are there. */
 static int kernel_inq(struct tcp *t, int fd, uint64_t left, uint64_t *ret_size, bool *ret_all)
 {
 	bool more = shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED || !tcp_reads_ring(t);

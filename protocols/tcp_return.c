@@ -1,30 +1,35 @@
 /*
  * The way back to the kernel with bytes in the rings.
  *
- * One side must go on with the kernel alone, because the socket goes to somebody who knows nothing of rings, or
- * because of a call that only the kernel can serve. What it has sent is in its own ring and the peer will read it
- * there: that direction ends as usual (tcp_send.c). What it has not yet received lies in the peer's ring,
- * and only the peer can put it into the kernel connection. So it says that it has left (SHM_LEFT), with the
- * exact number of bytes taken, and the peer, at its next call, sends the rest of its ring once more, through the
- * kernel, before anything else. Nobody waits: it is as if the network had been slow.
+ * One side must go on with the kernel alone, because the socket goes to somebody who knows nothing
+ * of rings, or because of a call that only the kernel can serve. What it has sent is in its own
+ * ring and the peer will read it there: that direction ends as usual (tcp_send.c). What it has not
+ * yet received lies in the peer's ring, and only the peer can put it into the kernel connection. So
+ * it says that it has left (SHM_LEFT), with the exact number of bytes taken, and the peer, at its
+ * next call, sends the rest of its ring once more, through the kernel, before anything else. Nobody
+ * waits: it is as if the network had been slow.
  *
  *   leaving side                        its peer, under its tx_lock
  *     L1 tail = taken                     R1 may end its ring by itself: ENDED, TX_FIN ...
  *     L2 SHM_LEFT       (full fence)      R2                                (full fence)
- *     L3 looks for ENDED, TX_FIN          R3 looks for SHM_LEFT: if so, RETURNED, and sends what is unread
+ *     L3 looks for ENDED, TX_FIN          R3 looks for SHM_LEFT: if so, RETURNED, and
+ *                                            sends what is unread
  *
- * Until the peer has done so a process that does know the rings may change its mind and read what is there (reclaiming): it
- * takes the flag back. The peer may have seen it just before, so it decides in two steps:
+ * Until the peer has done so a process that does know the rings may change its mind and read what
+ * is there (reclaiming): it takes the flag back. The peer may have seen it just before, so it
+ * decides in two steps:
  *
  *   reclaiming side                     its peer, under its tx_lock, having seen SHM_LEFT
  *     C1 takes SHM_LEFT back (full fence) D1 SHM_DECIDES                   (full fence)
  *     C2 waits while SHM_DECIDES          D2 looks for SHM_LEFT again: if so, RETURNED
  *     C3 looks for RETURNED               D3 takes SHM_DECIDES back
  *
- * A peer that ends its ring without seeing L2 goes on with other bytes in the kernel, or with none; then it
- * is too late. In the order of the fences L3 sees that, waits until the peer has left its lock, and finds either
- * RETURNED or that it must stay: what is in the ring can then be had from the ring only. A peer that does not leave its lock for long (it gets no processor, or is
- * stopped) leaves that open: this side has left, and who knows the rings finds out by reclaiming whether these bytes are to be had there.
+ * A peer that ends its ring without seeing L2 goes on with other bytes in the kernel, or with none;
+ * then it is too late. In the order of the fences L3 sees that, waits until the peer has left its
+ * lock, and finds either RETURNED or that it must stay: what is in the ring can then be had from
+ * the ring only. A peer that does not leave its lock for long (it gets no processor, or is stopped)
+ * leaves that open: this side has left, and who knows the rings finds out by reclaiming whether
+ * these bytes are to be had there.
  */
 #include <errno.h>
 #include <poll.h>
@@ -37,7 +42,8 @@
 #include "tcp_count.h"
 #include "tcp_local.h"
 
-/* A peer decides within microseconds, or when it runs again; only one that was stopped in just that moment does not. */
+/* A peer decides within microseconds, or when it runs again; only one that was stopped in just that
+ * moment does not. */
 #define N_TURNS 100
 #define NSEC_TURN (50 * NSEC_PER_USEC)
 #define NSEC_DECIDING (10 * 1000 * NSEC_PER_USEC)
@@ -45,7 +51,7 @@ uint64_t tcp_leave_nsec_wait = 5 * NSEC_PER_SEC;
 /* A receiver that takes nothing for so long has lost the last bytes of a sender that closes. */
 #define SEC_LAST 5
 
-/* ---- returning ---------------------------------------------------------------------------------- */
+/* ---- returning ------------------------------------------------------------------------------- */
 
 bool tcp_owes(const struct tcp *t)
 {
@@ -68,8 +74,9 @@ bool tcp_is_returned(const struct tcp *t)
 }
 
 /*
- * A peer that closed without reading was sent its bytes too late, and has answered them by a reset. Behind its end the kernel calls that a
- * broken pipe, of which a receiver does not hear: had they come in time the program would have been told of the reset.
+ * A peer that closed without reading was sent its bytes too late, and has answered them by a reset.
+ * Behind its end the kernel calls that a broken pipe, of which a receiver does not hear: had they
+ * come in time the program would have been told of the reset.
  */
 static void note_refusal(struct tcp *t, int fd)
 {
@@ -95,7 +102,8 @@ static int return_pieces(struct tcp *t, int fd)
 		n = raw_send(fd, piece, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n == -EAGAIN || n == -EINTR)
 			return 0;
-		/* A connection that is no more takes nothing; the program's next call hears of it. */
+		/* A connection that is no more takes nothing; the program's next call hears of
+		 * it. */
 		if (n < 0)
 			tcp_keep_error(t, (int)-n);
 		shm_tx_returned(&t->ring, n < 0 ? len : (size_t)n);
@@ -105,7 +113,8 @@ static int return_pieces(struct tcp *t, int fd)
 	return 1;
 }
 
-/* For a peer that has been seen to have left. 1: RETURNED; 0: it has changed its mind meanwhile; negative errno. */
+/* For a peer that has been seen to have left. 1: RETURNED; 0: it has changed its mind meanwhile;
+ * negative errno. */
 static int begin_return(struct tcp *t)
 {
 	int e = 0;
@@ -163,7 +172,7 @@ void tcp_return_all(struct tcp *t, int fd)
 	shm_unlock(&t->ring.own->tx_lock);
 }
 
-/* ---- leaving ------------------------------------------------------------------------------------ */
+/* ---- leaving --------------------------------------------------------------------------------- */
 
 /* Is somebody of the peer about to say what becomes of its ring? */
 static bool is_ending(const struct tcp *t)
@@ -217,8 +226,9 @@ static bool hung_up(int fd)
 }
 
 /*
- * The peer ends its ring, or has ended it, or is no more. Returns 0: what is unread will come through the kernel after
- * all, or nothing is; -EBUSY: it can be had from the ring only; -ETIMEDOUT: not to be found out yet.
+ * The peer ends its ring, or has ended it, or is no more. Returns 0: what is unread will come
+ * through the kernel after all, or nothing is; -EBUSY: it can be had from the ring only;
+ * -ETIMEDOUT: not to be found out yet.
  */
 static int was_too_late(struct tcp *t)
 {
@@ -286,7 +296,7 @@ int tcp_leave(struct tcp *t, int fd)
 	return e;
 }
 
-/* ---- programs that know nothing of rings --------------------------------------------------------- */
+/* ---- programs that know nothing of rings ----------------------------------------------------- */
 
 void tcp_reset(int fd)
 {
@@ -296,7 +306,8 @@ void tcp_reset(int fd)
 	(void)raw_shutdown(fd, SHUT_RDWR);
 }
 
-/* A ring that has ended without being returned ended while we were changing our mind (below): then it is ours to read. */
+/* A ring that has ended without being returned ended while we were changing our mind (below): then
+ * it is ours to read. */
 static bool is_unreturned(const struct tcp *t)
 {
 	return shm_peer_tx_mode(&t->ring) != SHM_TX_RETURNED;
@@ -338,7 +349,7 @@ bool tcp_refuses(const struct tcp *t)
 	       shm_rx_maybe(&t->ring);
 }
 
-/* ---- a socket that is another connection's, or none's -------------------------------------------- */
+/* ---- a socket that is another connection's, or none's ---------------------------------------- */
 
 static bool has_error(int fd)
 {
@@ -349,8 +360,9 @@ static bool has_error(int fd)
 }
 
 /*
- * The kernel knew nothing of a reset that the survivor has made: it has dissolved a connection that stood, and counts that as an error, which it
- * would not have done after a reset of its own. If the reset is still to be told that error tells it, for all who hold the socket; if the connection
+ * The kernel knew nothing of a reset that the survivor has made: it has dissolved a connection that
+ * stood, and counts that as an error, which it would not have done after a reset of its own. If the
+ * reset is still to be told that error tells it, for all who hold the socket; if the connection
  * stood no more, for both had shut down, or if it was another error, we do.
  */
 static void settle_dissolution(struct tcp *t, int fd)
@@ -399,7 +411,7 @@ bool tcp_connected_anew(struct tcp *t)
 	return true;
 }
 
-/* ---- changing one's mind ------------------------------------------------------------------------ */
+/* ---- changing one's mind --------------------------------------------------------------------- */
 
 void tcp_leave_for_good(struct tcp *t)
 {

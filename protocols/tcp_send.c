@@ -1,18 +1,19 @@
 /*
  * The sending half of the tcp protocol.
  *
- * A direction is in one of three modes, kept in the side's own area and changed only under its tx_lock:
- * KERNEL, then RING from the counted byte kernel_at on, then perhaps ENDED: the kernel again, after
- * the ring's last byte. Each change is one store, made when nobody of the family is inside a kernel send.
+ * A direction is in one of three modes, kept in the side's own area and changed only under its
+ * tx_lock: KERNEL, then RING from the counted byte kernel_at on, then perhaps ENDED: the kernel
+ * again, after the ring's last byte. Each change is one store, made when nobody of the family is
+ * inside a kernel send.
  *
- * A ring that is full grows, within the credit that psid gave; one that cannot grow hands its direction back
- * to the kernel, which has buffers of its own: programs that live off 4 MB of kernel buffering must not
- * block for our sake. Going back needs every receive to know of the ring, else the bytes behind the ring could be
- * read before those in it: SHM_RX_RING says so, and where the receiver does not come to say it, a barrier on
- * all processors and its free lock do.
+ * A ring that is full grows, within the credit that psid gave; one that cannot grow hands its
+ * direction back to the kernel, which has buffers of its own: programs that live off 4 MB of kernel
+ * buffering must not block for our sake. Going back needs every receive to know of the ring, else
+ * the bytes behind the ring could be read before those in it: SHM_RX_RING says so, and where the
+ * receiver does not come to say it, a barrier on all processors and its free lock do.
  *
- * A peer that closed, or died, or asks for it, gets what follows through the kernel as well: there the
- * kernel itself makes the reset and the broken pipe that a program expects.
+ * A peer that closed, or died, or asks for it, gets what follows through the kernel as well: there
+ * the kernel itself makes the reset and the broken pipe that a program expects.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -38,7 +39,8 @@ enum obstacle {
 
 /* What the kernel's buffers of a loopback connection hold at least, once they have grown. */
 #define SIZE_RELIED_ON (2u << 20)
-/* Barriers in a row after which a receiver that is still inside its lock has been preempted there. */
+/* Barriers in a row after which a receiver that is still inside its lock has been preempted
+ * there. */
 #define N_LOOKS 3
 
 static ssize_t kernel_send(int fd, const struct iovec *iov, size_t n, int flags)
@@ -66,8 +68,9 @@ static void try_switch(struct tcp *t, int fd)
 }
 
 /*
- * True if no receive is under way that began before the switch. One that holds its lock may have looked at our mode
- * before; one that takes the lock after the barrier sees the ring. Costs milliseconds, for a few connections in a life.
+ * True if no receive is under way that began before the switch. One that holds its lock may have
+ * looked at our mode before; one that takes the lock after the barrier sees the ring. Costs
+ * milliseconds, for a few connections in a life.
  */
 static bool every_receive_knows(struct tcp *t)
 {
@@ -170,7 +173,8 @@ static ssize_t ring_sendv(struct tcp *t, const struct iovec *iov, size_t n, stru
 	return (ssize_t)now->done;
 }
 
-/* A peer that left with bytes of ours unread: the error if nobody was told of it yet, then EPIPE. */
+/* A peer that left with bytes of ours unread: the error if nobody was told of it yet, then
+ * EPIPE. */
 static ssize_t reset_error(struct tcp *t, int fd)
 {
 	int e;
@@ -183,8 +187,8 @@ static ssize_t reset_error(struct tcp *t, int fd)
 	return e ? -e : -EPIPE;
 }
 
-/* Before anything else goes through the kernel: what the ring still owes a peer that has left. 1: nothing. The kernel may answer that by a
- * reset. */
+/* Before anything else goes through the kernel: what the ring still owes a peer that has left. 1:
+ * nothing. The kernel may answer that by a reset. */
 static int settle_debt(struct tcp *t, int fd, ssize_t *ret_n)
 {
 	int e = tcp_owes(t) ? tcp_return_locked(t, fd) : 1;
@@ -195,7 +199,8 @@ static int settle_debt(struct tcp *t, int fd, ssize_t *ret_n)
 	return 0;
 }
 
-/* The modes other than a plain ring send. Returns 1: the ring is to be used; else *ret_n is the result. */
+/* The modes other than a plain ring send. Returns 1: the ring is to be used; else *ret_n is the
+ * result. */
 static int settle_mode(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags,
 		       ssize_t *ret_n)
 {
@@ -223,9 +228,9 @@ static int settle_mode(struct tcp *t, int fd, const struct iovec *iov, size_t n,
 	return 0;
 }
 
-/* After our own end: EPIPE, unless there is an error to tell first, ours or the kernel's: reset before the upgrade counts as shut. The
- * kernel knows of our reset too, and is not asked for it again; nor before it takes no bytes any more, which would come before those in
- * the ring. */
+/* After our own end: EPIPE, unless there is an error to tell first, ours or the kernel's: reset
+ * before the upgrade counts as shut. The kernel knows of our reset too, and is not asked for it
+ * again; nor before it takes no bytes any more, which would come before those in the ring. */
 static ssize_t broken_pipe(struct tcp *t, int fd, const struct iovec *iov, size_t n, int flags)
 {
 	ssize_t e;

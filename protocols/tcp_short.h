@@ -1,7 +1,9 @@
 /*
- * The usual case of tcp_push and tcp_pull: a short message of a connection that is on its rings in both directions, with nothing to heed.
+ * The usual case of tcp_push and tcp_pull: a short message of a connection that is on its rings in
+ * both directions, with nothing to heed.
  *
- * Both ask for no more than is needed to know that nothing is to be heeded; whatever is unusual is left to the long way, which comes to it in its order.
+ * Both ask for no more than is needed to know that nothing is to be heeded; whatever is unusual is
+ * left to the long way, which comes to it in its order.
  */
 #ifndef PULC_PROTOCOLS_TCP_SHORT_H
 #define PULC_PROTOCOLS_TCP_SHORT_H
@@ -19,7 +21,8 @@ static inline bool tcp_is_plain(const struct tcp *t)
 	       !t->peer_gone && !t->no_switch;
 }
 
-/* Sends len bytes, 1 to SHM_SHORT_MOST, all of them or none: false, then it is for tcp_push. Serve shm_due_rx and tcp_owes after it. */
+/* Sends len bytes, 1 to SHM_SHORT_MOST, all of them or none: false, then it is for tcp_push. Serve
+ * shm_due_rx and tcp_owes after it. */
 static inline __attribute__((always_inline)) bool tcp_push_short(struct tcp *t, const void *buf,
 								 size_t len)
 {
@@ -68,8 +71,9 @@ static inline __attribute__((always_inline)) size_t tcp_pull_some(struct tcp *t,
 }
 
 /*
- * Receives all that is there, if it is one short message of at most len bytes. 0: it is for tcp_pull. *did: TCP_TAKEN if there is room to be told of. likely: there is
- * probably something, so nothing looks before.
+ * Receives all that is there, if it is one short message of at most len bytes. 0: it is for
+ * tcp_pull. *did: TCP_TAKEN if there is room to be told of. likely: there is probably something, so
+ * nothing looks before.
  */
 static inline __attribute__((always_inline)) size_t tcp_pull_short(struct tcp *t, void *buf,
 								   size_t len, bool likely,

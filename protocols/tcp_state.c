@@ -1,16 +1,17 @@
 /*
  * What a tcp connection is ready for, and how it ends.
  *
- * Readiness has two sources. The rings answer by memory alone; the kernel socket underneath knows the
- * life-cycle (FIN, reset, errors) and whatever bytes are not in rings. tcp_ready asks the first,
- * tcp_poll both. Kernel write-space means nothing while we send through the ring, kernel read events
- * mean end of file while we receive through it.
+ * Readiness has two sources. The rings answer by memory alone; the kernel socket underneath knows
+ * the life-cycle (FIN, reset, errors) and whatever bytes are not in rings. tcp_ready asks the
+ * first, tcp_poll both. Kernel write-space means nothing while we send through the ring, kernel
+ * read events mean end of file while we receive through it.
  *
  * Closing says CLOSED before the kernel's FIN and only when the last process of the family closes:
- * holders are counted in the area. A holder that is killed stays counted, so CLOSED may never
- * come; then the FIN alone says it, and psid adds SHM_DEAD. So it is where the last one closes while another one executes a
- * program, and may come back if that fails. That one finds the connection reset only if this was due at the last holder's end for what a
- * program outside PULC, or a peer that has left, would otherwise not be told.
+ * holders are counted in the area. A holder that is killed stays counted, so CLOSED may never come;
+ * then the FIN alone says it, and psid adds SHM_DEAD. So it is where the last one closes while
+ * another one executes a program, and may come back if that fails. That one finds the connection
+ * reset only if this was due at the last holder's end for what a program outside PULC, or a peer
+ * that has left, would otherwise not be told.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,13 +38,15 @@ static bool receiving_from_ring(const struct tcp *t)
 	return atomic_load_explicit(&t->ring.own->rx_mode, memory_order_acquire) == TCP_RX_RING;
 }
 
-/* SO_RCVLOWAT, or all that can come while the reader waits: behind a ring that has ended the kernel has the rest. */
+/* SO_RCVLOWAT, or all that can come while the reader waits: behind a ring that has ended the kernel
+ * has the rest. */
 static bool is_enough(struct tcp *t, uint32_t wanted)
 {
 	return shm_rx_waiting(&t->ring) >= wanted || shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED;
 }
 
-/* The next byte is in the ring. Of bytes behind some of the kernel's memory does not know whether those are there yet. */
+/* The next byte is in the ring. Of bytes behind some of the kernel's memory does not know whether
+ * those are there yet. */
 static bool enough_to_read(struct tcp *t)
 {
 	uint32_t wanted = atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
@@ -70,7 +73,8 @@ static bool is_over(const struct tcp *t)
 	return (shm_own_notice(&t->ring) & SHM_TX_FIN) && has_ended_in_order(t);
 }
 
-/* What we have sent is still to be had from the ring, be it that more has followed through the kernel. */
+/* What we have sent is still to be had from the ring, be it that more has followed through the
+ * kernel. */
 static bool is_read_in_ring(const struct tcp *t)
 {
 	uint32_t mode = shm_tx_mode(&t->ring);
@@ -92,12 +96,13 @@ void tcp_note_end(struct tcp *t)
 
 	if ((notice & SHM_LEFT) || (own_local(t) & TCP_LOCAL_DISCONNECTED))
 		return; /* the kernel alone knows how it ends */
-	/* Only a death leaves the kernel's end of file without either flag, once the peer is attached; but who has shut down
-	 * reading himself sees that end always. */
+	/* Only a death leaves the kernel's end of file without either flag, once the peer is
+	 * attached; but who has shut down reading himself sees that end always. */
 	if ((notice & SHM_RX_READY) && !(notice & (SHM_TX_FIN | SHM_CLOSED)) &&
 	    !(own_local(t) & TCP_LOCAL_SHUT_RD))
 		t->peer_gone = true;
-	/* Who closes with bytes of a side unread that has left resets the connection (tcp_refuses): the kernel tells it, to one of all who hold the socket. */
+	/* Who closes with bytes of a side unread that has left resets the connection (tcp_refuses):
+	 * the kernel tells it, to one of all who hold the socket. */
 	if (tcp_has_left(t) && (notice & SHM_CLOSED))
 		return;
 	tcp_note_reset(t);
@@ -118,7 +123,8 @@ bool tcp_is_ending(const struct tcp *t)
 	       (shm_own_notice(&t->ring) & (SHM_TX_FIN | SHM_LEFT)) || own_local(t) || t->peer_gone;
 }
 
-/* What only we know of the connection's end: a side shut for reading, a reset that the survivor makes. */
+/* What only we know of the connection's end: a side shut for reading, a reset that the survivor
+ * makes. */
 static unsigned end_states(struct tcp *t)
 {
 	uint32_t local;
@@ -129,8 +135,8 @@ static unsigned end_states(struct tcp *t)
 	local = own_local(t);
 	if (UNLIKELY(local & TCP_LOCAL_SHUT_RD))
 		ready |= READABLE | POLLRDHUP;
-	/* Once it is told, the kernel says the rest of a side that has left: its socket may be no connection any more. Of one that was disconnected it does
-	 * so before. */
+	/* Once it is told, the kernel says the rest of a side that has left: its socket may be no
+	 * connection any more. Of one that was disconnected it does so before. */
 	if (UNLIKELY(local & TCP_LOCAL_RESET_SEEN) &&
 	    (!tcp_has_left(t) ||
 	     (local & (TCP_LOCAL_RESET | TCP_LOCAL_DISCONNECTED)) == TCP_LOCAL_RESET))
@@ -190,7 +196,8 @@ static unsigned merge(struct tcp *t, unsigned kernel, unsigned events)
 		tcp_note_end(t);
 	}
 	ready = tcp_ready(t, events);
-	/* Dissolved from here, by somebody who may not have said so yet: that is no end of the peer's. */
+	/* Dissolved from here, by somebody who may not have said so yet: that is no end of the
+	 * peer's. */
 	if (UNLIKELY(kernel & POLLHUP) && !(kernel & POLLRDHUP))
 		return (kernel & (events | POLLERR | POLLHUP | POLLNVAL)) | (ready & POLLERR);
 	ready |= kernel & (POLLERR | POLLHUP | POLLRDHUP | POLLPRI | POLLNVAL);
@@ -202,7 +209,8 @@ static unsigned merge(struct tcp *t, unsigned kernel, unsigned events)
 	return ready & (events | POLLERR | POLLHUP | POLLNVAL);
 }
 
-/* The kernel's bytes may all have been read, or the ring may hold the first of them: settle which. */
+/* The kernel's bytes may all have been read, or the ring may hold the first of them: settle
+ * which. */
 static void settle_receive_mode(struct tcp *t, int fd)
 {
 	uint64_t size;
@@ -253,8 +261,8 @@ static bool is_half_reset(unsigned short kernel)
 }
 
 /*
- * The kernel's poll reads a socket's fields without its lock, so one who does not sleep may look into the midst of a
- * reset. Whatever takes the lock waits for the end of it.
+ * The kernel's poll reads a socket's fields without its lock, so one who does not sleep may look
+ * into the midst of a reset. Whatever takes the lock waits for the end of it.
  */
 static int look_at_socket(struct pollfd *p)
 {
@@ -277,7 +285,8 @@ void tcp_look_for_end(struct tcp *t, int fd)
 	tcp_note_end(t);
 }
 
-/* Of a connection that its peer has reset nothing can be received either; of one that is dissolved that has not been said. */
+/* Of a connection that its peer has reset nothing can be received either; of one that is dissolved
+ * that has not been said. */
 bool tcp_is_dissolved(const struct tcp *t, int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
@@ -427,7 +436,8 @@ void tcp_keep_error(struct tcp *t, int error)
 {
 	if (error == ECONNRESET)
 		tcp_set_local(t, TCP_LOCAL_RESET);
-	/* The kernel may have made this reset: the number of the error depends on whether it was seen. */
+	/* The kernel may have made this reset: the number of the error depends on whether it was
+	 * seen. */
 	if (error == EPIPE && has_ended_in_order(t) && !is_over(t))
 		tcp_set_local(t, TCP_LOCAL_RESET | TCP_LOCAL_RESET_SEEN);
 }
@@ -450,7 +460,8 @@ static uint64_t get_timeout(int fd, int option)
 	return (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
 }
 
-/* It takes up to a 16th more than both (measured with pieces of 10 B to 64 KiB and buffers of 1 to 256 KiB). */
+/* It takes up to a 16th more than both (measured with pieces of 10 B to 64 KiB and buffers of 1 to
+ * 256 KiB). */
 uint64_t tcp_size_of_buffers(const struct tcp *t)
 {
 	uint64_t own = atomic_load_explicit(&t->ring.own->size_sndbuf, memory_order_relaxed);
@@ -472,7 +483,8 @@ static void note_buffers(struct shm_side *own, int fd)
 						: 0);
 }
 
-/* No more than comes before a full buffer, or the largest ring, stops the sender: the kernel sees to that too, whatever was set first. */
+/* No more than comes before a full buffer, or the largest ring, stops the sender: the kernel sees
+ * to that too, whatever was set first. */
 static uint32_t low_water(const struct tcp *t, int fd)
 {
 	uint32_t low = (uint32_t)MAX(get_option(fd, SOL_SOCKET, SO_RCVLOWAT, 1), 1);

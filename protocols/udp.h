@@ -1,6 +1,7 @@
 /*
- * The udp protocol: the datagrams of one kernel UDP socket, partly in the kernel, partly in queues, one for each flow from
- * another socket. Non-blocking; whoever calls decides how to wait and whom to wake. docs/udp.md is normative.
+ * The udp protocol: the datagrams of one kernel UDP socket, partly in the kernel, partly in queues,
+ * one for each flow from another socket. Non-blocking; whoever calls decides how to wait and whom
+ * to wake. docs/udp.md is normative.
  */
 #ifndef PULC_PROTOCOLS_UDP_H
 #define PULC_PROTOCOLS_UDP_H
@@ -12,7 +13,8 @@
 #include "pulse.h"
 #include "queue.h"
 
-/* shm_record.flags: the sender's process has sent to this port through the kernel since the record before. */
+/* shm_record.flags: the sender's process has sent to this port through the kernel since the record
+ * before. */
 #define UDP_AFTER_KERNEL 1u
 
 /* Rings up to this size are used, bytes: a kernel's socket buffer usually holds a fifth of it. */
@@ -62,14 +64,15 @@ struct udp {
 	_Atomic uint32_t n_flows; /* one more than the last place that is or was taken */
 	uint16_t port;		  /* its own */
 	_Atomic bool shared;	  /* with another process, which may empty the kernel's queue */
-	_Atomic uint64_t
-		first_in_kernel; /* arrival of the kernel's first datagram; UDP_NONE, UDP_UNKNOWN */
-	_Atomic uint64_t looked; /* when that was asked, CLOCK_REALTIME */
+	/* arrival of the kernel's first datagram; UDP_NONE, UDP_UNKNOWN */
+	_Atomic uint64_t first_in_kernel;
+	_Atomic uint64_t looked;     /* when that was asked, CLOCK_REALTIME */
 	_Atomic uint32_t n_since;    /* datagrams taken from queues since */
 	_Atomic uint64_t sends_seen; /* udp_kernel_sends then */
 	_Atomic uint64_t last_stamp; /* of the last record that was taken in the usual way */
-	/* Of each place that ever had a flow: what those that have ended had counted; UDP_COUNTS: and its present one counts on. Changed by one store, so
-	 * that no look finds half of an end. */
+	/* Of each place that ever had a flow: what those that have ended had counted; UDP_COUNTS:
+	 * and its present one counts on. Changed by one store, so that no look finds half of an
+	 * end. */
 	_Atomic uint64_t counted[UDP_N_FLOWS];
 	_Atomic uint32_t n_counted;
 };
@@ -77,8 +80,8 @@ struct udp {
 #define UDP_NONE 0u
 #define UDP_UNKNOWN UINT64_MAX
 
-/* Grants bytes to grow a ring with. Waits until what this thread has sent through the kernel's loopback device is
- * where it goes to; false: cannot tell. Both set once by libpulc. */
+/* Grants bytes to grow a ring with. Waits until what this thread has sent through the kernel's
+ * loopback device is where it goes to; false: cannot tell. Both set once by libpulc. */
 extern bool (*udp_take_credit)(uint64_t size) __attribute__((visibility("hidden")));
 extern bool (*udp_settle_kernel)(const struct udp_entry *entry)
 	__attribute__((visibility("hidden")));
@@ -94,11 +97,12 @@ static inline uint64_t udp_kernel_sends(uint16_t port)
 }
 
 /*
- * Sends one datagram of len bytes. Returns len; -EAGAIN: this one through the kernel; -ESHUTDOWN: the flow is over, through the
- * kernel for good. When it was sent: udp_is_awaited.
+ * Sends one datagram of len bytes. Returns len; -EAGAIN: this one through the kernel; -ESHUTDOWN:
+ * the flow is over, through the kernel for good. When it was sent: udp_is_awaited.
  */
 ssize_t udp_push(struct udp_flow *f, const struct iovec *iov, size_t n, size_t len);
-/* Somebody waits for what was sent, or what was sent before is to be sent again: serve shm_due_rx, and udp_is_left. */
+/* Somebody waits for what was sent, or what was sent before is to be sent again: serve shm_due_rx,
+ * and udp_is_left. */
 static inline bool udp_is_awaited(const struct udp_flow *f)
 {
 	uint64_t notice = shm_peer_notice(&f->ring);
@@ -114,24 +118,29 @@ struct udp_got {
 	socklen_t len_from;
 };
 /*
- * Receives the next datagram, the oldest of all queues and the kernel's. Returns as recvmsg(2): -EAGAIN: there is none;
- * -EDEADLK: called from a signal handler that interrupted this very call. flags: MSG_PEEK, MSG_TRUNC.
+ * Receives the next datagram, the oldest of all queues and the kernel's. Returns as recvmsg(2):
+ * -EAGAIN: there is none; -EDEADLK: called from a signal handler that interrupted this very call.
+ * flags: MSG_PEEK, MSG_TRUNC.
  */
 ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got);
-/* The same at less cost, without flags, where one queue is all that has to be looked at. -EAGAIN: nothing was done, it is for udp_pull. */
+/* The same at less cost, without flags, where one queue is all that has to be looked at. -EAGAIN:
+ * nothing was done, it is for udp_pull. */
 ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg);
-/* The only queue is one whose datagrams come better several at a time (shm_rx_gathers), and is empty as far as is known. */
+/* The only queue is one whose datagrams come better several at a time (shm_rx_gathers), and is
+ * empty as far as is known. */
 bool udp_gathers(struct udp *u);
 /* Something is sent, perhaps to who has sent it. */
 void udp_answered(struct udp *u);
-/* Size of the next datagram, 0: none. Returns 0, or a negative errno; the error that the socket had pending if it could not be left there. */
+/* Size of the next datagram, 0: none. Returns 0, or a negative errno; the error that the socket had
+ * pending if it could not be left there. */
 int udp_inq(struct udp *u, int fd, uint32_t *ret_size);
 
 /* Memory says that there is a datagram. No system call. */
 bool udp_has_datagram(struct udp *u);
 /*
- * Before a wait: what comes next comes by a queue, for all that is known. Asks the kernel if the next datagram would have to wait for that. Returns 0;
- * -EAGAIN: it is not so; the error that the socket had pending.
+ * Before a wait: what comes next comes by a queue, for all that is known. Asks the kernel if the
+ * next datagram would have to wait for that. Returns 0; -EAGAIN: it is not so; the error that the
+ * socket had pending.
  */
 int udp_quiet(struct udp *u, int fd);
 /* Exact readiness, queues and kernel together. */
@@ -139,24 +148,30 @@ unsigned udp_poll(struct udp *u, int fd, unsigned events);
 /* A counter that changes whenever a queue has got something, and not when a flow ends. */
 uint64_t udp_mark(struct udp *u);
 
-/* Takes a flow that is bound to its memory in. False: there are too many. Asks the kernel to note arrivals from now on. */
+/* Takes a flow that is bound to its memory in. False: there are too many. Asks the kernel to note
+ * arrivals from now on. */
 bool udp_add(struct udp *u, int fd, struct udp_flow *f);
 void udp_remove(struct udp *u, struct udp_flow *f);
 
-/* No datagram will come any more on this flow: its sender is gone or the receiver has asked it to stop, and nothing is left. */
+/* No datagram will come any more on this flow: its sender is gone or the receiver has asked it to
+ * stop, and nothing is left. */
 bool udp_is_drained(struct udp_flow *f);
-/* Asks the sender of a flow that is received from to use the kernel. What is in the queue remains. */
+/* Asks the sender of a flow that is received from to use the kernel. What is in the queue
+ * remains. */
 void udp_stop(struct udp_flow *f);
-/* Also gives back what is in its queue: it is the sender's to send through the kernel, and nobody's to take. */
+/* Also gives back what is in its queue: it is the sender's to send through the kernel, and nobody's
+ * to take. */
 void udp_leave(struct udp_flow *f);
 /* Has the receiver done so? */
 static inline bool udp_is_left(const struct udp_flow *f)
 {
 	return shm_peer_notice(&f->ring) & SHM_LEFT;
 }
-/* Then, by the socket fd. Returns 0; -ECONNREFUSED: the socket had this error pending, which nobody has been told. */
+/* Then, by the socket fd. Returns 0; -ECONNREFUSED: the socket had this error pending, which nobody
+ * has been told. */
 int udp_send_again(struct udp_flow *f, int fd);
-/* Of the loss of what was sent by this flow: is it told already, by any process that has the socket? */
+/* Of the loss of what was sent by this flow: is it told already, by any process that has the
+ * socket? */
 bool udp_loss_is_told(const struct udp_flow *f);
 /* It is about to be. True: by this call first. */
 bool udp_tell_loss(struct udp_flow *f);

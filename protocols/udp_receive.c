@@ -1,26 +1,32 @@
 /*
  * The receiving half of the udp protocol: which datagram comes next.
  *
- * The kernel gives datagrams in the order of their arrival, whoever sent them. Here they wait in several places: one queue
- * for each flow, and the kernel's own. The oldest goes first. A record carries the time of its sending, the
- * kernel notes when a datagram arrives (SIOCGSTAMP makes it do so and tells), both in CLOCK_REALTIME.
+ * The kernel gives datagrams in the order of their arrival, whoever sent them. Here they wait in
+ * several places: one queue for each flow, and the kernel's own. The oldest goes first. A record
+ * carries the time of its sending, the kernel notes when a datagram arrives (SIOCGSTAMP makes it do
+ * so and tells), both in CLOCK_REALTIME.
  *
- * The kernel is not asked for every datagram: a system call costs more than the transfer. It is asked
- *  - when no queue holds anything, unless that was just done; who waits looks at the queues for the first moment,
- *  - when a record says that its sender's process has used the kernel meanwhile, or this process has,
+ * The kernel is not asked for every datagram: a system call costs more than the transfer. It is
+ * asked
+ *  - when no queue holds anything, unless that was just done; who waits looks at the queues for the
+ *    first moment,
+ *  - when a record says that its sender's process has used the kernel meanwhile, or this process
+ *    has,
  *  - when a record was sent more than 20 us after the last look, and after 256 records,
  *  - always, where another process may empty the kernel's queue (after a fork).
- * So a datagram that came through the kernel can be overtaken by one in a queue only if it comes from an
- * unrelated process and less than 20 us before.
+ * So a datagram that came through the kernel can be overtaken by one in a queue only if it comes
+ * from an unrelated process and less than 20 us before.
  *
- * Asking is a peek without a buffer. After it the queues are looked at once more: what was sent through a queue
- * before something was sent through the kernel is seen then, and compared.
+ * Asking is a peek without a buffer. After it the queues are looked at once more: what was sent
+ * through a queue before something was sent through the kernel is seen then, and compared.
  *
- * A sender may lie about its times. A time in the past would always win; but what lies one turn of the rings
- * further on than a record that we took was written after that moment, so no record counts as older than that: a liar
- * gets ahead of others by two turns, as one who fills a socket buffer does. A time in the future harms itself.
+ * A sender may lie about its times. A time in the past would always win; but what lies one turn of
+ * the rings further on than a record that we took was written after that moment, so no record
+ * counts as older than that: a liar gets ahead of others by two turns, as one who fills a socket
+ * buffer does. A time in the future harms itself.
  *
- * Nearly always there is one flow, and nothing in the kernel: that case has a way of its own (udp_pull_plain).
+ * Nearly always there is one flow, and nothing in the kernel: that case has a way of its own
+ * (udp_pull_plain).
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -52,7 +58,7 @@ static uint64_t stamp_now(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* ---- the queues --------------------------------------------------------------------------------- */
+/* ---- the queues ------------------------------------------------------------------------------ */
 
 static inline struct udp_flow *flow_at(struct udp *u, uint32_t i)
 {
@@ -90,8 +96,8 @@ static inline bool next_of(struct udp_flow *f, struct shm_datagram *d)
 }
 
 /*
- * The flow with the oldest record. What is found in one flow may have been sent after something in a flow that was empty when it was
- * looked at: those before it are looked at again.
+ * The flow with the oldest record. What is found in one flow may have been sent after something in
+ * a flow that was empty when it was looked at: those before it are looked at again.
  */
 static inline struct udp_flow *oldest(struct udp *u, struct shm_datagram *ret_d)
 {
@@ -139,7 +145,8 @@ static uint64_t mark_of_place(struct udp *u, uint32_t i)
 	uint64_t before, head;
 
 	do {
-		/* pairs with udp_add, which has put the flow there before, and udp_remove, which takes it away after */
+		/* pairs with udp_add, which has put the flow there before, and udp_remove, which
+		 * takes it away after */
 		before = atomic_load_explicit(&u->counted[i], memory_order_acquire);
 		if (!(before & UDP_COUNTS))
 			return before;
@@ -187,7 +194,8 @@ static inline void name_source(const struct udp_flow *f, struct msghdr *msg)
 	msg->msg_namelen = f->len_name;
 }
 
-/* Takes d, unless somebody else has: -ESTALE. Nobody waits for the space: a sender goes to the kernel instead. */
+/* Takes d, unless somebody else has: -ESTALE. Nobody waits for the space: a sender goes to the
+ * kernel instead. */
 static inline ssize_t take(struct udp_flow *f, const struct shm_datagram *d, struct msghdr *msg,
 			   int flags)
 {
@@ -213,7 +221,7 @@ static inline ssize_t take(struct udp_flow *f, const struct shm_datagram *d, str
 	return flags & MSG_TRUNC ? (ssize_t)d->len : (ssize_t)copied;
 }
 
-/* ---- the kernel's queue ------------------------------------------------------------------------- */
+/* ---- the kernel's queue ---------------------------------------------------------------------- */
 
 static ssize_t peek(int fd)
 {
@@ -234,7 +242,8 @@ static inline bool is_error(ssize_t n)
 	return n < 0 && n != -EAGAIN && n != -EINTR;
 }
 
-/* When the datagram that was just peeked at arrived; `before` is a time before the peek. Returns 0, or the error that the socket has pending. */
+/* When the datagram that was just peeked at arrived; `before` is a time before the peek. Returns 0,
+ * or the error that the socket has pending. */
 static int arrival(int fd, uint64_t before, uint64_t *ret_stamp)
 {
 	uint64_t stamp = read_stamp(fd);
@@ -244,7 +253,8 @@ static int arrival(int fd, uint64_t before, uint64_t *ret_stamp)
 		*ret_stamp = MAX(stamp, (uint64_t)STAMP_OLDEST);
 		return 0;
 	}
-	/* It came just now, or was never noted: then the kernel's answer is the present time, another one each time. */
+	/* It came just now, or was never noted: then the kernel's answer is the present time,
+	 * another one each time. */
 	n = peek(fd);
 	if (is_error(n))
 		return (int)n;
@@ -252,7 +262,8 @@ static int arrival(int fd, uint64_t before, uint64_t *ret_stamp)
 	return 0;
 }
 
-/* Asks the kernel for its first datagram's time. Returns 0, or the error that the socket has pending. */
+/* Asks the kernel for its first datagram's time. Returns 0, or the error that the socket has
+ * pending. */
 static int look(struct udp *u, int fd)
 {
 	uint64_t sends = udp_kernel_sends(u->port), now = stamp_now(), first = UDP_NONE;
@@ -343,9 +354,10 @@ static ssize_t take_from_kernel(struct udp *u, int fd, struct msghdr *msg, int f
 	return n;
 }
 
-/* ---- the next one ------------------------------------------------------------------------------- */
+/* ---- the next one ---------------------------------------------------------------------------- */
 
-/* Looks where the next datagram is. Returns 1: in *ret_flow, it is *d; 0: in the kernel; -EAGAIN: nowhere; the pending error. */
+/* Looks where the next datagram is. Returns 1: in *ret_flow, it is *d; 0: in the kernel; -EAGAIN:
+ * nowhere; the pending error. */
 static int find_next(struct udp *u, int fd, uint64_t nsec_trust, struct udp_flow **ret_flow,
 		     struct shm_datagram *d)
 {
@@ -389,8 +401,8 @@ void udp_answered(struct udp *u)
 }
 
 /*
- * The usual case of that: the only thing unread is one short datagram, which has come with the news of it. Nothing is found out that is not
- * asked in take and next_of as well, in fewer steps.
+ * The usual case of that: the only thing unread is one short datagram, which has come with the news
+ * of it. Nothing is found out that is not asked in take and next_of as well, in fewer steps.
  */
 static inline ssize_t pull_short(struct udp *u, struct udp_flow *f, struct msghdr *msg)
 {
@@ -472,7 +484,8 @@ static bool has_kernel(int fd)
 	return raw_ppoll(&p, 1, &now) > 0 && (p.revents & POLLIN);
 }
 
-/* As find_next for who doesn't tell an error: the kernel is looked at, which takes it, only if there is something in both. */
+/* As find_next for who doesn't tell an error: the kernel is looked at, which takes it, only if
+ * there is something in both. */
 static int find_next_quietly(struct udp *u, int fd, struct shm_datagram *d)
 {
 	struct udp_flow *f = oldest(u, d);

@@ -1,10 +1,11 @@
 /*
- * Datagrams that were put into a queue and will not be taken from it: their receiver's socket goes to a program that knows of no
- * queue, so they have to be in the kernel. Only their sender can put them there, for they must come from its socket.
+ * Datagrams that were put into a queue and will not be taken from it: their receiver's socket goes
+ * to a program that knows of no queue, so they have to be in the kernel. Only their sender can put
+ * them there, for they must come from its socket.
  *
- * The receiver leaves the queue: it says exactly how far it has come, and takes nothing from then on. The sender
- * sends what follows once more when it next sends there or waits for an answer. One that is dead or has closed cannot: then the
- * queue is not left, and whoever has it reads it.
+ * The receiver leaves the queue: it says exactly how far it has come, and takes nothing from then
+ * on. The sender sends what follows once more when it next sends there or waits for an answer. One
+ * that is dead or has closed cannot: then the queue is not left, and whoever has it reads it.
  */
 #include <errno.h>
 
@@ -26,8 +27,9 @@ void udp_leave(struct udp_flow *f)
 	shm_leave(lock, way);
 }
 
-/* What the kernel can't take now it would have dropped. Returns 0, or the error that was pending. One that answers these has nobody to
- * hear of it: to the kernel they went to a socket that was there. */
+/* What the kernel can't take now it would have dropped. Returns 0, or the error that was pending.
+ * One that answers these has nobody to hear of it: to the kernel they went to a socket that was
+ * there. */
 static int send_pieces(struct udp_flow *f, int fd)
 {
 	struct iovec payload[2];

@@ -1,24 +1,27 @@
 /*
  * The sending half of the udp protocol.
  *
- * Each datagram goes its own way: through the queue if the receiver looks at it and there is room, else through the
- * kernel. So the kernel alone ever drops one, as it would without us. What order the receiver sees is its affair
- * (udp_receive.c) and needs three things of us:
- *  - every record carries the time of its sending, in the clock in which the kernel notes arrivals; about right will do where no
- *    other flow's times are compared with it (SHM_RX_LONE);
- *  - a record says if this process has used the kernel towards that port since the record before: only then need the
- *    receiver ask the kernel before it takes it;
- *  - what was sent through the kernel before must have arrived. Usually it has when the call returns; but a busy
- *    machine may leave it in a processor's backlog. Before the first record after that we wait until a datagram
- *    of our own has come back by the same backlog, which the kernel works off in order; a thread that has changed processors
- *    meanwhile goes on with the kernel for a while. That costs several sends, so it is
- *    done once in a millisecond at most; in between the kernel is used.
+ * Each datagram goes its own way: through the queue if the receiver looks at it and there is room,
+ * else through the kernel. So the kernel alone ever drops one, as it would without us. What order
+ * the receiver sees is its affair (udp_receive.c) and needs three things of us:
+ *  - every record carries the time of its sending, in the clock in which the kernel notes arrivals;
+ *    about right will do where no other flow's times are compared with it (SHM_RX_LONE);
+ *  - a record says if this process has used the kernel towards that port since the record before:
+ *    only then need the receiver ask the kernel before it takes it;
+ *  - what was sent through the kernel before must have arrived. Usually it has when the call
+ *    returns; but a busy machine may leave it in a processor's backlog. Before the first record
+ *    after that we wait until a datagram of our own has come back by the same backlog, which the
+ *    kernel works off in order; a thread that has changed processors meanwhile goes on with the
+ *    kernel for a while. That costs several sends, so it is done once in a millisecond at most; in
+ *    between the kernel is used.
  *
- * A receiver that does not take what is waiting for it may be gone without anybody knowing: then the kernel is used, which does.
+ * A receiver that does not take what is waiting for it may be gone without anybody knowing: then
+ * the kernel is used, which does.
  *
- * A full queue grows, within the credit that psid gave. Where it can't, a sender slows down from the middle of the queue on, to what
- * the kernel's way would have cost it at its end: a receiver that is somewhat slower keeps up then, and nothing takes the
- * kernel's way, after which both are slow for a millisecond.
+ * A full queue grows, within the credit that psid gave. Where it can't, a sender slows down from
+ * the middle of the queue on, to what the kernel's way would have cost it at its end: a receiver
+ * that is somewhat slower keeps up then, and nothing takes the kernel's way, after which both are
+ * slow for a millisecond.
  */
 #include <errno.h>
 #include <sched.h>
@@ -135,7 +138,8 @@ static int put(struct udp_flow *f, const struct shm_datagram *d, const struct io
 	return e == -EAGAIN ? put_patiently(f, d, iov, n, len) : e;
 }
 
-/* A receiver of several flows compares them; the kernel's queue is asked too seldom for the last microsecond to matter. */
+/* A receiver of several flows compares them; the kernel's queue is asked too seldom for the last
+ * microsecond to matter. */
 static inline uint64_t stamp_for(struct udp_flow *f, uint64_t notice, uint32_t flags)
 {
 	return LIKELY(notice & SHM_RX_LONE) && LIKELY(!flags) ? pulse_now(&f->pulse) : stamp_now();

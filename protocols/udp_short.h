@@ -1,7 +1,9 @@
 /*
- * The usual case of udp_push: a short datagram into a queue that its receiver looks at, as the only one it has, with room and nothing to heed.
+ * The usual case of udp_push: a short datagram into a queue that its receiver looks at, as the only
+ * one it has, with room and nothing to heed.
  *
- * Asks for no more than is needed to know that; whatever is unusual is left to udp_push, as if this had not been tried.
+ * Asks for no more than is needed to know that; whatever is unusual is left to udp_push, as if this
+ * had not been tried.
  */
 #ifndef PULC_PROTOCOLS_UDP_SHORT_H
 #define PULC_PROTOCOLS_UDP_SHORT_H
@@ -18,8 +20,8 @@
 
 void udp_look_at_progress(struct udp_flow *f, uint64_t stamp);
 
-/* Looks at the receiver's progress now and then. Times that are about right go back by a little now and then, and a second look at once after
- * the first would find no progress. Under tx_lock. */
+/* Looks at the receiver's progress now and then. Times that are about right go back by a little now
+ * and then, and a second look at once after the first would find no progress. Under tx_lock. */
 static inline bool udp_is_stalled(struct udp_flow *f, uint64_t stamp)
 {
 	if (UNLIKELY(stamp - f->stamp_looked + UDP_NSEC_STALLED >= 2 * UDP_NSEC_STALLED))
@@ -41,7 +43,8 @@ static inline __attribute__((always_inline)) bool udp_put_short(struct udp_flow 
 	       shm_queue_put_short(&f->ring, stamp, 0, buf, len);
 }
 
-/* Sends len bytes, at most SHM_SHORT_MOST. False: nothing was done, it is for udp_push. When it was sent: udp_is_awaited. */
+/* Sends len bytes, at most SHM_SHORT_MOST. False: nothing was done, it is for udp_push. When it was
+ * sent: udp_is_awaited. */
 static inline __attribute__((always_inline)) bool udp_push_short(struct udp_flow *f,
 								 const void *buf, size_t len)
 {

@@ -1,13 +1,14 @@
 /*
  * What a udp socket is ready for, and the beginning and the end of its flows.
  *
- * A flow is taken in when it is bound to its memory, and opened to its sender (SHM_RX_READY) by whoever knows that
- * nobody is asleep inside the kernel's receive. It ends from either side: the sender closes or dies, which
- * leaves what it has sent to be read; or the receiver stops it (SHM_WANT_KERNEL), because something about the socket has
- * changed and the kernel has to decide again who gets what.
+ * A flow is taken in when it is bound to its memory, and opened to its sender (SHM_RX_READY) by
+ * whoever knows that nobody is asleep inside the kernel's receive. It ends from either side: the
+ * sender closes or dies, which leaves what it has sent to be read; or the receiver stops it
+ * (SHM_WANT_KERNEL), because something about the socket has changed and the kernel has to decide
+ * again who gets what.
  *
- * Both ends are counted in their areas as those of a TCP connection are: CLOSED comes when the last process of a family
- * closes. A family whose processes all died is told of by psid (SHM_DEAD).
+ * Both ends are counted in their areas as those of a TCP connection are: CLOSED comes when the last
+ * process of a family closes. A family whose processes all died is told of by psid (SHM_DEAD).
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -21,8 +22,9 @@
 /* shm_side.local of a sender */
 #define LOCAL_LOSS_TOLD 0x1u
 
-/* Before a flow is opened: the first one's times matter to the kernel's datagrams alone, from the second one on all are compared. What
- * remains of several may be of other processes as well: so nothing is taken back. */
+/* Before a flow is opened: the first one's times matter to the kernel's datagrams alone, from the
+ * second one on all are compared. What remains of several may be of other processes as well: so
+ * nothing is taken back. */
 static void tell_how_many(struct udp *u)
 {
 	struct udp_flow *first = NULL, *f;

@@ -68,7 +68,7 @@ void psid_admit(struct psid_client *client)
 		psid_deadline_set(&client->psid->hellos, &client->deadline);
 }
 
-/* ---- attaching ----------------------------------------------------------------------------- */
+/* ---- attaching ------------------------------------------------------------------------------- */
 
 /* A client that is gone by now does not get it; what it has sent is heard all the same. */
 static void welcome(struct psid_client *client)

@@ -1,11 +1,11 @@
 /*
  * exec leaves a program its sockets and none of its memory; a socket received from another process
- * comes without any. Its new holder sends the socket, which proves that it has it; its cookie, which the
- * kernel tells without the socket's lock, names the side. The same user gets the side's memory: its own
- * slab for writing, the other one for reading.
+ * comes without any. Its new holder sends the socket, which proves that it has it; its cookie,
+ * which the kernel tells without the socket's lock, names the side. The same user gets the side's
+ * memory: its own slab for writing, the other one for reading.
  *
- * Like any foreign descriptor the socket is closed by a helper, and answered for only then. Much may happen
- * meanwhile, so the side is looked up again.
+ * Like any foreign descriptor the socket is closed by a helper, and answered for only then. Much
+ * may happen meanwhile, so the side is looked up again.
  *
  * How many processes hold the side is counted in its own memory, by those who pass it on.
  */

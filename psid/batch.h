@@ -21,8 +21,8 @@ struct psid_batch {
 };
 
 /*
- * msg holds a reply, whose list the caller makes batch->pointers; n and more are the reply's own. The reply must live
- * until psid_batch_end, and what else is in it is the caller's.
+ * msg holds a reply, whose list the caller makes batch->pointers; n and more are the reply's own.
+ * The reply must live until psid_batch_end, and what else is in it is the caller's.
  */
 void psid_batch_init(struct psid_batch *batch, struct psid_client *client,
 		     Pulc__Wire__ToClient *msg, size_t *n, protobuf_c_boolean *more);

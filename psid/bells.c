@@ -98,7 +98,7 @@ void psid_bell_wake_watchers(struct psid_client *client, const struct shm_side *
 	}
 }
 
-/* ---- introductions ------------------------------------------------------------------------- */
+/* ---- introductions --------------------------------------------------------------------------- */
 
 static bool is_introduced(const struct psid_pair *pair, uint32_t board)
 {

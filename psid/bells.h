@@ -16,8 +16,9 @@ int psid_bell_forward(struct psid_client *client, const Pulc__Wire__Ring *msg);
 int psid_bell_announce(struct psid_client *client, uint32_t board);
 
 /*
- * Two clients that share a connection get all wait sets of each other that there are by now, and so each other's board areas, which may hold
- * lines of links: one that never sleeps would not be rung, and so never be introduced.
+ * Two clients that share a connection get all wait sets of each other that there are by now, and so
+ * each other's board areas, which may hold lines of links: one that never sleeps would not be rung,
+ * and so never be introduced.
  */
 void psid_bell_acquaint(struct psid_client *a, struct psid_client *b);
 

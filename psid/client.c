@@ -57,7 +57,7 @@ static void on_exit_of_process(uv_poll_t *poll, int status, int events)
 		psid_doom(client);
 }
 
-/* ---- the beginning ------------------------------------------------------------------------- */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 static int start_handles(struct psid_client *client)
 {
@@ -135,7 +135,7 @@ void psid_client_new(struct psid *psid, int socket)
 		psid_admit(client);
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void release(struct psid_client *client)
 {

@@ -17,7 +17,8 @@
 #define PSID_N_SETTINGS_MAX 48u
 #define PSID_SIZE_PATH 108 /* what a socket address holds */
 
-/* Of operators: none, which is no group's number either; and, until psid_operators_default, that nobody has said any. */
+/* Of operators: none, which is no group's number either; and, until psid_operators_default, that
+ * nobody has said any. */
 #define PSID_GID_NONE UINT32_MAX
 #define PSID_GID_DEFAULT (UINT32_MAX - 1)
 
@@ -53,7 +54,8 @@ struct psid_config {
 	uint32_t n_slots;
 	struct psid_address metrics; /* port 0: none */
 	struct psid_cluster_config cluster;
-	/* Where each setting of the table came from: its line in the file that was read; 0: it is the default. */
+	/* Where each setting of the table came from: its line in the file that was read; 0: it is
+	 * the default. */
 	char read_from[PSID_SIZE_PATH];
 	uint16_t lines[PSID_N_SETTINGS_MAX];
 };
@@ -85,8 +87,9 @@ int psid_config_finish(struct psid_config *config, struct psid_config_error *ret
 /* Where settings are if no file is named. It need not be there. */
 void psid_config_usual(bool system, char *buf, size_t size);
 /*
- * All of it: defaults, the file (NULL: the usual one, if it is there) and the environment, for the system's psid or a
- * private one. Keeps the pointer to the file's name. Returns 0; negative errno with ret_error.
+ * All of it: defaults, the file (NULL: the usual one, if it is there) and the environment, for the
+ * system's psid or a private one. Keeps the pointer to the file's name. Returns 0; negative errno
+ * with ret_error.
  */
 int psid_config_load(bool system, const char *file, struct psid_config *ret_config,
 		     struct psid_config_error *ret_error);

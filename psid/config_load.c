@@ -1,6 +1,6 @@
 /*
- * Where settings come from: defaults, then the file that was named or the usual one, then the environment.
- * At the start and at each reload alike.
+ * Where settings come from: defaults, then the file that was named or the usual one, then the
+ * environment. At the start and at each reload alike.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -4,18 +4,20 @@
  * Each of the two sides has a slot and holders: the process that was upgraded, and children that
  * inherited it and said so (Adopt). A side ends when its last holder has closed it, or is gone; a
  * side whose holders all died gets the mark SHM_DEAD in its slot, and whoever waits at the other
- * side is woken. When both sides have ended the slots are freed. A psid that ends forgets them all, and leaves their
- * memory as it is: they go on without it.
+ * side is woken. When both sides have ended the slots are freed. A psid that ends forgets them all,
+ * and leaves their memory as it is: they go on without it.
  *
- * A parent may close its copy, or die, before its child has told us that it exists. The side
- * itself counts its holders (n_holders, raised before the fork): if it counts more than we know,
- * it is kept as unclaimed until somebody adopts it, or the kernel says that nobody has its socket
- * (doubt.c). A holder that was killed is still counted there; one that had no room in its channel to say that it has closed, before it ended, is not, and
- * has left a word that it may be so. That count is
- * the side's own memory: a false one keeps only its own user's memory busy.
+ * A parent may close its copy, or die, before its child has told us that it exists. The side itself
+ * counts its holders (n_holders, raised before the fork): if it counts more than we know, it is
+ * kept as unclaimed until somebody adopts it, or the kernel says that nobody has its socket
+ * (doubt.c). A holder that was killed is still counted there; one that had no room in its channel
+ * to say that it has closed, before it ended, is not, and has left a word that it may be so. That
+ * count is the side's own memory: a false one keeps only its own user's memory busy.
  *
- * Of a connection whose both directions have ended, with both ends on this node, the kernel knows no socket any more, though somebody may have something to
- * read yet. So what a side's uncounted holders may not have read is not emptied, nor used again. If they have read all, the socket is noted (ended.c).
+ * Of a connection whose both directions have ended, with both ends on this node, the kernel knows
+ * no socket any more, though somebody may have something to read yet. So what a side's uncounted
+ * holders may not have read is not emptied, nor used again. If they have read all, the socket is
+ * noted (ended.c).
  */
 #include "conn.h"
 
@@ -86,12 +88,14 @@ bool psid_conn_has_flow(const struct psid_hint *hint)
 	return false;
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
-/* What becomes of a side's memory: given to nobody else as long as the slab is; or to the next one, as it is or empty. */
+/* What becomes of a side's memory: given to nobody else as long as the slab is; or to the next one,
+ * as it is or empty. */
 enum fate { KEPT, AS_IT_IS, EMPTIED };
 
-/* Adds what the side says to have written. A number that no side can reach in its life is a lie, and left out. */
+/* Adds what the side says to have written. A number that no side can reach in its life is a lie,
+ * and left out. */
 static void count_bytes(struct psid_side *side)
 {
 	uint64_t size;
@@ -140,7 +144,8 @@ bool psid_side_has_more(const struct psid_side *side)
 	       (writer.head != reader.rx_taken || (reader.local & SHM_LOCAL_UNTOLD));
 }
 
-/* Holders that a side counts and we don't know may have something to read, or be about to ask for a side that has nothing more. */
+/* Holders that a side counts and we don't know may have something to read, or be about to ask for a
+ * side that has nothing more. */
 static enum fate settle_owed(const struct psid_conn *conn)
 {
 	enum fate fate = EMPTIED;
@@ -215,8 +220,9 @@ static void wake(const struct psid_side *side)
 }
 
 /*
- * A process that is killed may have moved bytes and told nobody, neither the other side nor its own family, who looks after what it was about to do.
- * One that ended by itself has told before, and counts no more.
+ * A process that is killed may have moved bytes and told nobody, neither the other side nor its own
+ * family, who looks after what it was about to do. One that ended by itself has told before, and
+ * counts no more.
  */
 static void wake_for_the_lost(struct psid_side *side)
 {
@@ -226,7 +232,8 @@ static void wake_for_the_lost(struct psid_side *side)
 	wake(psid_side_other(side));
 }
 
-/* Nobody writes any more into the line that this link may have: a link is held by one process. One that psid has dropped may, be it stopped. */
+/* Nobody writes any more into the line that this link may have: a link is held by one process. One
+ * that psid has dropped may, be it stopped. */
 static bool has_exited(const struct psid_holder *holder)
 {
 	return holder && holder->side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK &&
@@ -296,7 +303,7 @@ void psid_conns_forget(struct psid_client *client)
 		leave(holder, true);
 }
 
-/* ---- the beginning ------------------------------------------------------------------------- */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 int psid_side_enter(struct psid_side *side, uint64_t cookie)
 {
@@ -389,7 +396,7 @@ int psid_conn_new(const struct psid_hint *a, const struct psid_hint *b)
 	return 0;
 }
 
-/* ---- messages ------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* What the client holds of a connection; of both ends, the one that counts fewer holders by now. */
 static struct psid_holder *holder_of(struct psid_client *client, uint64_t id)

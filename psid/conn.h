@@ -12,7 +12,8 @@
 #include "slab.h"
 #include "tuple.h"
 
-/* One side; absent (slab NULL) when a client has returned the other one and its own holder is not back. */
+/* One side; absent (slab NULL) when a client has returned the other one and its own holder is not
+ * back. */
 struct psid_side {
 	struct psid_map_node by_cookie; /* psid->cookies */
 	struct psid_conn *conn;
@@ -57,17 +58,20 @@ struct psid_side *psid_side_find(const struct psid *psid, uint64_t cookie,
 				 const struct psid_user *user);
 struct psid_side *psid_side_other(const struct psid_side *side);
 bool psid_conn_is_half(const struct psid_conn *conn);
-/* An absent side, its connection in the tables, gets slab, slot and all it needs. Returns 0; negative errno. */
+/* An absent side, its connection in the tables, gets slab, slot and all it needs. Returns 0;
+ * negative errno. */
 int psid_side_enter(struct psid_side *side, uint64_t cookie);
 /* Does anybody have a descriptor of its socket, as far as one can tell? */
 bool psid_side_is_held(const struct psid_side *side);
-/* Lies something in the other side's ring that this one has not taken, or has it an error to tell? */
+/* Lies something in the other side's ring that this one has not taken, or has it an error to
+ * tell? */
 bool psid_side_has_more(const struct psid_side *side);
 /* Frees the connection if nobody will use it any more. */
 void psid_conn_tidy(struct psid_conn *conn);
 /* The kernel has said that nobody holds the socket of this side. */
 void psid_side_end(struct psid_side *side);
-/* The client, which has a detached one of the same process for forerunner, holds the side from now on. */
+/* The client, which has a detached one of the same process for forerunner, holds the side from now
+ * on. */
 int psid_side_claim(struct psid_side *side, struct psid_client *client);
 
 /* Messages. Return 0; -EBADMSG. */

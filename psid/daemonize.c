@@ -3,9 +3,9 @@
  * end (failure; the daemon has said why on the parent's stderr, which it keeps until it is
  * ready).
  *
- * In the TAKEN case the other psid holds the lock but may not accept yet, or no more: one that was killed may
- * hold it for a moment after its end. So the parent knocks, and tries with another child when nobody answers, for
- * USEC_KNOCK at most.
+ * In the TAKEN case the other psid holds the lock but may not accept yet, or no more: one that was
+ * killed may hold it for a moment after its end. So the parent knocks, and tries with another child
+ * when nobody answers, for USEC_KNOCK at most.
  */
 #include "daemonize.h"
 

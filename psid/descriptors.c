@@ -3,11 +3,11 @@
  * drop them on the way (MSG_CTRUNC), the message would look malformed, and the last close of a
  * foreign socket, which may block, would happen in psid's loop. So some are kept free.
  *
- * The kernel gives out the lowest free number, so numbers tell: whoever gets one of the last R knows
- * that everything below is taken. What psid keeps for long (clients, memory, bells, letters) must
- * have a number below the reserve; what it holds for a moment (sockets in a hand-over, descriptors
- * under way to a helper that closes them) may have any. Clients stop coming in one reserve earlier,
- * for each brings memory and connections along.
+ * The kernel gives out the lowest free number, so numbers tell: whoever gets one of the last R
+ * knows that everything below is taken. What psid keeps for long (clients, memory, bells, letters)
+ * must have a number below the reserve; what it holds for a moment (sockets in a hand-over,
+ * descriptors under way to a helper that closes them) may have any. Clients stop coming in one
+ * reserve earlier, for each brings memory and connections along.
  *
  * R is an eighth of the limit, which is read anew each time: an administrator may change it
  * (prlimit). Of one user's foreign descriptors half of R may wait to be closed, and never more than

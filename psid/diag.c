@@ -12,8 +12,9 @@
  * others; the library, which knows its own socket, doesn't ask us to upgrade such a one. Who lies
  * about it harms his own connection.
  *
- * UDP sockets have no tuple, but the kernel looks them up as it does for a datagram that arrives: so
- * the question is who would receive one, and the answer takes account of every socket that there is.
+ * UDP sockets have no tuple, but the kernel looks them up as it does for a datagram that arrives:
+ * so the question is who would receive one, and the answer takes account of every socket that there
+ * is.
  *
  * The request is answered within send(2), so the answer is there at once.
  */

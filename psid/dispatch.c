@@ -147,7 +147,8 @@ SERVE(jobs, psid_jobs_list(client, msg->jobs))
 SERVE(tasks, psid_jobs_list_tasks(client, msg->tasks))
 SERVE(kill_job, psid_jobs_kill(client, msg->kill))
 
-/* ASKER: who has opened a channel to ask or to give orders, be it a tool, an owner or a keeper, but no process. */
+/* ASKER: who has opened a channel to ask or to give orders, be it a tool, an owner or a keeper, but
+ * no process. */
 enum who { NOBODY_YET, PROCESS, KEEPER, ASKER, ANYBODY };
 
 #define BODY(kind) PULC__WIRE__FROM_CLIENT__BODY_##kind
@@ -205,8 +206,9 @@ static const struct rule {
 };
 
 /*
- * The kernel says who a client is as of its connect(), and the channel of a program's connections lies in the program: one that
- * was root's when it made it, and has become another user for good, still has root's. So that one gives no orders.
+ * The kernel says who a client is as of its connect(), and the channel of a program's connections
+ * lies in the program: one that was root's when it made it, and has become another user for good,
+ * still has root's. So that one gives no orders.
  */
 static bool may(const struct psid_client *client, const struct rule *rule)
 {

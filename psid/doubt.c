@@ -3,16 +3,18 @@
  *   - holders are counted in the side's memory that never spoke up (a forked child, a lost count),
  *   - the process lives but has lost its channel: it may be another program by now (exec),
  *   - the connection is half: the other side's holder has not come back to this psid.
- * The kernel knows whether any descriptor of the socket is left: sock_diag names no inode when there is none.
- * So, while there is anything to doubt, it is asked once a second. Nothing is ever concluded from
- * time that has passed.
+ * The kernel knows whether any descriptor of the socket is left: sock_diag names no inode when
+ * there is none. So, while there is anything to doubt, it is asked once a second. Nothing is ever
+ * concluded from time that has passed.
  *
- * A socket that was reset, too, is unknown to sock_diag, be it that the process still has it, as after exec. If it has not received all that
- * lies in the other side's ring the side stays, for the program that the process has become, until that has ended. If it has, that program needs no rings (ended.c).
+ * A socket that was reset, too, is unknown to sock_diag, be it that the process still has it, as
+ * after exec. If it has not received all that lies in the other side's ring the side stays, for the
+ * program that the process has become, until that has ended. If it has, that program needs no rings
+ * (ended.c).
  *
- * A side without a descriptor has ended and is marked SHM_DEAD, as if its last holder had died under
- * our eyes. The memory of an absent side is not ours to mark: those who hold the other side are told by
- * message.
+ * A side without a descriptor has ended and is marked SHM_DEAD, as if its last holder had died
+ * under our eyes. The memory of an absent side is not ours to mark: those who hold the other side
+ * are told by message.
  */
 #include "doubt.h"
 
@@ -22,7 +24,8 @@
 #include "psid.h"
 
 #define MSEC_LOOK 1000
-/* A look is a question to the kernel, some microseconds: so many at a time, the rest the next time. */
+/* A look is a question to the kernel, some microseconds: so many at a time, the rest the next
+ * time. */
 #define N_LOOKS 1000u
 
 static bool is_watched(const struct psid_side *side)

@@ -1,12 +1,15 @@
 /*
  * Sockets of connections that have ended, which somebody may still have.
  *
- * A socket that was reset, or shut down in both directions, is unknown to sock_diag, though a program may have got it by exec and not used it yet: of such a
- * side nothing is kept, unless there is something left to receive (doubt.c). When that program asks for it, it is to be told that it misses
- * nothing. So a number for each is kept for a while: the cookie, which the kernel gives to no other socket.
+ * A socket that was reset, or shut down in both directions, is unknown to sock_diag, though a
+ * program may have got it by exec and not used it yet: of such a side nothing is kept, unless there
+ * is something left to receive (doubt.c). When that program asks for it, it is to be told that it
+ * misses nothing. So a number for each is kept for a while: the cookie, which the kernel gives to
+ * no other socket.
  *
- * Memory is bounded: the latest of each user stay, or of a few who share a set. Which ones do is chosen by a secret, so that nobody can have a certain
- * other user's forgotten. Whose is forgotten is told that the connection is not known, as of one that never was.
+ * Memory is bounded: the latest of each user stay, or of a few who share a set. Which ones do is
+ * chosen by a secret, so that nobody can have a certain other user's forgotten. Whose is forgotten
+ * is told that the connection is not known, as of one that never was.
  */
 #include "ended.h"
 

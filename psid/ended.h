@@ -16,7 +16,8 @@ struct psid_ended {
 	} sets[PSID_N_ENDED_SETS];
 };
 
-/* All that the rings had for this side was received, and nothing is to be told: whoever has the socket needs the kernel alone. */
+/* All that the rings had for this side was received, and nothing is to be told: whoever has the
+ * socket needs the kernel alone. */
 void psid_ended_note(struct psid_ended *ended, uid_t uid, uint64_t cookie);
 bool psid_ended_is(const struct psid_ended *ended, uid_t uid, uint64_t cookie);
 

@@ -80,7 +80,7 @@ static struct psid_hint *find_other(const struct psid_hint *hint)
 	return best;
 }
 
-/* ---- what the kernel says ------------------------------------------------------------------ */
+/* ---- what the kernel says -------------------------------------------------------------------- */
 
 static Pulc__Wire__Reason reason_of(int r)
 {
@@ -126,7 +126,7 @@ void psid_flow_check(const struct psid_hint *a, const struct psid_hint *b,
 	*ret_b = both ? both : b == sender ? of_sender : of_receiver;
 }
 
-/* ---- matching ------------------------------------------------------------------------------ */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 /* False: at least one was thrown out. */
 static bool are_true(struct psid_hint *hint, struct psid_hint *other)

@@ -239,7 +239,7 @@ void psid_handover_leave(struct psid_hint *hint)
 	fail(h);
 }
 
-/* ---- the socket comes ---------------------------------------------------------------------- */
+/* ---- the socket comes ------------------------------------------------------------------------ */
 
 /* Sets the side's reason if the kernel no longer agrees with its hint. */
 static bool still_true(struct side *side)
@@ -293,7 +293,7 @@ int psid_handover_socket(struct psid_client *client, uint64_t token, int *fd)
 	return 0;
 }
 
-/* ---- a flow's proof comes ------------------------------------------------------------------ */
+/* ---- a flow's proof comes -------------------------------------------------------------------- */
 
 static bool is_flow_true(struct psid_handover *h)
 {

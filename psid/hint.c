@@ -90,7 +90,7 @@ void psid_hints_deinit(struct psid_client *client)
 		psid_hint_free(hint);
 }
 
-/* ---- matching ------------------------------------------------------------------------------ */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 /* The best hint that waits at the other end, or NULL. */
 static struct psid_hint *find_mirror(const struct psid_hint *hint)
@@ -147,7 +147,7 @@ static void match(struct psid_hint *hint)
 	psid_handover_start(hint, other);
 }
 
-/* ---- messages ------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* What can be said without looking at the kernel. */
 static Pulc__Wire__Reason judge(const struct psid_hint *hint)

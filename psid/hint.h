@@ -11,7 +11,8 @@ enum psid_hint_state {
 	PSID_HINT_SHOWN,   /* with a reason: for people only */
 	PSID_HINT_WAITING, /* for the other end */
 	PSID_HINT_MATCHED, /* in a hand-over */
-	PSID_HINT_LATE, /* was asked for its socket and has not answered in time; not matched until then */
+	/* was asked for its socket and has not answered in time; not matched until then */
+	PSID_HINT_LATE,
 };
 
 struct psid_hint {

@@ -1,18 +1,23 @@
 /*
- * Joints: a client of ours and a client of another node, with a TCP connection between them that the two psids have made.
+ * Joints: a client of ours and a client of another node, with a TCP connection between them that
+ * the two psids have made.
  *
- * Of two nodes the one with the smaller id leads: it alone decides whether two clients are joined already, are about to be, or are
- * to be brought together. So two that ask for each other at the same time are joined once.
+ * Of two nodes the one with the smaller id leads: it alone decides whether two clients are joined
+ * already, are about to be, or are to be brought together. So two that ask for each other at the
+ * same time are joined once.
  *
  *   leader: Meet, PortsOf     -> the other: PortsOf; it connects, both shake hands (meeting.c)
- *   each to its client, when it has the connection and the other's ports: PortNews, Joined with the socket; the asker's answer
+ *   each to its client, when it has the connection and the other's ports: PortNews, Joined with the
+ *   socket; the asker's answer
  *
- * From then on the connection is the two processes' own, and goes on without any psid. What remains here is a number for the
- * other one, which is never given again, and whom to tell of ports that are opened and closed. A joint ends when our client has closed the link or
- * is gone; the other psid is told (Parted) and tells its client (Gone), who may still have something to read.
+ * From then on the connection is the two processes' own, and goes on without any psid. What remains
+ * here is a number for the other one, which is never given again, and whom to tell of ports that
+ * are opened and closed. A joint ends when our client has closed the link or is gone; the other
+ * psid is told (Parted) and tells its client (Gone), who may still have something to read.
  *
- * When the connection between psids breaks, news may be lost: meetings fail, and joints are told of all ports anew. The other node in a new
- * life knows nothing of its joints: they end here too, and the links go on.
+ * When the connection between psids breaks, news may be lost: meetings fail, and joints are told of
+ * all ports anew. The other node in a new life knows nothing of its joints: they end here too, and
+ * the links go on.
  *
  * Source: DESIGN 5.
  */
@@ -52,7 +57,7 @@ bool psid_joint_leads(const struct psid *psid, uint64_t node)
 	return psid_node_self(psid->cluster)->id < node;
 }
 
-/* ---- what the two psids say to each other -------------------------------------------------- */
+/* ---- what the two psids say to each other ---------------------------------------------------- */
 
 static int say(const struct psid_client *client, uint64_t node, Pulc__Peer__Message *msg)
 {
@@ -131,7 +136,7 @@ static int say_meet(const struct psid_joint *joint, uint8_t key[HANDSHAKE_KEY], 
 	return say(joint->client, joint->node, &msg);
 }
 
-/* ---- what a client hears ------------------------------------------------------------------- */
+/* ---- what a client hears --------------------------------------------------------------------- */
 
 static int tell_news(const struct psid_joint *joint, uint32_t *opened, size_t n_opened,
 		     uint32_t *closed, size_t n_closed)
@@ -168,7 +173,7 @@ static void tell_gone(const struct psid_joint *joint)
 		(void)psid_client_send(joint->client, &msg, NULL, 0);
 }
 
-/* ---- beginning and end --------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 /* What was needed to become joined. */
 static void end_meeting(struct psid_joint *joint)
@@ -319,7 +324,7 @@ int psid_joint_begin(struct psid_client *client, uint64_t node, uint64_t life, u
 	return r;
 }
 
-/* ---- messages from there ------------------------------------------------------------------- */
+/* ---- messages from there --------------------------------------------------------------------- */
 
 static int accept_invitation(struct psid_joint *joint, const Pulc__Peer__Meet *meet)
 {
@@ -449,7 +454,7 @@ void psid_joints_start(struct psid_remote *remote)
 	psid_peer_on(cluster, PULC__PEER__MESSAGE__BODY_PARTED, on_parted, remote);
 }
 
-/* ---- the end of others --------------------------------------------------------------------- */
+/* ---- the end of others ----------------------------------------------------------------------- */
 
 /* What this node may have missed. In another life it knows nothing of the two. */
 static void renew(struct psid_joint *joint, const struct psid_node *node)

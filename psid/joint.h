@@ -37,7 +37,7 @@ struct psid_remote {
 	struct psid_cluster_watch watch;
 };
 
-/* ---- joint.c ---- */
+/* ---- joint.c --------------------------------------------------------------------------------- */
 /* NULL: they have nothing to do with each other. */
 struct psid_joint *psid_joint_find(const struct psid_client *client, uint64_t node, uint32_t other);
 /* Does this node lead what it does together with that one? */
@@ -54,7 +54,7 @@ void psid_joints_start(struct psid_remote *remote);
 /* The client has no channel any more. */
 void psid_joints_forget(struct psid_client *client);
 
-/* ---- remote.c ---- */
+/* ---- remote.c -------------------------------------------------------------------------------- */
 /* Answers what our client has asked and what waited for this. */
 void psid_asks_settle(const struct psid_joint *joint, Pulc__Wire__PortError error);
 

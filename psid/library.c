@@ -1,6 +1,6 @@
 /*
- * Libraries that most psids never need: each is loaded when it is first wanted, with those that it brings along, and
- * psid does without what it is for where it is not installed.
+ * Libraries that most psids never need: each is loaded when it is first wanted, with those that it
+ * brings along, and psid does without what it is for where it is not installed.
  */
 #include "library.h"
 

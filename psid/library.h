@@ -9,7 +9,8 @@ struct psid_symbol {
 	const char *name;
 };
 
-/* Returns the library, for dlclose() if it is not to stay; NULL: it is not installed, or lacks one of these. */
+/* Returns the library, for dlclose() if it is not to stay; NULL: it is not installed, or lacks one
+ * of these. */
 void *psid_library_load(const char *name, const struct psid_symbol *symbols, size_t n);
 
 #endif

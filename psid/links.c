@@ -1,9 +1,11 @@
 /*
- * Links. To the rest of psid a link is a connection whose sides have no socket: it is held, marked when a
- * holder dies, woken through and freed as any other. One of two clients asks for it, by a port of the other's;
- * the other gets its side unasked. Two clients need one link, whoever asks and how often.
+ * Links. To the rest of psid a link is a connection whose sides have no socket: it is held, marked
+ * when a holder dies, woken through and freed as any other. One of two clients asks for it, by a
+ * port of the other's; the other gets its side unasked. Two clients need one link, whoever asks and
+ * how often.
  *
- * The order on either side's channel: news of the other's ports, the memory, the other's wait sets as far as there are any, the answer to who asked.
+ * The order on either side's channel: news of the other's ports, the memory, the other's wait sets
+ * as far as there are any, the answer to who asked.
  */
 #include "links.h"
 
@@ -51,7 +53,7 @@ bool psid_links_joined(const struct psid_client *a, const struct psid_client *b)
 	return false;
 }
 
-/* ---- news ----------------------------------------------------------------------------------- */
+/* ---- news ------------------------------------------------------------------------------------ */
 
 static void send_news(struct psid_client *to, const struct psid_client *of, uint32_t *ports,
 		      size_t n, bool opened)
@@ -95,7 +97,7 @@ void psid_links_tell(struct psid_client *client, uint32_t port, bool opened)
 	}
 }
 
-/* ---- joining -------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 int psid_links_join(struct psid_client *a, struct psid_client *b)
 {

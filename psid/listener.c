@@ -120,8 +120,8 @@ static int take_lock(struct psid *psid)
 }
 
 /*
- * The socket that systemd has made and keeps, psid.socket's: clients that knock while no psid is there wait
- * in it. Returns 1; 0: we have been given none; negative errno.
+ * The socket that systemd has made and keeps, psid.socket's: clients that knock while no psid is
+ * there wait in it. Returns 1; 0: we have been given none; negative errno.
  */
 static int adopt(const struct psid_config *config, int *ret_fd)
 {

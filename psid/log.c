@@ -2,10 +2,10 @@
  * The log. One line a call, written with one write(2) and never waited for: stderr may be a pipe
  * that nobody reads.
  *
- * When JOURNAL_STREAM names the very file that stderr is, a line becomes an entry of the journal with
- * fields: PRIORITY, and for what administrators look for MESSAGE_ID and whom it is about. Where the
- * journal doesn't take it, the line goes to stderr, beginning with <level> as journald understands.
- * What is not text becomes "?": a client's name must not end a line or begin a field.
+ * When JOURNAL_STREAM names the very file that stderr is, a line becomes an entry of the journal
+ * with fields: PRIORITY, and for what administrators look for MESSAGE_ID and whom it is about.
+ * Where the journal doesn't take it, the line goes to stderr, beginning with <level> as journald
+ * understands. What is not text becomes "?": a client's name must not end a line or begin a field.
  */
 #include "log.h"
 

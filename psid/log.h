@@ -27,10 +27,12 @@ enum psid_occasion {
 
 /* Shows lines up to this level from now on. */
 void psid_log_init(enum psid_level level);
-/* From now on stderr is a file that is read much later: each line there begins with the local time. */
+/* From now on stderr is a file that is read much later: each line there begins with the local
+ * time. */
 void psid_log_dated(void);
 void psid_log(enum psid_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same with a message id. subject: whom it is about (a node, a job, a user), as the catalog says; or NULL. */
+/* The same with a message id. subject: whom it is about (a node, a job, a user), as the catalog
+ * says; or NULL. */
 void psid_log_of(enum psid_occasion occasion, enum psid_level level, const char *subject,
 		 const char *format, ...) __attribute__((format(printf, 4, 5)));
 const char *psid_level_name(enum psid_level level);

@@ -143,7 +143,8 @@ static void say_good(const struct options *options)
 			     usual, errno == EACCES ? " that we may read" : "");
 }
 
-/* The files that settings name are not read before a start, but for the one that is easily wrong. */
+/* The files that settings name are not read before a start, but for the one that is easily
+ * wrong. */
 static int check(const struct options *options, const struct psid_config *config)
 {
 	struct psid_keyring ring;

@@ -1,12 +1,14 @@
 /*
- * Meetings: one listens on a port of its own, the other connects, and both shake hands with the key that the psids have agreed on over
- * their own connection. What comes out is a connected socket.
+ * Meetings: one listens on a port of its own, the other connects, and both shake hands with the key
+ * that the psids have agreed on over their own connection. What comes out is a connected socket.
  *
- * Whoever else knocks meanwhile is told nothing and gets no second try; the real one is let in all the same, for of too many
- * candidates the oldest goes. How long it takes is the owner's to bound. A connection that failed ends the meeting of who made it.
+ * Whoever else knocks meanwhile is told nothing and gets no second try; the real one is let in all
+ * the same, for of too many candidates the oldest goes. How long it takes is the owner's to bound.
+ * A connection that failed ends the meeting of who made it.
  *
- * A candidate is a socket whose hands are not shaken yet. Its memory is libuv's until its handle is closed, and the meeting's may be
- * gone by then; so candidates refer to the meeting, and forget it when they are dropped.
+ * A candidate is a socket whose hands are not shaken yet. Its memory is libuv's until its handle is
+ * closed, and the meeting's may be gone by then; so candidates refer to the meeting, and forget it
+ * when they are dropped.
  *
  * Source: DESIGN 5 (psid introduces the two processes and gives each a one-time key).
  */
@@ -25,7 +27,8 @@
 #define N_BACKLOG 8
 #define N_CANDIDATES_MAX 8u
 
-/* Signs of life on an idle connection, so that a node that is gone is noticed within ten seconds. */
+/* Signs of life on an idle connection, so that a node that is gone is noticed within ten
+ * seconds. */
 #define SEC_IDLE 4
 #define SEC_BETWEEN 2
 #define N_SIGNS 3
@@ -56,7 +59,7 @@ struct psid_meeting {
 	void *data;
 };
 
-/* ---- candidates ---------------------------------------------------------------------------- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 
 static void on_candidate_closed(uv_handle_t *handle)
 {
@@ -153,7 +156,7 @@ static int candidate_new(struct psid_meeting *m, int socket, bool connects)
 	return r;
 }
 
-/* ---- the one who waits --------------------------------------------------------------------- */
+/* ---- the one who waits ----------------------------------------------------------------------- */
 
 static void on_door_closed(uv_handle_t *handle)
 {
@@ -209,7 +212,7 @@ static int open_door(const struct psid_address *at, int *ret_fd, uint16_t *ret_p
 	return 0;
 }
 
-/* ---- from beginning to end ----------------------------------------------------------------- */
+/* ---- from beginning to end ------------------------------------------------------------------- */
 
 static struct psid_meeting *meeting_new(uv_loop_t *loop, const uint8_t key[HANDSHAKE_KEY])
 {

@@ -9,14 +9,14 @@
 struct psid_meeting;
 
 /*
- * It is over: fd is the connection, the callee's from now on, with both ends sure of each other; or a negative errno. Called from the loop; it may
- * free the meeting.
+ * It is over: fd is the connection, the callee's from now on, with both ends sure of each other; or
+ * a negative errno. Called from the loop; it may free the meeting.
  */
 typedef void psid_meeting_ended(void *data, int fd);
 
 /*
- * Waits for the other side at this address, or where that is none of ours at any; strangers are sent away. Returns 0 with the TCP port;
- * negative errno.
+ * Waits for the other side at this address, or where that is none of ours at any; strangers are
+ * sent away. Returns 0 with the TCP port; negative errno.
  */
 int psid_meeting_listen(uv_loop_t *loop, const struct psid_address *at,
 			const uint8_t key[HANDSHAKE_KEY], struct psid_meeting **ret_meeting,

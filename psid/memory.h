@@ -12,8 +12,8 @@
 int psid_memory_new(const char *name, uint64_t size, const void *head, size_t len_head,
 		    int *ret_fd);
 /*
- * Is fd, which anybody may have sent, such memory, open for writing? Its inode's owner, its mode and
- * its seals decide; it is asked for nothing that could block before it is known to be memory.
+ * Is fd, which anybody may have sent, such memory, open for writing? Its inode's owner, its mode
+ * and its seals decide; it is asked for nothing that could block before it is known to be memory.
  * Returns 0 with its inode number and size; -EBADMSG.
  */
 int psid_memory_check(int fd, uint64_t *ret_ino, uint64_t *ret_size);

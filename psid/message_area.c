@@ -1,11 +1,15 @@
 /*
- * Message areas. A client builds long messages in memory that psid made for it, and their receivers read them there: no copy at all.
+ * Message areas. A client builds long messages in memory that psid made for it, and their receivers
+ * read them there: no copy at all.
  *
- * One sparse, sealed memfd for each client that asks, mapped by it read-write; its pages it allocates on credit (credit.c). Another
- * client gets it read-only, once, at its owner's wish, and only if the two are joined by a link and of one user: it sees everything in it, also
- * what is meant for others. psid keeps the descriptor for those who come later, maps nothing and reads nothing.
+ * One sparse, sealed memfd for each client that asks, mapped by it read-write; its pages it
+ * allocates on credit (credit.c). Another client gets it read-only, once, at its owner's wish, and
+ * only if the two are joined by a link and of one user: it sees everything in it, also what is
+ * meant for others. psid keeps the descriptor for those who come later, maps nothing and reads
+ * nothing.
  *
- * The memory lives as long as anybody maps it, so what a dead process has sent can still be read; the account is closed with the owner.
+ * The memory lives as long as anybody maps it, so what a dead process has sent can still be read;
+ * the account is closed with the owner.
  */
 #include "message_area.h"
 

@@ -1,4 +1,5 @@
-/* Message areas: memory of a client's in which it builds messages that others read where they lie. */
+/* Message areas: memory of a client's in which it builds messages that others read where they
+ * lie. */
 #ifndef PULC_PSID_MESSAGE_AREA_H
 #define PULC_PSID_MESSAGE_AREA_H
 

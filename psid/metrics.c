@@ -2,13 +2,13 @@
  * Metrics over HTTP, by libmicrohttpd, for Prometheus and its like; docs/metrics.md names them.
  *
  * The library brings no thread: it keeps its sockets in an epoll of its own, which is one
- * descriptor in psid's loop, and a timer follows the next moment at which it wants to give somebody up. So an
- * answer is written in the loop, from psid's own tables, in between two turns of everything else; there is
- * nothing to lock. It never blocks: who sends half a request, or does not read the answer, holds one of a
- * bounded number of places for a bounded time.
+ * descriptor in psid's loop, and a timer follows the next moment at which it wants to give somebody
+ * up. So an answer is written in the loop, from psid's own tables, in between two turns of
+ * everything else; there is nothing to lock. It never blocks: who sends half a request, or does not
+ * read the answer, holds one of a bounded number of places for a bounded time.
  *
- * Whoever can connect may read. It is off unless it is asked for, and a port alone means this machine only. No
- * metric names a user, a program or an address.
+ * Whoever can connect may read. It is off unless it is asked for, and a port alone means this
+ * machine only. No metric names a user, a program or an address.
  */
 #include "metrics.h"
 
@@ -40,7 +40,7 @@ struct psid_metrics {
 
 static const struct psid_microhttpd *http;
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
 			      struct MHD_Response *response)
@@ -102,7 +102,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	return answer_metrics(connection, metrics->psid);
 }
 
-/* ---- in the loop --------------------------------------------------------------------------- */
+/* ---- in the loop ----------------------------------------------------------------------------- */
 
 static void turn(struct psid_metrics *metrics);
 
@@ -127,8 +127,9 @@ static unsigned n_connections(const struct psid_metrics *metrics)
 }
 
 /*
- * At its limit of connections the library takes the listening socket out of its epoll, and puts it back when
- * it is next run; that must be soon after a connection has ended, for nothing else would call us.
+ * At its limit of connections the library takes the listening socket out of its epoll, and puts it
+ * back when it is next run; that must be soon after a connection has ended, for nothing else would
+ * call us.
  */
 static void turn(struct psid_metrics *metrics)
 {
@@ -144,7 +145,7 @@ static void turn(struct psid_metrics *metrics)
 		(void)uv_timer_stop(&metrics->timer);
 }
 
-/* ---- from start to end --------------------------------------------------------------------- */
+/* ---- from start to end ----------------------------------------------------------------------- */
 
 static int listen_at(const struct psid_address *address, int *ret_fd)
 {

@@ -1,9 +1,9 @@
 /*
- * What the metrics say: OpenMetrics 1.0, one family after the other, from psid's own tables. docs/metrics.md is
- * the normative list of names; a test compares.
+ * What the metrics say: OpenMetrics 1.0, one family after the other, from psid's own tables.
+ * docs/metrics.md is the normative list of names; a test compares.
  *
- * All labels are fixed words of ours, so nothing that a user chooses reaches a reader, and the text is of a bounded
- * size whatever goes on. Counters begin at 0 with each psid.
+ * All labels are fixed words of ours, so nothing that a user chooses reaches a reader, and the text
+ * is of a bounded size whatever goes on. Counters begin at 0 with each psid.
  */
 #include "metrics.h"
 
@@ -37,7 +37,7 @@ static void counter(FILE *out, const char *name, uint64_t value, const char *hel
 	(void)fprintf(out, "%s_total %" PRIu64 "\n", name, value);
 }
 
-/* ---- families with labels ------------------------------------------------------------------ */
+/* ---- families with labels -------------------------------------------------------------------- */
 
 /* As pulc-reasons(7) calls it: REASON_LIMIT_AREAS is limit-areas. */
 static void reason_name(int reason, char *buf, size_t size)
@@ -96,7 +96,7 @@ static void gossip(FILE *out, const struct psid_cluster *cluster)
 		"Bytes of datagrams that came, with IP and UDP.");
 }
 
-/* ---- all of them --------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static void daemon_itself(FILE *out, const struct psid *psid)
 {

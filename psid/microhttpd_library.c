@@ -1,6 +1,6 @@
 /*
- * libmicrohttpd, loaded only where metrics are asked for: it brings a whole TLS library along, two megabytes and two
- * milliseconds of every psid that nobody asks.
+ * libmicrohttpd, loaded only where metrics are asked for: it brings a whole TLS library along, two
+ * megabytes and two milliseconds of every psid that nobody asks.
  */
 #include "microhttpd_library.h"
 

@@ -1,8 +1,8 @@
 /*
- * Type=notify: READY when the socket accepts, RELOADING while settings are read, STOPPING when we go; a
- * line of status for `systemctl status`; and a sign of life from the loop, three for each period of
- * the service's watchdog, so that a psid that is stopped or hangs is replaced. Without NOTIFY_SOCKET
- * nothing happens and no timer runs.
+ * Type=notify: READY when the socket accepts, RELOADING while settings are read, STOPPING when we
+ * go; a line of status for `systemctl status`; and a sign of life from the loop, three for each
+ * period of the service's watchdog, so that a psid that is stopped or hangs is replaced. Without
+ * NOTIFY_SOCKET nothing happens and no timer runs.
  */
 #include "notify.h"
 

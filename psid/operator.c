@@ -1,13 +1,14 @@
 /*
- * Operators are root, the owner of a psid, and for the system's the members of a group (OperatorGroup). They see everything,
- * and steer: drain, partitions, the log's level, a reload. What would be acting for another user is not
- * theirs: his jobs are ended, and his partitions changed, by himself and by root. Nor is psid's end.
+ * Operators are root, the owner of a psid, and for the system's the members of a group
+ * (OperatorGroup). They see everything, and steer: drain, partitions, the log's level, a reload.
+ * What would be acting for another user is not theirs: his jobs are ended, and his partitions
+ * changed, by himself and by root. Nor is psid's end.
  *
- * Who is a member is what the kernel says of the process that connected, at that moment (SO_PEERGROUPS): so no name
- * service is asked in the loop, and a message claims nothing.
+ * Who is a member is what the kernel says of the process that connected, at that moment
+ * (SO_PEERGROUPS): so no name service is asked in the loop, and a message claims nothing.
  *
- * The group that counts if nobody names one is made with the package. It is looked for in /etc/group only: where it is not,
- * asking a name service for it could keep psid from starting.
+ * The group that counts if nobody names one is made with the package. It is looked for in
+ * /etc/group only: where it is not, asking a name service for it could keep psid from starting.
  */
 #include "operator.h"
 

@@ -1,17 +1,21 @@
 /*
  * Ports that pass from one process to another of the same user and node.
  *
- * Its owner says for which process a port is (PortGive), and that process that it wants it (PortTake), in either order. Then the port has a taker, and
- * from now on psid joins nobody with its owner for its sake: who asks is told to ask again. The two are joined, and all others do the rest
- * (docs/native.md): the owner stops the senders and sends on what is unread.
+ * Its owner says for which process a port is (PortGive), and that process that it wants it
+ * (PortTake), in either order. Then the port has a taker, and from now on psid joins nobody with
+ * its owner for its sake: who asks is told to ask again. The two are joined, and all others do the
+ * rest (docs/native.md): the owner stops the senders and sends on what is unread.
  *
- *   taker: MOVE_TAKE -> TAKE_READY -> owner: MOVE_GIVE -> ... -> taker: TAKE_DONE, and it is the taker's -> owner: MOVE_DONE
+ *   taker: MOVE_TAKE -> TAKE_READY -> owner: MOVE_GIVE -> ... -> taker: TAKE_DONE, and it is the
+ *   taker's -> owner: MOVE_DONE
  *
- * Until TAKE_DONE the port is its owner's, and whatever happens to the taker or is said by either (MOVE_OFF) leaves it there; with the owner
- * it ends. So at each moment it is one's alone, and psid says whose.
+ * Until TAKE_DONE the port is its owner's, and whatever happens to the taker or is said by either
+ * (MOVE_OFF) leaves it there; with the owner it ends. So at each moment it is one's alone, and psid
+ * says whose.
  *
- * The owner must know of everybody who may have been told that the port is its own. On this node it does by the order of the channels. On
- * others, meetings with it may be under way; it hears MOVE_GIVE when they are over.
+ * The owner must know of everybody who may have been told that the port is its own. On this node it
+ * does by the order of the channels. On others, meetings with it may be under way; it hears
+ * MOVE_GIVE when they are over.
  */
 #include <errno.h>
 
@@ -67,7 +71,7 @@ static void call_off(struct psid_port *port)
 	forget(port);
 }
 
-/* ---- who is for whom ----------------------------------------------------------------------- */
+/* ---- who is for whom ------------------------------------------------------------------------- */
 
 static bool is_for(const struct psid_port *port, const struct psid_client *client)
 {
@@ -186,7 +190,7 @@ static void want(struct psid_client *client, uint32_t request, uint32_t number)
 		begin(port, client);
 }
 
-/* ---- on the way ---------------------------------------------------------------------------- */
+/* ---- on the way ------------------------------------------------------------------------------ */
 
 static void go_on(struct psid_port *port)
 {
@@ -247,7 +251,8 @@ static void done(struct psid_client *taker, uint32_t request)
 	LIST_INSERT_HEAD(&taker->ports, port, by_client);
 	taker->n_ports++;
 	STEP(MOVES_OWNED);
-	/* If we end in between, what was said so far must do no harm: it is the taker's from the answer to it on. */
+	/* If we end in between, what was said so far must do no harm: it is the taker's from the
+	 * answer to it on. */
 	psid_port_tell(taker, port->number, true);
 	STEP(MOVES_TOLD);
 	psid_port_reply(taker, request, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE, port);
@@ -287,7 +292,7 @@ int psid_port_take(struct psid_client *client, const Pulc__Wire__PortTake *msg)
 	}
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Who waits for this very one waits in vain. */
 static void disappoint(struct psid_port *port)

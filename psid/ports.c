@@ -1,13 +1,13 @@
 /*
  * Ports: numbers that processes of this node send to, and names for them.
  *
- * A number belongs to one client at a time and is granted here only; receivers are told by psid whose it is, and
- * believe no sender. Automatic numbers begin where the well-known ones end and are not used again while psid lives, so that
- * what was sent to a port that is gone reaches nobody. Well-known numbers and names are first come, first served, for every
- * user alike.
+ * A number belongs to one client at a time and is granted here only; receivers are told by psid
+ * whose it is, and believe no sender. Automatic numbers begin where the well-known ones end and are
+ * not used again while psid lives, so that what was sent to a port that is gone reaches nobody.
+ * Well-known numbers and names are first come, first served, for every user alike.
  *
- * Whoever is joined with a client (links.c) hears of a new port before the client itself does: its first frame
- * cannot overtake the news. On other nodes (remote.c) it can, and waits for it.
+ * Whoever is joined with a client (links.c) hears of a new port before the client itself does: its
+ * first frame cannot overtake the news. On other nodes (remote.c) it can, and waits for it.
  *
  * Source: pulc-1998, 4.6.2 (a destination is a node number and a port).
  */

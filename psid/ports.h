@@ -21,8 +21,8 @@ struct psid_port {
 	uint32_t rank;
 	/* port_moves.c */
 	uint32_t given_to; /* the process that it is for; 0: it is not given away */
-	struct psid_client
-		*taker; /* who is about to have it: nobody is joined with its owner for its sake */
+	/* who is about to have it: nobody is joined with its owner for its sake */
+	struct psid_client *taker;
 	uint64_t move;
 	bool ready, told; /* the taker is; the owner has been told so */
 };

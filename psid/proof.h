@@ -19,12 +19,13 @@ bool psid_proof_made_by(const struct psid *psid, const struct psid_tuple *tuple,
 			uid_t uid);
 /* Does anybody have a descriptor of the socket of this tuple and cookie (or PSID_ANY_COOKIE)? */
 bool psid_proof_is_held(const struct psid *psid, const struct psid_tuple *tuple, uint64_t cookie);
-/* Does the kernel not know such a socket at all? Of one that was reset it does not, though somebody may have a descriptor. */
+/* Does the kernel not know such a socket at all? Of one that was reset it does not, though somebody
+ * may have a descriptor. */
 bool psid_proof_is_unknown(const struct psid *psid, const struct psid_tuple *tuple,
 			   uint64_t cookie);
 /*
- * The cookie of a TCP socket of our network namespace. Returns 0, or the Reason (positive) why fd is
- * none. Never blocks, whatever fd is.
+ * The cookie of a TCP socket of our network namespace. Returns 0, or the Reason (positive) why fd
+ * is none. Never blocks, whatever fd is.
  */
 int psid_proof_cookie(const struct psid *psid, int fd, uint64_t *ret_cookie);
 /* Could this hint be true? Returns 0, or the Reason (positive) why not. */

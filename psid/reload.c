@@ -1,13 +1,14 @@
 /*
  * Settings read once more (SIGHUP, `pulcctl reload`): as a whole or, when one is wrong, not at all.
  *
- * Limits, users, sizes and the level of the log are looked up whenever they are needed, so they hold for what
- * begins from now on; what was given out under the old ones stays. Names, places and the cluster are
- * what others know us by: they keep their old values, and those that differ are named. The cluster's keys
- * are read each time (cluster/rekey.c), and so are the certificates, for connections from then on.
+ * Limits, users, sizes and the level of the log are looked up whenever they are needed, so they
+ * hold for what begins from now on; what was given out under the old ones stays. Names, places and
+ * the cluster are what others know us by: they keep their old values, and those that differ are
+ * named. The cluster's keys are read each time (cluster/rekey.c), and so are the certificates, for
+ * connections from then on.
  *
- * Files and names of users are read by a helper thread, for a file system or a name service may hang; then a
- * reload hangs, and nothing else.
+ * Files and names of users are read by a helper thread, for a file system or a name service may
+ * hang; then a reload hangs, and nothing else.
  */
 #include "reload.h"
 
@@ -98,7 +99,7 @@ static void name_fixed(const struct psid_config *config, const struct psid_confi
 					      fixed[i].name);
 }
 
-/* ---- reading, aside ------------------------------------------------------------------------ */
+/* ---- reading, aside -------------------------------------------------------------------------- */
 
 struct psid_reload {
 	uv_work_t work;
@@ -233,7 +234,7 @@ bool psid_is_reloading(const struct psid *psid)
 	return psid->reload != NULL;
 }
 
-/* ---- asked by a client --------------------------------------------------------------------- */
+/* ---- asked by a client ----------------------------------------------------------------------- */
 
 static bool is_allowed(struct psid_client *client)
 {

@@ -10,8 +10,8 @@ struct psid;
 struct psid_client;
 
 /*
- * Takes what is new, for whatever begins from now on; or, if anything is wrong, nothing. Logs which. The
- * files are read aside, client (or NULL) is answered when that is done.
+ * Takes what is new, for whatever begins from now on; or, if anything is wrong, nothing. Logs
+ * which. The files are read aside, client (or NULL) is answered when that is done.
  */
 void psid_reload(struct psid *psid, const struct psid_client *client);
 /* A reload is still reading, and refers to psid. */

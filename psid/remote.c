@@ -1,18 +1,23 @@
 /*
- * Ports of other nodes: our clients' questions about them, and the other psids' questions about ours.
+ * Ports of other nodes: our clients' questions about them, and the other psids' questions about
+ * ours.
  *
- * A question goes to the psid of the node that it names, which looks its own port up; nothing is known in advance and nothing is
- * kept. A client that wants to send is joined with the owner of the port (joint.c) before it gets its answer:
+ * A question goes to the psid of the node that it names, which looks its own port up; nothing is
+ * known in advance and nothing is kept. A client that wants to send is joined with the owner of the
+ * port (joint.c) before it gets its answer:
  *
- *   client: PortLink -> PortAsk -> PortTold, and one of the two psids begins a joint, or has it already -> client: PortReply
+ *   client: PortLink -> PortAsk -> PortTold, and one of the two psids begins a joint, or has it
+ *   already -> client: PortReply
  *
  * Who owns a port may have changed until the two are joined: then it is asked for once more.
  *
- * The leader of the two nodes sends its Meet before its PortTold, so whoever is told finds the joint there. If it does not, ours
- * has ended and the other side's not yet: it is told so, and asked once more.
+ * The leader of the two nodes sends its Meet before its PortTold, so whoever is told finds the
+ * joint there. If it does not, ours has ended and the other side's not yet: it is told so, and
+ * asked once more.
  *
- * A node's number is the lower half of its id, so it is the same on every node and in every life. Of two nodes with one number, which
- * takes some ten thousands of nodes to be likely, neither is reached by it.
+ * A node's number is the lower half of its id, so it is the same on every node and in every life.
+ * Of two nodes with one number, which takes some ten thousands of nodes to be likely, neither is
+ * reached by it.
  *
  * Everything has a bound: the questions of a client, and of all of them; the time for an answer.
  *
@@ -47,7 +52,7 @@ struct psid_ask {
 	Pulc__Wire__PortKind kind;
 };
 
-/* ---- nodes --------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 uint32_t psid_remote_number(uint64_t node)
 {
@@ -102,7 +107,7 @@ bool psid_remote_is_name(const struct psid *psid, const char *node)
 	return node[0] && node_of_name(psid, node) != psid_node_self(psid->cluster)->id;
 }
 
-/* ---- answers to clients -------------------------------------------------------------------- */
+/* ---- answers to clients ---------------------------------------------------------------------- */
 
 static void ask_free(struct psid_ask *ask)
 {
@@ -163,7 +168,7 @@ static void on_deadline(struct psid_deadline *deadline)
 	       PULC__WIRE__PORT_ERROR__PORT_ERROR_UNREACHABLE, 0);
 }
 
-/* ---- questions of clients ------------------------------------------------------------------ */
+/* ---- questions of clients -------------------------------------------------------------------- */
 
 static unsigned n_asks_of(const struct psid_client *client)
 {
@@ -261,7 +266,7 @@ int psid_remote_link(struct psid_client *client, const Pulc__Wire__PortLink *msg
 	return 0;
 }
 
-/* ---- questions of others ------------------------------------------------------------------- */
+/* ---- questions of others --------------------------------------------------------------------- */
 
 static Pulc__Wire__PortError join(struct psid_client *owner, uint64_t node, uint64_t life,
 				  uint32_t asker)
@@ -360,7 +365,7 @@ static int on_told(void *data, uint64_t from, uint64_t life, const Pulc__Peer__M
 	return 0;
 }
 
-/* ---- beginning and end --------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 /* What it was asked, or has answered, is lost. */
 static void on_lost(void *data, uint64_t node)

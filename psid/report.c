@@ -26,7 +26,7 @@ bool psid_may_see(const struct psid_client *client, uid_t uid)
 	return client->user->uid == uid || psid_is_operator(client);
 }
 
-/* ---- status -------------------------------------------------------------------------------- */
+/* ---- status ---------------------------------------------------------------------------------- */
 
 static void fill_user(const struct psid_user *user, Pulc__Wire__UserUse *ret_use)
 {
@@ -91,7 +91,7 @@ int psid_report_status(struct psid_client *client)
 	return 0;
 }
 
-/* ---- clients ------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 static void fill_client(const struct psid_client *client, Pulc__Wire__ClientEntry *ret_entry)
 {
@@ -131,7 +131,7 @@ int psid_report_clients(struct psid_client *client)
 	return 0;
 }
 
-/* ---- stop ---------------------------------------------------------------------------------- */
+/* ---- stop ------------------------------------------------------------------------------------ */
 
 int psid_report_stop(struct psid_client *client)
 {

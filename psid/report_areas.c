@@ -1,6 +1,7 @@
 /*
- * Reports: areas, a line for each slab of memory that psid has made or taken back, with its writer, its reader
- * and how many connections are in it; then one for each process that builds messages in memory of psid's. Who may see which is as for clients (report.c).
+ * Reports: areas, a line for each slab of memory that psid has made or taken back, with its writer,
+ * its reader and how many connections are in it; then one for each process that builds messages in
+ * memory of psid's. Who may see which is as for clients (report.c).
  */
 #include "report_areas.h"
 

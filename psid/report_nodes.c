@@ -115,7 +115,7 @@ int psid_report_nodes(struct psid_client *client)
 	return 0;
 }
 
-/* ---- drain ---------------------------------------------------------------------------------- */
+/* ---- drain ----------------------------------------------------------------------------------- */
 
 static const char *drain(struct psid_cluster *cluster, const char *name, bool drained)
 {

@@ -1,9 +1,12 @@
 /*
- * `pulcctl ports --peers`: each port with each port that it exchanges messages with, and each process with each that it is joined with.
+ * `pulcctl ports --peers`: each port with each port that it exchanges messages with, and each
+ * process with each that it is joined with.
  *
- * Who is joined with whom psid knows by itself, and what a link carries stands in its slots. Credits, and what is unread, each process shows of itself
- * (shown.c). Of that an entry counts only if it is about one of the process's own ports and somebody whom it is joined with, whose port the other one is, as far as
- * that is on this node. The two sides are two entries, for each says its own.
+ * Who is joined with whom psid knows by itself, and what a link carries stands in its slots.
+ * Credits, and what is unread, each process shows of itself (shown.c). Of that an entry counts only
+ * if it is about one of the process's own ports and somebody whom it is joined with, whose port the
+ * other one is, as far as that is on this node. The two sides are two entries, for each says its
+ * own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +88,8 @@ static bool name_ports(const struct look *look, uint64_t ports, const struct psi
 	return true;
 }
 
-/* Entries of one process, those of each pair of ports together. is_joined: it is worth a line by itself. */
+/* Entries of one process, those of each pair of ports together. is_joined: it is worth a line by
+ * itself. */
 static void add_peer(const struct look *look, const Pulc__Wire__PortPeerEntry *of,
 		     const struct psid_client *other, bool is_joined)
 {

@@ -1,7 +1,8 @@
 /*
- * `pulcctl ports`: every port of this node, and what its owner's links carry. What a link says is read from
- * its slots, and what a process says of its ports, its tagged messages and its links to other nodes from the first and the last pages of its boards. Their owners can write
- * all of that as they like: shown, bounded, used for nothing.
+ * `pulcctl ports`: every port of this node, and what its owner's links carry. What a link says is
+ * read from its slots, and what a process says of its ports, its tagged messages and its links to
+ * other nodes from the first and the last pages of its boards. Their owners can write all of that
+ * as they like: shown, bounded, used for nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +45,8 @@ static bool has_uring(const struct psid_pairs *pairs)
 	return false;
 }
 
-/* "shm", "tcp n2", "shm, tcp n2"; with links to several other nodes only "shm, tcp"; "tcp (io_uring)" if any of them uses that. */
+/* "shm", "tcp n2", "shm, tcp n2"; with links to several other nodes only "shm, tcp"; "tcp
+ * (io_uring)" if any of them uses that. */
 static void add_remote(struct psid_client *owner, const struct psid_pairs *pairs,
 		       Pulc__Wire__PortEntry *entry)
 {

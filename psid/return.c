@@ -1,15 +1,16 @@
 /*
  * Coming back. Rings work without a psid, so processes outlive one; to the next they bring their
- * slabs and say which slot is which connection's. psid then knows them as the old one did: it shows and counts
- * them, marks the dead, wakes for others, and can give a side to a program that inherits its socket.
+ * slabs and say which slot is which connection's. psid then knows them as the old one did: it shows
+ * and counts them, marks the dead, wakes for others, and can give a side to a program that inherits
+ * its socket.
  *
- * Nothing of that is believed. That a slab is psid's own making is told by its inode (memory.c): only
- * the owner of a side ever got it open for writing. Two sides belong together when each says that the other one is
- * its peer, by inode and slot; who lies about that remains alone. A cookie counts for other users only if the
- * kernel knows a socket of it that this user made.
+ * Nothing of that is believed. That a slab is psid's own making is told by its inode (memory.c):
+ * only the owner of a side ever got it open for writing. Two sides belong together when each says
+ * that the other one is its peer, by inode and slot; who lies about that remains alone. A cookie
+ * counts for other users only if the kernel knows a socket of it that this user made.
  *
- * Until the holder of the other side is back, a connection is half: its other side is absent. Its slot
- * is never emptied then, for somebody may still read it.
+ * Until the holder of the other side is back, a connection is half: its other side is absent. Its
+ * slot is never emptied then, for somebody may still read it.
  */
 #include "return.h"
 

@@ -1,17 +1,21 @@
 /*
- * Semaphores. Processes take and give back in a page that they share; psid makes the page, finds it by its name, tells each of them a number
- * that is its own there, and knows who is dead. That one's counts it frees, and then all sleepers look.
+ * Semaphores. Processes take and give back in a page that they share; psid makes the page, finds it
+ * by its name, tells each of them a number that is its own there, and knows who is dead. That one's
+ * counts it frees, and then all sleepers look.
  *
- * A semaphore lives as long as a client has part in it. A forked child has its parent's page, and shows its descriptor to take
- * part: also after all others have gone, and to a psid that has never seen it. Only psid makes such memory, so what it
- * finds to be such (seals, owner, mode) is as good as its own.
+ * A semaphore lives as long as a client has part in it. A forked child has its parent's page, and
+ * shows its descriptor to take part: also after all others have gone, and to a psid that has never
+ * seen it. Only psid makes such memory, so what it finds to be such (seals, owner, mode) is as good
+ * as its own.
  *
- * To a new psid those who had part come back in the same way, and say by which number what they hold is marked: it is theirs, unless somebody
- * in that semaphore has it. By a lie about it a process gets at nothing but marks that it could write itself. Of name, kind and size the
- * first who comes is believed, as if he made it.
+ * To a new psid those who had part come back in the same way, and say by which number what they
+ * hold is marked: it is theirs, unless somebody in that semaphore has it. By a lie about it a
+ * process gets at nothing but marks that it could write itself. Of name, kind and size the first
+ * who comes is believed, as if he made it.
  *
- * The page is anybody's to write who has part in it. psid believes nothing there but what is equal to the number of a dead one, and
- * allocates it before each touch, for its users could punch a hole.
+ * The page is anybody's to write who has part in it. psid believes nothing there but what is equal
+ * to the number of a dead one, and allocates it before each touch, for its users could punch a
+ * hole.
  */
 #include "sems.h"
 
@@ -61,7 +65,7 @@ static Pulc__Wire__PortError error_of(int r)
 			    : PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT;
 }
 
-/* ---- a semaphore -------------------------------------------------------------------------------- */
+/* ---- a semaphore ----------------------------------------------------------------------------- */
 
 static struct psid_sem *sem_by_ino(const struct psid *psid, uint64_t ino)
 {
@@ -177,7 +181,7 @@ static int sem_make(struct psid_client *client, const Pulc__Wire__SemOpen *msg,
 	return r;
 }
 
-/* ---- parts in it -------------------------------------------------------------------------------- */
+/* ---- parts in it ----------------------------------------------------------------------------- */
 
 static bool is_taken(const struct psid_sem *sem, uint32_t number)
 {
@@ -258,7 +262,7 @@ static void fill(Pulc__Wire__PortReply *reply, int r, const struct psid_sem_hold
 	reply->all = hold->sem->all;
 }
 
-/* ---- messages ----------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static bool makes_sense(uint32_t count, bool held)
 {
@@ -298,7 +302,8 @@ int psid_sem_open(struct psid_client *client, const Pulc__Wire__SemOpen *msg)
 	return 0;
 }
 
-/* The one that this is, or what becomes one again. 0; -ENOMEM; anything else: a limit. NULL: it is not for this client. */
+/* The one that this is, or what becomes one again. 0; -ENOMEM; anything else: a limit. NULL: it is
+ * not for this client. */
 static int sem_shown(struct psid_client *client, const Pulc__Wire__SemJoin *msg, int *fd,
 		     uint64_t ino, struct psid_sem **ret_sem)
 {
@@ -306,7 +311,8 @@ static int sem_shown(struct psid_client *client, const Pulc__Wire__SemJoin *msg,
 
 	*ret_sem = sem_by_ino(client->psid, ino);
 	if (*ret_sem) {
-		/* Who comes back has been let in before. A child may have become another user since. */
+		/* Who comes back has been let in before. A child may have become another user
+		 * since. */
 		if (!msg->holder && !may(client, *ret_sem))
 			*ret_sem = NULL;
 		return 0;
@@ -318,7 +324,8 @@ static int sem_shown(struct psid_client *client, const Pulc__Wire__SemJoin *msg,
 		return r;
 	(*ret_sem)->n = msg->held ? msg->count : 0;
 	(*ret_sem)->all = msg->all;
-	/* If somebody has made another one of that name meanwhile, this one is shared by those who have it. */
+	/* If somebody has made another one of that name meanwhile, this one is shared by those who
+	 * have it. */
 	if (msg->name[0] && !sem_named(client->psid, msg->name))
 		(void)sem_give_name(*ret_sem, msg->name);
 	return 0;

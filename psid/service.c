@@ -1,8 +1,8 @@
 /*
- * What systemd and a service say to each other: by three variables of the environment and by datagrams of text, as
- * sd_notify(3), sd_listen_fds(3) and sd_watchdog_enabled(3) describe them for programs that do without the
- * library. It brings six others along, which are a megabyte of each psid; D-Bus, which is worth a library, is loaded
- * where somebody wants it (jobs/bus_library.c).
+ * What systemd and a service say to each other: by three variables of the environment and by
+ * datagrams of text, as sd_notify(3), sd_listen_fds(3) and sd_watchdog_enabled(3) describe them for
+ * programs that do without the library. It brings six others along, which are a megabyte of each
+ * psid; D-Bus, which is worth a library, is loaded where somebody wants it (jobs/bus_library.c).
  */
 #include "service.h"
 
@@ -23,7 +23,7 @@
 #define FD_FIRST 3 /* of those that are given */
 #define SIZE_TEXT 512
 
-/* ---- telling -------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 bool psid_service_is_heard(void)
 {
@@ -64,7 +64,7 @@ void psid_service_tell(const char *format, ...)
 			     len);
 }
 
-/* ---- being told ------------------------------------------------------------------------------------ */
+/* ---- being told ------------------------------------------------------------------------------ */
 
 static uint64_t number_of(const char *variable)
 {

@@ -1,6 +1,8 @@
 /*
- * What a client says of its links, in their slots, and of its ports' peers, in the last pages of its board area. It writes there what it likes. Both are copied with a
- * system call, bounded, and used for nothing but to be shown; the peers are sorted, so that each is found by the number that it names.
+ * What a client says of its links, in their slots, and of its ports' peers, in the last pages of
+ * its board area. It writes there what it likes. Both are copied with a system call, bounded, and
+ * used for nothing but to be shown; the peers are sorted, so that each is found by the number that
+ * it names.
  */
 #include "shown.h"
 

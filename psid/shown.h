@@ -1,4 +1,5 @@
-/* What clients show of their links and of their ports' peers, as psid reads it. Nothing of it is true. */
+/* What clients show of their links and of their ports' peers, as psid reads it. Nothing of it is
+ * true. */
 #ifndef PULC_PSID_SHOWN_H
 #define PULC_PSID_SHOWN_H
 

@@ -56,7 +56,8 @@ static uint64_t holders_at(uint32_t slot)
 	return offsetof(struct shm_slab, n_holders) + slot * sizeof(uint32_t);
 }
 
-/* Two processes that have many connections will have more, and each mapping costs them something at every fork. */
+/* Two processes that have many connections will have more, and each mapping costs them something at
+ * every fork. */
 static uint32_t n_slots_for(const struct psid_pair *pair, uint32_t n_slots)
 {
 	const struct psid_slab *slab;
@@ -183,7 +184,7 @@ static int slab_new(struct psid_pair *pair, struct psid_slab **ret_slab)
 	return 0;
 }
 
-/* ---- slots --------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static uint32_t find_free(const struct psid_slab *slab)
 {
@@ -293,7 +294,7 @@ void psid_slot_keep(struct psid_side *side)
 	leave_slot(side);
 }
 
-/* ---- returned ------------------------------------------------------------------------------ */
+/* ---- returned -------------------------------------------------------------------------------- */
 
 struct psid_slab *psid_slab_find(const struct psid *psid, uint64_t ino)
 {
@@ -365,7 +366,7 @@ void psid_slab_tidy(struct psid_slab *slab)
 		slab_free(slab);
 }
 
-/* ---- what a side says ---------------------------------------------------------------------- */
+/* ---- what a side says ------------------------------------------------------------------------ */
 
 int psid_slot_read(const struct psid_slab *slab, uint32_t slot, struct shm_side *ret_side)
 {

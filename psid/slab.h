@@ -40,15 +40,16 @@ int psid_slot_new(struct psid_pair *pair, struct psid_side *side);
  */
 void psid_slot_free(struct psid_side *side, bool emptied);
 /*
- * The side is done with for psid, but somebody that we don't know may have something to read there: it stays as it is, on the user's account, and
- * is given to nobody, until the slab is freed; its memory then lasts as long as somebody maps it. May free the slab.
+ * The side is done with for psid, but somebody that we don't know may have something to read there:
+ * it stays as it is, on the user's account, and is given to nobody, until the slab is freed; its
+ * memory then lasts as long as somebody maps it. May free the slab.
  */
 void psid_slot_keep(struct psid_side *side);
 
 /*
- * The slab that a psid before us made and a client has returned, or that we know already. Takes *fd if
- * it keeps it. Returns 0; -EBADMSG: not a slab; -EPERM: of another user; the Reason (positive) of a
- * refusal; other negative errno.
+ * The slab that a psid before us made and a client has returned, or that we know already. Takes *fd
+ * if it keeps it. Returns 0; -EBADMSG: not a slab; -EPERM: of another user; the Reason (positive)
+ * of a refusal; other negative errno.
  */
 int psid_slab_return(struct psid *psid, struct psid_user *user, int *fd,
 		     struct psid_slab **ret_slab);
@@ -62,7 +63,8 @@ void psid_slab_tidy(struct psid_slab *slab);
 int psid_slot_read(const struct psid_slab *slab, uint32_t slot, struct shm_side *ret_side);
 /* The bytes that the side has ever written, says it. Returns 0; negative errno. */
 int psid_slot_written(const struct psid_slab *slab, uint32_t slot, uint64_t *ret_size);
-/* How many processes hold the side, says its family. Nothing of it is true. Returns 0; negative errno. */
+/* How many processes hold the side, says its family. Nothing of it is true. Returns 0; negative
+ * errno. */
 int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret_n);
 /* Has a holder counted itself off there that had no room to say so? */
 bool psid_slot_has_unsaid(const struct psid_slab *slab, uint32_t slot);

@@ -22,7 +22,7 @@
 #define SIZE_OUTBOX_MAX (8u << 20)
 #define SIZE_OUTBOXES_USER (64u << 20)
 
-/* ---- sending ------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void on_socket(uv_poll_t *poll, int status, int events);
 
@@ -62,7 +62,8 @@ int psid_client_send(struct psid_client *client, Pulc__Wire__ToClient *msg, cons
 	before = client->outbox.size;
 	r = psid_outbox_send(&client->outbox, client->fd, buf, len, fds, n_fds, size_max(client));
 	client->user->size_kept += client->outbox.size - before;
-	/* It hears nothing any more, but what it said before is still to be read: that ends with its end. */
+	/* It hears nothing any more, but what it said before is still to be read: that ends with
+	 * its end. */
 	if (r == -EPIPE)
 		return r;
 	if (r < 0) {
@@ -107,7 +108,7 @@ void psid_client_malformed(struct psid_client *client, const char *what)
 	psid_doom(client);
 }
 
-/* ---- receiving ----------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static void close_foreign(struct psid_client *client, const int *fds, size_t n)
 {

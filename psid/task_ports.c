@@ -1,9 +1,10 @@
 /*
- * Ports that tasks are found by: a process of a task says which of its ports that is, and whoever looks the task up is told its
- * number (jobs/list.c).
+ * Ports that tasks are found by: a process of a task says which of its ports that is, and whoever
+ * looks the task up is told its number (jobs/list.c).
  *
- * It is the process that says which task it is part of; psid believes it if the task's job is one of the same user, for
- * then it deceives nobody but itself. A task has one such port, the one named last; it has it as long as the port is open.
+ * It is the process that says which task it is part of; psid believes it if the task's job is one
+ * of the same user, for then it deceives nobody but itself. A task has one such port, the one named
+ * last; it has it as long as the port is open.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,18 +1,21 @@
 /*
- * What the programs of this node move, from what each side says to have written. The cluster asks each time
- * that it samples this node's load, once a second; a psid without a cluster looks when somebody asks it. Nothing of it
- * is on the programs' way: they count for themselves already, and psid reads those counts.
+ * What the programs of this node move, from what each side says to have written. The cluster asks
+ * each time that it samples this node's load, once a second; a psid without a cluster looks when
+ * somebody asks it. Nothing of it is on the programs' way: they count for themselves already, and
+ * psid reads those counts.
  *
- * A look costs one short read for each side, a microsecond, so with many connections looks are made less often: a
- * thousandth of a processor, roughly, is what they may take. A rate is the mean between two looks. After a longer
- * pause the first look only takes note, for a mean over minutes says nothing of now.
+ * A look costs one short read for each side, a microsecond, so with many connections looks are made
+ * less often: a thousandth of a processor, roughly, is what they may take. A rate is the mean
+ * between two looks. After a longer pause the first look only takes note, for a mean over minutes
+ * says nothing of now.
  *
- * The counts are as true as the processes are. One that goes backwards, or by more than a machine's memory moves,
- * counts as nothing; the total is shown, and used for nothing. What sides wrote before they came to this psid
- * (return.c) is not its traffic.
+ * The counts are as true as the processes are. One that goes backwards, or by more than a machine's
+ * memory moves, counts as nothing; the total is shown, and used for nothing. What sides wrote
+ * before they came to this psid (return.c) is not its traffic.
  *
- * Left out is what psid does not see: bytes on the kernel's sockets, links to other nodes, and messages that
- * are fetched out of their sender's memory, of which only the frame that tells of them is written.
+ * Left out is what psid does not see: bytes on the kernel's sockets, links to other nodes, and
+ * messages that are fetched out of their sender's memory, of which only the frame that tells of
+ * them is written.
  */
 #include "traffic.h"
 

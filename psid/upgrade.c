@@ -28,7 +28,8 @@ static void name_slab(const struct psid_slab *slab, Pulc__Wire__Slab *ret_wire)
 	ret_wire->size = slab->size;
 }
 
-/* Whose memory the client may ask the kernel for, as psid knows it from the kernel: the number is nobody's own claim. */
+/* Whose memory the client may ask the kernel for, as psid knows it from the kernel: the number is
+ * nobody's own claim. */
 static uint32_t pid_for(const struct psid_client *client, struct psid_side *other)
 {
 	const struct psid_client *peer;
@@ -39,7 +40,8 @@ static uint32_t pid_for(const struct psid_client *client, struct psid_side *othe
 	return peer->user == client->user && !peer->exited ? (uint32_t)peer->pid : 0;
 }
 
-/* Descriptors of the own slab and of the other side's (read-only); -EBADF: the client has it already. */
+/* Descriptors of the own slab and of the other side's (read-only); -EBADF: the client has it
+ * already. */
 static int send_to(struct psid_side *side, struct psid_client *client, uint64_t token, int own_fd,
 		   int peer_fd)
 {

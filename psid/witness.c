@@ -31,7 +31,7 @@ static struct psid_ear *ear_of(const struct psid_hint *hint)
 	return &hint->client->psid->ears[psid_tuple_is_remote_ipv4(&hint->tuple) ? IPV4 : IPV6];
 }
 
-/* ---- hearing ------------------------------------------------------------------------------- */
+/* ---- hearing --------------------------------------------------------------------------------- */
 
 static void normalise(const struct sockaddr_in6 *from, uint8_t address[16], uint16_t *ret_port)
 {
@@ -93,7 +93,7 @@ static void on_sound(uv_poll_t *poll, int status, int events)
 			return;
 }
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 bool psid_witness_can(const struct psid_hint *hint)
 {
@@ -128,7 +128,7 @@ void psid_witness_drop(struct psid_witness *witness, struct psid *psid)
 	witness->asked = false;
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int open_ear(struct psid_ear *ear, const struct sockaddr_in6 *at, socklen_t len)
 {

@@ -1,9 +1,10 @@
 /*
  * Lines that are asked for before what is to be read or written there is known to be.
  *
- * What does not come with the news of it has to be fetched behind that, a line's way more; and the next message is written into lines that the peer has read before, one more
- * way. So who waits for an answer, after a message of some size, asks for the lines of one of that size in both rings: all of them make their ways at the same time. All of it is a hint,
- * and read without locks.
+ * What does not come with the news of it has to be fetched behind that, a line's way more; and the
+ * next message is written into lines that the peer has read before, one more way. So who waits for
+ * an answer, after a message of some size, asks for the lines of one of that size in both rings:
+ * all of them make their ways at the same time. All of it is a hint, and read without locks.
  */
 #ifndef PULC_SHM_AHEAD_H
 #define PULC_SHM_AHEAD_H
@@ -20,7 +21,9 @@ static inline void shm_ahead_note(struct shm_stream *s, uint32_t size)
 	atomic_store_explicit(&s->size_apart, size, memory_order_relaxed);
 }
 
-/* Where the next bytes will lie, and where those that are sent next, if they are like the last ones; size 0: they need not be asked for. tx: where is sent to, which may be rx; NULL: nowhere. */
+/* Where the next bytes will lie, and where those that are sent next, if they are like the last
+ * ones; size 0: they need not be asked for. tx: where is sent to, which may be rx; NULL:
+ * nowhere. */
 struct shm_ahead {
 	const char *rx, *tx;
 	uint32_t size;

@@ -1,9 +1,11 @@
 /*
- * Message areas: a sparse, sealed memfd of psid's. Its owner maps it read-write and builds messages there; their receivers, processes
- * of the same user, map it read-only. It holds nothing but the bytes of messages: where they lie is said in frames, and checked here.
+ * Message areas: a sparse, sealed memfd of psid's. Its owner maps it read-write and builds messages
+ * there; their receivers, processes of the same user, map it read-only. It holds nothing but the
+ * bytes of messages: where they lie is said in frames, and checked here.
  *
- * The file cannot shrink, so no access faults; the owner allocates pages before it uses them, where a lack of memory is
- * an answer. An owner can give back pages that others read, or write there: then they read something else, and nothing worse.
+ * The file cannot shrink, so no access faults; the owner allocates pages before it uses them, where
+ * a lack of memory is an answer. An owner can give back pages that others read, or write there:
+ * then they read something else, and nothing worse.
  */
 #include "area.h"
 
@@ -28,7 +30,8 @@ int shm_area_map(int fd, uint64_t size, bool writable, struct shm_area *ret_area
 		return (int)p;
 	if ((uint64_t)st.st_size != size || size == 0)
 		return -EBADMSG;
-	/* To nobody's use at first, and not locked: a process that locks all it maps (mlockall) would allocate all of it. */
+	/* To nobody's use at first, and not locked: a process that locks all it maps (mlockall)
+	 * would allocate all of it. */
 	p = raw_syscall(SYS_mmap, NULL, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (p < 0 && p > -4096)
 		return (int)p;

@@ -11,7 +11,8 @@ struct shm_area {
 	uint64_t size;
 };
 
-/* Maps the memfd; size is what psid said. Returns 0; -EBADMSG: the file is of another size; other negative errno. */
+/* Maps the memfd; size is what psid said. Returns 0; -EBADMSG: the file is of another size; other
+ * negative errno. */
 int shm_area_map(int fd, uint64_t size, bool writable, struct shm_area *ret_area);
 void shm_area_unmap(struct shm_area *area);
 /* From now on it can only be read. */

@@ -2,21 +2,22 @@
  * The bitmap that wakes a wait set.
  *
  * A publisher sets the bit of the endpoint in its word, then the word's bit in the summary, then
- * looks whether the owner sleeps. All three are idempotent: a publisher that dies between two of them leaves at worst a
- * bit without a summary, which the next publication of the same word repairs; an owner that finds a
- * summary without a bit looks in vain. Nothing overflows and nothing is torn, which is what a queue of
- * endpoint numbers could not promise.
+ * looks whether the owner sleeps. All three are idempotent: a publisher that dies between two of
+ * them leaves at worst a bit without a summary, which the next publication of the same word
+ * repairs; an owner that finds a summary without a bit looks in vain. Nothing overflows and nothing
+ * is torn, which is what a queue of endpoint numbers could not promise.
  *
- * The owner clears in the opposite order: the summary first, then it takes the whole word. A bit set in
- * between sets the summary again.
+ * The owner clears in the opposite order: the summary first, then it takes the whole word. A bit
+ * set in between sets the summary again.
  *
- * The kernel tells of sockets in the order in which they became ready, so the latest bits are noted in the order in which
- * they were set, and taken in that order. The notes are a hint: a bit without a note is found by the bitmap, a note without
- * a bit is passed over, and when there were more of them than have room the bitmap's order must do.
+ * The kernel tells of sockets in the order in which they became ready, so the latest bits are noted
+ * in the order in which they were set, and taken in that order. The notes are a hint: a bit without
+ * a note is found by the bitmap, a note without a bit is passed over, and when there were more of
+ * them than have room the bitmap's order must do.
  *
- * Sleep. Owner: asleep = 1, full fence, look at everything once more, sleep. Publisher: publish, full
- * fence, look for arms, set the bit (a full fence), look at asleep. Either the publisher sees asleep or
- * the owner sees the bit: Dekker's argument, spelled out in docs/waiting.md.
+ * Sleep. Owner: asleep = 1, full fence, look at everything once more, sleep. Publisher: publish,
+ * full fence, look for arms, set the bit (a full fence), look at asleep. Either the publisher sees
+ * asleep or the owner sees the bit: Dekker's argument, spelled out in docs/waiting.md.
  *
  * A hostile process of the same user can set, clear and count as it likes: it costs its own user
  * wake-ups, and memory nothing.

@@ -9,7 +9,8 @@
 
 #include "layout.h"
 
-/* Maps a board area (its descriptor is not kept). Returns 0; -EBADMSG: not one; other negative errno. */
+/* Maps a board area (its descriptor is not kept). Returns 0; -EBADMSG: not one; other negative
+ * errno. */
 int shm_boards_map(int fd, struct shm_boards **ret_boards);
 void shm_boards_unmap(struct shm_boards *boards);
 /* Board i of an area, i < SHM_N_BOARDS. */

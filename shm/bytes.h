@@ -1,9 +1,11 @@
 /*
- * A record of some bytes, on a short way from one process to another: from the sender's buffer into the ring in one piece, its header out of registers, and from the
- * ring into the receiver's buffer.
+ * A record of some bytes, on a short way from one process to another: from the sender's buffer into
+ * the ring in one piece, its header out of registers, and from the ring into the receiver's buffer.
  *
- * As word.h for what does not fit into the line that both sides of a link write: there only the news of it is told, and who has it fetches the ring's lines. A receiver who expects
- * such a record asks for both at once. What goes this way is a record of queue.h like any other, at its turn; one that lies around a ring's end, or is longer, goes by queue.c.
+ * As word.h for what does not fit into the line that both sides of a link write: there only the
+ * news of it is told, and who has it fetches the ring's lines. A receiver who expects such a record
+ * asks for both at once. What goes this way is a record of queue.h like any other, at its turn; one
+ * that lies around a ring's end, or is longer, goes by queue.c.
  */
 #ifndef PULC_SHM_BYTES_H
 #define PULC_SHM_BYTES_H
@@ -18,13 +20,15 @@
 struct shm_bytes {
 	uint64_t stamp;
 	uint32_t len, flags;
-	/* Of one that was found: where it begins, what it takes in the ring, and its payload there; what was told of it, if it is the only one. */
+	/* Of one that was found: where it begins, what it takes in the ring, and its payload there;
+	 * what was told of it, if it is the only one. */
 	uint64_t at, size;
 	const unsigned char *payload;
 	uint64_t mark;
 };
 
-/* Sends it to a peer who looks in the line, if there is room by what was seen last. False: nothing is done. Under tx_lock. */
+/* Sends it to a peer who looks in the line, if there is room by what was seen last. False: nothing
+ * is done. Under tx_lock. */
 static inline bool shm_bytes_put(struct shm_stream *s, uint64_t stamp, uint32_t flags,
 				 const void *buf, uint32_t len)
 {
@@ -54,7 +58,8 @@ static inline bool shm_bytes_put(struct shm_stream *s, uint64_t stamp, uint32_t 
 	return true;
 }
 
-/* The record at b->at, if n bytes are there and it is among them, in one piece, in the ring that is read now. Its header is a copy, and its length is checked. */
+/* The record at b->at, if n bytes are there and it is among them, in one piece, in the ring that is
+ * read now. Its header is a copy, and its length is checked. */
 static inline bool bytes_find(const struct shm_stream *s, uint64_t n, struct shm_bytes *b)
 {
 	uint32_t r = s->rx_cur;
@@ -99,7 +104,8 @@ static inline bool shm_bytes_next(const struct shm_stream *s, struct shm_bytes *
 	return bytes_find(s, head - ret_b->at, ret_b);
 }
 
-/* The one that was found is taken; is_only: by shm_bytes_look. True: the room for it was published. */
+/* The one that was found is taken; is_only: by shm_bytes_look. True: the room for it was
+ * published. */
 static inline bool shm_bytes_took(struct shm_stream *s, const struct shm_bytes *b, bool is_only)
 {
 	uint64_t taken = b->at + b->size;

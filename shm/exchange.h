@@ -1,12 +1,14 @@
 /*
  * A line that both sides of a link write, each its own half (struct shm_exchange).
  *
- * One side makes it, the other one finds its name in the first one's slot (shm_side.line) and says the same name in its own. From when a side
- * says it each new head is told there too, with the last message if that is short; who has seen the other one say it looks there instead of at
- * the other's head. So both may begin at any time, and none may end.
+ * One side makes it, the other one finds its name in the first one's slot (shm_side.line) and says
+ * the same name in its own. From when a side says it each new head is told there too, with the last
+ * message if that is short; who has seen the other one say it looks there instead of at the other's
+ * head. So both may begin at any time, and none may end.
  *
- * A half is worth what its writer's ring is: a reader takes nothing from it that it would not take from there, and checks it in the same way. That
- * the other process could write ours too makes it read, at worst, what we have not sent.
+ * A half is worth what its writer's ring is: a reader takes nothing from it that it would not take
+ * from there, and checks it in the same way. That the other process could write ours too makes it
+ * read, at worst, what we have not sent.
  */
 #ifndef PULC_SHM_EXCHANGE_H
 #define PULC_SHM_EXCHANGE_H
@@ -15,7 +17,8 @@
 #include "step.h"
 #include "stream.h"
 
-/* Under tx_lock, after the head was stored. n bytes of the message that ends there come along, if it is not 0; `words` has SHM_TOLD bytes then. */
+/* Under tx_lock, after the head was stored. n bytes of the message that ends there come along, if
+ * it is not 0; `words` has SHM_TOLD bytes then. */
 static inline void exchange_tell(struct shm_half *half, uint64_t head, const uint64_t *words,
 				 unsigned n)
 {
@@ -38,7 +41,8 @@ static inline void exchange_tell(struct shm_half *half, uint64_t head, const uin
 /* So many records come with the news of them when nothing is received in between. */
 #define EXCHANGE_N_RECORDS 4u
 
-/* Who hears nothing in between sends a stream: its reader takes many records at a time, and finds them in the ring. */
+/* Who hears nothing in between sends a stream: its reader takes many records at a time, and finds
+ * them in the ring. */
 static inline bool exchange_is_stream(struct shm_stream *s)
 {
 	uint64_t taken = atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed);
@@ -50,7 +54,8 @@ static inline bool exchange_is_stream(struct shm_stream *s)
 	return false;
 }
 
-/* A record that may come along: a header alone, or a header and a word of payload; the bytes that are told, and what it takes in a ring. */
+/* A record that may come along: a header alone, or a header and a word of payload; the bytes that
+ * are told, and what it takes in a ring. */
 #define EXCHANGE_TOLD_EMPTY ((unsigned)sizeof(struct shm_record))
 #define EXCHANGE_SIZE_EMPTY ((uint64_t)sizeof(struct shm_record))
 #define EXCHANGE_SIZE_WORD (2 * EXCHANGE_SIZE_EMPTY)
@@ -99,7 +104,8 @@ static inline uint64_t exchange_take_record(const struct shm_half *half, uint64_
 
 /* From now on this side tells in its half of the line, and says so. Under tx_lock. */
 void exchange_begin(struct shm_stream *s, struct shm_half *half, uint64_t name);
-/* From now on this side looks there, unless less is told there so far than it has seen: then it is to try again later. Under both locks. */
+/* From now on this side looks there, unless less is told there so far than it has seen: then it is
+ * to try again later. Under both locks. */
 void exchange_hear(struct shm_stream *s, const struct shm_half *half);
 /* The name of the line that the peer tells in; 0: none. Any value. */
 static inline uint64_t exchange_said(const struct shm_stream *s)

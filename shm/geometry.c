@@ -1,7 +1,7 @@
 /*
- * Where things lie in a slab: the sizes that its header states, and whether they fit each other and the
- * file. psid writes the header before anybody maps the slab, but its owner can write it later; so
- * whoever uses it copies it first and checks the copy.
+ * Where things lie in a slab: the sizes that its header states, and whether they fit each other and
+ * the file. psid writes the header before anybody maps the slab, but its owner can write it later;
+ * so whoever uses it copies it first and checks the copy.
  */
 #include "geometry.h"
 

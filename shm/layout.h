@@ -7,13 +7,14 @@
  * that this side sends on, smallest first, each page-aligned. A connection has two slots of
  * the same index space, one in the slab of each side.
  *
- * A board area is one memfd that psid makes for each client: SHM_N_BOARDS pages after a
- * header page, mapped by every peer of the same user. Each is the board of one wait set, from SHM_FIRST_LINES on lines of links; the last
- * ones show how far the owner's peers are.
+ * A board area is one memfd that psid makes for each client: SHM_N_BOARDS pages after a header
+ * page, mapped by every peer of the same user. Each is the board of one wait set, from
+ * SHM_FIRST_LINES on lines of links; the last ones show how far the owner's peers are.
  *
  * Writers: a side's slot is written by its own family of processes alone; psid writes one byte of
- * it (notice, SHM_DEAD) after the last process of the family is gone, for all it knows. A board is written by its
- * owner and, by atomic OR only, by its publishers; half a line by either side of its link.
+ * it (notice, SHM_DEAD) after the last process of the family is gone, for all it knows. A board is
+ * written by its owner and, by atomic OR only, by its publishers; half a line by either side of its
+ * link.
  *
  * Nothing read from memory that another process can write is trusted: see ring.c and stream.c.
  */
@@ -33,7 +34,8 @@
 /* Two cache lines: the adjacent-line prefetcher moves them together. */
 #define SHM_LINE 128u
 
-/* Rings of one direction, each larger than the one before; the stream moves on at a counted byte. */
+/* Rings of one direction, each larger than the one before; the stream moves on at a counted
+ * byte. */
 #define SHM_N_RINGS 5u
 #define SHM_RING_SIZE_MIN 64u
 #define SHM_RING_SIZE_MAX (64u << 20)
@@ -50,7 +52,7 @@
 #define SHM_FIRST_PAIRS 252u
 #define SHM_N_ACQUAINTED 32u
 
-/* ---- slab ---------------------------------------------------------------------------------- */
+/* ---- slab ------------------------------------------------------------------------------------ */
 
 /* "The owner of this slab can ring these boards of that client by itself": a sleeper reads it
  * in its peer's slab before it trusts a bell. client 0: free entry. */
@@ -78,14 +80,17 @@ struct shm_slab {
 	uint8_t pad[SHM_PAGE - SHM_LINE - SHM_N_ACQUAINTED * sizeof(struct shm_acquaintance) -
 		    SHM_SLOTS_MAX];
 	_Atomic uint8_t let_go[SHM_SLOTS_MAX]; /* SHM_LET_GO */
-	/* How many processes of the owner's family hold each slot, and whether more may come back (below); side by side, because a fork raises them all. */
+	/* How many processes of the owner's family hold each slot, and whether more may come back
+	 * (below); side by side, because a fork raises them all. */
 	_Atomic uint32_t n_holders[SHM_SLOTS_MAX];
 };
-/* shm_slab.let_go: a process of the family that others were forked from holds this slot no more, or is another program: they pay what is owed. */
+/* shm_slab.let_go: a process of the family that others were forked from holds this slot no more, or
+ * is another program: they pay what is owed. */
 #define SHM_LET_GO 1u
 /* One has counted itself off, and psid may never hear of it. */
 #define SHM_LET_GO_UNSAID 2u
-/* shm_slab.n_holders: the number, and beside it: some who are about to execute a program have let go, and hold the slot again if that fails. */
+/* shm_slab.n_holders: the number, and beside it: some who are about to execute a program have let
+ * go, and hold the slot again if that fails. */
 #define SHM_HOLDERS 0x1fffffffu
 #define SHM_AWAITED 0x20000000u	   /* one of that number is whoever of them comes back first */
 #define SHM_MAY_RETURN 0x40000000u /* as long as somebody has a lock on the slab's file */
@@ -116,7 +121,8 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 	0x0200u /* receives datagrams from this ring and the kernel alone: their times may be about right */
 #define SHM_BARRIER                                                                                \
 	0x0400u /* makes a barrier on all processors before it sleeps: the peer needs no fence to tell it */
-/* A byte of psid's alone, who cannot change a bit beside others that somebody may be changing: it writes with system calls. */
+/* A byte of psid's alone, who cannot change a bit beside others that somebody may be changing: it
+ * writes with system calls. */
 #define SHM_DEAD 0x01000000u /* every process that held it is gone, or nobody knows of any */
 #define SHM_EXITED                                                                                 \
 	0x02000000u /* with SHM_DEAD, of a link: its process has ended, and was not only dropped by psid */
@@ -134,7 +140,8 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 
 /* Bytes of a small message that travel in the line of the head itself. */
 #define SHM_INLINE 48u
-/* shm_side.inline_at: the lower half of the byte number at which the copy begins, and a time above it (order.h). */
+/* shm_side.inline_at: the lower half of the byte number at which the copy begins, and a time above
+ * it (order.h). */
 #define SHM_INLINE_AT(at, when) ((uint64_t)(when) << 32 | (uint32_t)(at))
 #define SHM_INLINE_WHEN(word) ((uint32_t)((word) >> 32))
 #define SHM_NO_INLINE UINT32_MAX /* the lower half: being written, or none */
@@ -156,7 +163,8 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 struct shm_side {
 	/* Producer's line: written with each send. */
 	_Atomic uint64_t head; /* ring bytes ever written by this side, free-running */
-	/* A copy of a small last message, which begins there: it comes with the line that told of it. */
+	/* A copy of a small last message, which begins there: it comes with the line that told of
+	 * it. */
 	_Atomic uint64_t inline_at; /* SHM_INLINE_AT */
 	_Atomic uint64_t inlined[SHM_INLINE / 8];
 	uint8_t pad0[SHM_LINE - 16 - SHM_INLINE];
@@ -175,16 +183,17 @@ struct shm_side {
 	_Atomic uint64_t kernel_at; /* bytes written through the kernel before the ring */
 	_Atomic uint64_t ring_at[SHM_N_RINGS]; /* ring byte at which each ring begins */
 	_Atomic uint32_t tx_mode;
-	_Atomic uint64_t
-		line; /* SHM_LINE_NAME of the exchange where each new head is told; 0: in none */
-	/* Buffers that the program has given the socket, as the kernel counts them, bytes; 0: it has not. The first is the family's own. */
+	/* SHM_LINE_NAME of the exchange where each new head is told; 0: in none */
+	_Atomic uint64_t line;
+	/* Buffers that the program has given the socket, as the kernel counts them, bytes; 0: it
+	 * has not. The first is the family's own. */
 	_Atomic uint32_t size_sndbuf;
 	_Atomic uint32_t size_rcvbuf;
 	uint8_t pad3[SHM_LINE - 72];
 
 	/*
-	 * The family's own state: the peer has no use for it. Locks hold the thread id of their owner;
-	 * the death of an owner is recovered (shm/lock.c).
+	 * The family's own state: the peer has no use for it. Locks hold the thread id of their
+	 * owner; the death of an owner is recovered (shm/lock.c).
 	 */
 	_Atomic uint32_t tx_lock;
 	/* What this side has measured, for psid to show; 0: nothing yet. */
@@ -193,16 +202,16 @@ struct shm_side {
 	uint8_t pad4[4];
 	_Atomic uint32_t tx_boost; /* shm/lock.c */
 	uint32_t reserved0;
-	_Atomic uint64_t
-		pace_since; /* ring byte from which on long pieces are written in the present way (shm/pace.c) */
+	/* ring byte from which on long pieces are written in the present way (shm/pace.c) */
+	_Atomic uint64_t pace_since;
 	uint8_t pad5[32];
 	_Atomic uint32_t rx_lock;
 	_Atomic uint32_t psec_out;
 	_Atomic uint64_t rx_taken; /* ring bytes taken, not yet all published as tail */
 	_Atomic uint32_t rx_boost;
 	uint32_t reserved1;
-	_Atomic uint64_t
-		pace_read; /* the answer to the peer's pace_since: its low half, and ps for a byte; 0: none yet */
+	/* the answer to the peer's pace_since: its low half, and ps for a byte; 0: none yet */
+	_Atomic uint64_t pace_read;
 	uint8_t pad6[32];
 	_Atomic uint32_t rx_mode; /* TCP_RX_* of protocols/tcp_local.h */
 	_Atomic uint32_t inq;	  /* TCP_INQ: recvmsg tells how much is left */
@@ -212,11 +221,12 @@ struct shm_side {
 	_Atomic uint64_t usec_sndtimeo;
 	_Atomic uint32_t local;	 /* local conditions: shut for reading, SHM_LOCAL_UNTOLD ... */
 	_Atomic uint32_t growth; /* largest ring whose pages are allocated */
-	_Atomic uint64_t
-		returned; /* SHM_TX_RETURNED: ring bytes that the kernel has taken once more, or needn't */
+	/* SHM_TX_RETURNED: ring bytes that the kernel has taken once more, or needn't */
+	_Atomic uint64_t returned;
 	uint8_t pad7[SHM_LINE - 48];
 
-	/* Watch line: written by who goes to sleep, read by the peer only when the notice line counts a new arm. */
+	/* Watch line: written by who goes to sleep, read by the peer only when the notice line
+	 * counts a new arm. */
 	_Atomic uint64_t rx_watch[SHM_N_WATCHES]; /* tell these when data comes */
 	_Atomic uint64_t tx_watch[SHM_N_WATCHES]; /* tell these when space comes */
 };
@@ -230,7 +240,8 @@ static_assert(offsetof(struct shm_side, rx_watch) == 6 * SHM_LINE, "shared layou
 static_assert(sizeof(struct shm_side) == 7 * SHM_LINE, "shared layout");
 static_assert(sizeof(struct shm_side) <= SHM_PAGE, "a side's control words are one page");
 
-/* Before each datagram in a queue's ring (shm/queue.c): a multiple of its own size begins every record. */
+/* Before each datagram in a queue's ring (shm/queue.c): a multiple of its own size begins every
+ * record. */
 struct shm_record {
 	uint64_t stamp; /* CLOCK_REALTIME of the sender, ns */
 	uint32_t len;	/* bytes of payload that follow */
@@ -239,7 +250,7 @@ struct shm_record {
 static_assert(sizeof(struct shm_record) == 16, "shared layout");
 static_assert(SHM_RING_SIZE_MIN % sizeof(struct shm_record) == 0, "no header lies around an end");
 
-/* ---- boards ------------------------------------------------------------------------------------ */
+/* ---- boards ---------------------------------------------------------------------------------- */
 
 struct shm_boards {
 	uint64_t magic;
@@ -250,7 +261,8 @@ struct shm_boards {
 };
 static_assert(sizeof(struct shm_boards) == 24, "shared layout");
 
-/* What the owner of the area shows of its ports and links, for psid to report: behind the header, in the same page. */
+/* What the owner of the area shows of its ports and links, for psid to report: behind the header,
+ * in the same page. */
 #define SHM_STATE_AT SHM_LINE
 #define SHM_N_PORTS_SHOWN 116u
 
@@ -283,13 +295,14 @@ static_assert(sizeof(struct shm_state_port) == 32, "shared layout");
 static_assert(offsetof(struct shm_state, ports) == SHM_LINE, "shared layout");
 static_assert(SHM_STATE_AT + sizeof(struct shm_state) <= SHM_PAGE, "in the page of the header");
 
-/* One wait set's bitmap: word i's summary bit is summary[i / 64] bit i % 64. Whoever sets a bit sets
- * the word first and the summary after it; the owner clears in the opposite order. */
+/* One wait set's bitmap: word i's summary bit is summary[i / 64] bit i % 64. Whoever sets a bit
+ * sets the word first and the summary after it; the owner clears in the opposite order. */
 struct shm_board {
 	_Atomic uint32_t asleep; /* 1: somebody sleeps, or is about to; ring the bell */
 	uint8_t pad0[SHM_LINE - 4];
 	_Atomic uint64_t summary[SHM_BOARD_WORDS / 64];
-	/* The latest bits in the order in which they were set: a hint, beside the summary because whoever sets one writes there. */
+	/* The latest bits in the order in which they were set: a hint, beside the summary because
+	 * whoever sets one writes there. */
 	_Atomic uint32_t n_noted; /* ever, free-running */
 	_Atomic uint32_t n_taken; /* of these; the owner's */
 	_Atomic uint16_t noted[SHM_BOARD_NOTES];
@@ -299,7 +312,7 @@ struct shm_board {
 static_assert(offsetof(struct shm_board, words) == 2 * SHM_LINE, "shared layout");
 static_assert(sizeof(struct shm_board) <= SHM_PAGE, "a board is one page");
 
-/* ---- lines that two processes write ------------------------------------------------------------- */
+/* ---- lines that two processes write ---------------------------------------------------------- */
 
 /* Bytes of a small message that travel with the news of it. */
 #define SHM_TOLD 24u
@@ -315,8 +328,9 @@ struct shm_half {
 };
 
 /*
- * What one side of a link tells lies in one half, what the other side answers in the other half of the same line: who has fetched the line
- * to read it has it to write the answer. With a line for each direction, each is taken away from its reader once more to be written.
+ * What one side of a link tells lies in one half, what the other side answers in the other half of
+ * the same line: who has fetched the line to read it has it to write the answer. With a line for
+ * each direction, each is taken away from its reader once more to be written.
  */
 struct shm_exchange {
 	struct shm_half halves[2];
@@ -332,13 +346,15 @@ static_assert(sizeof(struct shm_half) == 32, "two halves are one line of every p
 static_assert(sizeof(struct shm_exchange) == SHM_LINE, "shared layout");
 static_assert(SHM_PAGE % sizeof(struct shm_exchange) == 0, "lines fill pages");
 
-/* ---- what is shown of peers ---------------------------------------------------------------------- */
+/* ---- what is shown of peers ------------------------------------------------------------------ */
 
-/* What a source may have on its way to one port and unread there, and a process of tagged messages at another one, bytes of cost. */
+/* What a source may have on its way to one port and unread there, and a process of tagged messages
+ * at another one, bytes of cost. */
 #define SHM_PORT_WINDOW (3u << 20)
 #define SHM_TAG_WINDOW (1u << 20)
 
-/* shm_pair.who: what the entry tells of, and psid's number of the process at the other end; 0: ourselves. */
+/* shm_pair.who: what the entry tells of, and psid's number of the process at the other end; 0:
+ * ourselves. */
 #define SHM_PAIR_TO                                                                                \
 	1u /* a port that one of the owner's sends to: credit used, SHM_PAIR_WAITS and SHM_PAIR_HELD */
 #define SHM_PAIR_FROM                                                                              \
@@ -370,9 +386,10 @@ static_assert(SHM_FIRST_LINES < SHM_FIRST_PAIRS && SHM_FIRST_PAIRS < SHM_N_BOARD
 	      "behind the lines");
 #define SHM_PAIRS_AT ((uint64_t)(1 + SHM_FIRST_PAIRS) * SHM_PAGE)
 
-/* ---- message areas ------------------------------------------------------------------------------ */
+/* ---- message areas --------------------------------------------------------------------------- */
 
-/* A process's memory for messages that others read where they lie: bytes of its user's and nothing else. Sparse. */
+/* A process's memory for messages that others read where they lie: bytes of its user's and nothing
+ * else. Sparse. */
 #define SHM_SIZE_MESSAGES (1ull << 30)
 
 #define SHM_SIZE_BOARDS ((uint64_t)(1 + SHM_N_BOARDS) * SHM_PAGE)

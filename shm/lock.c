@@ -2,26 +2,32 @@
  * Robust locks without a robust list of our own.
  *
  * A holder may be killed at any instruction. The kernel offers recovery for futexes that a thread
- * has on its robust list, and, for the moment between taking a lock and listing it, one pending entry.
- * Our critical sections are short and never nest, so the pending entry alone serves: it is set before the
- * lock is taken and restored after it is left. A thread that dies in between has its id
- * replaced by FUTEX_OWNER_DIED, and the next one takes over.
+ * has on its robust list, and, for the moment between taking a lock and listing it, one pending
+ * entry. Our critical sections are short and never nest, so the pending entry alone serves: it is
+ * set before the lock is taken and restored after it is left. A thread that dies in between has its
+ * id replaced by FUTEX_OWNER_DIED, and the next one takes over.
  *
- * Taking over needs no repair: a section changes shared state by single stores in the order that its
- * reader expects (bytes before the count), so what a dead holder left half-done is not yet visible.
+ * Taking over needs no repair: a section changes shared state by single stores in the order that
+ * its reader expects (bytes before the count), so what a dead holder left half-done is not yet
+ * visible.
  *
- * libc uses the same pending entry for its robust mutexes; a signal handler of ours may interrupt it there, so
- * the old value is kept and put back.
+ * libc uses the same pending entry for its robust mutexes; a signal handler of ours may interrupt
+ * it there, so the old value is kept and put back.
  *
- * Priority. A real-time waiter must not wait for a holder that cannot run because a third process does. It lends the holder its priority: it writes
- * the holder's id into a second word, as if the holder had locked that, and waits for it with FUTEX_LOCK_PI, so that the kernel boosts the holder. Who leaves
- * a lock that somebody waits for looks at that word and unlocks it too. Whoever is woken by that has it for a moment, and passes it on: so all who wait look again. As long as
- * the kernel has somebody wait for it, it is nobody's to write to, for the kernel would lose those; who wants to lend meanwhile goes behind them. The second word guards
- * nothing: it may say the wrong thing for a moment, and nobody waits for it longer than before he looks again. All other waiters sleep by the first word: among
- * ordinary priorities the kernel inherits nothing.
+ * Priority. A real-time waiter must not wait for a holder that cannot run because a third process
+ * does. It lends the holder its priority: it writes the holder's id into a second word, as if the
+ * holder had locked that, and waits for it with FUTEX_LOCK_PI, so that the kernel boosts the
+ * holder. Who leaves a lock that somebody waits for looks at that word and unlocks it too. Whoever
+ * is woken by that has it for a moment, and passes it on: so all who wait look again. As long as
+ * the kernel has somebody wait for it, it is nobody's to write to, for the kernel would lose those;
+ * who wants to lend meanwhile goes behind them. The second word guards nothing: it may say the
+ * wrong thing for a moment, and nobody waits for it longer than before he looks again. All other
+ * waiters sleep by the first word: among ordinary priorities the kernel inherits nothing.
  *
- * Namesakes. A family may extend over pid namespaces, and then threads of it may have the same id: each 1 in its own. So a word that says our id is ours only if the
- * pending entry says so too. Who waits for a namesake has no pending entry meanwhile: if he died, the kernel would take the lock for his.
+ * Namesakes. A family may extend over pid namespaces, and then threads of it may have the same id:
+ * each 1 in its own. So a word that says our id is ours only if the pending entry says so too. Who
+ * waits for a namesake has no pending entry meanwhile: if he died, the kernel would take the lock
+ * for his.
  *
  * Left out: fairness. A holder that is stopped (SIGSTOP) stops its own family only.
  *
@@ -36,9 +42,11 @@
 #include "rawsys.h"
 
 #define N_SPINS 200
-/* A holder that the kernel can't see (a child made by a raw clone) is looked for again after this. */
+/* A holder that the kernel can't see (a child made by a raw clone) is looked for again after
+ * this. */
 #define NSEC_RECHECK (100 * 1000 * NSEC_PER_USEC)
-/* Behind those whom the kernel has wait for somebody who is to leave at once: if he was named by mistake, nobody says so. */
+/* Behind those whom the kernel has wait for somebody who is to leave at once: if he was named by
+ * mistake, nobody says so. */
 #define NSEC_BEHIND (1000 * NSEC_PER_USEC)
 /* After so many waits in vain he has no idea of it: the word is taken from him. */
 #define N_BEHIND 100u
@@ -70,7 +78,8 @@ void shm_self_forget(void)
 	shm_self.n_held = 0;
 }
 
-/* libc has told the kernel of the same list anew, and the child's only thread has the number of the process. */
+/* libc has told the kernel of the same list anew, and the child's only thread has the number of the
+ * process. */
 USUAL int shm_self_forked(void)
 {
 	if (!shm_self.tid || shm_self.robust == &unwatched)
@@ -102,7 +111,7 @@ static bool try_take(_Atomic uint32_t *word, uint32_t *seen, uint32_t mark)
 	return false;
 }
 
-/* ---- priority ----------------------------------------------------------------------------------- */
+/* ---- priority -------------------------------------------------------------------------------- */
 
 static bool is_realtime(void)
 {
@@ -149,8 +158,9 @@ static bool name_holder(_Atomic uint32_t *word, uint32_t seen)
 }
 
 /*
- * Waits for the holder, whom the lock's word names, and lends it this thread's priority. False: that cannot be done; sleep otherwise. The word was marked
- * with FUTEX_WAITERS before: a holder that leaves it after we have looked here once more finds what we wrote.
+ * Waits for the holder, whom the lock's word names, and lends it this thread's priority. False:
+ * that cannot be done; sleep otherwise. The word was marked with FUTEX_WAITERS before: a holder
+ * that leaves it after we have looked here once more finds what we wrote.
  */
 static bool lend_priority(_Atomic uint32_t *word, uint32_t seen, unsigned *n_behind)
 {
@@ -181,7 +191,7 @@ static bool lend_priority(_Atomic uint32_t *word, uint32_t seen, unsigned *n_beh
 	return false;
 }
 
-/* ---- the lock ------------------------------------------------------------------------------------ */
+/* ---- the lock -------------------------------------------------------------------------------- */
 
 static void sleep_until_left(_Atomic uint32_t *word, uint32_t seen, bool lends, unsigned *n_behind)
 {
@@ -203,8 +213,8 @@ static bool is_pending(const _Atomic uint32_t *word)
 /* Does this thread hold it, or was it about to take it, when a signal handler came in between? */
 static bool is_interrupted(const _Atomic uint32_t *word, uint32_t seen)
 {
-	/* FUTEX_TID_MASK itself: taken by a lone holder, which can only be ourselves. Of two that it holds the pending entry names the second one; nobody takes
-	 * three but a handler. */
+	/* FUTEX_TID_MASK itself: taken by a lone holder, which can only be ourselves. Of two that
+	 * it holds the pending entry names the second one; nobody takes three but a handler. */
 	return seen == FUTEX_TID_MASK || ((seen & FUTEX_TID_MASK) == shm_self.tid &&
 					  (shm_self.n_held > 2 || is_pending(word)));
 }
@@ -238,7 +248,8 @@ bool shm_lock_slow(_Atomic uint32_t *word)
 			return true;
 		}
 		if (is_interrupted(word, seen)) {
-			/* The section that we interrupted keeps the pending entry that it set, and not for longer. */
+			/* The section that we interrupted keeps the pending entry that it set, and
+			 * not for longer. */
 			shm_self.robust->list_op_pending = shm_self.pending;
 			shm_self.pending = NULL;
 			shm_self.n_held--;

@@ -1,8 +1,9 @@
 /*
- * Locks of one family: the processes and threads that hold the same side of a connection. The
- * word lies in the side's own area and holds the thread id of its owner. Never shared between sides.
+ * Locks of one family: the processes and threads that hold the same side of a connection. The word
+ * lies in the side's own area and holds the thread id of its owner. Never shared between sides.
  *
- * Behind the word, at a fixed distance, is another one, by which real-time waiters lend their priority (lock.c).
+ * Behind the word, at a fixed distance, is another one, by which real-time waiters lend their
+ * priority (lock.c).
  */
 #ifndef PULC_SHM_LOCK_H
 #define PULC_SHM_LOCK_H
@@ -39,8 +40,8 @@ struct shm_self {
 	uint32_t tid;
 	struct robust_list_head *robust; /* the kernel's list of what to recover when we die */
 	void *pending; /* what libc had in list_op_pending when we took the lock */
-	/* Locks that this thread holds or is about to take; a signal handler that finds some sets `called`, and
-	 * shm_on_free runs when the last one is left. */
+	/* Locks that this thread holds or is about to take; a signal handler that finds some sets
+	 * `called`, and shm_on_free runs when the last one is left. */
 	uint32_t n_held;
 	uint32_t called;
 };
@@ -52,7 +53,8 @@ extern void (*shm_on_free)(void) __attribute__((visibility("hidden")));
 void shm_self_init(void);
 /* All of it is void, as in a child that was made past libc. */
 void shm_self_forget(void);
-/* In a child that libc has forked: its thread id is another one. Returns it, which is its process id too. */
+/* In a child that libc has forked: its thread id is another one. Returns it, which is its process
+ * id too. */
 int shm_self_forked(void);
 /* The same in one that libc knows nothing of: nobody has told the kernel of the list. */
 int shm_self_cloned(void);
@@ -75,7 +77,8 @@ static inline void shm_free(void)
 bool shm_lock_slow(_Atomic uint32_t *word);
 void shm_unlock_wake(_Atomic uint32_t *word);
 
-/* Takes the lock; blocks. False: this thread holds it already (a signal handler came in between). */
+/* Takes the lock; blocks. False: this thread holds it already (a signal handler came in
+ * between). */
 static inline bool shm_lock(_Atomic uint32_t *word)
 {
 	uint32_t nobody = 0;
@@ -96,7 +99,8 @@ static inline bool shm_lock(_Atomic uint32_t *word)
 	return shm_lock_slow(word);
 }
 
-/* Leaves the lock. Also a full fence: what was published inside is visible before anything read after it. */
+/* Leaves the lock. Also a full fence: what was published inside is visible before anything read
+ * after it. */
 static inline void shm_unlock(_Atomic uint32_t *word)
 {
 	uint32_t old = atomic_exchange_explicit(word, 0, memory_order_seq_cst);
@@ -114,8 +118,9 @@ static inline void shm_unlock(_Atomic uint32_t *word)
 }
 
 /*
- * The same for a holder who may be alone: one process, one thread. Then only a signal handler can come in between, and
- * two plain stores and one fence do. Returned: how it was taken, for shm_leave; SHM_BUSY as shm_lock's false.
+ * The same for a holder who may be alone: one process, one thread. Then only a signal handler can
+ * come in between, and two plain stores and one fence do. Returned: how it was taken, for
+ * shm_leave; SHM_BUSY as shm_lock's false.
  */
 enum shm_way { SHM_BUSY, SHM_ALONE, SHM_SHARED };
 

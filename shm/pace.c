@@ -1,21 +1,28 @@
 /*
- * The better way to write long pieces into a ring: with ordinary stores, or past the writer's caches.
+ * The better way to write long pieces into a ring: with ordinary stores, or past the writer's
+ * caches.
  *
- * Ordinary stores leave the lines in the writer's caches, modified, or in the cache that it shares with the reader. Past the caches they go to memory.
- * Which costs less depends on how far the two processors are from each other, by a factor of five either way. No processor says
- * that, and virtual ones change it as they run. So it is measured, at what is sent.
+ * Ordinary stores leave the lines in the writer's caches, modified, or in the cache that it shares
+ * with the reader. Past the caches they go to memory. Which costs less depends on how far the two
+ * processors are from each other, by a factor of five either way. No processor says that, and
+ * virtual ones change it as they run. So it is measured, at what is sent.
  *
- * What counts is the time of both: the writer's for writing a byte and the reader's for reading it. A slow reader can't hide behind
- * a fast writer then, nor a slow writer behind a fast reader, and pauses of the program are no part of either. One piece in SHM_PACE_N is timed by either
- * side. The writer says from which byte on it has written in the present way; the reader's answer says the same, so that both speak of the
- * same way. Nothing counts until the ring has been written through once, since before its lines are not where the way leaves them, and at
- * the beginning the program's memory is new as well.
+ * What counts is the time of both: the writer's for writing a byte and the reader's for reading it.
+ * A slow reader can't hide behind a fast writer then, nor a slow writer behind a fast reader, and
+ * pauses of the program are no part of either. One piece in SHM_PACE_N is timed by either side. The
+ * writer says from which byte on it has written in the present way; the reader's answer says the
+ * same, so that both speak of the same way. Nothing counts until the ring has been written through
+ * once, since before its lines are not where the way leaves them, and at the beginning the
+ * program's memory is new as well.
  *
- * Ordinary stores are the way until they are found slow. The other way is taken when it was better by a quarter the last time, and tried
- * after SIZE_AGAIN; a trial that is not better than what was before it goes back there, and the next one comes twice as late. So what a moment's disturbance has decided lasts for
- * SIZE_AGAIN only. A trial ends at once when the writer alone needs twice what both have needed before.
+ * Ordinary stores are the way until they are found slow. The other way is taken when it was better
+ * by a quarter the last time, and tried after SIZE_AGAIN; a trial that is not better than what was
+ * before it goes back there, and the next one comes twice as late. So what a moment's disturbance
+ * has decided lasts for SIZE_AGAIN only. A trial ends at once when the writer alone needs twice
+ * what both have needed before.
  *
- * The reader's answer is a number that the writer compares and believes up to a bound: a lie costs the liar's own connection its speed.
+ * The reader's answer is a number that the writer compares and believes up to a bound: a lie costs
+ * the liar's own connection its speed.
  *
  * Source: measured (docs/native.md, "How long messages are copied").
  */

@@ -19,8 +19,8 @@ struct shm_pace {
 	uint32_t n;	  /* pieces, to time one now and then */
 	uint32_t n_timed; /* in this way, since it began */
 	uint32_t psec_in; /* what a byte takes the writer in this way */
-	uint32_t psec
-		[2]; /* what it takes both, ordinary and past, when last measured; 0: not known */
+	/* what it takes both, ordinary and past, when last measured; 0: not known */
+	uint32_t psec[2];
 	uint64_t since;	     /* ring byte at which this way began */
 	uint64_t size_again; /* bytes until the other one is tried */
 };
@@ -45,12 +45,14 @@ static inline bool shm_pace_is_due(uint32_t *n)
 }
 
 /*
- * A piece was written; `told` is the reader's last answer. Returns true if the next pieces go the other way: p->since is to be told to the reader.
+ * A piece was written; `told` is the reader's last answer. Returns true if the next pieces go the
+ * other way: p->since is to be told to the reader.
  */
 bool shm_pace_wrote(struct shm_pace *p, const struct shm_timed *t, uint64_t told)
 	__attribute__((visibility("hidden")));
 /*
- * A piece was read; the writer says that its way began at `since`. Returns what the writer is to be told; 0: nothing yet.
+ * A piece was read; the writer says that its way began at `since`. Returns what the writer is to be
+ * told; 0: nothing yet.
  */
 uint64_t shm_pace_read(struct shm_pace_reader *p, const struct shm_timed *t, uint64_t since)
 	__attribute__((visibility("hidden")));

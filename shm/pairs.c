@@ -1,12 +1,15 @@
 /*
  * Which entry tells of whom, and where they are shown.
  *
- * What an entry says is kept here too, for peers of the same user could change what is shown: who takes or leaves an entry looks at this copy, and who goes to
- * another area copies from the old one only counts, which nobody decides by. An entry's number carries a generation: a forked child begins anew, and what it
- * still frees of its parent's is nothing of its own. Entry 0 is nobody's: whoever has none writes there. When another psid is come to, what another thread
- * changes at that very moment may be shown as it was (state.c).
+ * What an entry says is kept here too, for peers of the same user could change what is shown: who
+ * takes or leaves an entry looks at this copy, and who goes to another area copies from the old one
+ * only counts, which nobody decides by. An entry's number carries a generation: a forked child
+ * begins anew, and what it still frees of its parent's is nothing of its own. Entry 0 is nobody's:
+ * whoever has none writes there. When another psid is come to, what another thread changes at that
+ * very moment may be shown as it was (state.c).
  *
- * Pages are allocated, politely, when the first entry of theirs is taken: most processes have no ports at all.
+ * Pages are allocated, politely, when the first entry of theirs is taken: most processes have no
+ * ports at all.
  */
 #include "pairs.h"
 

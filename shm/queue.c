@@ -1,17 +1,19 @@
 /*
  * Datagrams in the rings of a stream.
  *
- * A record is a header of 16 bytes, the payload, and padding to the next 16; so no header lies around a ring's
- * end. The head is stored once, behind the whole record: a sender that dies half-way has sent nothing. A record lies in one
- * ring; a queue that grows does so between two.
+ * A record is a header of 16 bytes, the payload, and padding to the next 16; so no header lies
+ * around a ring's end. The head is stored once, behind the whole record: a sender that dies
+ * half-way has sent nothing. A record lies in one ring; a queue that grows does so between two.
  *
- * A short record that is the last one comes also in the head's own line, as a stream's short message does: a
- * receiver that is up to date then needs one line for all of it. Of a link between two processes it comes, if it is short enough, in a line that
- * both sides write, where the reader waits for it then (exchange.h).
+ * A short record that is the last one comes also in the head's own line, as a stream's short
+ * message does: a receiver that is up to date then needs one line for all of it. Of a link between
+ * two processes it comes, if it is short enough, in a line that both sides write, where the reader
+ * waits for it then (exchange.h).
  *
- * The receiver looks without a lock, because it has to compare several queues before it chooses one. What it has copied counts
- * only if nobody has taken the record meanwhile; until then its place in the ring is not given back. Header and
- * bounds are checked on the copy, and the payload is copied by the checked length.
+ * The receiver looks without a lock, because it has to compare several queues before it chooses
+ * one. What it has copied counts only if nobody has taken the record meanwhile; until then its
+ * place in the ring is not given back. Header and bounds are checked on the copy, and the payload
+ * is copied by the checked length.
  */
 #include "queue.h"
 
@@ -24,9 +26,10 @@
 #define SIZE_SHORT (SHM_INLINE - SIZE_HEADER)
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words of a short record");
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
-/* A short record, in registers: what is stored in one size and loaded in another at once costs a wait of its own. */
+/* A short record, in registers: what is stored in one size and loaded in another at once costs a
+ * wait of its own. */
 struct short_record {
 	uint64_t words[SHM_INLINE / 8];
 	unsigned n; /* of them; the padding behind is whatever was there */
@@ -86,7 +89,8 @@ static void gather_payload(struct short_record *record, const struct iovec *iov,
 	load_payload(record, bytes, done);
 }
 
-/* The head's line comes last, all of it at once: the peer that spins on it takes it away as soon as it can. */
+/* The head's line comes last, all of it at once: the peer that spins on it takes it away as soon as
+ * it can. */
 static inline void put_short(struct shm_stream *s, uint32_t r, uint64_t at,
 			     const struct short_record *record)
 {
@@ -112,7 +116,8 @@ static void put_long(const struct shm_stream *s, uint32_t r, uint64_t at,
 	}
 }
 
-/* What most messages are that have to be quick: one word of payload, and room for it by what was seen last. */
+/* What most messages are that have to be quick: one word of payload, and room for it by what was
+ * seen last. */
 static inline bool put_word(struct shm_stream *s, const struct shm_datagram *d, uint64_t word)
 {
 	const uint64_t size = SIZE_HEADER + SIZE_HEADER;
@@ -217,7 +222,7 @@ int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const stru
 	return put_any(s, d, iov, n, len);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static inline bool is_known(const struct shm_stream *s, uint64_t at)
 {
@@ -267,7 +272,8 @@ static inline int judge(const struct shm_datagram *d, uint64_t n)
 	return LIKELY(d->len <= SHM_DATAGRAM_MAX && shm_queue_size(d->len) <= n) ? 1 : -EBADMSG;
 }
 
-/* All that is there is one short record, and comes in the head's line: whatever ring it lies in, too, has room for that. 0: that is not so. */
+/* All that is there is one short record, and comes in the head's line: whatever ring it lies in,
+ * too, has room for that. 0: that is not so. */
 static inline int next_short(struct shm_stream *s, struct shm_datagram *d, uint64_t head)
 {
 	uint64_t n = head - d->at;
@@ -304,7 +310,8 @@ int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
 	int e;
 
 	d->at = ring_load(&s->own->rx_taken);
-	/* Of several in a stream the last one too is taken from the ring: its sender is writing the line that it came in again. */
+	/* Of several in a stream the last one too is taken from the ring: its sender is writing the
+	 * line that it came in again. */
 	if (is_known(s, d->at)) {
 		head = ring_load(&s->head_seen);
 		ring_rx_ahead(s, s->rx_cur, d->at, head);

@@ -1,9 +1,10 @@
 /*
- * A queue of datagrams: one direction of a flow between two sockets. It lies in the rings of a shm_stream
- * (bind, grow, watch and notice are that one's); what runs through them are records, each written whole before it is
- * published.
+ * A queue of datagrams: one direction of a flow between two sockets. It lies in the rings of a
+ * shm_stream (bind, grow, watch and notice are that one's); what runs through them are records,
+ * each written whole before it is published.
  *
- * The caller holds the own side's tx_lock around shm_queue_put, rx_lock around shm_queue_copy and shm_queue_drop.
+ * The caller holds the own side's tx_lock around shm_queue_put, rx_lock around shm_queue_copy and
+ * shm_queue_drop.
  */
 #ifndef PULC_SHM_QUEUE_H
 #define PULC_SHM_QUEUE_H
@@ -43,12 +44,14 @@ static inline uint64_t shm_queue_size(size_t len)
 	return ALIGN_UP(sizeof(struct shm_record) + len, sizeof(struct shm_record));
 }
 
-/* Puts a datagram of len bytes, gathered from the iovec, at the end; d says its stamp and flags. Returns 0; -EAGAIN: no room in the
- * present ring; -EMSGSIZE: it is larger than that; -EBADMSG: the peer's tail makes no sense. */
+/* Puts a datagram of len bytes, gathered from the iovec, at the end; d says its stamp and flags.
+ * Returns 0; -EAGAIN: no room in the present ring; -EMSGSIZE: it is larger than that; -EBADMSG: the
+ * peer's tail makes no sense. */
 int shm_queue_put(struct shm_stream *s, const struct shm_datagram *d, const struct iovec *iov,
 		  size_t n, size_t len);
 
-/* The datagram to be taken next, checked. No lock. Returns 1; 0: none there; -EBADMSG: what is there makes no sense. */
+/* The datagram to be taken next, checked. No lock. Returns 1; 0: none there; -EBADMSG: what is
+ * there makes no sense. */
 int shm_queue_next(struct shm_stream *s, struct shm_datagram *ret_d);
 /* True unless somebody has taken it meanwhile. */
 static inline bool shm_queue_holds(const struct shm_stream *s, const struct shm_datagram *d)
@@ -58,8 +61,9 @@ static inline bool shm_queue_holds(const struct shm_stream *s, const struct shm_
 /* Copies as much of it as fits. Returns the bytes copied. */
 size_t shm_queue_copy(struct shm_stream *s, const struct shm_datagram *d, const struct iovec *iov,
 		      size_t n);
-/* A queue whose receiver has left it (shm_tx_return, shm_tx_returned): the payload of the datagram to be sent some other way next.
- * Returns the bytes that it takes in the ring; 0: there is none. Under tx_lock. */
+/* A queue whose receiver has left it (shm_tx_return, shm_tx_returned): the payload of the datagram
+ * to be sent some other way next. Returns the bytes that it takes in the ring; 0: there is none.
+ * Under tx_lock. */
 size_t shm_queue_returning(const struct shm_stream *s, struct iovec payload[2]);
 /* Takes it out. True: the space was published, serve shm_due_tx. */
 bool shm_queue_drop(struct shm_stream *s, const struct shm_datagram *d);

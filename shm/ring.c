@@ -1,16 +1,20 @@
 /*
  * Long copies into and out of a ring, and how long they take: see ring.h.
  *
- * Into it they go past the caches, where the processor can.
- * Such stores are seen by others in any order, also after an ordinary store that comes later. So they end with a fence of
- * their own, and whoever publishes the bytes need not know how they were copied. Elsewhere it is a plain copy.
+ * Into it they go past the caches, where the processor can. Such stores are seen by others in any
+ * order, also after an ordinary store that comes later. So they end with a fence of their own, and
+ * whoever publishes the bytes need not know how they were copied. Elsewhere it is a plain copy.
  *
- * Out of it each line is asked for SIZE_AHEAD bytes before it is copied: it comes from another processor's cache or from memory, and the
- * processor's own guesses stop at each page and each record. To ask for a line that is not there, or not mapped, does nothing. A reader who is far behind asks
- * earlier, and for the second cache, which can wait for more lines at once than the first; one who is not would take lines away that the writer is about to write.
- * The lines of the program's buffer are asked for as well, to be written, unless they lie behind it: it may be larger than the nearest caches, and stores leave in order, each one
- * waiting for its line. A line of the buffer is stored whole, wherever its bytes lie in the ring, behind a record's header: a load that needs two lines costs less than a store that does. Where the
- * processor has AVX, half a line goes with each instruction.
+ * Out of it each line is asked for SIZE_AHEAD bytes before it is copied: it comes from another
+ * processor's cache or from memory, and the processor's own guesses stop at each page and each
+ * record. To ask for a line that is not there, or not mapped, does nothing. A reader who is far
+ * behind asks earlier, and for the second cache, which can wait for more lines at once than the
+ * first; one who is not would take lines away that the writer is about to write. The lines of the
+ * program's buffer are asked for as well, to be written, unless they lie behind it: it may be
+ * larger than the nearest caches, and stores leave in order, each one waiting for its line. A line
+ * of the buffer is stored whole, wherever its bytes lie in the ring, behind a record's header: a
+ * load that needs two lines costs less than a store that does. Where the processor has AVX, half a
+ * line goes with each instruction.
  *
  * Source: measured (docs/native.md, "How long messages are copied").
  */

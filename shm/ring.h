@@ -1,6 +1,7 @@
 /*
- * The rings of one direction: where a byte number lies, how much room and how much to read there is, and copying
- * around the end. For shm/stream.c (a row of bytes) and shm/queue.c (a row of datagrams), which hold the locks.
+ * The rings of one direction: where a byte number lies, how much room and how much to read there
+ * is, and copying around the end. For shm/stream.c (a row of bytes) and shm/queue.c (a row of
+ * datagrams), which hold the locks.
  */
 #ifndef PULC_SHM_RING_H
 #define PULC_SHM_RING_H
@@ -61,7 +62,8 @@ static inline uint64_t ring_room_for(const struct shm_stream *s, uint32_t r, uin
 
 /* Room at head, the writer's position, by what was seen last; from now on in ring tx_cur. */
 uint64_t ring_tx_find(struct shm_stream *s, uint64_t head) __attribute__((visibility("hidden")));
-/* The same, if that is at least so much; else perhaps less. What a lone process has found stays true: a tail only grows, and so does a ring. */
+/* The same, if that is at least so much; else perhaps less. What a lone process has found stays
+ * true: a tail only grows, and so does a ring. */
 static inline uint64_t ring_tx_room(struct shm_stream *s, uint64_t head, uint64_t least)
 {
 	uint64_t room = s->tx_until - head;
@@ -81,8 +83,8 @@ static inline int ring_tx_look(struct shm_stream *s, uint64_t head)
 }
 
 /*
- * From here on a piece is long: written with ordinary stores or past this processor's caches, whichever costs its writer and its reader less
- * (shm/pace.c). Below, the two hardly differ.
+ * From here on a piece is long: written with ordinary stores or past this processor's caches,
+ * whichever costs its writer and its reader less (shm/pace.c). Below, the two hardly differ.
  */
 #define RING_LONG 2048u
 /* Done before the head is stored that tells of it. */
@@ -90,8 +92,8 @@ void ring_copy_past(void *to, const void *from, size_t len) __attribute__((visib
 /* With so much known to be there, the reader is behind. */
 #define RING_BACKLOG (32u << 10)
 /*
- * A long piece out of the ring: lines are asked for some time before they are needed, be it the next record's; from further away in a backlog, where
- * all of them have been written.
+ * A long piece out of the ring: lines are asked for some time before they are needed, be it the
+ * next record's; from further away in a backlog, where all of them have been written.
  */
 void ring_copy_ahead(void *to, const void *from, size_t len, bool backlog)
 	__attribute__((visibility("hidden")));
@@ -112,7 +114,8 @@ static inline void ring_copy_in(void *to, const void *from, size_t len, bool bac
 		ring_copy(to, from, len);
 }
 
-/* An aligned word of a ring. Two of them are not to become one wide store out of memory, which would wait for both to be there. */
+/* An aligned word of a ring. Two of them are not to become one wide store out of memory, which
+ * would wait for both to be there. */
 static inline void ring_store(unsigned char *ring, uint64_t at, uint64_t word)
 {
 	atomic_store_explicit((_Atomic uint64_t *)(void *)(ring + at), word, memory_order_relaxed);
@@ -136,7 +139,8 @@ static inline uint64_t ring_clock(uint32_t *n, size_t len)
 	return len >= RING_LONG && shm_pace_is_due(n) ? nsec_now() : 0;
 }
 
-/* One that was timed, size bytes at byte number `at`, has been written into ring r: what follows may go the other way. Under tx_lock. */
+/* One that was timed, size bytes at byte number `at`, has been written into ring r: what follows
+ * may go the other way. Under tx_lock. */
 void ring_put_timed(struct shm_stream *s, uint32_t r, uint64_t at, size_t size, uint64_t begun)
 	__attribute__((visibility("hidden")));
 /* Has been read, and its writer is told what it took. Under rx_lock. */
@@ -144,9 +148,10 @@ void ring_got_timed(struct shm_stream *s, uint32_t r, uint64_t at, size_t size, 
 	__attribute__((visibility("hidden")));
 
 /*
- * A small message travels once more in the head's own line, so that a receiver who is up to date needs one line
- * and not two. It may be overwritten while it is read: inline_at says so, before and after. Only half of its byte number has room there, so
- * whoever publishes what is not small says that there is no copy: none stays until the numbers come round.
+ * A small message travels once more in the head's own line, so that a receiver who is up to date
+ * needs one line and not two. It may be overwritten while it is read: inline_at says so, before and
+ * after. Only half of its byte number has room there, so whoever publishes what is not small says
+ * that there is no copy: none stays until the numbers come round.
  */
 static inline void ring_inline_none(struct shm_stream *s)
 {
@@ -201,8 +206,8 @@ static inline bool ring_inline_is(const struct shm_stream *s, uint64_t at)
 }
 
 /*
- * Which ring carries byte number `at`, and up to which byte number. The peer may have skipped rings: then
- * several begin at the same byte and the last of them carries it.
+ * Which ring carries byte number `at`, and up to which byte number. The peer may have skipped
+ * rings: then several begin at the same byte and the last of them carries it.
  */
 static inline uint32_t ring_rx_of(const struct shm_stream *s, uint32_t r, uint64_t at,
 				  uint64_t *ret_end)
@@ -233,7 +238,8 @@ static inline bool ring_rx_is_in(const struct shm_stream *s, uint32_t r, uint64_
 	return next == SHM_NOT_BEGUN || (int64_t)(next - end) >= 0;
 }
 
-/* Bytes from `at` up to `head` that lie in one ring, r; -EBADMSG if the peer claims more than it can hold. */
+/* Bytes from `at` up to `head` that lie in one ring, r; -EBADMSG if the peer claims more than it
+ * can hold. */
 static inline int ring_rx_available(struct shm_stream *s, uint64_t head, uint64_t at, uint32_t *r,
 				    uint64_t *ret_n)
 {
@@ -255,8 +261,9 @@ static inline uint64_t ring_peer_head(struct shm_stream *s)
 }
 
 /*
- * Short messages that are known to be there come a line at a time, and each of their copies, or where the next one begins, waits for its line. So
- * lines are asked for this far ahead, none that is still to be begun.
+ * Short messages that are known to be there come a line at a time, and each of their copies, or
+ * where the next one begins, waits for its line. So lines are asked for this far ahead, none that
+ * is still to be begun.
  */
 #define RING_AHEAD 384u
 #define RING_SIZE_LINE 64u
@@ -269,8 +276,8 @@ static inline void ring_ask(const struct shm_stream *s, uint32_t r, uint64_t at)
 }
 
 /*
- * The same for lines to be written: the reader has them, and the stores into them would wait for one at a time. size bytes are written at `at`, from where on
- * so much is free.
+ * The same for lines to be written: the reader has them, and the stores into them would wait for
+ * one at a time. size bytes are written at `at`, from where on so much is free.
  */
 static inline void ring_tx_ahead(const struct shm_stream *s, uint32_t r, uint64_t at, uint64_t size,
 				 uint64_t room)
@@ -298,8 +305,8 @@ static inline void ring_rx_ask(const struct shm_stream *s, uint32_t r, uint64_t 
 }
 
 /*
- * So much that was taken is given back at the latest: a sender who waits for room has it before it would go to sleep, and to wake it costs the reader
- * more than to tell often.
+ * So much that was taken is given back at the latest: a sender who waits for room has it before it
+ * would go to sleep, and to wake it costs the reader more than to tell often.
  */
 #define RING_GIVEN (64u << 10)
 
@@ -316,14 +323,16 @@ static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at,
 		ring_copy_in((char *)buf + first, s->rx_ring[r], len - first, backlog);
 }
 
-/* All up to `taken` has been copied out. A sender who finds too little room looks at it (shm_tx_write_untold). */
+/* All up to `taken` has been copied out. A sender who finds too little room looks at it
+ * (shm_tx_write_untold). */
 static inline void ring_rx_took(struct shm_stream *s, uint64_t taken)
 {
 	/* pairs with the acquire in shm_tx_write_untold */
 	atomic_store_explicit(&s->own->rx_taken, taken, memory_order_release);
 }
 
-/* Takes n bytes; publishes when an eighth of the ring has gathered, or `most`, or nothing is left. */
+/* Takes n bytes; publishes when an eighth of the ring has gathered, or `most`, or nothing is
+ * left. */
 static inline bool ring_rx_take(struct shm_stream *s, uint64_t taken, uint64_t n_left,
 				uint64_t most)
 {

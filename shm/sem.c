@@ -1,17 +1,20 @@
 /*
- * Semaphores in shared memory. Taking and giving back are single atomic operations on it; the kernel is asked only to sleep, and
- * to wake somebody of whom a word says that he may.
+ * Semaphores in shared memory. Taking and giving back are single atomic operations on it; the
+ * kernel is asked only to sleep, and to wake somebody of whom a word says that he may.
  *
- * Two kinds. A plain one is a number. One whose counts have holders is a row of words, one for each count: 0, or who has it. So
- * taking a count and being known as its holder are one step, and when a process is killed at any instruction, whoever knows that
- * it is dead finds exactly what it had (shm_sem_forget). A row of a hundred words is read in less time than a wake-up takes, and a process
- * that takes the same count again finds it where its number says that it begins to look.
+ * Two kinds. A plain one is a number. One whose counts have holders is a row of words, one for each
+ * count: 0, or who has it. So taking a count and being known as its holder are one step, and when a
+ * process is killed at any instruction, whoever knows that it is dead finds exactly what it had
+ * (shm_sem_forget). A row of a hundred words is read in less time than a wake-up takes, and a
+ * process that takes the same count again finds it where its number says that it begins to look.
  *
- * Sleeping. `turn` is what sleepers sleep on, its lowest bit says that there may be some. A sleeper sets the bit, looks once more, and
- * sleeps if the word is still the same; who gives back does that first and looks at the bit then, all in one order (sequentially consistent): one
- * of the two sees the other. Then the bit is cleared, the word changed, and one sleeper woken. Others may be asleep still, so who has slept
- * sets the bit again, and wakes the next one if there is more to be had. A sleeper that is killed after it was woken has passed nothing
- * on: psid wakes all after a death, and in any case they look again after a second.
+ * Sleeping. `turn` is what sleepers sleep on, its lowest bit says that there may be some. A sleeper
+ * sets the bit, looks once more, and sleeps if the word is still the same; who gives back does that
+ * first and looks at the bit then, all in one order (sequentially consistent): one of the two sees
+ * the other. Then the bit is cleared, the word changed, and one sleeper woken. Others may be asleep
+ * still, so who has slept sets the bit again, and wakes the next one if there is more to be had. A
+ * sleeper that is killed after it was woken has passed nothing on: psid wakes all after a death,
+ * and in any case they look again after a second.
  *
  * Source: Drepper 2011 (the futex that says whether it is contended).
  */
@@ -62,7 +65,7 @@ void shm_sem_unmap(struct shm_sem *sem)
 		(void)raw_syscall(SYS_munmap, sem, SHM_PAGE, 0, 0, 0, 0);
 }
 
-/* ---- taking ------------------------------------------------------------------------------------- */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 static bool take_held(const struct shm_sem_view *v)
 {
@@ -108,7 +111,7 @@ uint32_t shm_sem_value(const struct shm_sem_view *v)
 	return count;
 }
 
-/* ---- sleeping ----------------------------------------------------------------------------------- */
+/* ---- sleeping -------------------------------------------------------------------------------- */
 
 static void wake(struct shm_sem *sem, int n)
 {
@@ -168,7 +171,7 @@ int shm_sem_wait(const struct shm_sem_view *v, uint64_t nsec_deadline)
 	return e;
 }
 
-/* ---- giving back -------------------------------------------------------------------------------- */
+/* ---- giving back ----------------------------------------------------------------------------- */
 
 static int free_held(const struct shm_sem_view *v)
 {

@@ -1,6 +1,7 @@
 /*
- * A semaphore: one page that every process which uses it can read and write. So nothing in it is believed: how many there are and
- * of which kind is known from psid, values are compared and never used as places, and no wait is without an end.
+ * A semaphore: one page that every process which uses it can read and write. So nothing in it is
+ * believed: how many there are and of which kind is known from psid, values are compared and never
+ * used as places, and no wait is without an end.
  */
 #ifndef PULC_SHM_SEM_H
 #define PULC_SHM_SEM_H

@@ -1,9 +1,10 @@
 /*
- * The usual case of streams and queues: a short message into a ring that has room for it, and out of one in which nothing else is unread, or more is
- * known to be than is wanted.
+ * The usual case of streams and queues: a short message into a ring that has room for it, and out
+ * of one in which nothing else is unread, or more is known to be than is wanted.
  *
- * Whoever waits for an answer of a few bytes waits for the instructions of both sides, so they stand here in one piece, for the caller to be built
- * around them. What cannot be done in this way is left to stream.c and queue.c, which do all of it.
+ * Whoever waits for an answer of a few bytes waits for the instructions of both sides, so they
+ * stand here in one piece, for the caller to be built around them. What cannot be done in this way
+ * is left to stream.c and queue.c, which do all of it.
  */
 #ifndef PULC_SHM_SHORT_H
 #define PULC_SHM_SHORT_H
@@ -15,8 +16,9 @@
 static_assert(SHM_SHORT_MOST < RING_LONG, "what is short is not timed");
 
 /*
- * Copies len bytes, 1 to SHM_SHORT_MOST, and publishes them. False: nothing was done, for there is no room by what was seen last. Under tx_lock. The
- * head's line comes last, all of it at once: a peer that spins on it takes it away as soon as it can.
+ * Copies len bytes, 1 to SHM_SHORT_MOST, and publishes them. False: nothing was done, for there is
+ * no room by what was seen last. Under tx_lock. The head's line comes last, all of it at once: a
+ * peer that spins on it takes it away as soon as it can.
  */
 static inline __attribute__((always_inline)) bool shm_tx_write_short(struct shm_stream *s,
 								     const void *buf, size_t len)
@@ -43,8 +45,9 @@ static inline __attribute__((always_inline)) bool shm_tx_write_short(struct shm_
 }
 
 /*
- * All up to `head` was taken. The sender learns of its room when an eighth of the ring has gathered: of one that is empty but for less than that he knows
- * enough not to wait for room, and looks himself before he goes on elsewhere (shm_tx_write_untold). True: he does now.
+ * All up to `head` was taken. The sender learns of its room when an eighth of the ring has
+ * gathered: of one that is empty but for less than that he knows enough not to wait for room, and
+ * looks himself before he goes on elsewhere (shm_tx_write_untold). True: he does now.
  */
 static inline bool short_take(struct shm_stream *s, uint64_t head)
 {
@@ -58,7 +61,8 @@ static inline bool short_take(struct shm_stream *s, uint64_t head)
 	return true;
 }
 
-/* All that is unread, at most len bytes, out of the ring that is read now. False: it is more, or lies elsewhere. */
+/* All that is unread, at most len bytes, out of the ring that is read now. False: it is more, or
+ * lies elsewhere. */
 static __attribute__((noinline)) bool short_read_ring(struct shm_stream *s, uint64_t at,
 						      uint64_t head, void *buf, size_t len)
 {
@@ -75,14 +79,16 @@ static __attribute__((noinline)) bool short_read_ring(struct shm_stream *s, uint
 	return true;
 }
 
-/* Copies and takes all that is unread, at most len bytes. 0: nothing was done. True in *ret_published as of shm_rx_read. Under rx_lock. */
+/* Copies and takes all that is unread, at most len bytes. 0: nothing was done. True in
+ * *ret_published as of shm_rx_read. Under rx_lock. */
 static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm_stream *s,
 								      void *buf, size_t len,
 								      bool *ret_published)
 {
 	uint64_t at = ring_load(&s->own->rx_taken), head, n;
 
-	/* A backlog: its last message may be the one in the head's line, and that line is not needed. */
+	/* A backlog: its last message may be the one in the head's line, and that line is not
+	 * needed. */
 	if ((int64_t)(ring_load(&s->head_seen) - at) > 0)
 		return 0;
 	head = ring_peer_head(s);
@@ -99,8 +105,9 @@ static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm
 }
 
 /*
- * Copies and takes the next len bytes, less than RING_LONG, if they are known to be there, all of them in the ring that is read now: no look is needed. 0: nothing was done. True
- * in *ret_published as of shm_rx_read. Under rx_lock.
+ * Copies and takes the next len bytes, less than RING_LONG, if they are known to be there, all of
+ * them in the ring that is read now: no look is needed. 0: nothing was done. True in *ret_published
+ * as of shm_rx_read. Under rx_lock.
  */
 static inline __attribute__((always_inline)) size_t shm_rx_read_known(struct shm_stream *s,
 								      void *buf, size_t len,
@@ -120,18 +127,20 @@ static inline __attribute__((always_inline)) size_t shm_rx_read_known(struct shm
 	return len;
 }
 
-/* The peer has fetched the line that tells of the last message; the next one is written there. Asks for it. */
+/* The peer has fetched the line that tells of the last message; the next one is written there. Asks
+ * for it. */
 static inline void shm_tx_ask(const struct shm_stream *s)
 {
 	line_ask_to_write(s->own);
 }
 
-/* ---- datagrams ---------------------------------------------------------------------------------- */
+/* ---- datagrams ------------------------------------------------------------------------------- */
 
 /* The longest payload that travels with the head, bytes. */
 #define SHM_SHORT_DATAGRAM (SHM_INLINE - sizeof(struct shm_record))
 
-/* A record of n words at the end, in the ring and then in the head's line. n is a constant, so that they stay in registers. */
+/* A record of n words at the end, in the ring and then in the head's line. n is a constant, so that
+ * they stay in registers. */
 static inline __attribute__((always_inline)) void short_put_words(struct shm_stream *s, uint32_t r,
 								  uint64_t head,
 								  const uint64_t *words, size_t n)
@@ -163,7 +172,8 @@ static __attribute__((noinline)) void short_put_bytes(struct shm_stream *s, unsi
 }
 
 /*
- * Puts a datagram of len <= SHM_SHORT_MOST bytes at the end. False: nothing was done, for half of the ring is filled, or it would lie around the ring's end. Under tx_lock.
+ * Puts a datagram of len <= SHM_SHORT_MOST bytes at the end. False: nothing was done, for half of
+ * the ring is filled, or it would lie around the ring's end. Under tx_lock.
  */
 static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm_stream *s,
 								      uint64_t stamp,
@@ -206,7 +216,8 @@ static inline __attribute__((always_inline)) bool shm_queue_put_short(struct shm
 	return true;
 }
 
-/* As shm_queue_next, if all that is unread is one datagram, and it comes in the head's line: its payload is in *d. False: nothing was found out. */
+/* As shm_queue_next, if all that is unread is one datagram, and it comes in the head's line: its
+ * payload is in *d. False: nothing was found out. */
 static inline __attribute__((always_inline)) bool shm_queue_next_short(struct shm_stream *s,
 								       struct shm_datagram *d)
 {
@@ -226,7 +237,8 @@ static inline __attribute__((always_inline)) bool shm_queue_next_short(struct sh
 	       shm_queue_size(d->len) == n;
 }
 
-/* Takes it: d->len bytes, of which the caller has what it wants. Under rx_lock, while shm_queue_holds. */
+/* Takes it: d->len bytes, of which the caller has what it wants. Under rx_lock, while
+ * shm_queue_holds. */
 static inline void shm_queue_take_short(struct shm_stream *s, const struct shm_datagram *d)
 {
 	shm_rx_found(s, shm_queue_size(d->len), 0);

@@ -1,9 +1,10 @@
 /*
  * Slabs: one memfd, one mapping, many connections.
  *
- * A connection costs two slots, not two mappings: a process may have 65,530 mappings and shares that
- * budget with its malloc, and every mapping is work at fork. The file is sparse; psid allocates
- * the first two pages of a slot when it hands it out, the owner the larger rings when it needs them.
+ * A connection costs two slots, not two mappings: a process may have 65,530 mappings and shares
+ * that budget with its malloc, and every mapping is work at fork. The file is sparse; psid
+ * allocates the first two pages of a slot when it hands it out, the owner the larger rings when it
+ * needs them.
  *
  * The header is written by psid before anybody maps the slab, but the owner can write it later: its
  * values are copied once, checked against the file's real size, and never read again. All addresses

@@ -1,6 +1,6 @@
 /*
- * A slab without psid, for programs that try out what lies above it: the same header, and in each slot the first control words that psid
- * writes there before it hands the slot out.
+ * A slab without psid, for programs that try out what lies above it: the same header, and in each
+ * slot the first control words that psid writes there before it hands the slot out.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,12 @@
 /*
- * Where a process's numbers are shown. Whoever writes them keeps its own counts and never reads these: peers of the same user could change
- * them. Which entry is which port's is kept here for the same reason.
+ * Where a process's numbers are shown. Whoever writes them keeps its own counts and never reads
+ * these: peers of the same user could change them. Which entry is which port's is kept here for the
+ * same reason.
  *
- * A process that has come to another psid shows them there; what is changed by another thread at that very moment may be shown as it was until it
- * changes again. A child of one that showed nothing yet when it forked is not told to forget: what its parent's area says since is not its own.
+ * A process that has come to another psid shows them there; what is changed by another thread at
+ * that very moment may be shown as it was until it changes again. A child of one that showed
+ * nothing yet when it forked is not told to forget: what its parent's area says since is not its
+ * own.
  */
 #include "state.h"
 

@@ -1,13 +1,15 @@
 /*
- * What a process shows of its native interface: numbers in the first page of its board area, which psid reads for `pulcctl ports`. They are
- * written beside what they tell of, wherever that changes, and read by nobody else: so they are there too while the process computes, or is stopped.
+ * What a process shows of its native interface: numbers in the first page of its board area, which
+ * psid reads for `pulcctl ports`. They are written beside what they tell of, wherever that changes,
+ * and read by nobody else: so they are there too while the process computes, or is stopped.
  */
 #ifndef PULC_SHM_STATE_H
 #define PULC_SHM_STATE_H
 
 #include "layout.h"
 
-/* Where they are; before there is a board area, and in a forked child, in memory that nobody sees. */
+/* Where they are; before there is a board area, and in a forked child, in memory that nobody
+ * sees. */
 extern struct shm_state *_Atomic shm_state __attribute__((visibility("hidden")));
 
 /* From now on they are shown there, with what they are now. The area stays mapped. */

@@ -4,22 +4,25 @@
  *
  * Model. A direction is one unending row of bytes, numbered from 0 at the switch. Its sender owns
  * up to SHM_N_RINGS rings of growing size; ring r carries the bytes from ring_at[r] on, up to
- * ring_at[r + 1]. head and tail are free-running byte numbers. Both ends find the ring of a byte from
- * ring_at, which is written before the head that makes it matter.
+ * ring_at[r + 1]. head and tail are free-running byte numbers. Both ends find the ring of a byte
+ * from ring_at, which is written before the head that makes it matter.
  *
  * Invariants.
- *  - Only the owner's family writes a side. Positions live there, so that every process of the family sees
- *    them; bases, sizes and masks are private, so that no value found there can lead outside.
- *  - The peer's head is loaded once a step and may lie at most one ring size before the taken position,
- *    its tail at most one ring size behind the head. Anything else is -EBADMSG: the connection ends.
+ *  - Only the owner's family writes a side. Positions live there, so that every process of the
+ *    family sees them; bases, sizes and masks are private, so that no value found there can lead
+ *    outside.
+ *  - The peer's head is loaded once a step and may lie at most one ring size before the taken
+ *    position, its tail at most one ring size behind the head. Anything else is -EBADMSG: the
+ *    connection ends.
  *  - Bytes are copied before head is stored (release), head is loaded (acquire) before they are
  *    read; the same for space with tail.
  *  - A killed holder leaves either the old count or the new one.
  *
- * The tail is published in batches (an eighth of the ring), and whenever a read drains the ring, unless all that was no more than a short message (short.h): so
- * a stream of small messages does not bounce its line; head is published each time. What was taken in all stands in rx_taken, where a
- * sender looks who would otherwise leave a ring that only seems to be full.
- * Long pieces go into the ring with the stores that cost both sides least (pace.c).
+ * The tail is published in batches (an eighth of the ring), and whenever a read drains the ring,
+ * unless all that was no more than a short message (short.h): so a stream of small messages does
+ * not bounce its line; head is published each time. What was taken in all stands in rx_taken, where
+ * a sender looks who would otherwise leave a ring that only seems to be full. Long pieces go into
+ * the ring with the stores that cost both sides least (pace.c).
  *
  * Source: the ring of Hamlyn's one-sided channels (hamlyn-1996, 3) with PULC's message area made
  * mutually distrustful (pulc-1998, 5: "all communicating processes trust each other").
@@ -43,12 +46,13 @@
 
 OFTEN _Atomic uint32_t shm_joined = 1;
 
-/* Whoever shares a side for somewhat longer loses nothing by it: to look costs more than a few locks. */
+/* Whoever shares a side for somewhat longer loses nothing by it: to look costs more than a few
+ * locks. */
 #define N_BETWEEN_DOUBTS 16u
 void (*shm_on_return_doubted)(const struct shm_stream *s);
 static uint32_t n_doubts;
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 uint64_t ring_tx_find(struct shm_stream *s, uint64_t head)
 {
@@ -259,9 +263,10 @@ void shm_tx_end(struct shm_stream *s)
 	atomic_store_explicit(&s->own->tx_mode, SHM_TX_ENDED, memory_order_release);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
-/* A head that is at least `wanted` bytes beyond `at`, or as far as the peer is: its line is fetched only when need be. */
+/* A head that is at least `wanted` bytes beyond `at`, or as far as the peer is: its line is fetched
+ * only when need be. */
 static inline uint64_t head_for(struct shm_stream *s, uint64_t at, uint64_t wanted)
 {
 	uint64_t head = atomic_load_explicit(&s->head_seen, memory_order_acquire);
@@ -380,14 +385,15 @@ bool shm_rx_ended(struct shm_stream *s)
 	return shm_peer_tx_mode(s) == SHM_TX_ENDED && !shm_rx_maybe(s);
 }
 
-/* ---- no lock ------------------------------------------------------------------------------------ */
+/* ---- no lock --------------------------------------------------------------------------------- */
 
 uint64_t shm_rx_waiting(struct shm_stream *s)
 {
 	uint64_t at = ring_load(&s->own->rx_taken), head = ring_peer_head(s), total = 0, n;
 	uint32_t r = s->rx_cur;
 
-	/* Each ring at most once: a peer that keeps moving its switch points does not keep us here. */
+	/* Each ring at most once: a peer that keeps moving its switch points does not keep us
+	 * here. */
 	for (unsigned i = 0;
 	     i < SHM_N_RINGS && ring_rx_available(s, head, at, &r, &n) == 0 && n != 0; i++) {
 		total += n;
@@ -476,9 +482,10 @@ bool shm_peer_ran_on(const struct shm_stream *s, uint32_t cpu)
 	return atomic_load_explicit(&s->peer->cpu, memory_order_relaxed) == cpu + 1;
 }
 
-/* ---- watches ------------------------------------------------------------------------------------ */
+/* ---- watches --------------------------------------------------------------------------------- */
 
-/* The same watch may stand there already (armed before and not yet withdrawn): then it is reused. */
+/* The same watch may stand there already (armed before and not yet withdrawn): then it is
+ * reused. */
 static int watch_add(_Atomic uint64_t watches[SHM_N_WATCHES], uint64_t watch)
 {
 	uint64_t expected;

@@ -29,31 +29,34 @@ struct shm_stream {
 	uint32_t tx_size[SHM_N_RINGS];
 	uint32_t rx_size[SHM_N_RINGS];
 
-	/* A link's alone: where this side tells of a new head, and where the peer does (exchange.h). NULL: nowhere. */
+	/* A link's alone: where this side tells of a new head, and where the peer does
+	 * (exchange.h). NULL: nowhere. */
 	struct shm_half *telling;
 	const struct shm_half *told;
-	uint64_t
-		taken_when_told; /* bytes taken when it was last told of a record, and of how many since then */
+	/* bytes taken when it was last told of a record, and of how many since then */
+	uint64_t taken_when_told;
 	uint32_t n_told;
 	bool has_just_told; /* a word (word.h), and not looked since */
 
 	/* under tx_lock */
 	uint32_t tx_cur;
-	uint32_t
-		tx_known; /* shm_joined when tx_head was own->head and no other process held this side */
+	/* shm_joined when tx_head was own->head and no other process held this side */
+	uint32_t tx_known;
 	uint64_t tx_head; /* to load the line that the peer spins on would cost its way back */
 	uint64_t tail_seen;
-	uint64_t
-		tx_until; /* up to here there is room in ring tx_cur, by what was seen last, as far as a lone process has looked */
+	/* up to here there is room in ring tx_cur, by what was seen last, as far as a lone process
+	 * has looked */
+	uint64_t tx_until;
 	struct shm_pace pace;  /* long pieces */
 	_Atomic uint32_t when; /* goes with the next message: shm_tx_note (no lock) */
 	/* under rx_lock */
 	uint32_t rx_cur;
-	_Atomic uint64_t
-		head_seen; /* bytes up to here are known to be there: no need to fetch the head's line */
+	/* bytes up to here are known to be there: no need to fetch the head's line */
+	_Atomic uint64_t head_seen;
 	struct shm_pace_reader pace_reader;
-	_Atomic uint32_t
-		n_run; /* looks in a row that found several short messages, nothing being sent in between (no lock) */
+	/* looks in a row that found several short messages, nothing being sent in between (no
+	 * lock) */
+	_Atomic uint32_t n_run;
 	_Atomic uint32_t size_apart; /* shm_ahead_note (no lock) */
 	/* arms of the peer that this process has served (no lock: serving twice is harmless) */
 	_Atomic uint32_t rx_arms_served;
@@ -65,13 +68,15 @@ static inline bool shm_has_one_holder(const struct shm_stream *s)
 	return (atomic_load_explicit(s->own_holders, memory_order_relaxed) & SHM_HOLDERS) == 1;
 }
 
-/* Is to find out whether they still may (shm_slab_none_returns), if it can. No lock is held, as a rule. */
+/* Is to find out whether they still may (shm_slab_none_returns), if it can. No lock is held, as a
+ * rule. */
 extern void (*shm_on_return_doubted)(const struct shm_stream *s)
 	__attribute__((visibility("hidden")));
 /* Calls it, now and then. */
 void shm_doubt_return(const struct shm_stream *s) __attribute__((noinline, cold));
 
-/* Nobody but this thread can be inside this side: one thread here, and no other process holds it, or may come back to it. */
+/* Nobody but this thread can be inside this side: one thread here, and no other process holds it,
+ * or may come back to it. */
 static inline bool shm_is_alone(const struct shm_stream *s)
 {
 	uint32_t n;
@@ -87,11 +92,13 @@ static inline bool shm_is_alone(const struct shm_stream *s)
 }
 
 /*
- * Counts, from 1, how often others have joined in holding a side of ours: what a process remembers of a side that it held
- * alone is void then. Raised after the holders are counted and before the other process runs.
+ * Counts, from 1, how often others have joined in holding a side of ours: what a process remembers
+ * of a side that it held alone is void then. Raised after the holders are counted and before the
+ * other process runs.
  */
 extern _Atomic uint32_t shm_joined __attribute__((visibility("hidden")));
-/* Surely nothing was sent through this side by this process since shm_joined was `joined`: a send has what it knows of that time renewed. */
+/* Surely nothing was sent through this side by this process since shm_joined was `joined`: a send
+ * has what it knows of that time renewed. */
 static inline bool shm_unsent_since(const struct shm_stream *s, uint32_t joined)
 {
 	return s->tx_known != 0 && (int32_t)(s->tx_known - joined) < 0;
@@ -101,8 +108,8 @@ void shm_add_holder(struct shm_stream *s);
 /* One of several holds it no more. False: there are no others. */
 bool shm_drop_holder(struct shm_stream *s);
 /*
- * The same of one who may come back (shm_return_holder): until it is known that he does not, nobody is alone. seen: he has a lock on the slab's file, which
- * goes with his descriptors.
+ * The same of one who may come back (shm_return_holder): until it is known that he does not, nobody
+ * is alone. seen: he has a lock on the slab's file, which goes with his descriptors.
  */
 bool shm_drop_holder_for_now(struct shm_stream *s, bool seen);
 /* He has come back. */
@@ -112,7 +119,8 @@ static inline uint32_t shm_n_holders(const struct shm_stream *s)
 {
 	return atomic_load(s->own_holders) & SHM_HOLDERS;
 }
-/* Like shm_drop_holder, of n that were counted. False: there is another number of them by now, and nothing is done. */
+/* Like shm_drop_holder, of n that were counted. False: there is another number of them by now, and
+ * nothing is done. */
 bool shm_drop_holder_of(struct shm_stream *s, uint32_t n);
 /* What is left when one of a side's holders closes it. */
 enum shm_rest {
@@ -125,21 +133,26 @@ enum shm_rest shm_close_holder(struct shm_stream *s);
 /* One holds it no more. True: it was the last one, or those who may come back find it closed. */
 bool shm_drop_last_holder(struct shm_stream *s);
 
-/* ---- sending ---- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* Bytes of room in the present ring; -EBADMSG: the peer's tail makes no sense. */
 int shm_tx_room(struct shm_stream *s, uint64_t *ret_room);
-/* Copies up to len bytes into the present ring and publishes them. Returns their number, 0 when full, or -EBADMSG. */
+/* Copies up to len bytes into the present ring and publishes them. Returns their number, 0 when
+ * full, or -EBADMSG. */
 ssize_t shm_tx_write(struct shm_stream *s, const void *buf, size_t len);
 /*
- * The rest of a send, len bytes, all of them or none, into room that the peer has not told of: he has taken all but the last `mine` bytes, those that the same send has
- * written before. To be tried before it goes on elsewhere; who is behind is told of in time, and to look where he counts would keep him up.
+ * The rest of a send, len bytes, all of them or none, into room that the peer has not told of: he
+ * has taken all but the last `mine` bytes, those that the same send has written before. To be tried
+ * before it goes on elsewhere; who is behind is told of in time, and to look where he counts would
+ * keep him up.
  */
 bool shm_tx_write_untold(struct shm_stream *s, const void *buf, size_t len, uint64_t mine);
-/* The next ring that would take `wanted` more bytes in one go and not be full then, or the last that is begun: the first one that holds `enough` (UINT64_MAX: the
- * largest). SHM_N_RINGS: there is none behind this one. */
+/* The next ring that would take `wanted` more bytes in one go and not be full then, or the last
+ * that is begun: the first one that holds `enough` (UINT64_MAX: the largest). SHM_N_RINGS: there is
+ * none behind this one. */
 uint32_t shm_tx_next_ring(const struct shm_stream *s, uint64_t wanted, uint64_t enough);
-/* Allocates ring r's pages and goes on in it. Returns 0 or -ENOMEM, -EOPNOTSUPP: it stays where it is. */
+/* Allocates ring r's pages and goes on in it. Returns 0 or -ENOMEM, -EOPNOTSUPP: it stays where it
+ * is. */
 int shm_tx_grow(struct shm_stream *s, uint32_t r);
 /* From now on the ring carries the stream; kernel_at bytes went before. */
 void shm_tx_begin(struct shm_stream *s, uint64_t kernel_at);
@@ -151,24 +164,27 @@ static inline uint32_t shm_tx_mode(const struct shm_stream *s)
 }
 
 /*
- * The ring is given up: bytes from the peer's tail on are to reach the peer in another way. -EBADMSG: its tail
- * makes no sense. Then piece by piece, until there is none (0).
+ * The ring is given up: bytes from the peer's tail on are to reach the peer in another way.
+ * -EBADMSG: its tail makes no sense. Then piece by piece, until there is none (0).
  */
 int shm_tx_return(struct shm_stream *s);
 size_t shm_tx_returning(const struct shm_stream *s, const void **ret_piece);
 void shm_tx_returned(struct shm_stream *s, size_t len);
 
-/* ---- receiving ---- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Copies up to len bytes at `offset` beyond the last one taken, without taking them. 0: none there. -EBADMSG. */
+/* Copies up to len bytes at `offset` beyond the last one taken, without taking them. 0: none there.
+ * -EBADMSG. */
 ssize_t shm_rx_peek(struct shm_stream *s, void *buf, size_t len, uint64_t offset);
 /* Copies and takes. True in *ret_published: the tail was published, serve shm_due_tx. */
 ssize_t shm_rx_read(struct shm_stream *s, void *buf, size_t len, bool *ret_published);
 /* Takes without copying (MSG_TRUNC). */
 ssize_t shm_rx_skip(struct shm_stream *s, size_t len, bool *ret_published);
-/* Tells the sender of all room there is. True: of some that it did not know of, serve shm_due_tx. */
+/* Tells the sender of all room there is. True: of some that it did not know of, serve
+ * shm_due_tx. */
 bool shm_rx_tell(struct shm_stream *s);
-/* There is such room: less than a batch, or who took the bytes was killed before he told. No lock. */
+/* There is such room: less than a batch, or who took the bytes was killed before he told. No
+ * lock. */
 static inline bool shm_rx_is_untold(const struct shm_stream *s)
 {
 	return atomic_load_explicit(&s->own->tail, memory_order_relaxed) !=
@@ -177,22 +193,25 @@ static inline bool shm_rx_is_untold(const struct shm_stream *s)
 /* True once the peer has ended its ring and everything in it is taken. */
 bool shm_rx_ended(struct shm_stream *s);
 
-/* Tells the peer that what it finds unread in its ring will not be read there; takes that back, if nobody heard of it. */
+/* Tells the peer that what it finds unread in its ring will not be read there; takes that back, if
+ * nobody heard of it. */
 void shm_rx_leave(struct shm_stream *s);
 void shm_rx_stay(struct shm_stream *s);
 
-/* ---- no lock ---- */
+/* ---- no lock --------------------------------------------------------------------------------- */
 
-/* Bytes waiting to be received, as far as this process can tell; never more than a ring can hold. */
+/* Bytes waiting to be received, as far as this process can tell; never more than a ring can
+ * hold. */
 uint64_t shm_rx_waiting(struct shm_stream *s);
 /* Bytes sent and not yet taken by the peer. */
 uint64_t shm_tx_unread(const struct shm_stream *s);
 /*
- * The sender's bytes that were not given back when it last looked; it looks if they are more than `enough`. Under tx_lock. Cheap: the
- * receiver gives back in batches.
+ * The sender's bytes that were not given back when it last looked; it looks if they are more than
+ * `enough`. Under tx_lock. Cheap: the receiver gives back in batches.
  */
 uint64_t shm_tx_filled(struct shm_stream *s, uint64_t enough);
-/* True if the present ring has the room that makes a socket writable (a third of it, or one more can be begun, as shm_tx_next_ring). */
+/* True if the present ring has the room that makes a socket writable (a third of it, or one more
+ * can be begun, as shm_tx_next_ring). */
 bool shm_tx_writable(struct shm_stream *s, uint64_t enough);
 
 /* A counter that changes whenever the peer has sent something. */
@@ -202,8 +221,9 @@ static inline uint64_t shm_mark(const struct shm_stream *s)
 }
 
 /*
- * When what lies unread in the ring was sent, or began to be: a word of the sender's that is compared with that of other rings and believed in nothing
- * else. What is sent after shm_tx_note bears it.
+ * When what lies unread in the ring was sent, or began to be: a word of the sender's that is
+ * compared with that of other rings and believed in nothing else. What is sent after shm_tx_note
+ * bears it.
  */
 static inline void shm_tx_note(struct shm_stream *s, uint32_t when)
 {
@@ -220,7 +240,8 @@ static inline uint32_t shm_rx_noted(const struct shm_stream *s)
 /* Has the peer taken all that was ever sent, as far as it has said? */
 bool shm_tx_is_read(const struct shm_stream *s);
 
-/* Bytes ever written to the ring, and those of them that the peer says to have taken (unchecked, at most all). */
+/* Bytes ever written to the ring, and those of them that the peer says to have taken (unchecked, at
+ * most all). */
 uint64_t shm_tx_total(const struct shm_stream *s);
 uint64_t shm_tx_taken(const struct shm_stream *s);
 
@@ -234,7 +255,8 @@ static inline uint64_t shm_taken(const struct shm_stream *s)
 	return atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed);
 }
 
-/* The head that the peer has told of. While it is telling, the head itself: stopped or killed there it has sent what it told of before. */
+/* The head that the peer has told of. While it is telling, the head itself: stopped or killed there
+ * it has sent what it told of before. */
 static inline uint64_t shm_told_head(const struct shm_stream *s)
 {
 	/* pairs with the release in exchange_tell */
@@ -260,12 +282,14 @@ static inline bool shm_rx_maybe(const struct shm_stream *s)
 #define SHM_SHORT_MOST 1024u
 
 /*
- * A look takes the line that the sender is writing away from it, and its next message waits until that has come back. A reader who is faster than the
- * sender looks after every message, and both go at the pace of the line. So who finds several at each look, and answers none of them, reads
- * a stream: if he has nothing else to do he lets some gather before he looks again.
+ * A look takes the line that the sender is writing away from it, and its next message waits until
+ * that has come back. A reader who is faster than the sender looks after every message, and both go
+ * at the pace of the line. So who finds several at each look, and answers none of them, reads a
+ * stream: if he has nothing else to do he lets some gather before he looks again.
  */
 #define SHM_RUN_LEAST 2u
-/* With more bytes than that the messages are long, or the reader is behind and looks seldom anyway. The records of a queue have headers: a word takes four times its size. */
+/* With more bytes than that the messages are long, or the reader is behind and looks seldom anyway.
+ * The records of a queue have headers: a word takes four times its size. */
 #define SHM_RUN_MOST (SHM_SHORT_MOST - 1)
 #define SHM_RUN_MOST_RECORDS 4095u
 
@@ -325,7 +349,8 @@ static inline void shm_notice_take_back(struct shm_stream *s, uint32_t flags)
 uint64_t shm_peer_kernel_at(const struct shm_stream *s);
 /* What the peer's program has given its socket for receiving, bytes; 0: nothing. */
 uint32_t shm_peer_rcvbuf(const struct shm_stream *s);
-/* Not 0: somebody of the peer is inside a receive. A hint unless a barrier on all processors came before. */
+/* Not 0: somebody of the peer is inside a receive. A hint unless a barrier on all processors came
+ * before. */
 uint32_t shm_peer_receives(const struct shm_stream *s);
 /* Does the peer count more than one process? */
 static inline bool shm_peer_is_shared(const struct shm_stream *s)
@@ -340,13 +365,16 @@ static inline uint32_t shm_peer_tx_mode(const struct shm_stream *s)
 	return atomic_load_explicit(&s->peer->tx_mode, memory_order_acquire);
 }
 
-/* Publishes the processor that the caller runs on; tells whether the peer last waited on the same. */
+/* Publishes the processor that the caller runs on; tells whether the peer last waited on the
+ * same. */
 void shm_ran_on(struct shm_stream *s, uint32_t cpu);
 bool shm_peer_ran_on(const struct shm_stream *s, uint32_t cpu);
 
-/* ---- what copying costs, as this side has found: told to whoever looks after processes, no peer uses it ---- */
+/* ---- what copying costs, as this side has found: told to whoever looks after processes, no peer
+ * uses it */
 
-/* A byte's way into the ring, in picoseconds, and the size of the pieces that a message of 1 MiB is cut into. Under tx_lock. */
+/* A byte's way into the ring, in picoseconds, and the size of the pieces that a message of 1 MiB is
+ * cut into. Under tx_lock. */
 static inline void shm_tell_in(struct shm_stream *s, uint32_t psec, uint32_t size_piece)
 {
 	atomic_store_explicit(&s->own->psec_in, psec, memory_order_relaxed);
@@ -359,9 +387,10 @@ static inline void shm_tell_out(struct shm_stream *s, uint32_t psec)
 	atomic_store_explicit(&s->own->psec_out, psec, memory_order_relaxed);
 }
 
-/* ---- watches: docs/waiting.md has the recipe and its proof ---- */
+/* ---- watches: docs/waiting.md has the recipe and its proof ----------------------------------- */
 
-/* Asks the peer to tell `watch` of data (rx) or space (tx). -ENOSPC: SHM_N_WATCHES others wait already. */
+/* Asks the peer to tell `watch` of data (rx) or space (tx). -ENOSPC: SHM_N_WATCHES others wait
+ * already. */
 int shm_watch_rx(struct shm_stream *s, uint64_t watch);
 int shm_watch_tx(struct shm_stream *s, uint64_t watch);
 void shm_unwatch(struct shm_stream *s, uint64_t watch);

@@ -1,12 +1,14 @@
 /*
  * A ring given up with bytes in it.
  *
- * A side that must go on with the kernel alone leaves: it publishes the exact number of bytes that it has taken
- * and then says so (SHM_LEFT). Its peer's ring still holds what follows, and the peer sends that once more, from
- * `returned` to head, some other way. The ring itself is not written any more, so the bytes stay where they
- * are for as long as that takes, and any process of the family may go on with it.
+ * A side that must go on with the kernel alone leaves: it publishes the exact number of bytes that
+ * it has taken and then says so (SHM_LEFT). Its peer's ring still holds what follows, and the peer
+ * sends that once more, from `returned` to head, some other way. The ring itself is not written any
+ * more, so the bytes stay where they are for as long as that takes, and any process of the family
+ * may go on with it.
  *
- * `returned` is at least the tail that was found at the beginning: later values of the peer's tail mean nothing.
+ * `returned` is at least the tail that was found at the beginning: later values of the peer's tail
+ * mean nothing.
  */
 #include "queue.h"
 
@@ -90,7 +92,8 @@ void shm_rx_leave(struct shm_stream *s)
 	uint64_t before = ring_load(&s->own->notice);
 
 	atomic_store_explicit(&s->own->tail, ring_load(&s->own->rx_taken), memory_order_release);
-	/* One more arm, so that a sender that knows of none looks at the flags after its next bytes. */
+	/* One more arm, so that a sender that knows of none looks at the flags after its next
+	 * bytes. */
 	while (!atomic_compare_exchange_weak(&s->own->notice, &before,
 					     (before | SHM_LEFT) + (1ull << 32)))
 		;

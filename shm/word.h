@@ -1,9 +1,12 @@
 /*
- * A record of one word or of none, on the shortest way from one process to another: out of registers into the line that both sides of a link write, and out of
- * it into registers (exchange.h).
+ * A record of one word or of none, on the shortest way from one process to another: out of
+ * registers into the line that both sides of a link write, and out of it into registers
+ * (exchange.h).
  *
- * For links, whose sides are held by one process each, under its lock. What goes this way is a record of queue.h like any other, at its turn, and
- * whoever does not find it here finds it in the ring; nothing but time is lost by going that way. In a stream all are found there, and here is a shorter way for them too.
+ * For links, whose sides are held by one process each, under its lock. What goes this way is a
+ * record of queue.h like any other, at its turn, and whoever does not find it here finds it in the
+ * ring; nothing but time is lost by going that way. In a stream all are found there, and here is a
+ * shorter way for them too.
  */
 #ifndef PULC_SHM_WORD_H
 #define PULC_SHM_WORD_H
@@ -16,7 +19,8 @@ struct shm_word {
 	uint32_t len; /* bytes, up to 8 */
 	uint32_t flags;
 	uint64_t payload; /* the first byte is the lowest one */
-	/* Of one that was found: what it takes in the ring, and, if it was found in the line, what was told of it. */
+	/* Of one that was found: what it takes in the ring, and, if it was found in the line, what
+	 * was told of it. */
 	uint64_t size, mark;
 };
 
@@ -26,7 +30,8 @@ static inline uint64_t shm_word_size(uint32_t len)
 	return LIKELY(len) ? EXCHANGE_SIZE_WORD : EXCHANGE_SIZE_EMPTY;
 }
 
-/* Sends it to a peer who looks in the line, if there is room by what was seen last. False: nothing is done. Built for a length that is known. */
+/* Sends it to a peer who looks in the line, if there is room by what was seen last. False: nothing
+ * is done. Built for a length that is known. */
 static inline __attribute__((always_inline)) bool shm_word_put(struct shm_stream *s,
 							       const struct shm_word *w)
 {
@@ -56,8 +61,8 @@ static inline __attribute__((always_inline)) bool shm_word_put(struct shm_stream
 }
 
 /*
- * True once behind a put, if nothing is known to be there: what was told is still on its way, so there is no answer to it, and to look now would call the
- * line back.
+ * True once behind a put, if nothing is known to be there: what was told is still on its way, so
+ * there is no answer to it, and to look now would call the line back.
  */
 static inline bool shm_word_is_early(struct shm_stream *s)
 {
@@ -68,7 +73,8 @@ static inline bool shm_word_is_early(struct shm_stream *s)
 	return is_early;
 }
 
-/* The next record, if it is the only one there and came with the news of it. It is a copy, and its length is checked. */
+/* The next record, if it is the only one there and came with the news of it. It is a copy, and its
+ * length is checked. */
 static inline bool shm_word_look(const struct shm_stream *s, struct shm_word *ret_w)
 {
 	uint64_t record[SHM_TOLD / 8], taken = shm_taken(s);
@@ -90,7 +96,8 @@ static inline bool shm_word_look(const struct shm_stream *s, struct shm_word *re
 			      SHM_MARK_HEAD(SHM_MARK(taken + ret_w->size, 0)));
 }
 
-/* The next record, if it is known to be there whole, in the ring that is read now. It is a copy, and its length is checked. */
+/* The next record, if it is known to be there whole, in the ring that is read now. It is a copy,
+ * and its length is checked. */
 static inline bool shm_word_next(const struct shm_stream *s, struct shm_word *ret_w)
 {
 	uint64_t record[2], at = shm_taken(s);
@@ -129,7 +136,8 @@ static inline bool shm_word_took(struct shm_stream *s, const struct shm_word *w)
 	return ring_rx_take(s, taken, left, RING_GIVEN);
 }
 
-/* The same of the only one there, which came with the news of it and takes EXCHANGE_SIZE_WORD from `taken` on. */
+/* The same of the only one there, which came with the news of it and takes EXCHANGE_SIZE_WORD from
+ * `taken` on. */
 static inline bool shm_word_took_only(struct shm_stream *s, uint64_t taken)
 {
 	taken += EXCHANGE_SIZE_WORD;

@@ -1,11 +1,11 @@
 /*
- * A HAL that keeps the contract of hal.h and nothing else: whatever that allows a HAL to do to its user, this one does when
- * told to. It loses, doubles, delays and reorders frames, refuses them when its queue is full, insists on its gather count and
- * alignment, writes remote memory late, out of the writer's buffers as they are then, and counts every call that
- * the contract forbids.
+ * A HAL that keeps the contract of hal.h and nothing else: whatever that allows a HAL to do to its
+ * user, this one does when told to. It loses, doubles, delays and reorders frames, refuses them
+ * when its queue is full, insists on its gather count and alignment, writes remote memory late, out
+ * of the writer's buffers as they are then, and counts every call that the contract forbids.
  *
- * The clock belongs to the pair and moves only when the test says so; faults come from one generator, in the order of
- * sending. So a run depends on its seed and on nothing else.
+ * The clock belongs to the pair and moves only when the test says so; faults come from one
+ * generator, in the order of sending. So a run depends on its seed and on nothing else.
  */
 #include "fake_hal.h"
 
@@ -47,7 +47,7 @@ static void violation(struct fake_end *end, bool is_one)
 	end->pair->n_violations += is_one;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void enqueue(struct fake_end *to, const struct hal_frame *f, const void *data,
 		    uint64_t nsec_due)
@@ -172,7 +172,7 @@ static int fake_commit(struct hal_link *link, const struct hal_frame *f)
 	return 0;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static int oldest(const struct fake_end *end)
 {
@@ -228,7 +228,7 @@ static void fake_drop(struct hal_link *link)
 	end->shown = -1;
 }
 
-/* ---- moving on and waiting ---------------------------------------------------------------------- */
+/* ---- moving on and waiting ------------------------------------------------------------------- */
 
 static int fake_progress(struct hal_link *link)
 {
@@ -301,7 +301,7 @@ static bool fake_peer_here(struct hal_link *link, uint32_t cpu)
 	return false;
 }
 
-/* ---- remote memory ------------------------------------------------------------------------------ */
+/* ---- remote memory --------------------------------------------------------------------------- */
 
 static int fake_expose(struct hal_link *link, void *addr, size_t len, uint64_t *ret_key)
 {
@@ -385,7 +385,7 @@ static int fake_write(struct hal_link *link, uint64_t key, uint64_t offset, cons
 	return 0;
 }
 
-/* ---- beginning and end -------------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static void fake_close(struct hal_link *link)
 {

@@ -1,5 +1,6 @@
 /*
- * A HAL for tests: two ends in one process, with the capabilities, faults and time that a test wants.
+ * A HAL for tests: two ends in one process, with the capabilities, faults and time that a test
+ * wants.
  *
  * The same seed gives the same faults. Time stands still unless the test moves it.
  */

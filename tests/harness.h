@@ -2,9 +2,9 @@
  * What a unit test needs: a table of CUnit tests, assertions that print both values, and the
  * result lines that tests/run reads ("ok NAME", "not ok NAME: why", "skip NAME: why").
  *
- *	static void wraps(void) { CHECK_INT(ring_used(&r), ==, 3); }
- *	static const struct test tests[] = { TEST(wraps), ... };
- *	int main(int argc, char **argv) { return TESTS_RUN(tests, argc, argv); }
+ * 	static void wraps(void) { CHECK_INT(ring_used(&r), ==, 3); }
+ * 	static const struct test tests[] = { TEST(wraps), ... };
+ * 	int main(int argc, char **argv) { return TESTS_RUN(tests, argc, argv); }
  *
  * Arguments of the program choose tests by name; --list lists them.
  */
@@ -27,15 +27,17 @@ struct test {
 #define TESTS_RUN(table, argc, argv)                                                               \
 	tests_run((table), sizeof(table) / sizeof((table)[0]), (argc), (argv))
 
-/* Runs the chosen tests and prints their lines. Returns main's exit status: 0, or 1 if any failed. */
+/* Runs the chosen tests and prints their lines. Returns main's exit status: 0, or 1 if any
+ * failed. */
 int tests_run(const struct test *tests, size_t n_tests, int argc, char **argv);
 
 /* The running test cannot be done here; return from it afterwards. */
 void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Gives this process, and what it starts, an empty /tmp and /run of its own, so that no psid of this machine is found
- * at its usual places. Before the first test. Where it may not (it takes CAP_SYS_ADMIN), nothing changes.
+ * Gives this process, and what it starts, an empty /tmp and /run of its own, so that no psid of
+ * this machine is found at its usual places. Before the first test. Where it may not (it takes
+ * CAP_SYS_ADMIN), nothing changes.
  */
 void tests_hide_psids(void);
 

@@ -1,4 +1,5 @@
-/* What the tests of the repair layer do with every pair: open it, move its time, send and expect frames. */
+/* What the tests of the repair layer do with every pair: open it, move its time, send and expect
+ * frames. */
 #include "repair_bed.h"
 
 #include "harness.h"

@@ -1,4 +1,5 @@
-/* Two slabs mapped as psid would have two processes map them, with a link over their first slots. */
+/* Two slabs mapped as psid would have two processes map them, with a link over their first
+ * slots. */
 #include "shm_links.h"
 
 #include <unistd.h>

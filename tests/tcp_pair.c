@@ -84,7 +84,7 @@ ssize_t pair_pull(struct tcp_pair *p, int end, void *buf, size_t len, int flags)
 	return tcp_pull(&p->tcp[end], p->fd[end], &iov, 1, flags, true, &did);
 }
 
-/* ---- bytes ---- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 #define SIZE_PIECE 4096
 #define N_TRIES 1000000

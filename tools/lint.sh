@@ -9,8 +9,10 @@ set -u
 export LC_ALL=C
 cd "$(dirname "$0")/.." || exit 2
 
-checks=(format tidy cppcheck shell man links public essays layers sizes exports across)
+checks=(format columns tidy cppcheck shell man links public essays layers sizes exports across)
 lines_max=600
+columns_comment=100
+columns_page=120
 libraries=(base shm hal protocols libpulc preload psid/wire include)
 folders=("${libraries[@]}" keeper psid tools tests bench)
 defines=(-DPULC_VERSION='"0"' -DPULC_LIBDIR='"/lib"')
@@ -28,6 +30,24 @@ lint_format() {
 	while read -r file; do
 		clang-format "$file" | cmp -s - "$file" || { echo "$file: clang-format -i would change it"; bad=1; }
 	done < <(sources)
+	return "$bad"
+}
+
+# What clang-format leaves alone: comments, and the paragraphs of pages.
+lint_columns() {
+	local bad=0
+	sources | xargs awk -v max="$columns_comment" '
+		/^[ \t]*(\/\*|\*)/ && !/\\$/ {
+			line = $0
+			while (sub(/^ *\t/, "&        ", line)) sub(/\t/, "", line)
+			if (length(line) > max) { print FILENAME ":" FNR ": a comment of " length(line) " columns, more than " max; bad = 1 }
+		}
+		END { exit bad }' || bad=1
+	find . -name '*.md' -not -path './build*' | sort | xargs awk -v max="$columns_page" '
+		FNR == 1 { code = 0 }
+		/^ *```/ { code = !code }
+		!code && !/^(\||    )/ && length($0) > max { print FILENAME ":" FNR ": " length($0) " columns, more than " max; bad = 1 }
+		END { exit bad }' || bad=1
 	return "$bad"
 }
 
@@ -151,6 +171,7 @@ lint_across() {
 run_check() {
 	case $1 in
 	format) lint_format ;;
+	columns) lint_columns ;;
 	tidy) lint_tidy ;;
 	cppcheck) lint_cppcheck ;;
 	shell) lint_shell ;;

@@ -1,10 +1,12 @@
 /*
- * What two ranks of MPI can do on two processors: half a round trip of 8 B, the median of batches; the rate and the bandwidth of windows of sends and
- * receives under way, each window answered; and what a message costs when every rank sends 8 B to every other one.
+ * What two ranks of MPI can do on two processors: half a round trip of 8 B, the median of batches;
+ * the rate and the bandwidth of windows of sends and receives under way, each window answered; and
+ * what a message costs when every rank sends 8 B to every other one.
  *
- *	pingpong [CPU CPU [pingpong | rate SIZE WINDOW | bandwidth SIZE WINDOW | crowd ROUNDS]]
+ * 	pingpong [CPU CPU [pingpong | rate SIZE WINDOW | bandwidth SIZE WINDOW | crowd ROUNDS]]
  *
- * Rank r is on the first processor if r is even, else on the second. Compiled by bench/run with the compiler of whichever MPI is there.
+ * Rank r is on the first processor if r is even, else on the second. Compiled by bench/run with the
+ * compiler of whichever MPI is there.
  */
 #include <mpi.h>
 #include <sched.h>
@@ -13,7 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Both processors are busy: psid has its turn after some ten milliseconds, and upgrades each connection by several of them. */
+/* Both processors are busy: psid has its turn after some ten milliseconds, and upgrades each
+ * connection by several of them. */
 #define N_WARMUP 200000
 #define N_BATCHES 200
 #define N_BATCH 100

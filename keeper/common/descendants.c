@@ -1,10 +1,11 @@
 /*
  * A process tree, from /proc/PID/stat.
  *
- * Mostly there is nothing to be found, which the kernel's lists of children tell at once, where it has them: only who
- * waits for a child takes it off such a list, and that is us. Otherwise one pass reads the parent of every process; then the tree is walked until nothing is added. Numbers
- * of processes are reused, so each is killed through a pidfd, opened first and then checked to be still
- * the child of the parent it had: an innocent that has the number by now has another.
+ * Mostly there is nothing to be found, which the kernel's lists of children tell at once, where it
+ * has them: only who waits for a child takes it off such a list, and that is us. Otherwise one pass
+ * reads the parent of every process; then the tree is walked until nothing is added. Numbers of
+ * processes are reused, so each is killed through a pidfd, opened first and then checked to be
+ * still the child of the parent it had: an innocent that has the number by now has another.
  */
 #include "descendants.h"
 
@@ -32,7 +33,8 @@ struct table {
 	size_t n, n_max;
 };
 
-/* The parent of a process; 0: it is gone. The name in parentheses may hold anything, so the last one counts. */
+/* The parent of a process; 0: it is gone. The name in parentheses may hold anything, so the last
+ * one counts. */
 static pid_t parent_of(pid_t pid)
 {
 	char path[32], text[512];

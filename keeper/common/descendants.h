@@ -5,8 +5,8 @@
 #include <sys/types.h>
 
 /*
- * SIGKILLs what descends from `ancestor` now, sparing it, and the children of it in `spare` (ends with
- * 0; NULL: none) with all that descends from them. Reads /proc; what forks meanwhile may be
+ * SIGKILLs what descends from `ancestor` now, sparing it, and the children of it in `spare` (ends
+ * with 0; NULL: none) with all that descends from them. Reads /proc; what forks meanwhile may be
  * missed: repeat until there is nothing left. Returns how many were found.
  */
 unsigned descendants_kill(pid_t ancestor, const pid_t *spare);

@@ -1,10 +1,10 @@
 /*
  * Frames over a byte stream, both directions buffered.
  *
- * In: one buffer that grows to the largest frame seen and is read from the front. A frame's bytes are
- * used where they lie, so a stream's output is copied once from the socket and nowhere else. Out: a
- * queue of chunks that are written into in place (a pipe is read straight into its frame) and sent
- * many at once.
+ * In: one buffer that grows to the largest frame seen and is read from the front. A frame's bytes
+ * are used where they lie, so a stream's output is copied once from the socket and nowhere else.
+ * Out: a queue of chunks that are written into in place (a pipe is read straight into its frame)
+ * and sent many at once.
  *
  * Invariants: a length beyond FRAME_SIZE_MAX, a kind or a stream that does not exist ends the pipe
  * (-EBADMSG) before a byte is allocated for it. Nothing here blocks. Header, little-endian: length
@@ -78,7 +78,7 @@ void frame_pipe_deinit(struct frame_pipe *pipe)
 	pipe->size_in = pipe->in_start = pipe->in_end = pipe->size_out = 0;
 }
 
-/* ---- in ------------------------------------------------------------------------------------ */
+/* ---- in -------------------------------------------------------------------------------------- */
 
 static uint32_t get32(const uint8_t *p)
 {
@@ -187,9 +187,10 @@ uint32_t frame_credit(const struct frame *frame)
 	return get32(frame->data);
 }
 
-/* ---- out ----------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
-/* An empty one. To get it from the allocator again and again is to have its pages made again and again. */
+/* An empty one. To get it from the allocator again and again is to have its pages made again and
+ * again. */
 static struct frame_chunk *new_chunk(struct frame_pipe *pipe, size_t size)
 {
 	struct frame_chunk *chunk = size == SIZE_CHUNK ? pipe->out_free : NULL;

@@ -1,8 +1,8 @@
 /*
  * Frames: what travels between the owner of a job and its keepers, over any byte stream.
  *
- * A frame is a header of 12 bytes and up to FRAME_SIZE_MAX bytes: an encoded job.Message, bytes of a
- * standard stream of one rank, or credit for more of them.
+ * A frame is a header of 12 bytes and up to FRAME_SIZE_MAX bytes: an encoded job.Message, bytes of
+ * a standard stream of one rank, or credit for more of them.
  */
 #ifndef PULC_KEEPER_FRAME_H
 #define PULC_KEEPER_FRAME_H
@@ -57,7 +57,8 @@ struct frame_pipe {
 	size_t size_out; /* bytes not sent yet */
 };
 
-/* A pipe over fd, a non-blocking stream socket; the descriptor stays the caller's. Allocates nothing. */
+/* A pipe over fd, a non-blocking stream socket; the descriptor stays the caller's. Allocates
+ * nothing. */
 void frame_pipe_init(struct frame_pipe *pipe, int fd);
 /* The same over something else. */
 void frame_pipe_init_ops(struct frame_pipe *pipe, const struct frame_ops *ops, void *context);
@@ -70,12 +71,13 @@ void frame_pipe_deinit(struct frame_pipe *pipe);
 int frame_read(struct frame_pipe *pipe);
 /* The next whole frame. Returns 1 with *ret_frame; 0: none yet; -EBADMSG: what came is no frame. */
 int frame_next(struct frame_pipe *pipe, struct frame *ret_frame);
-/* The job.Message of a frame, to be freed with pulc__job__message__free_unpacked. NULL: it is none. */
+/* The job.Message of a frame, to be freed with pulc__job__message__free_unpacked. NULL: it is
+ * none. */
 Pulc__Job__Message *frame_unpack(const struct frame *frame);
 
 /*
- * Room for a frame of up to `len` bytes at the end of what is to be sent. NULL: no memory. Write there,
- * then frame_commit what has become of it, or reserve anew to forget it.
+ * Room for a frame of up to `len` bytes at the end of what is to be sent. NULL: no memory. Write
+ * there, then frame_commit what has become of it, or reserve anew to forget it.
  */
 uint8_t *frame_reserve(struct frame_pipe *pipe, size_t len);
 void frame_commit(struct frame_pipe *pipe, const struct frame *frame);
@@ -86,7 +88,8 @@ int frame_put_message(struct frame_pipe *pipe, const Pulc__Job__Message *msg);
 int frame_put_credit(struct frame_pipe *pipe, enum frame_stream stream, uint32_t rank, uint32_t n);
 uint32_t frame_credit(const struct frame *frame);
 
-/* Sends what is queued as far as it goes. Returns 0: all of it; -EAGAIN: the rest waits; negative errno. */
+/* Sends what is queued as far as it goes. Returns 0: all of it; -EAGAIN: the rest waits; negative
+ * errno. */
 int frame_flush(struct frame_pipe *pipe);
 
 /* Shorthand for a message and its body. */

@@ -2,13 +2,13 @@
  * Channels.
  *
  * What a turn of the loop queues on a channel is sent once, just before the loop sleeps: many small
- * frames become one system call. What does not go then goes when the socket is writable. The amount is
- * bounded by those who queue: streams by credit, messages by what a job has.
+ * frames become one system call. What does not go then goes when the socket is writable. The amount
+ * is bounded by those who queue: streams by credit, messages by what a job has.
  *
- * A channel ends once: by the other side, by nonsense, or by channel_close. After that nothing is called
- * any more; what is still put is forgotten. A side that has gone may have left its last words: a
- * channel that can't send any more (`mute`) is read to its end. One whose way of moving bytes waits for
- * the other side's word (`stalled`: a handshake) sends on when that has come.
+ * A channel ends once: by the other side, by nonsense, or by channel_close. After that nothing is
+ * called any more; what is still put is forgotten. A side that has gone may have left its last
+ * words: a channel that can't send any more (`mute`) is read to its end. One whose way of moving
+ * bytes waits for the other side's word (`stalled`: a handshake) sends on when that has come.
  */
 #include "frame_channel.h"
 

@@ -31,7 +31,8 @@ struct channel {
 	void *data; /* the user's */
 	/* A frame has come. May end the channel. */
 	void (*on_frame)(struct channel *channel, const struct frame *frame);
-	/* Nothing more will come or go: -EPIPE the other side closed, -EBADMSG it made no sense. Once. */
+	/* Nothing more will come or go: -EPIPE the other side closed, -EBADMSG it made no sense.
+	 * Once. */
 	void (*on_end)(struct channel *channel, int reason);
 	/* libuv has let go of it: it may be freed. NULL: nobody wants to know. */
 	void (*on_closed)(struct channel *channel);
@@ -42,7 +43,8 @@ struct channel {
 /* Returns 0, negative errno. */
 int channels_start(struct channels *set, uv_loop_t *loop);
 
-/* Takes fd, a non-blocking stream socket, and begins to listen. Returns 0; negative errno: fd is closed. */
+/* Takes fd, a non-blocking stream socket, and begins to listen. Returns 0; negative errno: fd is
+ * closed. */
 int channel_open(struct channel *channel, struct channels *set, int fd);
 /* The same with another way to move bytes than send and receive (ops as in frame.h). */
 int channel_open_ops(struct channel *channel, struct channels *set, int fd,

@@ -7,7 +7,8 @@
 /* Descriptors that psid gives to a keeper at its start. */
 enum keeper_fd {
 	KEEPER_FD_START =
-		3, /* the encoded Start, a memory file; or a socket where struct keeper_copy comes */
+		/* the encoded Start, a memory file; or a socket where struct keeper_copy comes */
+	3,
 	KEEPER_FD_OWNER = 4,  /* head: the channel to the owner; other keepers: nothing */
 	KEEPER_FD_CGROUP = 5, /* the cgroup of the tasks, a directory; or nothing */
 	KEEPER_FD_LISTEN =
@@ -18,15 +19,17 @@ enum keeper_fd {
 #define KEEPER_N_FDS (KEEPER_FD_END - KEEPER_FD_START)
 #define KEEPER_SIZE_ID 80 /* JOB_SIZE_ID */
 
-/* What the kernel shows as the name of the keeper that is copied, of one that has no job yet, and of one that has. */
+/* What the kernel shows as the name of the keeper that is copied, of one that has no job yet, and
+ * of one that has. */
 #define KEEPER_NAME_ZYGOTE "keeper-zygote"
 #define KEEPER_NAME_WAITS "keeper-waits"
 #define KEEPER_NAME "keeper"
 
-/* To a keeper that is to be copied: a packet with a socket, and the cgroup of the copy if there is one. */
+/* To a keeper that is to be copied: a packet with a socket, and the cgroup of the copy if there is
+ * one. */
 struct keeper_copy {
-	uint32_t
-		calls; /* the job is on several nodes: TLS will be needed, now and probably again */
+	/* the job is on several nodes: TLS will be needed, now and probably again */
+	uint32_t calls;
 	char id[KEEPER_SIZE_ID]; /* the job's, for people who list processes */
 };
 

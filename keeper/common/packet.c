@@ -1,5 +1,6 @@
 /*
- * Messages of fixed sizes with descriptors beside them: psid and its starter, psid and a keeper that waits.
+ * Messages of fixed sizes with descriptors beside them: psid and its starter, psid and a keeper
+ * that waits.
  *
  * Both sides of a conversation wait for each other, but not for ever: the other may be stopped.
  */

@@ -1,8 +1,8 @@
 /*
  * What an owner tells of its job: the part that pulcrun and programs that spawn have in common.
  *
- * Credit: what all streams of a job may have under way is bounded; each stream gets its part, but never so little that it
- * crawls, nor more than does it any good.
+ * Credit: what all streams of a job may have under way is bounded; each stream gets its part, but
+ * never so little that it crawls, nor more than does it any good.
  */
 #include "spec.h"
 
@@ -26,7 +26,8 @@ static size_t count(char *const *list)
 	return n;
 }
 
-/* Straight from the kernel: the caller may be a program whose calls are looked after by somebody. */
+/* Straight from the kernel: the caller may be a program whose calls are looked after by
+ * somebody. */
 static void set_limits(struct spec *s)
 {
 	for (unsigned i = 0; i < RLIM_NLIMITS; i++) {

@@ -17,8 +17,9 @@ struct spec {
 };
 
 /*
- * A Spec with arguments, environment (both ended by NULL; the caller's, as long as the Spec is used), this process's
- * limits, credit for n_tasks, and the task that this process is part of. The rest is as pulc__job__spec__init leaves it.
+ * A Spec with arguments, environment (both ended by NULL; the caller's, as long as the Spec is
+ * used), this process's limits, credit for n_tasks, and the task that this process is part of. The
+ * rest is as pulc__job__spec__init leaves it.
  */
 void spec_init(struct spec *s, char *const *arguments, char *const *environment, uint32_t n_tasks);
 

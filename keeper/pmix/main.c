@@ -1,14 +1,14 @@
 /*
  * keeper-pmix: the PMIx server of one job on one node.
  *
- * libpmix is large, has threads of its own, and tears its clients down when it dies: so it lives in a
- * process beside the keeper, started only for jobs that need it, and lives as long as their tasks.
- * Descriptor 3 is the channel to the keeper. There comes what job it is (PmixBegin); back goes what the
- * tasks' environment must hold; afterwards collectives and modex requests pass between libpmix and the
- * keeper, which takes them to the other nodes.
+ * libpmix is large, has threads of its own, and tears its clients down when it dies: so it lives in
+ * a process beside the keeper, started only for jobs that need it, and lives as long as their
+ * tasks. Descriptor 3 is the channel to the keeper. There comes what job it is (PmixBegin); back
+ * goes what the tasks' environment must hold; afterwards collectives and modex requests pass
+ * between libpmix and the keeper, which takes them to the other nodes.
  *
- * libpmix calls us from its own thread: such a call only writes a message. The main thread reads the
- * keeper's messages and calls into libpmix. When the channel closes, everything is over.
+ * libpmix calls us from its own thread: such a call only writes a message. The main thread reads
+ * the keeper's messages and calls into libpmix. When the channel closes, everything is over.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,13 +1,13 @@
 /*
  * Messages and the calls of libpmix that they stand for.
  *
- * A collective of the whole job becomes a Fence; answers come in the order of the questions, so those that
- * wait stand in a queue. A collective of tasks of this node alone is answered at once. What a rank of
- * another node has published is asked for with Modex, by a token.
+ * A collective of the whole job becomes a Fence; answers come in the order of the questions, so
+ * those that wait stand in a queue. A collective of tasks of this node alone is answered at once.
+ * What a rank of another node has published is asked for with Modex, by a token.
  *
- * libpmix looks at the machine with all that hwloc has, GPUs and X11 displays too, which took four fifths of our
- * start, and uses it only where a server is to share what it has found: ours shares nothing, tasks look for
- * themselves. So it is shown a machine of one processor.
+ * libpmix looks at the machine with all that hwloc has, GPUs and X11 displays too, which took four
+ * fifths of our start, and uses it only where a server is to share what it has found: ours shares
+ * nothing, tasks look for themselves. So it is shown a machine of one processor.
  */
 #include "serve.h"
 
@@ -41,7 +41,7 @@ static uint64_t last_token;
 static Pulc__Job__Message *begin_message;
 static const Pulc__Job__Start *job;
 
-/* ---- to the keeper ------------------------------------------------------------------------- */
+/* ---- to the keeper --------------------------------------------------------------------------- */
 
 void serve_put(const Pulc__Job__Message *msg)
 {
@@ -94,7 +94,7 @@ static struct waiter *take_waiter(bool is_fence, uint64_t token)
 	return waiter;
 }
 
-/* ---- what libpmix asks, in its thread ------------------------------------------------------ */
+/* ---- what libpmix asks, in its thread -------------------------------------------------------- */
 
 static bool is_here(pmix_rank_t rank)
 {
@@ -216,7 +216,7 @@ static pmix_server_module_t module = {
 	.direct_modex = on_modex,
 };
 
-/* ---- what the keeper says ------------------------------------------------------------------ */
+/* ---- what the keeper says -------------------------------------------------------------------- */
 
 static void free_ready(Pulc__Job__PmixReady *ready)
 {

@@ -1,7 +1,7 @@
 /*
  * A job as libpmix wants it described: a name space with its nodes and ranks, the clients that will
- * come from this node, and for each of them the environment that leads it to us. This is the smallest
- * description that Open MPI 4 comes up with.
+ * come from this node, and for each of them the environment that leads it to us. This is the
+ * smallest description that Open MPI 4 comes up with.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -53,7 +53,7 @@ static int await(pmix_status_t called, struct answer *answer)
 	return answer->status == PMIX_SUCCESS ? 0 : -EIO;
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* "n1,n2" and "0,1;2,3": the nodes, and the ranks of each. Strings to free. */
 static int list_places(const Pulc__Job__Start *start, char **ret_nodes, char **ret_ranks)
@@ -76,7 +76,7 @@ static int list_places(const Pulc__Job__Start *start, char **ret_nodes, char **r
 	return nodes && ranks ? 0 : -ENOMEM;
 }
 
-/* ---- the name space ------------------------------------------------------------------------ */
+/* ---- the name space -------------------------------------------------------------------------- */
 
 static uint32_t count_ranks(const Pulc__Job__Start *start)
 {
@@ -162,7 +162,7 @@ static int register_space(const Pulc__Job__Start *start)
 	return r;
 }
 
-/* ---- its tasks ----------------------------------------------------------------------------- */
+/* ---- its tasks ------------------------------------------------------------------------------- */
 
 static int register_task(const Pulc__Job__Start *start, uint32_t rank,
 			 Pulc__Job__PmixVariables *variables)

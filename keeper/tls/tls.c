@@ -1,7 +1,7 @@
 /*
- * TLS 1.3 with a key that both sides were given (external PSK, RFC 8446 section 2.2), by OpenSSL. No
- * certificate, no name: whoever has the key of the job is a keeper of the job, for psid gave it the key
- * over the cluster's own TLS.
+ * TLS 1.3 with a key that both sides were given (external PSK, RFC 8446 section 2.2), by OpenSSL.
+ * No certificate, no name: whoever has the key of the job is a keeper of the job, for psid gave it
+ * the key over the cluster's own TLS.
  */
 #include "keeper_tls.h"
 
@@ -59,7 +59,8 @@ static void tls_close(struct tls *tls)
 	free(tls);
 }
 
-/* At our end nothing is taken apart: the kernel does it in a moment, and whoever is a copy pays for each page. */
+/* At our end nothing is taken apart: the kernel does it in a moment, and whoever is a copy pays for
+ * each page. */
 static int make_common(void)
 {
 	SSL_CTX *made;
@@ -74,7 +75,8 @@ static int make_common(void)
 		return -EPROTO;
 	}
 	(void)SSL_CTX_set_num_tickets(made, 0);
-	/* None is taken either: the key that such are sealed with is the same in all copies, other users' keepers among them. */
+	/* None is taken either: the key that such are sealed with is the same in all copies, other
+	 * users' keepers among them. */
 	(void)SSL_CTX_set_options(made, SSL_OP_NO_TICKET);
 	(void)SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(made, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -104,7 +106,8 @@ static struct tls *tls_new(const uint8_t *key, bool is_server)
 	return tls;
 }
 
-/* OpenSSL looks for each of its parts when it is first used: a connection with ourselves uses them. */
+/* OpenSSL looks for each of its parts when it is first used: a connection with ourselves uses
+ * them. */
 static void tls_prepare(void)
 {
 	static const uint8_t nobodys_key[TLS_SIZE_KEY];

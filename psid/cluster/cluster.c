@@ -3,8 +3,8 @@
  * (swim.c) with its socket (gossip.c), the connections to peers (peers.c), this node's load
  * (load.c), and placement (place.c). docs/cluster.md is the whole picture.
  *
- * Without ClusterName this node is all of the cluster: no socket, no timer, no thread; it can be asked
- * for the same things.
+ * Without ClusterName this node is all of the cluster: no socket, no timer, no thread; it can be
+ * asked for the same things.
  *
  * Nothing that happens is told to anybody at once: changes, lost peers and messages to ourselves
  * wait for the loop's next turn, so that no caller of ours is called back before we return.
@@ -45,7 +45,7 @@ static uint64_t msec_since_1970(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* ---- what the rest of psid asks ----------------------------------------------------------------- */
+/* ---- what the rest of psid asks -------------------------------------------------------------- */
 
 bool psid_cluster_is_on(const struct psid_cluster *cluster)
 {
@@ -108,7 +108,7 @@ void psid_cluster_unwatch(struct psid_cluster_watch *watch)
 	LIST_REMOVE(watch, link);
 }
 
-/* ---- this node ---------------------------------------------------------------------------------- */
+/* ---- this node ------------------------------------------------------------------------------- */
 
 void psid_cluster_sample(struct psid_cluster *cluster)
 {
@@ -169,7 +169,7 @@ int psid_cluster_drain_other(struct psid_cluster *cluster, uint64_t id, bool dra
 	return psid_peer_send(cluster, id, &msg);
 }
 
-/* ---- what the membership says ---------------------------------------------------------------------- */
+/* ---- what the membership says ---------------------------------------------------------------- */
 
 static void log_change(struct psid_cluster *cluster, const struct psid_node *node,
 		       enum psid_node_state before, bool is_new)
@@ -270,7 +270,7 @@ static const struct psid_swim_ops swim_ops = {
 	.remark = on_remark,
 };
 
-/* ---- from start to end --------------------------------------------------------------------------- */
+/* ---- from start to end ----------------------------------------------------------------------- */
 
 static void on_later(uv_idle_t *later)
 {

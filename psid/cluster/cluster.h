@@ -49,11 +49,12 @@ uint64_t psid_node_usec_since(const struct psid_node *node);
  * within a call of ours.
  */
 struct psid_cluster_watch {
-	/* Something about this node has changed: it is new, or in another state, or in a new life. */
+	/* Something about this node has changed: it is new, or in another state, or in a new
+	 * life. */
 	void (*changed)(void *data, const struct psid_node *node);
 	/*
-	 * What was sent to this node, or was on its way from there, may be lost: the connection broke,
-	 * or the node is dead, has left, or is in a new life.
+	 * What was sent to this node, or was on its way from there, may be lost: the connection
+	 * broke, or the node is dead, has left, or is in a new life.
 	 */
 	void (*lost)(void *data, uint64_t id);
 	/* Less than half of PSID_PEER_SIZE_FULL is queued for this node, after it was full. */

@@ -1,7 +1,7 @@
 /*
  * How the gossip's datagrams are written. By hand and not by protobuf: every node sends and gets
- * several of these a second as long as it lives, and each byte of them is one of the kilobyte that an
- * idle node may cost. docs/cluster.md has the tables.
+ * several of these a second as long as it lives, and each byte of them is one of the kilobyte that
+ * an idle node may cost. docs/cluster.md has the tables.
  *
  * News ends where the datagram ends. A kind that is not known makes the rest unreadable; new kinds
  * need a new version of the gossip.
@@ -62,7 +62,7 @@ static void get_bytes(struct psid_reader *r, void *ret_bytes, size_t n)
 	r->at += n;
 }
 
-/* ---- load ---------------------------------------------------------------------------------------- */
+/* ---- load ------------------------------------------------------------------------------------ */
 
 void psid_put_load(struct psid_writer *w, const struct psid_load *load)
 {
@@ -99,7 +99,7 @@ static void get_aged_load(struct psid_reader *r, struct psid_news *ret_news)
 	ret_news->msec_load = (uint32_t)psid_get(r, 2) * 16;
 }
 
-/* ---- a node -------------------------------------------------------------------------------------- */
+/* ---- a node ---------------------------------------------------------------------------------- */
 
 static bool is_ipv4(const struct psid_address *address)
 {
@@ -222,7 +222,7 @@ static void get_node(struct psid_reader *r, struct psid_news *ret_news)
 	ret_news->id = r->bad ? 0 : psid_node_id(ret_news->name);
 }
 
-/* ---- news ---------------------------------------------------------------------------------------- */
+/* ---- news ------------------------------------------------------------------------------------ */
 
 static void put_state(struct psid_writer *w, const struct psid_news *news)
 {

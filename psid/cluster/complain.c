@@ -1,7 +1,7 @@
 /*
- * Whoever can reach our port can make us write a line; so of each kind one a minute is written about
- * each address, and about all addresses together no more than fit into the table: when it is full
- * of lines of the last minute, new ones are not written.
+ * Whoever can reach our port can make us write a line; so of each kind one a minute is written
+ * about each address, and about all addresses together no more than fit into the table: when it is
+ * full of lines of the last minute, new ones are not written.
  */
 #include "complain.h"
 

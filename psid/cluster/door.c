@@ -1,7 +1,7 @@
 /*
  * The peers' listening socket. Strangers may knock as often as they like: connections that have not
- * proved that they have the key are few at a time and don't stay long. When there are too many the oldest goes: it
- * has had its time, and a node of the cluster needs a few milliseconds only.
+ * proved that they have the key are few at a time and don't stay long. When there are too many the
+ * oldest goes: it has had its time, and a node of the cluster needs a few milliseconds only.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /*
  * What drives the membership in psid: a UDP socket, a timer, and the seal. In each turn the time is
  * taken first, then everything is read that has come, and only then is judged what has not come by
- * that time. So an answer that came while psid had no processor still counts, wherever in a turn, or
- * between two, it lost it; libuv by itself would run the timer before it looks at the socket.
+ * that time. So an answer that came while psid had no processor still counts, wherever in a turn,
+ * or between two, it lost it; libuv by itself would run the timer before it looks at the socket.
  *
- * Load is sampled here as well, about once a second: in a turn that takes place anyway, if one does soon, so
- * that it costs an idle node no wake-up of its own.
+ * Load is sampled here as well, about once a second: in a turn that takes place anyway, if one does
+ * soon, so that it costs an idle node no wake-up of its own.
  *
  * The socket never blocks. What the kernel does not take is lost, as it may be on the way; the
  * membership expects no better.
@@ -29,7 +29,7 @@
 #define USEC_SAMPLE USEC_PER_SEC /* from one sample of the load to the next, at least */
 #define USEC_SLACK (USEC_PER_SEC / 4)
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 void psid_gossip_send(void *data, const struct psid_address *to, const uint8_t *body, size_t len)
 {
@@ -49,7 +49,7 @@ void psid_gossip_send(void *data, const struct psid_address *to, const uint8_t *
 	gossip->traffic.size_sent += n + SIZE_HEADERS;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static void refuse(struct psid_cluster *cluster, const struct psid_address *from, int r)
 {
@@ -146,7 +146,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 	turn(CONTAINER_OF(poll, struct psid_cluster, gossip.poll));
 }
 
-/* ---- from start to end --------------------------------------------------------------------------- */
+/* ---- from start to end ----------------------------------------------------------------------- */
 
 /* A cluster that changes speaks in bursts. More than the limit is granted to root only. */
 static void enlarge(int fd)

@@ -1,7 +1,8 @@
 /*
- * The greeting, in clear, from both sides at once, before TLS. Only for people and for compatibility:
- * which versions, which cluster, which key is used (its fingerprint), key or certificates. A handshake that
- * fails for want of the same key says nothing of use; this does, on both sides.
+ * The greeting, in clear, from both sides at once, before TLS. Only for people and for
+ * compatibility: which versions, which cluster, which key is used (its fingerprint), key or
+ * certificates. A handshake that fails for want of the same key says nothing of use; this does, on
+ * both sides.
  *
  * Anybody on the way could change it. He gains a refused connection; the versions are said again
  * under TLS (Hello), and must be the same.

@@ -1,4 +1,5 @@
-/* What two psids say before they encrypt: enough to tell people why they don't understand each other. */
+/* What two psids say before they encrypt: enough to tell people why they don't understand each
+ * other. */
 #ifndef PULC_PSID_GREETING_H
 #define PULC_PSID_GREETING_H
 
@@ -27,8 +28,8 @@ void psid_greeting_pack(const struct psid_greeting *greeting, uint8_t bytes[PSID
 int psid_greeting_unpack(const uint8_t bytes[PSID_SIZE_GREETING],
 			 struct psid_greeting *ret_greeting);
 /*
- * Do they fit, their key being one of ours? Returns 0; -EPROTO, and in why a line for people, in which "they" are the
- * other side.
+ * Do they fit, their key being one of ours? Returns 0; -EPROTO, and in why a line for people, in
+ * which "they" are the other side.
  */
 int psid_greeting_compare(const struct psid_greeting *ours, const struct psid_keyring *ring,
 			  const struct psid_greeting *theirs, char *why, size_t size);

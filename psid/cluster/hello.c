@@ -1,7 +1,7 @@
 /*
  * The first words under TLS: the side that connected says who it is and whom it wants (Hello), the
- * other answers with who it is (Welcome) or why not (Refuse). Whoever has the cluster's key is believed
- * to be the node that he says he is; with certificates the name must be the certificate's.
+ * other answers with who it is (Welcome) or why not (Refuse). Whoever has the cluster's key is
+ * believed to be the node that he says he is; with certificates the name must be the certificate's.
  *
  * Two psids may connect to each other at the same time. The one with the smaller id keeps its
  * connection: it refuses the other's, which then waits for this one.

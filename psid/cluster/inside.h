@@ -18,8 +18,8 @@ struct psid_cluster {
 	uv_loop_t *loop;
 	const struct psid_cluster_config *config;
 	struct psid_keyring ring;
-	struct psid_gossip
-		gossip; /* and the membership in it, which exists without a cluster too */
+	/* and the membership in it, which exists without a cluster too */
+	struct psid_gossip gossip;
 	struct psid_seeds seeds;
 	struct psid_complaints complaints;
 	struct psid_node *self;

@@ -6,12 +6,13 @@
  * that is no member, is spoken to as if we wanted in. So the halves of a partitioned cluster find
  * each other, and a first node the seeds that start after it.
  *
- * A node that knows nobody, and no seed but itself, may have been a member before it restarted, and the others may not have missed
- * it: they go on asking whether it is alive, and find a seed that is up. So it introduces itself to who asks.
+ * A node that knows nobody, and no seed but itself, may have been a member before it restarted, and
+ * the others may not have missed it: they go on asking whether it is alive, and find a seed that is
+ * up. So it introduces itself to who asks.
  *
- * A newcomer whose name belongs to a living node at another address is not let in, not even if it says
- * that it is in the same life: two that started within a millisecond are. A node that has restarted comes
- * from the same address, and is let in.
+ * A newcomer whose name belongs to a living node at another address is not let in, not even if it
+ * says that it is in the same life: two that started within a millisecond are. A node that has
+ * restarted comes from the same address, and is let in.
  */
 #include "clock.h"
 #include "macros.h"
@@ -103,7 +104,7 @@ void psid_join_spoken_to(struct psid_swim *swim, const struct psid_address *from
 		introduce(swim, from);
 }
 
-/* ---- being asked --------------------------------------------------------------------------------------- */
+/* ---- being asked ----------------------------------------------------------------------------- */
 
 static void say_no(struct psid_swim *swim, const struct psid_address *to, enum psid_swim_remark why,
 		   const struct psid_address *whose)

@@ -1,6 +1,6 @@
 /*
- * One key, several uses: each gets a secret of its own, derived with HMAC-SHA256 under a name for the
- * use and the cluster's name, so that nothing learned of one tells about another. Clusters of
+ * One key, several uses: each gets a secret of its own, derived with HMAC-SHA256 under a name for
+ * the use and the cluster's name, so that nothing learned of one tells about another. Clusters of
  * different names do not understand each other even if they share a key.
  */
 #include "keys.h"

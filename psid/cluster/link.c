@@ -1,14 +1,14 @@
 /*
- * A connection between two psids, in steps: TCP connects, both sides greet in clear (greeting.c), TLS
- * shakes hands, then frames flow both ways. Each step begins when the one before is done, and all of
- * it must be done within some seconds.
+ * A connection between two psids, in steps: TCP connects, both sides greet in clear (greeting.c),
+ * TLS shakes hands, then frames flow both ways. Each step begins when the one before is done, and
+ * all of it must be done within some seconds.
  *
  * Frames: four bytes of length, then a message. A frame is taken from a buffer that grows with it,
  * up to the largest message, and is given back when it is empty. What is to be sent waits in `out`,
  * whose end the peer's table bounds.
  *
- * Links end in themselves: psid_link_end only marks, and the memory is freed when libuv has let go of
- * the poll handle; nobody returns into a freed link.
+ * Links end in themselves: psid_link_end only marks, and the memory is freed when libuv has let go
+ * of the poll handle; nobody returns into a freed link.
  */
 #include "link.h"
 
@@ -32,7 +32,7 @@
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
-/* ---- ends ------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -72,7 +72,7 @@ static void break_link(struct psid_link *link, const char *why)
 	psid_link_end(link, why);
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static void set_events(struct psid_link *link)
 {
@@ -103,7 +103,7 @@ static int ssl_result(struct psid_link *link, int n)
 	}
 }
 
-/* ---- steps before frames flow ------------------------------------------------------------------------- */
+/* ---- steps before frames flow ---------------------------------------------------------------- */
 
 static int connected(struct psid_link *link)
 {
@@ -189,9 +189,10 @@ static int shake_hands(struct psid_link *link)
 	return r;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
-/* Takes the frames that are complete. Returns how many bytes they were; -EPIPE: the link has ended. */
+/* Takes the frames that are complete. Returns how many bytes they were; -EPIPE: the link has
+ * ended. */
 static ssize_t take_frames(struct psid_link *link)
 {
 	size_t at = 0;
@@ -330,7 +331,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 	set_events(link);
 }
 
-/* ---- beginnings ----------------------------------------------------------------------------------------- */
+/* ---- beginnings ------------------------------------------------------------------------------ */
 
 static void set_options(int fd)
 {
@@ -366,7 +367,8 @@ static struct psid_link *link_new(struct psid_cluster *cluster, int fd,
 	return link;
 }
 
-/* From the address that the others know us by, if it was configured: for their firewalls and logs. */
+/* From the address that the others know us by, if it was configured: for their firewalls and
+ * logs. */
 static void bind_to_self(const struct psid_cluster *cluster, int fd, int family)
 {
 	struct psid_address address = cluster->config->address;

@@ -1,6 +1,6 @@
 /*
- * One connection between two psids: from the TCP connect to frames under TLS. What the frames mean is
- * the business of peers.c.
+ * One connection between two psids: from the TCP connect to frames under TLS. What the frames mean
+ * is the business of peers.c.
  */
 #ifndef PULC_PSID_LINK_H
 #define PULC_PSID_LINK_H

@@ -4,9 +4,9 @@
  * is any.
  *
  * Load averages lag by a minute, so the number of runnable processes is sampled and smoothed over
- * some seconds here. Tasks that PULC started are counted by themselves, exactly and at once, whether
- * they run or sleep at the moment; so they are taken off each sample before it is smoothed: what is
- * left is foreign, and the load is foreign plus tasks.
+ * some seconds here. Tasks that PULC started are counted by themselves, exactly and at once,
+ * whether they run or sleep at the moment; so they are taken off each sample before it is smoothed:
+ * what is left is foreign, and the load is foreign plus tasks.
  *
  * The folder of these files can be another one than /proc, for containers that see figures of their
  * own elsewhere.

@@ -1,16 +1,16 @@
 /*
  * Which of two things said about a node is the newer.
  *
- * A node's life says which start of its psid is meant; within a life its incarnation, which only the
- * node itself raises, to contradict what others say of it or to say something new of itself; at one
- * incarnation alive < suspect < dead < left. So any two nodes that have heard the same news believe
- * the same, in whatever order they heard it (SWIM, section 4.2).
+ * A node's life says which start of its psid is meant; within a life its incarnation, which only
+ * the node itself raises, to contradict what others say of it or to say something new of itself; at
+ * one incarnation alive < suspect < dead < left. So any two nodes that have heard the same news
+ * believe the same, in whatever order they heard it (SWIM, section 4.2).
  *
  * Two things differ from SWIM. Death can be contradicted, by the node itself with a higher
  * incarnation: after a partition both sides find each other again. And nobody takes another's word
  * for the death of a node that he has not suspected himself for a while: he suspects it, as if all
- * had confirmed it. In a normal course of events everybody suspects a node before anybody says it is
- * dead, so this costs nothing; but a node that was cut off for a while, and comes back convinced
+ * had confirmed it. In a normal course of events everybody suspects a node before anybody says it
+ * is dead, so this costs nothing; but a node that was cut off for a while, and comes back convinced
  * that all the others have died, does no harm.
  */
 #include <string.h>
@@ -23,7 +23,7 @@
 #define N_TELLERS 4u
 #define USEC_LOOK (60 * USEC_PER_SEC)
 
-/* ---- what we say ----------------------------------------------------------------------------------- */
+/* ---- what we say ----------------------------------------------------------------------------- */
 
 void psid_news_of_load(const struct psid_swim *swim, const struct psid_node *node,
 		       struct psid_news *ret_news)
@@ -66,7 +66,7 @@ void psid_news_of(const struct psid_swim *swim, const struct psid_node *node,
 	ret_news->sec_state = (uint32_t)((swim->usec_now - node->usec_state) / USEC_PER_SEC);
 }
 
-/* ---- the table's digest: equal where two nodes believe the same ------------------------------------- */
+/* ---- the table's digest: equal where two nodes believe the same ------------------------------ */
 
 static uint32_t digest_of(const struct psid_node *node)
 {
@@ -108,7 +108,7 @@ void psid_node_become(struct psid_swim *swim, struct psid_node *node, enum psid_
 		swim->ops->changed(swim->data, node, before, is_new);
 }
 
-/* ---- what is said of us ------------------------------------------------------------------------------ */
+/* ---- what is said of us ---------------------------------------------------------------------- */
 
 void psid_self_contradict(struct psid_swim *swim, uint32_t incarnation)
 {
@@ -124,7 +124,8 @@ static void begin_life_after(struct psid_swim *swim, uint64_t life)
 	psid_node_become(swim, swim->self, PSID_NODE_ALIVE, false);
 }
 
-/* Of two that have one name and one life: the one that takes a newer life, at which the other gives up. */
+/* Of two that have one name and one life: the one that takes a newer life, at which the other gives
+ * up. */
 static bool is_to_stay(const struct psid_node *self, const struct psid_address *other)
 {
 	return memcmp(self->address.ip, other->ip, sizeof(other->ip)) > 0;
@@ -164,7 +165,7 @@ static void take_about_self(struct psid_swim *swim, const struct psid_news *news
 	}
 }
 
-/* ---- what is said of others --------------------------------------------------------------------------- */
+/* ---- what is said of others ------------------------------------------------------------------ */
 
 static bool is_newer(const struct psid_news *news, const struct psid_node *node)
 {
@@ -309,7 +310,7 @@ void psid_news_take(struct psid_swim *swim, const struct psid_news *news,
 		node->usec_state -= MIN(node->usec_state, news->sec_state * USEC_PER_SEC);
 }
 
-/* ---- forgetting ----------------------------------------------------------------------------------------- */
+/* ---- forgetting ------------------------------------------------------------------------------ */
 
 static bool is_to_be_forgotten(const struct psid_swim *swim, const struct psid_node *node)
 {

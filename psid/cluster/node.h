@@ -32,8 +32,8 @@ struct psid_load {
 	uint16_t n_tasks;	/* tasks it runs */
 	uint16_t n_cpus;	/* processors they asked for */
 	uint8_t percent_memory; /* available */
-	uint8_t percent_stall
-		[3];  /* of the last 10 s: PSI some of cpu, memory, io; 255: not known */
+	/* of the last 10 s: PSI some of cpu, memory, io; 255: not known */
+	uint8_t percent_stall[3];
 	uint8_t rate; /* rate.h: what its programs move over memory */
 };
 

@@ -36,15 +36,15 @@ bool psid_peer_is_connected(const struct psid_cluster *cluster, uint64_t node);
 bool psid_peer_is_full(const struct psid_cluster *cluster, uint64_t node);
 
 /*
- * Keeps a connection to this node open, or opens it, with signs of life, so that its loss is noticed
- * soon; counted. Returns 0; -EHOSTUNREACH, -ENOMEM.
+ * Keeps a connection to this node open, or opens it, with signs of life, so that its loss is
+ * noticed soon; counted. Returns 0; -EHOSTUNREACH, -ENOMEM.
  */
 int psid_peer_hold(struct psid_cluster *cluster, uint64_t node);
 void psid_peer_unhold(struct psid_cluster *cluster, uint64_t node);
 
 /*
- * What to do with an arriving message of one kind. from: the node, and its life at that time. msg is
- * valid until the return. Returns 0; -EBADMSG: makes no sense, the peer is dropped.
+ * What to do with an arriving message of one kind. from: the node, and its life at that time. msg
+ * is valid until the return. Returns 0; -EBADMSG: makes no sense, the peer is dropped.
  */
 typedef int psid_peer_handler(void *data, uint64_t from, uint64_t life,
 			      const Pulc__Peer__Message *msg);

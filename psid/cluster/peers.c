@@ -4,12 +4,12 @@
  * (hello.c), then in the link's.
  *
  * A link that nobody holds and nobody used for a while is closed, and nothing is lost by that: the
- * side that has had enough says Bye and says nothing more on this link; the other says what it still
- * has to say, and Bye. What is sent after the Bye waits for the next link.
+ * side that has had enough says Bye and says nothing more on this link; the other says what it
+ * still has to say, and Bye. What is sent after the Bye waits for the next link.
  *
- * A link that breaks may have lost messages either way; so may a node that dies or restarts. Watchers
- * are told `lost` then, in order with what else happened. A link that can't be made is tried
- * again, some times; then what waits for it is lost too.
+ * A link that breaks may have lost messages either way; so may a node that dies or restarts.
+ * Watchers are told `lost` then, in order with what else happened. A link that can't be made is
+ * tried again, some times; then what waits for it is lost too.
  */
 #include "peers.h"
 
@@ -28,7 +28,7 @@
 #define MSEC_RETRY 500
 #define N_FAILURES_MAX 4u
 
-/* ---- peers -------------------------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 static struct psid_peer *find(const struct psid_cluster *cluster, uint64_t id)
 {
@@ -97,7 +97,7 @@ static void lose(struct psid_peer *peer)
 	peer->was_full = false;
 }
 
-/* ---- links of peers -------------------------------------------------------------------------------------- */
+/* ---- links of peers -------------------------------------------------------------------------- */
 
 static void connect_peer(struct psid_peer *peer)
 {
@@ -218,7 +218,7 @@ void psid_peers_link_flushed(struct psid_link *link)
 	put(peer);
 }
 
-/* ---- deadlines --------------------------------------------------------------------------------------------- */
+/* ---- deadlines ------------------------------------------------------------------------------- */
 
 static void on_handshake(struct psid_deadline *deadline)
 {
@@ -255,7 +255,7 @@ static void on_beat(struct psid_deadline *deadline)
 		(void)psid_link_say(peer->link, &msg);
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 void psid_peer_on(struct psid_cluster *cluster, Pulc__Peer__Message__BodyCase kind,
 		  psid_peer_handler *handler, void *data)
@@ -367,7 +367,7 @@ void psid_peer_unhold(struct psid_cluster *cluster, uint64_t id)
 	put(peer);
 }
 
-/* ---- frames -------------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* An allocator that gives no more than a multiple of what a message has in bytes. */
 struct budget {
@@ -436,7 +436,8 @@ int psid_peers_link_frame(struct psid_link *link, const uint8_t *frame, size_t l
 	return r;
 }
 
-/* Whole frames lie in one chunk, so each is in one piece. What handlers send now is for the next turn. */
+/* Whole frames lie in one chunk, so each is in one piece. What handlers send now is for the next
+ * turn. */
 static void serve_self(struct psid_cluster *cluster)
 {
 	struct psid_queue due;
@@ -471,7 +472,7 @@ void psid_peers_turn(struct psid_cluster *cluster)
 	}
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 void psid_peers_gone(struct psid_cluster *cluster, const struct psid_node *node)
 {

@@ -1,8 +1,8 @@
 /*
  * Placement: tasks are dealt out one after the other, each to the node that looks best with all
- * that was placed before counted in, so that a burst of spawns spreads evenly. The load of a node is
- * its foreign runnable processes, the processors that its tasks asked for, and those that were placed
- * there and don't show yet (placed.c), for each core.
+ * that was placed before counted in, so that a burst of spawns spreads evenly. The load of a node
+ * is its foreign runnable processes, the processors that its tasks asked for, and those that were
+ * placed there and don't show yet (placed.c), for each core.
  *
  * Nodes whose news is stale rank behind all others: it takes longer in a large cluster until
  * news arrives at all, so what counts as stale grows with it. Among equals a number mixed from both
@@ -157,7 +157,7 @@ static void give(struct seat *seat, const struct psid_placement *wanted, uint32_
 		*(*place)++ = seat->node->id;
 }
 
-/* ---- least loaded: a heap of seats, the best one on top --------------------------------------- */
+/* ---- least loaded: a heap of seats, the best one on top -------------------------------------- */
 
 static void sift_down(struct table *table, size_t i)
 {
@@ -201,7 +201,7 @@ static int deal_least_loaded(struct table *table, const struct psid_placement *w
 	return place == end ? 0 : -ENOSPC;
 }
 
-/* ---- in a given order -------------------------------------------------------------------------- */
+/* ---- in a given order ------------------------------------------------------------------------ */
 
 /* Each seat as much as it takes before the next gets any. */
 static int deal_in_order(struct table *table, const struct psid_placement *wanted, uint64_t *place)
@@ -246,7 +246,7 @@ static int deal_next(struct table *table, const struct psid_placement *wanted, u
 	return 0;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Returns 0, -ENOMEM. */
 static int remember(const struct table *table, const struct psid_placement *wanted)

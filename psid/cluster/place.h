@@ -27,16 +27,16 @@ struct psid_placement {
 	uint32_t n_per_node; /* tasks on each node used: exactly so many but on the last; 0: any */
 	bool oversubscribe;  /* more tasks than cores, if need be */
 	bool even_suspected; /* nodes that do not answer just now are chosen from, too */
-	const struct psid_candidate
-		*candidates; /* each node once; NULL: all alive and not drained */
+	/* each node once; NULL: all alive and not drained */
+	const struct psid_candidate *candidates;
 	size_t n_candidates;
 };
 
 /*
  * Chooses a node for each task, n_tasks ids, and counts them as placed there until the nodes' own
- * news shows them. Drained nodes are taken only when they are named as candidates, suspected ones also
- * with even_suspected; dead ones never. Returns 0; -ENOSPC: not so many tasks fit; -EHOSTUNREACH: a named candidate is
- * not there; -EINVAL.
+ * news shows them. Drained nodes are taken only when they are named as candidates, suspected ones
+ * also with even_suspected; dead ones never. Returns 0; -ENOSPC: not so many tasks fit;
+ * -EHOSTUNREACH: a named candidate is not there; -EINVAL.
  */
 int psid_place(struct psid_cluster *cluster, const struct psid_placement *wanted,
 	       uint64_t *ret_nodes);
@@ -46,7 +46,8 @@ bool psid_place_is_open(const struct psid_node *node, const struct psid_placemen
 void psid_unplace(struct psid_cluster *cluster, uint64_t node, uint32_t n_cpus);
 
 struct psid_node;
-/* Hundredths of processes for each core: what placement goes by, with what was placed and not seen. */
+/* Hundredths of processes for each core: what placement goes by, with what was placed and not
+ * seen. */
 uint32_t psid_place_load(const struct psid_node *node);
 /* Processors that were given to tasks there, and its news does not show yet. */
 uint32_t psid_place_unseen(const struct psid_node *node);

@@ -1,11 +1,12 @@
 /*
- * Who is asked whether it lives. Each period one node, the next of a shuffled order, so that each is
- * asked at least once in n periods and by whom is random (SWIM, section 4.3). If it has not answered
- * after a third of the period it is asked again, and so are three others, to ask it for us; a while
- * later all that once more. If nothing has come when most of the period is over it is suspected. Two
- * rounds, because a suspicion costs everybody something: where a tenth of all datagrams is lost one probe
- * in a hundred thousand fails, with one round it were one in seven hundred. A helper that gets no
- * answer either says so (Lifeguard's nack): then it is not our own network that is ill.
+ * Who is asked whether it lives. Each period one node, the next of a shuffled order, so that each
+ * is asked at least once in n periods and by whom is random (SWIM, section 4.3). If it has not
+ * answered after a third of the period it is asked again, and so are three others, to ask it for
+ * us; a while later all that once more. If nothing has come when most of the period is over it is
+ * suspected. Two rounds, because a suspicion costs everybody something: where a tenth of all
+ * datagrams is lost one probe in a hundred thousand fails, with one round it were one in seven
+ * hundred. A helper that gets no answer either says so (Lifeguard's nack): then it is not our own
+ * network that is ill.
  *
  * Lifeguard's local health (section 4.1): whoever fails in ways that speak against himself, misses
  * excuses, is suspected by others, is woken too late, takes more time for everything, up to
@@ -38,7 +39,7 @@ static uint64_t usec_of(const struct psid_swim *swim, unsigned milli)
 	return swim->params.usec_period * milli / 1000 * (1 + swim->poor_health);
 }
 
-/* ---- the order ------------------------------------------------------------------------------------- */
+/* ---- the order ------------------------------------------------------------------------------- */
 
 int psid_probe_enlist(struct psid_swim *swim, struct psid_node *node)
 {
@@ -93,7 +94,7 @@ static struct psid_node *next_target(struct psid_swim *swim)
 	return NULL;
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static void send_probe(struct psid_swim *swim, enum psid_swim_kind kind, uint64_t to,
 		       const struct psid_address *address, uint16_t number)
@@ -262,9 +263,10 @@ uint64_t psid_probe_run(struct psid_swim *swim)
 	return MIN(usec_next, swim->usec_probe);
 }
 
-/* ---- being asked, and answers ------------------------------------------------------------------------ */
+/* ---- being asked, and answers ---------------------------------------------------------------- */
 
-/* What both a question and its answer begin with. Returns false if there is something wrong with it. */
+/* What both a question and its answer begin with. Returns false if there is something wrong with
+ * it. */
 static bool take_common(struct psid_swim *swim, struct psid_node *sender, struct psid_reader *r,
 			uint16_t *ret_number, uint32_t *ret_digest)
 {

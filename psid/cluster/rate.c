@@ -1,11 +1,12 @@
 /*
- * Bytes a second in one byte: a floating-point number of five bits of exponent and three of mantissa, in units of
- * 64 bytes a second. News of loads is what an idle cluster mostly says, so what it is to tell of traffic
- * has this one byte.
+ * Bytes a second in one byte: a floating-point number of five bits of exponent and three of
+ * mantissa, in units of 64 bytes a second. News of loads is what an idle cluster mostly says, so
+ * what it is to tell of traffic has this one byte.
  *
- * The numbers below eight units are exact multiples; from there on each doubling has eight steps. So eight
- * steps more are a factor of two everywhere but at the bottom, where they are half a kilobyte a second. No byte is
- * without a meaning, and none says more than a machine's memory moves: what a peer sends needs no other check.
+ * The numbers below eight units are exact multiples; from there on each doubling has eight steps.
+ * So eight steps more are a factor of two everywhere but at the bottom, where they are half a
+ * kilobyte a second. No byte is without a meaning, and none says more than a machine's memory
+ * moves: what a peer sends needs no other check.
  */
 #include "rate.h"
 

@@ -1,11 +1,11 @@
 /*
- * Changing the cluster's key while it runs, in three steps, each of them done on all nodes before the next: the new key
- * is added and accepted, it is used, the old one is dropped. At any time each node then has the key that any other uses,
- * so that nobody is lost.
+ * Changing the cluster's key while it runs, in three steps, each of them done on all nodes before
+ * the next: the new key is added and accepted, it is used, the old one is dropped. At any time each
+ * node then has the key that any other uses, so that nobody is lost.
  *
- * Each node says which keys it has with everything else that it says of itself (news.c). So a step that comes too
- * early for somebody is seen here, and not taken: keys that would cut a living node off are refused. Whoever
- * wants just that restarts psid, which asks nobody.
+ * Each node says which keys it has with everything else that it says of itself (news.c). So a step
+ * that comes too early for somebody is seen here, and not taken: keys that would cut a living node
+ * off are refused. Whoever wants just that restarts psid, which asks nobody.
  */
 #include "rekey.h"
 
@@ -16,7 +16,7 @@
 #include "inside.h"
 #include "log.h"
 
-/* ---- is it too early? ------------------------------------------------------------------------------ */
+/* ---- is it too early? ------------------------------------------------------------------------ */
 
 static bool node_has(const struct psid_node *node, uint32_t number)
 {
@@ -93,7 +93,7 @@ int psid_rekey_check(const struct psid_cluster *cluster, const struct psid_keyri
 	return 0;
 }
 
-/* ---- taking them ----------------------------------------------------------------------------------- */
+/* ---- taking them ----------------------------------------------------------------------------- */
 
 static void say_of_self(struct psid_cluster *cluster)
 {

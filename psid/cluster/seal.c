@@ -1,18 +1,19 @@
 /*
  * How datagrams are sealed: AES-256-GCM over the body, with the head as additional data.
  *
- *	version 1 | sender's id 6 | salt 6 | counter 5 | body | tag 16
+ * 	version 1 | sender's id 6 | salt 6 | counter 5 | body | tag 16
  *
  * Every start of a psid draws a salt, and uses a key of its own, derived from the cluster's, its id
  * and the salt; the counter is the nonce. So no nonce is used twice under a key, without any memory
  * that outlives a start. A reader knows the last salt of each sender and a window of its counters:
  * what was seen before, or is older than the window, is a copy that somebody sends again.
  *
- * While the cluster's key is changed there are several. All are tried on a datagram of a sender whose key is not known,
- * or is no longer the one that was. Salt and counter go on under the new key, so copies stay out as before.
+ * While the cluster's key is changed there are several. All are tried on a datagram of a sender
+ * whose key is not known, or is no longer the one that was. Salt and counter go on under the new
+ * key, so copies stay out as before.
  *
- * A copy from an earlier start of its sender passes once. It says nothing that was not true then, and
- * news of an earlier life or incarnation is old news (news.c).
+ * A copy from an earlier start of its sender passes once. It says nothing that was not true then,
+ * and news of an earlier life or incarnation is old news (news.c).
  */
 #include "seal.h"
 
@@ -196,7 +197,7 @@ static int decrypt_any(struct psid_seal *seal, const struct sender *sender, cons
 	return -EBADMSG;
 }
 
-/* ---- copies -------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 static bool is_copy(const struct sender *sender, uint64_t counter)
 {

@@ -23,7 +23,8 @@ struct psid_seal {
 	struct psid_map senders; /* by id */
 };
 
-/* For datagrams of the node `id`. ring must outlive it. Returns 0, -ENOMEM, -EIO: no random numbers. */
+/* For datagrams of the node `id`. ring must outlive it. Returns 0, -ENOMEM, -EIO: no random
+ * numbers. */
 int psid_seal_init(struct psid_seal *seal, const struct psid_keyring *ring, uint64_t id);
 /* The ring has other keys now. Returns 0; -ENOMEM: datagrams are sealed as before. */
 int psid_seal_rekey(struct psid_seal *seal);

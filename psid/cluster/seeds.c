@@ -1,6 +1,6 @@
 /*
- * Seeds may be names, and name services may block: they are asked in libuv's helper threads, and what
- * is not found is asked for again, since at boot the name service may come later than we do.
+ * Seeds may be names, and name services may block: they are asked in libuv's helper threads, and
+ * what is not found is asked for again, since at boot the name service may come later than we do.
  */
 #include "seeds.h"
 

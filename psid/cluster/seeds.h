@@ -22,8 +22,8 @@ struct psid_seeds {
 
 /*
  * Hands numeric seeds to the membership at once, and names when they are resolved, in a helper
- * thread. Calls done once, from the loop, when every seed is known or was not found; those that were
- * not are looked up again from time to time.
+ * thread. Calls done once, from the loop, when every seed is known or was not found; those that
+ * were not are looked up again from time to time.
  */
 void psid_seeds_start(struct psid_cluster *cluster, void (*done)(struct psid_cluster *cluster));
 void psid_seeds_close(struct psid_cluster *cluster);

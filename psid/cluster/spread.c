@@ -1,17 +1,19 @@
 /*
  * What is passed on. Two lists, each with what was told least at its head: nodes whose state is
  * news ("hot"), and nodes whose load is ("warm"). Every datagram that goes out anyway is filled up
- * from them, states first, and of loads only one, so that a datagram of an idle cluster stays small.
+ * from them, states first, and of loads only one, so that a datagram of an idle cluster stays
+ * small.
  *
- * A state that is new to us is not left to wait for such a datagram: it goes to a few random nodes at
- * once. In a cluster where every node does that, everybody knows within a few times the network's
- * latency (infect and die, with four contacts, reaches all but 2 %); the datagrams of the next
- * periods reach the rest (SWIM, section 4.1). Many changes at a time share datagrams, and between
- * two such bursts there is a pause, so a catastrophe costs a node no more than a bounded stream.
+ * A state that is new to us is not left to wait for such a datagram: it goes to a few random nodes
+ * at once. In a cluster where every node does that, everybody knows within a few times the
+ * network's latency (infect and die, with four contacts, reaches all but 2 %); the datagrams of the
+ * next periods reach the rest (SWIM, section 4.1). Many changes at a time share datagrams, and
+ * between two such bursts there is a pause, so a catastrophe costs a node no more than a bounded
+ * stream.
  *
- * Whoever tells us what we are telling ourselves shows that it has got about, so it is told less often
- * (Demers et al., PODC 1987, section 1.4: feedback and counters). Where all hear all it ends after a
- * third of the tellings; where much is lost, or little is heard, it does not.
+ * Whoever tells us what we are telling ourselves shows that it has got about, so it is told less
+ * often (Demers et al., PODC 1987, section 1.4: feedback and counters). Where all hear all it ends
+ * after a third of the tellings; where much is lost, or little is heard, it does not.
  */
 #include "macros.h"
 #include "swim_inside.h"

@@ -1,11 +1,11 @@
 /*
  * From "does not answer" to "dead". A suspected node has some time to contradict: it is told at
- * once, by whoever suspects it, and everybody else is told too. The time is long at first, and becomes
- * shorter with each other node that finds the same independently (Lifeguard's dynamic suspicion,
- * section 4.2): one observer may be the one who is ill, four are not.
+ * once, by whoever suspects it, and everybody else is told too. The time is long at first, and
+ * becomes shorter with each other node that finds the same independently (Lifeguard's dynamic
+ * suspicion, section 4.2): one observer may be the one who is ill, four are not.
  *
- * So that confirmation does not have to wait for other nodes' turns to probe, a few of those that hear
- * of a suspicion, four on average however many there are, look for themselves at once.
+ * So that confirmation does not have to wait for other nodes' turns to probe, a few of those that
+ * hear of a suspicion, four on average however many there are, look for themselves at once.
  *
  * Who has heard the suspect with his own ears since then does not declare it dead: he tells it
  * again what is said, and waits.
@@ -41,8 +41,8 @@ static uint64_t usec_min(const struct psid_swim *swim)
 }
 
 /*
- * min + (max - min) * (1 - log(c + 1) / log(k + 1)), c confirmations of k that would be enough. In a
- * small cluster there are not so many others.
+ * min + (max - min) * (1 - log(c + 1) / log(k + 1)), c confirmations of k that would be enough. In
+ * a small cluster there are not so many others.
  */
 static uint64_t usec_of(const struct psid_swim *swim, unsigned n_confirmations)
 {

@@ -1,12 +1,12 @@
 /*
  * The membership as a whole: from start to end, its datagrams, and its random numbers.
  *
- *	probe.c      who is asked whether it lives, when, and through whom
- *	suspicion.c  from "does not answer" to "dead", unless contradicted
- *	news.c       which of two things said about a node is the newer
- *	spread.c     what is passed on, how often and how soon
- *	join.c       how we get in, and find again whom we lost
- *	sync.c       how two nodes that know different things find out and make up for it
+ * 	probe.c      who is asked whether it lives, when, and through whom
+ * 	suspicion.c  from "does not answer" to "dead", unless contradicted
+ * 	news.c       which of two things said about a node is the newer
+ * 	spread.c     what is passed on, how often and how soon
+ * 	join.c       how we get in, and find again whom we lost
+ * 	sync.c       how two nodes that know different things find out and make up for it
  *
  * Every datagram begins with its kind and the two lowest bytes of the sender's life, and ends with
  * news (codec.c). Who sent it is known already: it was sealed by him (seal.c).
@@ -24,7 +24,7 @@
 #include "macros.h"
 #include "swim_inside.h"
 
-/* ---- random numbers: splitmix64, the same course of events from the same seed --------------------- */
+/* ---- random numbers: splitmix64, the same course of events from the same seed ---------------- */
 
 uint64_t psid_swim_random(struct psid_swim *swim)
 {
@@ -58,7 +58,7 @@ struct psid_node *psid_swim_random_node(struct psid_swim *swim, uint64_t but)
 	return NULL;
 }
 
-/* ---- datagrams ------------------------------------------------------------------------------------ */
+/* ---- datagrams ------------------------------------------------------------------------------- */
 
 void psid_datagram_begin(struct psid_datagram *d, struct psid_swim *swim, enum psid_swim_kind kind)
 {
@@ -145,7 +145,7 @@ void psid_swim_receive(struct psid_swim *swim, uint64_t usec_now, uint64_t id,
 		psid_swim_remark(swim, PSID_SWIM_GARBAGE, from);
 }
 
-/* ---- from start to end ---------------------------------------------------------------------------- */
+/* ---- from start to end ----------------------------------------------------------------------- */
 
 int psid_swim_init(struct psid_swim *swim, const struct psid_swim_params *params,
 		   const struct psid_swim_ops *ops, void *data)

@@ -1,9 +1,10 @@
 /*
  * Membership: who is in the cluster, alive or not. SWIM (Das, Gupta, Motivala, DSN 2002) with
- * Lifeguard's refinements (Dadgar, Phillips, Currey, DSN-W 2018); docs/cluster.md says what and why.
+ * Lifeguard's refinements (Dadgar, Phillips, Currey, DSN-W 2018); docs/cluster.md says what and
+ * why.
  *
- * Pure logic: no socket, no clock, no thread. Whoever drives it hands it datagrams and the time, and
- * sends what it wants sent; psid does that with a socket (gossip.c), the tests with a simulated
+ * Pure logic: no socket, no clock, no thread. Whoever drives it hands it datagrams and the time,
+ * and sends what it wants sent; psid does that with a socket (gossip.c), the tests with a simulated
  * network in virtual time.
  */
 #ifndef PULC_PSID_SWIM_H
@@ -128,8 +129,8 @@ struct psid_swim {
 };
 
 /*
- * A cluster of one node, `name` at `address`. life: milliseconds since 1970. Returns 0, -ENOMEM. ops
- * must outlive it.
+ * A cluster of one node, `name` at `address`. life: milliseconds since 1970. Returns 0, -ENOMEM.
+ * ops must outlive it.
  */
 int psid_swim_init(struct psid_swim *swim, const struct psid_swim_params *params,
 		   const struct psid_swim_ops *ops, void *data);
@@ -137,7 +138,8 @@ int psid_swim_be(struct psid_swim *swim, const char *name, const struct psid_add
 		 uint64_t life);
 void psid_swim_deinit(struct psid_swim *swim);
 
-/* A node that is configured: known, not heard of. A seed as well. Returns 0, -EEXIST, -ENOMEM, -ENOSPC. */
+/* A node that is configured: known, not heard of. A seed as well. Returns 0, -EEXIST, -ENOMEM,
+ * -ENOSPC. */
 int psid_swim_expect(struct psid_swim *swim, const char *name, const struct psid_address *address);
 /* Somebody to ask for the others. Returns 0; -ENOSPC: enough of them. */
 int psid_swim_seed(struct psid_swim *swim, const struct psid_address *address);

@@ -1,12 +1,12 @@
 /*
  * How two nodes that know different things make up for it. All probes and answers carry a digest of
  * the sender's table; news makes digests differ for a moment, and if they still do when nothing has
- * changed here for a while, or nobody agrees with us for long, the whole table is pulled from the other,
- * page by page. The other finds
- * the same difference and pulls ours. Nothing is pulled while all agree, and no oftener than every few
- * seconds in any case.
+ * changed here for a while, or nobody agrees with us for long, the whole table is pulled from the
+ * other, page by page. The other finds the same difference and pulls ours. Nothing is pulled while
+ * all agree, and no oftener than every few seconds in any case.
  *
- * A page is one datagram; the cursor is the last id on it, and the one who is asked remembers nothing.
+ * A page is one datagram; the cursor is the last id on it, and the one who is asked remembers
+ * nothing.
  */
 #include "clock.h"
 #include "macros.h"

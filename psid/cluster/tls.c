@@ -4,8 +4,9 @@
  * key later can't read what was said before. With certificates both sides show one that the
  * configured authority has signed, with the node's name as common name (peers.c looks at that).
  *
- * The identity that goes with the pre-shared key names it by its fingerprint: the side that connects uses its first
- * key, the other one looks among all it has. A connection that is open does not notice a change of keys, nor of certificates.
+ * The identity that goes with the pre-shared key names it by its fingerprint: the side that
+ * connects uses its first key, the other one looks among all it has. A connection that is open does
+ * not notice a change of keys, nor of certificates.
  *
  * No tickets, no renegotiation, no compression: connections are few and live long.
  */

@@ -1,9 +1,9 @@
 /*
  * Binding tasks to processors.
  *
- * The processors of the machine are in the order of its topology (processors.c), read when the first job
- * wants to be bound. A task gets as many neighbours as it asked for, first of those that no bound task has,
- * then of those that the fewest have.
+ * The processors of the machine are in the order of its topology (processors.c), read when the
+ * first job wants to be bound. A task gets as many neighbours as it asked for, first of those that
+ * no bound task has, then of those that the fewest have.
  */
 #include <errno.h>
 #include <stdlib.h>

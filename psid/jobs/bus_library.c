@@ -1,6 +1,7 @@
 /*
- * libsystemd, loaded only by a psid that asks for a scope of its own: with the libraries that it brings along it is a
- * megabyte of every psid that the system has started, or that runs where there is no systemd.
+ * libsystemd, loaded only by a psid that asks for a scope of its own: with the libraries that it
+ * brings along it is a megabyte of every psid that the system has started, or that runs where there
+ * is no systemd.
  */
 #include "bus_library.h"
 

@@ -1,13 +1,14 @@
 /*
  * The cgroup of a job: <root>/<job> for its keeper, and in it `tasks` for all that the job starts.
  *
- * The root is a folder below our own cgroup, which may be a scope made for us (scope.c), or our starter's (version 2, also where it is mounted beside version 1). No
- * controller is switched on: the cgroup is there so that one write kills all that is in it. Where we may
- * not make one there is none, and the process tree serves instead.
+ * The root is a folder below our own cgroup, which may be a scope made for us (scope.c), or our
+ * starter's (version 2, also where it is mounted beside version 1). No controller is switched on:
+ * the cgroup is there so that one write kills all that is in it. Where we may not make one there is
+ * none, and the process tree serves instead.
  *
- * Where another user's keeper must put tasks into it, folder and cgroup.procs are given to that user, and
- * nothing else. A removal that fails because the dead are not buried yet is tried again. After a
- * restart the folders that no keeper has claimed within MSEC_CLAIM are swept.
+ * Where another user's keeper must put tasks into it, folder and cgroup.procs are given to that
+ * user, and nothing else. A removal that fails because the dead are not buried yet is tried again.
+ * After a restart the folders that no keeper has claimed within MSEC_CLAIM are swept.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +34,7 @@
 #define MSEC_AGAIN 50
 #define FOLDER "job."
 
-/* ---- where --------------------------------------------------------------------------------- */
+/* ---- where ----------------------------------------------------------------------------------- */
 
 /* Where version 2 is mounted: the fifth word of a line of mountinfo. Returns 0, -ENOENT. */
 static int find_mount(char *buf, size_t size)
@@ -52,7 +53,8 @@ static int find_mount(char *buf, size_t size)
 	return r;
 }
 
-/* One root for each run directory: psids of several users, or of tests, don't sweep each other's. */
+/* One root for each run directory: psids of several users, or of tests, don't sweep each
+ * other's. */
 static unsigned hash(const char *text)
 {
 	unsigned h = 2166136261u;
@@ -90,7 +92,7 @@ static void path_of(const struct psid_jobs *jobs, const char *id, const char *re
 	(void)snprintf(buf, size, "%.500s/" FOLDER "%.80s%s", jobs->cgroup_root, id, rest);
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 /* The user's keeper may put processes into it. */
 static int give(const char *path, uid_t uid)
@@ -171,7 +173,7 @@ bool psid_cgroup_has(const struct psid_jobs *jobs, const char *id, pid_t pid)
 	return has;
 }
 
-/* ---- removing ------------------------------------------------------------------------------ */
+/* ---- removing -------------------------------------------------------------------------------- */
 
 static void kill_all(const char *path)
 {

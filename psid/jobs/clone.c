@@ -1,7 +1,8 @@
 /*
- * The process of a keeper: what it must hold comes on descriptors of fixed numbers (keeper_fds.h), and
- * nothing else of ours does: every other descriptor is closed by exec, signals are as at a login. It has our memory
- * until then and we wait for it, as with vfork: to copy the tables of that memory took longer.
+ * The process of a keeper: what it must hold comes on descriptors of fixed numbers (keeper_fds.h),
+ * and nothing else of ours does: every other descriptor is closed by exec, signals are as at a
+ * login. It has our memory until then and we wait for it, as with vfork: to copy the tables of that
+ * memory took longer.
  *
  * Nothing here belongs to a psid: the starter of the system's service does the same in its stead.
  */

@@ -1,9 +1,10 @@
 /*
  * Ending jobs, or sending them signals, from any node.
  *
- * A job is ended by its head keeper, which ends it on every node; a keeper that does not listen, or has not called
- * when its end is asked for again, is ended with the job. So the node that a job was started from is told, and says what has come of
- * it; its name is a part of the job's. Should that node be gone, what runs here is ended here.
+ * A job is ended by its head keeper, which ends it on every node; a keeper that does not listen, or
+ * has not called when its end is asked for again, is ended with the job. So the node that a job was
+ * started from is told, and says what has come of it; its name is a part of the job's. Should that
+ * node be gone, what runs here is ended here.
  */
 #include <errno.h>
 #include <signal.h>
@@ -65,7 +66,7 @@ void psid_kill_forget(struct psid_client *client)
 	}
 }
 
-/* ---- here ---------------------------------------------------------------------------------- */
+/* ---- here ------------------------------------------------------------------------------------ */
 
 static int tell_keeper(const struct psid_job *job, uint32_t signal, uint32_t only, const char *why)
 {
@@ -148,7 +149,7 @@ static int on_job_kill(void *data, uint64_t from, uint64_t life, const Pulc__Pee
 	return 0;
 }
 
-/* ---- elsewhere ----------------------------------------------------------------------------- */
+/* ---- elsewhere ------------------------------------------------------------------------------- */
 
 /* What is to be killed. */
 struct victim {
@@ -156,7 +157,8 @@ struct victim {
 	uint32_t signal, only;
 };
 
-/* "17.3@n1" is rank 3 of "17@n1"; its end is a signal, for the job goes on, or says itself that it does not. */
+/* "17.3@n1" is rank 3 of "17@n1"; its end is a signal, for the job goes on, or says itself that it
+ * does not. */
 static bool parse(const Pulc__Wire__KillRequest *request, struct victim *victim)
 {
 	const char *name = request->job, *at = strchrnul(name, '@');
@@ -177,7 +179,8 @@ static bool parse(const Pulc__Wire__KillRequest *request, struct victim *victim)
 	return end == at && end > dot + 1 && victim->only > 0;
 }
 
-/* Has the node that the job was started from end it. Returns 0: it will be answered; negative errno. */
+/* Has the node that the job was started from end it. Returns 0: it will be answered; negative
+ * errno. */
 static int tell_origin(struct psid_client *client, const struct psid_job *job,
 		       const struct victim *victim)
 {
@@ -281,7 +284,7 @@ int psid_jobs_kill(struct psid_client *client, const Pulc__Wire__KillRequest *re
 	return 0;
 }
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static int on_killed(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Message *msg)
 {

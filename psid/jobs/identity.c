@@ -1,7 +1,7 @@
 /*
  * Who asks for a job, as the kernel tells it: user and group of the socket, the groups beside it
- * (SO_PEERGROUPS), and the limits of the process itself. Nothing of this is taken from a message, for
- * the system's psid will act on it as root.
+ * (SO_PEERGROUPS), and the limits of the process itself. Nothing of this is taken from a message,
+ * for the system's psid will act on it as root.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /*
  * The table of jobs, and the end of a job on this node.
  *
- * A job is here as long as its keeper lives; the keeper's pidfd tells of its end, whether we are its
- * parent or have been restarted since. A keeper ends when all is over. When it was killed instead,
- * what it kept is killed here: through the cgroup, or, without one, as our own adopted children.
+ * A job is here as long as its keeper lives; the keeper's pidfd tells of its end, whether we are
+ * its parent or have been restarted since. A keeper ends when all is over. When it was killed
+ * instead, what it kept is killed here: through the cgroup, or, without one, as our own adopted
+ * children.
  */
 #include "job.h"
 
@@ -230,7 +231,7 @@ void psid_jobs_forget(struct psid_client *client)
 	}
 }
 
-/* ---- start and end of psid ----------------------------------------------------------------- */
+/* ---- start and end of psid ------------------------------------------------------------------- */
 
 /* The memory is libuv's until the last of them is closed. */
 static void on_handle_closed(uv_handle_t *handle)

@@ -85,8 +85,8 @@ struct psid_job {
 	bool end_waits;		    /* end.c: to be told to the keeper when it calls */
 	uint32_t signal_waits, only_waits;
 	bool has_cgroup;
-	uint32_t *
-		cpus; /* bind.c: what its tasks are bound to, positions in the order of processors */
+	/* bind.c: what its tasks are bound to, positions in the order of processors */
+	uint32_t *cpus;
 	size_t n_bound;
 };
 
@@ -146,15 +146,17 @@ uint32_t psid_job_n_running(const struct psid_job *job);
 uint32_t psid_job_number(struct psid *psid);
 
 /*
- * place.c: which ranks run where. Returns 0 with places to free by psid_places_free; negative errno with
- * one line for people.
+ * place.c: which ranks run where. Returns 0 with places to free by psid_places_free; negative errno
+ * with one line for people.
  */
 int psid_job_place(struct psid *psid, const Pulc__Wire__Submit *submit, Pulc__Job__Start *start,
 		   struct job_why *why);
-/* May start->identity use the partition that is wanted? Returns 0; -ENOENT, -EPERM, with one line for people. */
+/* May start->identity use the partition that is wanted? Returns 0; -ENOENT, -EPERM, with one line
+ * for people. */
 int psid_job_may_use(struct psid *psid, const Pulc__Wire__Submit *submit,
 		     const Pulc__Job__Start *start, struct job_why *why);
-/* Are the nodes that are named there, and in the partition? Returns 0; -EHOSTUNREACH, -EPERM, -E2BIG with one line. */
+/* Are the nodes that are named there, and in the partition? Returns 0; -EHOSTUNREACH, -EPERM,
+ * -E2BIG with one line. */
 int psid_job_may_name(struct psid *psid, const Pulc__Wire__Submit *submit, struct job_why *why);
 /* The same with places that were granted. */
 int psid_job_take_shares(struct psid *psid, const Pulc__Wire__Submit *submit,
@@ -164,13 +166,14 @@ int psid_job_take_shares(struct psid *psid, const Pulc__Wire__Submit *submit,
 void psid_job_unplace(struct psid *psid, const char *name, size_t n_tasks, uint32_t n_cpus);
 void psid_places_free(Pulc__Job__Start *start);
 
-/* identity.c: who the client is, as the kernel says. Returns 0 with an identity to free, negative errno. */
+/* identity.c: who the client is, as the kernel says. Returns 0 with an identity to free, negative
+ * errno. */
 int psid_job_identity(const struct psid_client *client, Pulc__Job__Identity **ret_identity);
 void psid_identity_free(Pulc__Job__Identity *identity);
 
 /*
- * bind.c: chooses processors for the tasks of this node, if they are to be bound, and writes them into
- * start. Returns 0, negative errno. psid_bindings_free takes them out again.
+ * bind.c: chooses processors for the tasks of this node, if they are to be bound, and writes them
+ * into start. Returns 0, negative errno. psid_bindings_free takes them out again.
  */
 int psid_job_bind(struct psid_job *job, Pulc__Job__Start *start);
 void psid_bindings_free(Pulc__Job__Start *start);
@@ -181,8 +184,8 @@ int psid_job_find_keeper(struct psid_jobs *jobs);
 int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, int listen_fd);
 
 /*
- * launch.c: key and address of a job on several nodes, into start; a job on this node alone gets neither.
- * Returns 0, negative errno; psid_job_forget_launch frees what is there in any case.
+ * launch.c: key and address of a job on several nodes, into start; a job on this node alone gets
+ * neither. Returns 0, negative errno; psid_job_forget_launch frees what is there in any case.
  */
 int psid_job_prepare_launch(struct psid *psid, Pulc__Job__Start *start, int *ret_listen_fd);
 void psid_job_forget_launch(Pulc__Job__Start *start);
@@ -216,8 +219,8 @@ void psid_surveys_close(struct psid *psid);
 void psid_survey_forget(struct psid_client *client);
 
 /*
- * end.c: a signal for its tasks, or (0) their end, through its keeper. only: one more than the rank that it is
- * for; 0: all of them.
+ * end.c: a signal for its tasks, or (0) their end, through its keeper. only: one more than the rank
+ * that it is for; 0: all of them.
  */
 void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only);
 /* Its end, on all nodes if its head keeper is here, and why, which its owner hears. */
@@ -236,8 +239,8 @@ void psid_jobs_count(struct psid *psid);
 /* cgroup.c */
 void psid_cgroups_start(struct psid *psid);
 /*
- * Makes the cgroup of a job, for this user's keeper. Returns 0 with a descriptor of the keeper's and one of the
- * tasks'; -ENOENT: there are none here; negative errno.
+ * Makes the cgroup of a job, for this user's keeper. Returns 0 with a descriptor of the keeper's
+ * and one of the tasks'; -ENOENT: there are none here; negative errno.
  */
 int psid_cgroup_make(struct psid *psid, const char *id, uid_t uid, int *ret_keeper, int *ret_tasks);
 /* One that was made for us is this user's keeper's now. Returns 0, negative errno. */

@@ -1,11 +1,11 @@
 /*
  * What keepers report: themselves, and what has become of their tasks.
  *
- * A keeper that we have started says Keep once it runs; after a restart of psid the keepers of the one
- * before come by themselves, and a job is in the table again. A keeper speaks for its own user only:
- * what it says harms nobody else. Anybody may say that he keeps a job of an earlier psid: who of another user does is
- * believed if the kernel shows him in the job's cgroup. Where there are no cgroups the claim alone is there, as long as
- * its client is, and gives way to a job that begins.
+ * A keeper that we have started says Keep once it runs; after a restart of psid the keepers of the
+ * one before come by themselves, and a job is in the table again. A keeper speaks for its own user
+ * only: what it says harms nobody else. Anybody may say that he keeps a job of an earlier psid: who
+ * of another user does is believed if the kernel shows him in the job's cgroup. Where there are no
+ * cgroups the claim alone is there, as long as its client is, and gives way to a job that begins.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,8 @@ static bool is_sound(const Pulc__Wire__Keep *keep)
 	       keep->n_tasks <= JOB_N_TASKS_MAX;
 }
 
-/* Was the client put into the job's cgroup? And it was the client that we looked for, not another with its number. */
+/* Was the client put into the job's cgroup? And it was the client that we looked for, not another
+ * with its number. */
 static bool is_proven(const struct psid_client *client, const char *id)
 {
 	return psid_cgroup_has(client->psid->jobs, id, client->pid) &&

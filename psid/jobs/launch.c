@@ -1,14 +1,14 @@
 /*
  * Launching on other nodes, by tree.
  *
- * The origin makes the job's key and a listening socket for its head keeper, starts that one, and sends
- * Launch to N_BRANCHES nodes at most, each with its part of the others to pass it on to. Each psid
- * starts its keeper, which calls the head keeper itself: from then on no psid is in the way of the job.
- * What the tasks are to run is known to head keeper and keepers only.
+ * The origin makes the job's key and a listening socket for its head keeper, starts that one, and
+ * sends Launch to N_BRANCHES nodes at most, each with its part of the others to pass it on to. Each
+ * psid starts its keeper, which calls the head keeper itself: from then on no psid is in the way of
+ * the job. What the tasks are to run is known to head keeper and keepers only.
  *
- * A psid believes another one, for both hold the cluster's key; but it starts nothing for a user who
- * has another number here, or none. Names are looked up in libuv's threads, for a name service may
- * block.
+ * A psid believes another one, for both hold the cluster's key; but it starts nothing for a user
+ * who has another number here, or none. Names are looked up in libuv's threads, for a name service
+ * may block.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ struct lookup {
 	size_t len;
 };
 
-/* ---- the origin ---------------------------------------------------------------------------- */
+/* ---- the origin ------------------------------------------------------------------------------ */
 
 static int listen_for_keepers(struct psid *psid, Pulc__Job__Start *start, int *ret_fd)
 {
@@ -210,7 +210,7 @@ static void send_launch(struct psid *psid, const Pulc__Peer__Launch *launch)
 		pulc__job__start__free_unpacked(start, NULL);
 }
 
-/* ---- names of users ------------------------------------------------------------------------ */
+/* ---- names of users -------------------------------------------------------------------------- */
 
 static void look_up(uv_work_t *work)
 {
@@ -304,7 +304,7 @@ void psid_job_launch(struct psid_job *job, const Pulc__Job__Start *start)
 		(void)uv_queue_work(&psid->loop, &lookup->work, look_up, on_origin_name);
 }
 
-/* ---- the other nodes ----------------------------------------------------------------------- */
+/* ---- the other nodes ------------------------------------------------------------------------- */
 
 static int start_here(struct psid *psid, const Pulc__Peer__Launch *launch, Pulc__Job__Start *start)
 {
@@ -458,7 +458,7 @@ static int on_not_launched(void *data, uint64_t from, uint64_t life, const Pulc_
 	return 0;
 }
 
-/* ---- nodes come and go --------------------------------------------------------------------- */
+/* ---- nodes come and go ----------------------------------------------------------------------- */
 
 /* A node that is dead or gone has taken its tasks with it: our head keepers hear it at once. */
 static void on_changed(void *data, const struct psid_node *node)

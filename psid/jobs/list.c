@@ -1,8 +1,9 @@
 /*
- * What this node knows of jobs and tasks, told to any psid that asks, ourselves among them (survey.c).
+ * What this node knows of jobs and tasks, told to any psid that asks, ourselves among them
+ * (survey.c).
  *
- * root and the owner of a psid see everything, other users what is theirs. Who asks is what the asking psid
- * says, for both hold the cluster's key.
+ * root and the owner of a psid see everything, other users what is theirs. Who asks is what the
+ * asking psid says, for both hold the cluster's key.
  */
 #include <stdio.h>
 #include <string.h>
@@ -122,7 +123,8 @@ static bool is_known(const struct psid_job *job, uint32_t rank)
 	return false;
 }
 
-/* A task may have told its port, and others about itself, before its keeper's first report is here. */
+/* A task may have told its port, and others about itself, before its keeper's first report is
+ * here. */
 static void tell_early_tasks(struct told *told, const struct psid_job *job)
 {
 	const struct psid_port *port = NULL;

@@ -1,6 +1,7 @@
 /*
- * Numbers of jobs: small, and never given twice, for people and scripts hold on to them. The last one
- * stands in a file of the run directory, which is gone with the machine's uptime, as all jobs are.
+ * Numbers of jobs: small, and never given twice, for people and scripts hold on to them. The last
+ * one stands in a file of the run directory, which is gone with the machine's uptime, as all jobs
+ * are.
  */
 #include <errno.h>
 #include <fcntl.h>

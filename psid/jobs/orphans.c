@@ -1,9 +1,10 @@
 /*
  * Orphans: what a killed keeper leaves behind where there is no cgroup.
  *
- * psid is a subreaper, so they become its children; it has no other children than keepers (those without a job among them). They are
- * killed with all that descends from them, and once more whenever a child has ended, until only
- * keepers are left. A task itself dies with its keeper anyway (PR_SET_PDEATHSIG).
+ * psid is a subreaper, so they become its children; it has no other children than keepers (those
+ * without a job among them). They are killed with all that descends from them, and once more
+ * whenever a child has ended, until only keepers are left. A task itself dies with its keeper
+ * anyway (PR_SET_PDEATHSIG).
  */
 #include <errno.h>
 #include <signal.h>

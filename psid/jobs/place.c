@@ -1,13 +1,13 @@
 /*
  * Placing: from what was asked for to a list of nodes with their ranks.
  *
- * A job gets no more tasks on a node than the node has cores for, unless it asks for more. What other
- * jobs do there decides which nodes are taken, not whether: nodes are shared, and the news of what has
- * just ended elsewhere is always a little late.
+ * A job gets no more tasks on a node than the node has cores for, unless it asks for more. What
+ * other jobs do there decides which nodes are taken, not whether: nodes are shared, and the news of
+ * what has just ended elsewhere is always a little late.
  *
- * Which nodes is the cluster's to say (cluster/place.h). Here names become nodes, and the tasks that
- * were dealt out become places: a node's ranks in one run, so that neighbours talk through memory; but
- * in turn, as dealt, for strategy `next`.
+ * Which nodes is the cluster's to say (cluster/place.h). Here names become nodes, and the tasks
+ * that were dealt out become places: a node's ranks in one run, so that neighbours talk through
+ * memory; but in turn, as dealt, for strategy `next`.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -51,8 +51,8 @@ static uint32_t room_of(const struct psid_node *node, const struct psid_placemen
 }
 
 /*
- * May a job of this partition ("": none) be placed there? Who may use the partition was looked at before; a node outside of it is
- * none of its business.
+ * May a job of this partition ("": none) be placed there? Who may use the partition was looked at
+ * before; a node outside of it is none of its business.
  */
 static bool is_for(struct psid *psid, const struct psid_node *node, const char *partition)
 {
@@ -128,7 +128,7 @@ static int find_candidates(struct psid *psid, const Pulc__Wire__Submit *submit,
 	return 0;
 }
 
-/* ---- from nodes to places ------------------------------------------------------------------ */
+/* ---- from nodes to places -------------------------------------------------------------------- */
 
 static Pulc__Job__Place *place_of(struct psid *psid, Pulc__Job__Start *start, uint64_t *ids,
 				  uint64_t id, uint32_t n_tasks)
@@ -242,7 +242,8 @@ int psid_job_may_name(struct psid *psid, const Pulc__Wire__Submit *submit, struc
 	return 0;
 }
 
-/* How many tasks the candidate takes at most. With a number for each node it takes so many at once, or none. */
+/* How many tasks the candidate takes at most. With a number for each node it takes so many at once,
+ * or none. */
 static uint32_t capacity_of(struct psid *psid, const struct psid_placement *wanted,
 			    const struct psid_candidate *c)
 {

@@ -1,9 +1,9 @@
 /*
- * The processors of this machine in the order of its topology, from hwloc: neighbours in that order share
- * cores, then caches, then memory.
+ * The processors of this machine in the order of its topology, from hwloc: neighbours in that order
+ * share cores, then caches, then memory.
  *
- * hwloc is asked once, by the first job that wants to be bound. It brings two more libraries along, half a
- * megabyte of a psid that is idle, so it is loaded then, and dropped when it has answered.
+ * hwloc is asked once, by the first job that wants to be bound. It brings two more libraries along,
+ * half a megabyte of a psid that is idle, so it is loaded then, and dropped when it has answered.
  */
 #include "processors.h"
 

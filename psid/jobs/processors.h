@@ -9,7 +9,8 @@ struct psid_processors {
 	uint32_t n;
 };
 
-/* Returns 0 with processors to free; -ENOENT: there is no hwloc, or it knows of none; -EIO, -ENOMEM. */
+/* Returns 0 with processors to free; -ENOENT: there is no hwloc, or it knows of none; -EIO,
+ * -ENOMEM. */
 int psid_processors_read(struct psid_processors **ret_processors);
 void psid_processors_free(struct psid_processors *processors);
 

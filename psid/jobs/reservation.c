@@ -1,10 +1,11 @@
 /*
  * Reservations.
  *
- * A reservation is a job like any other, whose tasks do nothing: it holds processors, is decided about, listed, counted and ended
- * as jobs are, and goes on without its psids. Jobs of the same user that name it run in those processors and count for nothing else.
- * The node that it was made from decides where in it they run (partition/steward.c). Each node lets them in only as long as it has a
- * part of the reservation itself, and ends them with that part.
+ * A reservation is a job like any other, whose tasks do nothing: it holds processors, is decided
+ * about, listed, counted and ended as jobs are, and goes on without its psids. Jobs of the same
+ * user that name it run in those processors and count for nothing else. The node that it was made
+ * from decides where in it they run (partition/steward.c). Each node lets them in only as long as
+ * it has a part of the reservation itself, and ends them with that part.
  */
 #include "reservation.h"
 
@@ -27,7 +28,7 @@ static struct psid_job *find(struct psid *psid, const char *id)
 	return job && job->reserves ? job : NULL;
 }
 
-/* ---- where it was made from ---------------------------------------------------------------- */
+/* ---- where it was made from ------------------------------------------------------------------ */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -95,7 +96,7 @@ bool psid_reserved_is_there(struct psid *psid, const char *id)
 	return find(psid, id) != NULL;
 }
 
-/* ---- each of its nodes --------------------------------------------------------------------- */
+/* ---- each of its nodes ----------------------------------------------------------------------- */
 
 const char *psid_reservation_objection(struct psid *psid, const char *id, uint32_t uid)
 {

@@ -5,7 +5,8 @@
 #include "book.h"
 #include "job.h"
 
-/* What the node that decides about a reservation goes by: the nodes that are a part of it, as a partition of them. */
+/* What the node that decides about a reservation goes by: the nodes that are a part of it, as a
+ * partition of them. */
 struct psid_reserved {
 	struct psid_partition partition;
 	Pulc__Peer__PartitionRecord record;
@@ -13,7 +14,8 @@ struct psid_reserved {
 	char name[JOB_SIZE_ID];
 };
 
-/* Of a reservation of this user that was made from this node. Returns NULL, or why there is none. */
+/* Of a reservation of this user that was made from this node. Returns NULL, or why there is
+ * none. */
 const char *psid_reserved_get(struct psid *psid, const char *id, uint32_t uid,
 			      struct psid_reserved **ret_reserved);
 struct psid_reserved *psid_reserved_free(struct psid_reserved *reserved);

@@ -1,17 +1,19 @@
 /*
  * A scope of systemd for the jobs of this psid.
  *
- * Where systemd runs every cgroup is its own, and who makes folders in one that was not delegated may lose them, or does not even have
- * the right. A psid that is a unit's main process has its unit's (Delegate=yes). Any other one, started from a
- * terminal or by the first program that needed it, asks by D-Bus for a scope, moves into it, and has the cgroup delegated: the
- * system's manager for root, the user's for others. One scope for all jobs, asked for once: 8 ms, where a unit for each
- * task would cost 22.
+ * Where systemd runs every cgroup is its own, and who makes folders in one that was not delegated
+ * may lose them, or does not even have the right. A psid that is a unit's main process has its
+ * unit's (Delegate=yes). Any other one, started from a terminal or by the first program that needed
+ * it, asks by D-Bus for a scope, moves into it, and has the cgroup delegated: the system's manager
+ * for root, the user's for others. One scope for all jobs, asked for once: 8 ms, where a unit for
+ * each task would cost 22.
  *
- * The scope lives as long as a process is in it. So it survives psid while jobs run, and the next psid of the same socket,
- * which finds that the name is taken, has itself attached to it.
+ * The scope lives as long as a process is in it. So it survives psid while jobs run, and the next
+ * psid of the same socket, which finds that the name is taken, has itself attached to it.
  *
- * All of this happens before the first client is served, and takes USEC_ANSWER at most for each question. Without an answer psid
- * makes do with the cgroup that it is in, if it may (cgroup.c), or with the process tree.
+ * All of this happens before the first client is served, and takes USEC_ANSWER at most for each
+ * question. Without an answer psid makes do with the cgroup that it is in, if it may (cgroup.c), or
+ * with the process tree.
  */
 #include "scope.h"
 

@@ -1,14 +1,16 @@
 /*
  * A keeper before its job.
  *
- * Whoever has run one job is likely to run the next one soon: so when a job has ended a keeper is made for the number
- * that will come next, in a cgroup for that job: a copy of the one that waits to be copied (zygote.c), and without that
- * one there is none. It waits at the other end of a socket. It is nobody's then: it has read nothing, holds nothing of any
- * user, and is what psid is. The next job that is asked for here gets the number, and
- * what a keeper is given goes to it as one packet (struct keeper_gifts); from there it is a keeper like any other.
+ * Whoever has run one job is likely to run the next one soon: so when a job has ended a keeper is
+ * made for the number that will come next, in a cgroup for that job: a copy of the one that waits
+ * to be copied (zygote.c), and without that one there is none. It waits at the other end of a
+ * socket. It is nobody's then: it has read nothing, holds nothing of any user, and is what psid is.
+ * The next job that is asked for here gets the number, and what a keeper is given goes to it as one
+ * packet (struct keeper_gifts); from there it is a keeper like any other.
  *
- * There is one, or none. It goes when no job has ended for some minutes, with the one that it is a copy of when the program was
- * replaced, and with psid, whose end of the socket it watches: what is left of its cgroup then is swept by the next psid. Jobs whose number is given before they can
+ * There is one, or none. It goes when no job has ended for some minutes, with the one that it is a
+ * copy of when the program was replaced, and with psid, whose end of the socket it watches: what is
+ * left of its cgroup then is swept by the next psid. Jobs whose number is given before they can
  * begin (wait.c), and those of other nodes, have theirs copied when they begin.
  */
 #include "spare.h"
@@ -58,7 +60,7 @@ void psid_spare_drop(struct psid *psid)
 	psid_spare_ended(psid);
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int copy(struct psid *psid, struct psid_spare *spare)
 {
@@ -91,9 +93,10 @@ void psid_spare_make(struct psid *psid)
 	jobs->spare = copy(psid, spare) == 0 ? spare : spare_free(spare);
 }
 
-/* ---- the job ------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
-/* It says nothing before its job: where we are not its parent, its socket alone tells of its end. */
+/* It says nothing before its job: where we are not its parent, its socket alone tells of its
+ * end. */
 static bool is_there(const struct psid_spare *spare)
 {
 	char byte;
@@ -105,7 +108,8 @@ uint32_t psid_spare_number(struct psid *psid)
 {
 	const struct psid_spare *spare = psid->jobs->spare;
 
-	/* Of a program that was replaced: what belongs beside it (TLS, PMIx) it would not find any more. */
+	/* Of a program that was replaced: what belongs beside it (TLS, PMIx) it would not find any
+	 * more. */
 	if (spare && is_there(spare) && psid_zygote_is_current(psid))
 		return spare->number;
 	psid_spare_drop(psid);

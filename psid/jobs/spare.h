@@ -18,8 +18,8 @@ void psid_spare_drop(struct psid *psid);
 /* The number of the next job: the one that a keeper waits for, or a new one. */
 uint32_t psid_spare_number(struct psid *psid);
 /*
- * Gives the job of that number to the keeper that waits for it. The gifts stay the caller's. Returns 0;
- * -ENOENT: none does, and nothing stands in the way of another one.
+ * Gives the job of that number to the keeper that waits for it. The gifts stay the caller's.
+ * Returns 0; -ENOENT: none does, and nothing stands in the way of another one.
  */
 int psid_spare_take(struct psid_job *job, const struct psid_gifts *gifts);
 /* Is it for the job of this name? */

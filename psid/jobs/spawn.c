@@ -1,9 +1,11 @@
 /*
- * Starting a keeper, by us (clone.c) or by our starter (starter.c), unless one waits for this job (spare.c), or to be copied (zygote.c).
+ * Starting a keeper, by us (clone.c) or by our starter (starter.c), unless one waits for this job
+ * (spare.c), or to be copied (zygote.c).
  *
- * What the keeper must know comes in a sealed memory file, what it must hold on descriptors of fixed
- * numbers (keeper_fds.h). It starts as we are; the system's psid tells it which user to become, with groups
- * and limits that the kernel has told us about the caller, never the caller himself.
+ * What the keeper must know comes in a sealed memory file, what it must hold on descriptors of
+ * fixed numbers (keeper_fds.h). It starts as we are; the system's psid tells it which user to
+ * become, with groups and limits that the kernel has told us about the caller, never the caller
+ * himself.
  */
 #include <errno.h>
 #include <fcntl.h>

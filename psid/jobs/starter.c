@@ -1,12 +1,12 @@
 /*
  * A psid that is itself confined (psid.service) must not start keepers: tasks would inherit its
- * confinement, which a program that a user runs has not asked for. The starter, a service of its own
- * that does nothing else, starts them instead.
+ * confinement, which a program that a user runs has not asked for. The starter, a service of its
+ * own that does nothing else, starts them instead.
  *
- * Each start is one short conversation: connect, its greeting, our request, its answer. Nothing is kept
- * between two of them, so both sides may be restarted at any time. It is waited for in the loop: it
- * belongs to this machine's administrator as we do, answers within a millisecond, and five seconds are
- * the most that is lost to one that is stopped.
+ * Each start is one short conversation: connect, its greeting, our request, its answer. Nothing is
+ * kept between two of them, so both sides may be restarted at any time. It is waited for in the
+ * loop: it belongs to this machine's administrator as we do, answers within a millisecond, and five
+ * seconds are the most that is lost to one that is stopped.
  */
 #include "starter.h"
 

@@ -1,9 +1,9 @@
 /*
  * A job begins: who asks, is it sound, where do its tasks go, and then a keeper.
  *
- * The owner's end of the channel is passed on to the head keeper unseen; everything else about the job
- * (arguments, environment, output) is between those two. The answer is the job's name, or one line
- * of why not.
+ * The owner's end of the channel is passed on to the head keeper unseen; everything else about the
+ * job (arguments, environment, output) is between those two. The answer is the job's name, or one
+ * line of why not.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -82,8 +82,8 @@ static int remember_places(struct psid_job *job, const Pulc__Job__Start *start)
 }
 
 /*
- * Open MPI names files in /dev/shm by it, which psids with run directories of their own, and so with jobs of the
- * same names, share.
+ * Open MPI names files in /dev/shm by it, which psids with run directories of their own, and so
+ * with jobs of the same names, share.
  */
 static void name_space(const struct psid_job *job, char *space, size_t size)
 {

@@ -1,9 +1,10 @@
 /*
- * A client's question about jobs, put to every node that is up, ourselves among them; what they tell is
- * collected, sorted, and sent as one list. Of a job that runs on several nodes there is one line.
+ * A client's question about jobs, put to every node that is up, ourselves among them; what they
+ * tell is collected, sorted, and sent as one list. Of a job that runs on several nodes there is one
+ * line.
  *
- * A node may hang or die meanwhile: the answer waits no longer than MSEC_ANSWER, and names those that
- * were silent. A client asks one question at a time.
+ * A node may hang or die meanwhile: the answer waits no longer than MSEC_ANSWER, and names those
+ * that were silent. A client asks one question at a time.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -74,9 +75,10 @@ void psid_survey_forget(struct psid_client *client)
 		survey_free(survey);
 }
 
-/* ---- the list ------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
-/* Those that wait: by their partition, and their place in its queue; one that does not know it yet is the last. */
+/* Those that wait: by their partition, and their place in its queue; one that does not know it yet
+ * is the last. */
 static int compare_waiting(const struct line *x, const struct line *y)
 {
 	uint32_t m = x->of_job.position - 1, n = y->of_job.position - 1;
@@ -201,7 +203,7 @@ static void on_deadline(struct psid_deadline *deadline)
 	finish(CONTAINER_OF(deadline, struct psid_survey, deadline));
 }
 
-/* ---- what nodes tell ----------------------------------------------------------------------- */
+/* ---- what nodes tell ------------------------------------------------------------------------- */
 
 static struct line *add_line(struct psid_survey *survey, const char *job, const char *node,
 			     const char *program)
@@ -317,7 +319,7 @@ static void on_lost(void *data, uint64_t id)
 	}
 }
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static int add_node(struct psid_survey *survey, const struct psid_node *node,
 		    const Pulc__Peer__Message *msg)

@@ -1,9 +1,10 @@
 /*
  * How long a job of a partition may run, where that has a limit.
  *
- * Each node looks at its own jobs once a second, as long as there are jobs of partitions. The node that a job was started from
- * ends it, on all nodes, and tells its owner why; the others give that some seconds, and then end what they have of it
- * themselves. So a job that has lost its node, or whose node has lost its psid, does not run for ever.
+ * Each node looks at its own jobs once a second, as long as there are jobs of partitions. The node
+ * that a job was started from ends it, on all nodes, and tells its owner why; the others give that
+ * some seconds, and then end what they have of it themselves. So a job that has lost its node, or
+ * whose node has lost its psid, does not run for ever.
  */
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /*
- * What runs on this node, told to those who decide about partitions (partition/steward.c): when they ask, and for some seconds
- * afterwards whenever it changes.
+ * What runs on this node, told to those who decide about partitions (partition/steward.c): when
+ * they ask, and for some seconds afterwards whenever it changes.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,11 @@
 /*
  * The jobs of partitions, from the question until they begin.
  *
- * Where they may run, and when, the partition's steward says (partition/steward.c). We keep the job: its name, which it has from the beginning, what
- * was asked for, and pulcrun's end of the channel. The steward is asked again every second, whoever it is by then, with the time of
- * the first question: so the place in the queue is the job's own, and survives the death of every other node. With us, or with
- * pulcrun, only our own job is gone.
+ * Where they may run, and when, the partition's steward says (partition/steward.c). We keep the
+ * job: its name, which it has from the beginning, what was asked for, and pulcrun's end of the
+ * channel. The steward is asked again every second, whoever it is by then, with the time of the
+ * first question: so the place in the queue is the job's own, and survives the death of every other
+ * node. With us, or with pulcrun, only our own job is gone.
  */
 #include "wait.h"
 
@@ -87,7 +88,7 @@ void psid_wait_forget(struct psid_client *client)
 	}
 }
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 /* Says so once. */
 static void set_waits(struct psid_wait *wait, const char *why, uint32_t position)
@@ -116,7 +117,8 @@ static void send_want(struct psid_wait *wait)
 		set_waits(wait, "the node that decides can't be reached", 0);
 }
 
-/* The node that a reservation was made from decides what runs in it: without that node it is none. */
+/* The node that a reservation was made from decides what runs in it: without that node it is
+ * none. */
 static void ask_reservation(struct psid_wait *wait)
 {
 	const struct psid *psid = wait->client->psid;
@@ -250,7 +252,7 @@ int psid_wait_begin(struct psid_client *client, const Pulc__Wire__Submit *submit
 	return 0;
 }
 
-/* ---- the answer ---------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static void granted(struct psid_wait *wait, const Pulc__Peer__Verdict *verdict)
 {

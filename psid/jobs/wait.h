@@ -28,7 +28,8 @@ void psid_wait_forget(struct psid_client *client);
 void psid_waits_start(struct psid *psid);
 void psid_waits_close(struct psid *psid);
 
-/* submit.c: starts it where it was granted. Returns 0, the client is answered; negative errno, with a reason or none. */
+/* submit.c: starts it where it was granted. Returns 0, the client is answered; negative errno, with
+ * a reason or none. */
 int psid_job_start_granted(struct psid_wait *wait, const Pulc__Peer__Verdict *verdict,
 			   struct job_why *why);
 

@@ -1,19 +1,21 @@
 /*
  * A keeper without a job, of which those of jobs are copies (keeper/zygote.c).
  *
- * Whoever has run one job is likely to run the next one soon: so when a job has ended a keeper is started that
- * waits at the other end of a socket. It is nobody's, and is what psid is. For each job from then on, whoever's and
- * from wherever, it is asked for a copy, which costs a tenth of a keeper that is executed. The copy gets a
- * socket of its own, and what a keeper is given comes through that as one packet (struct keeper_gifts), which the
- * one that waits can't read. From there it is a keeper like any other.
+ * Whoever has run one job is likely to run the next one soon: so when a job has ended a keeper is
+ * started that waits at the other end of a socket. It is nobody's, and is what psid is. For each
+ * job from then on, whoever's and from wherever, it is asked for a copy, which costs a tenth of a
+ * keeper that is executed. The copy gets a socket of its own, and what a keeper is given comes
+ * through that as one packet (struct keeper_gifts), which the one that waits can't read. From there
+ * it is a keeper like any other.
  *
- * We wait for the answer in the loop, as for a process of our own that has nothing else to do; five seconds are the
- * most that is lost to one that was stopped. Whatever goes wrong with it, it is dropped, and the job's keeper is made in
- * the ordinary way: a copy that we don't know of finds its socket at its end, and ends.
+ * We wait for the answer in the loop, as for a process of our own that has nothing else to do; five
+ * seconds are the most that is lost to one that was stopped. Whatever goes wrong with it, it is
+ * dropped, and the job's keeper is made in the ordinary way: a copy that we don't know of finds its
+ * socket at its end, and ends.
  *
- * There is one, or none. It goes when no job has ended for MSEC_WAITS, when the program was replaced, and with psid, whose
- * end of the socket it watches. Where a starter makes the keepers, it is the starter that makes this one, and the
- * parent of its copies.
+ * There is one, or none. It goes when no job has ended for MSEC_WAITS, when the program was
+ * replaced, and with psid, whose end of the socket it watches. Where a starter makes the keepers,
+ * it is the starter that makes this one, and the parent of its copies.
  */
 #include "zygote.h"
 
@@ -94,7 +96,7 @@ void psid_zygotes_start(struct psid *psid)
 	(void)uv_timer_init(&psid->loop, &psid->jobs->idle_timer);
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int start(struct psid *psid, struct psid_zygote *zygote)
 {
@@ -137,7 +139,7 @@ void psid_zygote_make(struct psid *psid)
 	jobs->zygote = start(psid, zygote) == 0 ? zygote : zygote_free(zygote);
 }
 
-/* ---- copies -------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 bool psid_zygote_is_current(const struct psid *psid)
 {

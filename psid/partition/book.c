@@ -1,13 +1,14 @@
 /*
- * Partitions as versioned records. Each change of one, its deletion too, is a version of the whole record, with a counter
- * and the node that made it; of two versions the one with the higher counter counts, at the same counter that of the
- * greater node. So whoever has heard the same versions, in whatever order, has the same book.
+ * Partitions as versioned records. Each change of one, its deletion too, is a version of the whole
+ * record, with a counter and the node that made it; of two versions the one with the higher counter
+ * counts, at the same counter that of the greater node. So whoever has heard the same versions, in
+ * whatever order, has the same book.
  *
- * What is deleted stays as a version without nodes, or an old one that somebody still has would bring it back. When the book
- * is full the oldest of these is forgotten.
+ * What is deleted stays as a version without nodes, or an old one that somebody still has would
+ * bring it back. When the book is full the oldest of these is forgotten.
  *
- * Nothing is believed before it was looked at: a record has a bound in everything, its names are such as nodes may
- * have, and it was made by root or by its owner.
+ * Nothing is believed before it was looked at: a record has a bound in everything, its names are
+ * such as nodes may have, and it was made by root or by its owner.
  */
 #include "book.h"
 
@@ -20,7 +21,7 @@
 
 #define COUNTER_MAX (1ull << 48)
 
-/* ---- records ------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static bool is_name(const char *name)
 {
@@ -92,7 +93,7 @@ static bool is_newer(const Pulc__Peer__PartitionRecord *a, const Pulc__Peer__Par
 	return a->counter != b->counter ? a->counter > b->counter : a->node > b->node;
 }
 
-/* ---- the book ------------------------------------------------------------------------------ */
+/* ---- the book -------------------------------------------------------------------------------- */
 
 /* The index of the first one whose name is not smaller. */
 static size_t index_of(const struct psid_book *book, const char *name)
@@ -226,7 +227,7 @@ uint64_t psid_book_digest(const struct psid_book *book)
 	return book->n > 0 ? hash | 1 : 0;
 }
 
-/* ---- who may what -------------------------------------------------------------------------- */
+/* ---- who may what ---------------------------------------------------------------------------- */
 
 bool psid_partition_has(const struct psid_partition *p, uint64_t node)
 {

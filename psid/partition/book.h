@@ -27,8 +27,8 @@ struct psid_book {
 };
 
 /*
- * Takes a version, copied, if it is newer than what is there. Returns 1: it is; 0: it is known, or older; -EBADMSG: it makes
- * no sense; -ENOSPC: the book is full; -ENOMEM.
+ * Takes a version, copied, if it is newer than what is there. Returns 1: it is; 0: it is known, or
+ * older; -EBADMSG: it makes no sense; -ENOSPC: the book is full; -ENOMEM.
  */
 int psid_book_take(struct psid_book *book, const Pulc__Peer__PartitionRecord *record);
 void psid_book_deinit(struct psid_book *book);
@@ -55,8 +55,8 @@ const struct psid_partition *psid_book_holder(const struct psid_book *book, uint
 /* The partition of jobs that name none; NULL: there is none. */
 const struct psid_partition *psid_book_default(const struct psid_book *book);
 /*
- * May a job of this user and partition ("": none) run on this node? Returns NULL, or why not. A partition that is not known
- * here, for news of it may be on its way, is as good as none.
+ * May a job of this user and partition ("": none) run on this node? Returns NULL, or why not. A
+ * partition that is not known here, for news of it may be on its way, is as good as none.
  */
 const char *psid_book_objection(const struct psid_book *book, uint64_t node, const char *partition,
 				uid_t uid);

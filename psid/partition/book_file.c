@@ -1,7 +1,8 @@
 /*
- * The file of the book: a mark, then each record after its length (four bytes, the lowest first), then a sum over all of it. It
- * is written beside the old one, which it replaces when it is on the disk: a node that dies at any moment finds either when it
- * comes back. What it may have missed meanwhile the others tell it (partitions.c).
+ * The file of the book: a mark, then each record after its length (four bytes, the lowest first),
+ * then a sum over all of it. It is written beside the old one, which it replaces when it is on the
+ * disk: a node that dies at any moment finds either when it comes back. What it may have missed
+ * meanwhile the others tell it (partitions.c).
  */
 #include "book_file.h"
 

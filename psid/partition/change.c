@@ -1,6 +1,7 @@
 /*
- * A partition that is changed: parts of it become what is wanted, the others stay. What came of it is one new version of the
- * whole record, so two changes at once, on nodes that can't hear each other, are not mixed: one of them counts.
+ * A partition that is changed: parts of it become what is wanted, the others stay. What came of it
+ * is one new version of the whole record, so two changes at once, on nodes that can't hear each
+ * other, are not mixed: one of them counts.
  */
 #include <stdlib.h>
 

@@ -1,17 +1,20 @@
 /*
  * Which job of a partition begins next.
  *
- * First come, first served, by the time of asking, then node and name of the job. Small jobs may pass: one that fits begins
- * before others that don't, as long as none of these has been passed by more processors than it asks for itself. So a large
- * job waits for at most one of its own size more than its turn, without anybody having to say how long jobs run. One that
- * can't begin before nodes come back holds nobody up.
+ * First come, first served, by the time of asking, then node and name of the job. Small jobs may
+ * pass: one that fits begins before others that don't, as long as none of these has been passed by
+ * more processors than it asks for itself. So a large job waits for at most one of its own size
+ * more than its turn, without anybody having to say how long jobs run. One that can't begin before
+ * nodes come back holds nobody up.
  *
- * What a node has to give is what it has told lately, and since the job in question was asked for, less what was granted and is
- * still on its way there. A node that has told nothing, as to a node that has just begun to decide, has nothing to give.
- * In an exclusive partition a node that runs anything, or will, is taken as a whole.
+ * What a node has to give is what it has told lately, and since the job in question was asked for,
+ * less what was granted and is still on its way there. A node that has told nothing, as to a node
+ * that has just begun to decide, has nothing to give. In an exclusive partition a node that runs
+ * anything, or will, is taken as a whole.
  *
- * A partition may have limits for each user (limit.c). Who has reached one waits for his own jobs and is in nobody's way. To count what
- * somebody has, all nodes that are up must have told what they do: until then nobody gets anything in such a partition.
+ * A partition may have limits for each user (limit.c). Who has reached one waits for his own jobs
+ * and is in nobody's way. To count what somebody has, all nodes that are up must have told what
+ * they do: until then nobody gets anything in such a partition.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +33,7 @@
 #define USEC_SETTLE                                                                                \
 	(USEC_PER_SEC * 3 / 2) /* who does not want to wait gives the nodes so long to tell */
 
-/* ---- what there is for a ticket ------------------------------------------------------------ */
+/* ---- what there is for a ticket -------------------------------------------------------------- */
 
 /* One look at the partition, for one ticket. */
 struct look {
@@ -182,7 +185,7 @@ static void look_at_all(struct look *look)
 	cut_nodes(look);
 }
 
-/* ---- granting ------------------------------------------------------------------------------ */
+/* ---- granting -------------------------------------------------------------------------------- */
 
 enum psid_strategy psid_strategy_of(const Pulc__Wire__Submit *submit)
 {
@@ -275,7 +278,8 @@ static int grant(struct psid_plan *plan, struct look *look, psid_plan_verdict *v
 	return 0;
 }
 
-/* What was granted before is granted again: the answer may have been lost. Returns whether it was, or runs. */
+/* What was granted before is granted again: the answer may have been lost. Returns whether it was,
+ * or runs. */
 static bool grant_again(struct psid_plan *plan, const struct psid_ticket *ticket,
 			psid_plan_verdict *verdict, void *data)
 {
@@ -298,7 +302,7 @@ static bool grant_again(struct psid_plan *plan, const struct psid_ticket *ticket
 	return n > 0;
 }
 
-/* ---- deciding ------------------------------------------------------------------------------ */
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 /* One round over the queue. */
 struct round {
@@ -390,7 +394,8 @@ static void count_pass(struct psid_plan *plan, struct round *round,
 		round->n_may_pass -= psid_ticket_n_cpus(granted);
 }
 
-/* Nobody may be passed by more than he asks for. One that can't begin before other nodes come back is in nobody's way. */
+/* Nobody may be passed by more than he asks for. One that can't begin before other nodes come back
+ * is in nobody's way. */
 static void stand_in_line(struct round *round, const struct psid_ticket *ticket)
 {
 	uint64_t n_all = psid_ticket_n_cpus(ticket), n_left = n_all - MIN(n_all, ticket->n_passed);
@@ -417,7 +422,8 @@ static bool has_heard_all(const struct look *look)
 	return true;
 }
 
-/* It waits, unless too many of its user's do so already. Returns whether the ticket is done with. */
+/* It waits, unless too many of its user's do so already. Returns whether the ticket is done
+ * with. */
 static bool keep(struct psid_plan *plan, struct round *round, struct psid_ticket *ticket,
 		 const char *why)
 {

@@ -1,9 +1,10 @@
 /*
  * Limits: how much of a partition each user may have at once.
  *
- * They are a part of the partition's record, so everybody knows them, and its steward counts: what the nodes have told of
- * running jobs, and what was granted and is on its way. Nothing is kept for it, so the next steward counts the same. A user is a
- * number, root too; a job of another partition, or of none, does not count.
+ * They are a part of the partition's record, so everybody knows them, and its steward counts: what
+ * the nodes have told of running jobs, and what was granted and is on its way. Nothing is kept for
+ * it, so the next steward counts the same. A user is a number, root too; a job of another
+ * partition, or of none, does not count.
  *
  * How long a job may run each node sees to itself (psid/jobs/time.c).
  */
@@ -17,7 +18,7 @@
 #include "cleanup.h"
 #include "macros.h"
 
-/* ---- what a user has ----------------------------------------------------------------------- */
+/* ---- what a user has ------------------------------------------------------------------------- */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -93,7 +94,7 @@ void psid_usage_deinit(struct psid_usage *usage)
 	*usage = (struct psid_usage){ 0 };
 }
 
-/* ---- processors and jobs ------------------------------------------------------------------- */
+/* ---- processors and jobs --------------------------------------------------------------------- */
 
 enum psid_limit psid_limit_check(const struct psid_partition *partition,
 				 const struct psid_ticket *ticket, const struct psid_usage *usage,
@@ -147,7 +148,7 @@ enum psid_limit psid_limit_check_queue(const struct psid_plan *plan,
 	return PSID_LIMIT_NEVER;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static int compare_down(const void *a, const void *b)
 {
@@ -171,7 +172,8 @@ static bool has_node(const struct psid_usage *usage, uint64_t id)
 	return bsearch(&id, usage->nodes, usage->n_nodes, sizeof(id), compare_ids) != NULL;
 }
 
-/* The smallest room among those n_allowed that have the most, and how many of just that size are among them. */
+/* The smallest room among those n_allowed that have the most, and how many of just that size are
+ * among them. */
 static uint32_t find_threshold(uint32_t *rooms, size_t n, size_t n_allowed, size_t *ret_n_equal)
 {
 	uint32_t threshold;

@@ -30,8 +30,8 @@ static inline bool psid_limit_is_any(const struct psid_partition *partition)
 int psid_usage_of(const struct psid_plan *plan, uint32_t uid, struct psid_usage *ret_usage);
 void psid_usage_deinit(struct psid_usage *usage);
 /*
- * May a ticket of this user, who has so much, begin as far as processors and jobs go? If not, why: it names the limit and its
- * value.
+ * May a ticket of this user, who has so much, begin as far as processors and jobs go? If not, why:
+ * it names the limit and its value.
  */
 enum psid_limit psid_limit_check(const struct psid_partition *partition,
 				 const struct psid_ticket *ticket, const struct psid_usage *usage,
@@ -41,8 +41,8 @@ enum psid_limit psid_limit_check_queue(const struct psid_plan *plan,
 				       const struct psid_partition *partition,
 				       const struct psid_ticket *ticket, char why[PSID_SIZE_WHY]);
 /*
- * Leaves those candidates that the limit of nodes allows: the nodes that the user has already, and of the others those with the
- * most room. Returns how many are left, in their order.
+ * Leaves those candidates that the limit of nodes allows: the nodes that the user has already, and
+ * of the others those with the most room. Returns how many are left, in their order.
  */
 size_t psid_limit_nodes(const struct psid_partition *partition, const struct psid_usage *usage,
 			struct psid_candidate *candidates, size_t n);

@@ -1,15 +1,17 @@
 /*
  * How all psids come to have the same book.
  *
- * Nobody owns it. A change is a new version of one record (book.c), made by the psid that was asked for it, which tells
- * all others that are up; who hears it first tells about three more, for its maker may have died before it had told all. Whoever
- * was not up, or did not hear it, gets it when it comes back, or its connection does: about three of the others send it the digest
- * of their books; where its own differs, both send each other all that they have. The same words are said to somebody once a
- * minute, in case that anything was lost in a way that nobody has thought of. A cluster without partitions says nothing of all
- * this.
+ * Nobody owns it. A change is a new version of one record (book.c), made by the psid that was asked
+ * for it, which tells all others that are up; who hears it first tells about three more, for its
+ * maker may have died before it had told all. Whoever was not up, or did not hear it, gets it when
+ * it comes back, or its connection does: about three of the others send it the digest of their
+ * books; where its own differs, both send each other all that they have. The same words are said to
+ * somebody once a minute, in case that anything was lost in a way that nobody has thought of. A
+ * cluster without partitions says nothing of all this.
  *
- * Each psid writes its book down, in a thread of libuv's, for a disk may block. Who makes a change is answered when another node
- * has it, or, where there is none, when it is on the disk: what he was told of is not lost with the node that told him.
+ * Each psid writes its book down, in a thread of libuv's, for a disk may block. Who makes a change
+ * is answered when another node has it, or, where there is none, when it is on the disk: what he
+ * was told of is not lost with the node that told him.
  */
 #include "partitions.h"
 
@@ -66,7 +68,7 @@ const struct psid_book *psid_partitions_book(const struct psid *psid)
 	return &psid->partitions->book;
 }
 
-/* ---- the file ------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void release(struct psid_partitions *p)
 {
@@ -142,7 +144,7 @@ static void load(struct psid_partitions *p)
 			 p->path, r == -EBADMSG ? "damaged" : strerror(-r));
 }
 
-/* ---- telling ------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 static int tell(struct psid_partitions *p, uint64_t node, Pulc__Peer__PartitionRecord *record,
 		uint32_t number, bool is_fresh)
@@ -252,7 +254,7 @@ static void pass_on(struct psid_partitions *p, uint64_t from, Pulc__Peer__Partit
 			(void)tell(p, node->id, record, 0, true);
 }
 
-/* ---- hearing ------------------------------------------------------------------------------- */
+/* ---- hearing --------------------------------------------------------------------------------- */
 
 /* Those of a private psid are its owner's. */
 static bool is_ours(const struct psid_partitions *p, const Pulc__Peer__PartitionRecord *record)
@@ -326,7 +328,7 @@ static int on_digest(void *data, uint64_t from, uint64_t life, const Pulc__Peer_
 	return 0;
 }
 
-/* ---- who may have missed something --------------------------------------------------------- */
+/* ---- who may have missed something ----------------------------------------------------------- */
 
 /* About N_GREETERS of all nodes do it. */
 static void greet(struct psid_partitions *p, const struct psid_node *node)
@@ -365,7 +367,7 @@ static void on_repair(uv_timer_t *timer)
 		}
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 int psid_partitions_start(struct psid *psid)
 {

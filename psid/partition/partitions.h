@@ -8,7 +8,8 @@
 struct psid;
 struct psid_client;
 
-/* Reads the book that was left, and begins to exchange it with the others. Returns 0, negative errno. */
+/* Reads the book that was left, and begins to exchange it with the others. Returns 0, negative
+ * errno. */
 int psid_partitions_start(struct psid *psid);
 /* The loop must run on to finish. */
 void psid_partitions_close(struct psid *psid);
@@ -16,7 +17,8 @@ void psid_partitions_close(struct psid *psid);
 uint64_t psid_partition_steward(const struct psid *psid, const struct psid_partition *partition);
 const struct psid_book *psid_partitions_book(const struct psid *psid);
 
-/* A new version, made here: taken, written down and told to everybody; then the client is answered. Returns as psid_book_take. */
+/* A new version, made here: taken, written down and told to everybody; then the client is answered.
+ * Returns as psid_book_take. */
 int psid_partitions_make(struct psid_client *client, Pulc__Peer__PartitionRecord *record);
 /* A client is gone. */
 void psid_partitions_forget(struct psid_client *client);

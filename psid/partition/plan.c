@@ -1,9 +1,10 @@
 /*
- * What is known of a partition: who waits, in which order, and what its nodes have told that they do, or will do because it was
- * granted. What follows from it decide.c says.
+ * What is known of a partition: who waits, in which order, and what its nodes have told that they
+ * do, or will do because it was granted. What follows from it decide.c says.
  *
- * Nothing here outlives its use: a ticket that is not asked for again is dropped, a grant that no node confirms lapses. So whoever
- * has to decide next begins with nothing and knows all within a second.
+ * Nothing here outlives its use: a ticket that is not asked for again is dropped, a grant that no
+ * node confirms lapses. So whoever has to decide next begins with nothing and knows all within a
+ * second.
  */
 #include "plan_inside.h"
 
@@ -23,7 +24,7 @@
 #define N_TASKS_MAX 65536u
 #define N_JOBS_MAX 4096u /* on one node */
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct psid_plan *psid_plan_new(const char *partition)
 {
@@ -74,7 +75,7 @@ bool psid_plan_is_idle(const struct psid_plan *plan)
 	return plan->n_tickets == 0;
 }
 
-/* ---- tickets ------------------------------------------------------------------------------- */
+/* ---- tickets --------------------------------------------------------------------------------- */
 
 static bool is_sound(const Pulc__Peer__Want *want)
 {
@@ -202,7 +203,7 @@ void psid_plan_unwant(struct psid_plan *plan, uint64_t asker, const char *job)
 	psid_plan_drop_grants(plan, asker, job);
 }
 
-/* ---- what nodes have ----------------------------------------------------------------------- */
+/* ---- what nodes have ------------------------------------------------------------------------- */
 
 /* The index of the first node whose id is not smaller. */
 static size_t index_of(const struct psid_plan *plan, uint64_t id)

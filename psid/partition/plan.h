@@ -71,8 +71,8 @@ struct psid_plan {
 };
 
 /*
- * What becomes of a ticket: it is granted, with the shares of its tasks in their order, refused or waits (why). The last is
- * said once for each reason and place in the queue.
+ * What becomes of a ticket: it is granted, with the shares of its tasks in their order, refused or
+ * waits (why). The last is said once for each reason and place in the queue.
  */
 typedef void psid_plan_verdict(void *data, const struct psid_ticket *ticket,
 			       Pulc__Peer__Answer answer, const Pulc__Peer__Share *shares,
@@ -83,7 +83,8 @@ struct psid_plan *psid_plan_new(const char *partition);
 struct psid_plan *psid_plan_free(struct psid_plan *plan);
 bool psid_plan_is_idle(const struct psid_plan *plan);
 
-/* Takes a wish, or hears that it still stands. Returns 0; -EBADMSG: it makes no sense; -ENOSPC: too many; -ENOMEM. */
+/* Takes a wish, or hears that it still stands. Returns 0; -EBADMSG: it makes no sense; -ENOSPC: too
+ * many; -ENOMEM. */
 int psid_plan_want(struct psid_plan *plan, uint64_t asker, const Pulc__Peer__Want *want,
 		   uint64_t usec_now);
 void psid_plan_unwant(struct psid_plan *plan, uint64_t asker, const char *job);
@@ -93,8 +94,8 @@ int psid_plan_told(struct psid_plan *plan, uint64_t node, const Pulc__Peer__Use 
 /* A node is gone: what it wanted, has and has told. */
 void psid_plan_forget(struct psid_plan *plan, uint64_t node);
 /*
- * Looks which tickets can be granted now, and says of each what has become of it. Those that are granted, refused or
- * forgotten by who asked are no more afterwards.
+ * Looks which tickets can be granted now, and says of each what has become of it. Those that are
+ * granted, refused or forgotten by who asked are no more afterwards.
  */
 void psid_plan_decide(struct psid_plan *plan, struct psid_cluster *cluster,
 		      const struct psid_partition *partition, uint64_t usec_now,

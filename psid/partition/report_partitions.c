@@ -1,8 +1,9 @@
 /*
  * What clients ask of partitions: to see them, to make, to change and to delete one.
  *
- * Everybody sees them, for everybody has to know which nodes are kept for whom. The owner of the psid and root make them, and say
- * which nodes they have; whose a partition is, and root, may delete it, and change who may use it and how much.
+ * Everybody sees them, for everybody has to know which nodes are kept for whom. The owner of the
+ * psid and root make them, and say which nodes they have; whose a partition is, and root, may
+ * delete it, and change who may use it and how much.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ int psid_partitions_list(struct psid_client *client)
 	return 0;
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 /* An exclusive partition shares its nodes with no other one. */
 static const struct psid_partition *find_rival(const struct psid_book *book,

@@ -1,15 +1,17 @@
 /*
- * Deciding about partitions, where we are the node that does: the first of a partition's nodes, by id, that is up.
+ * Deciding about partitions, where we are the node that does: the first of a partition's nodes, by
+ * id, that is up.
  *
- * Who wants to run something there asks us, again every second. We ask the partition's nodes what runs on them; they tell, and for
- * some seconds at each change too. From that and from nothing else the plan is made (plan.c, decide.c): when we die, the next
- * node is asked, asks, and knows all that we knew. While nobody wants anything nothing is said.
+ * Who wants to run something there asks us, again every second. We ask the partition's nodes what
+ * runs on them; they tell, and for some seconds at each change too. From that and from nothing else
+ * the plan is made (plan.c, decide.c): when we die, the next node is asked, asks, and knows all
+ * that we knew. While nobody wants anything nothing is said.
  *
- * A reservation (psid/jobs/reservation.c) is a small partition of one user, of the processors that a job holds. The node that it was
- * made from decides about it, for it ends with that node.
+ * A reservation (psid/jobs/reservation.c) is a small partition of one user, of the processors that
+ * a job holds. The node that it was made from decides about it, for it ends with that node.
  *
- * Two nodes that do not agree about who is up may both decide for a moment. Then the node that gets a job has the last word: it
- * refuses what does not fit (psid/jobs/launch.c).
+ * Two nodes that do not agree about who is up may both decide for a moment. Then the node that gets
+ * a job has the last word: it refuses what does not fit (psid/jobs/launch.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -81,7 +83,7 @@ static void steward_free(struct steward *s)
 	free(s);
 }
 
-/* ---- what is said -------------------------------------------------------------------------- */
+/* ---- what is said ---------------------------------------------------------------------------- */
 
 static void answer(struct psid_stewards *all, uint64_t asker, Pulc__Peer__Verdict *verdict)
 {
@@ -139,7 +141,7 @@ static void ask_nodes(struct steward *s, const struct psid_partition *p)
 	s->asks = false;
 }
 
-/* ---- when ---------------------------------------------------------------------------------- */
+/* ---- when ------------------------------------------------------------------------------------ */
 
 /* What is decided about; NULL: there is none any more. */
 static const struct psid_partition *partition_of(const struct steward *s)
@@ -194,7 +196,7 @@ static void decide_soon(struct psid_stewards *all)
 		(void)uv_timer_start(&all->tick, on_tick, MSEC_TICK, MSEC_TICK);
 }
 
-/* ---- what is heard ------------------------------------------------------------------------- */
+/* ---- what is heard --------------------------------------------------------------------------- */
 
 /* Takes reserved. */
 static struct steward *get(struct psid_stewards *all, const char *partition,
@@ -330,7 +332,7 @@ static void on_changed(void *data, const struct psid_node *node)
 	decide_soon(all);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 int psid_stewards_start(struct psid *psid)
 {

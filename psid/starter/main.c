@@ -1,10 +1,11 @@
 /*
- * psid-starter: starts the keepers of a psid that is itself confined, see psid/jobs/starter.c. It is a
- * service of the system (psid-starter.service) whose socket belongs to root, and has no other duty.
+ * psid-starter: starts the keepers of a psid that is itself confined, see psid/jobs/starter.c. It
+ * is a service of the system (psid-starter.service) whose socket belongs to root, and has no other
+ * duty.
  *
- * One conversation after the other: greeting, request, clone, answer. Its cgroup is the one below which psid
- * makes those of jobs; its children are keepers, buried by the kernel. Whoever is not the user that we
- * run as is not answered: the socket's mode says the same.
+ * One conversation after the other: greeting, request, clone, answer. Its cgroup is the one below
+ * which psid makes those of jobs; its children are keepers, buried by the kernel. Whoever is not
+ * the user that we run as is not answered: the socket's mode says the same.
  */
 #include <errno.h>
 #include <signal.h>

@@ -108,7 +108,8 @@ static int receive(int fd, struct iovec *iov, void *control, size_t size_control
 	ssize_t n;
 
 	*ret_n_fds = 0;
-	/* Reset: the other end has gone without having read all of ours. What it sent itself comes next. */
+	/* Reset: the other end has gone without having read all of ours. What it sent itself comes
+	 * next. */
 	do
 		n = raw_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (n == -EINTR || n == -ECONNRESET);

@@ -1,7 +1,7 @@
 /*
- * A key's fingerprint is sent in clear, and shown to people. It is derived like the secrets; the key has 256 random
- * bits, so it can't be guessed from it. It is the same for all names of clusters: a wrong name is then not taken for a
- * wrong key.
+ * A key's fingerprint is sent in clear, and shown to people. It is derived like the secrets; the
+ * key has 256 random bits, so it can't be guessed from it. It is the same for all names of
+ * clusters: a wrong name is then not taken for a wrong key.
  *
  * In a file of its own because of OpenSSL, which libraries and most commands do without.
  */

@@ -6,7 +6,8 @@
 
 /* In the greeting and in TLS. Nothing else can be learned from it. */
 uint64_t wire_key_fingerprint(const uint8_t key[WIRE_SIZE_KEY]);
-/* Its first half: what nodes say of themselves, and people are shown, as eight hexadecimal digits. */
+/* Its first half: what nodes say of themselves, and people are shown, as eight hexadecimal
+ * digits. */
 static inline uint32_t wire_key_number(uint64_t fingerprint)
 {
 	return (uint32_t)(fingerprint >> 32);

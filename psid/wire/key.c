@@ -2,9 +2,9 @@
  * The keys of a cluster as a file with a line for each: a mark that says what it is, and the key in
  * hexadecimal digits, so that it survives being mailed, pasted and kept in a configuration system.
  *
- * It is worth what the cluster is worth. It is made readable for its owner only, and refused when it
- * is not: a key that everybody on the node could have read is no key. A file is replaced as a whole, for
- * a psid may read it at any moment.
+ * It is worth what the cluster is worth. It is made readable for its owner only, and refused when
+ * it is not: a key that everybody on the node could have read is no key. A file is replaced as a
+ * whole, for a psid may read it at any moment.
  */
 #include "key.h"
 
@@ -27,7 +27,7 @@ static const char mark[] = "PULC-KEY-1:";
 #define SIZE_LINE (SIZE_MARK + 2 * WIRE_SIZE_KEY)
 #define SIZE_FILE_MAX 4096u
 
-/* ---- writing ------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 int wire_key_draw(uint8_t ret_key[WIRE_SIZE_KEY])
 {
@@ -113,7 +113,7 @@ int wire_keys_write(const char *path, const struct wire_keys *keys)
 	return r;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Returns -1 if it is none. */
 static int value_of(char digit)
@@ -148,7 +148,8 @@ static bool has_key(const struct wire_keys *keys, const uint8_t key[WIRE_SIZE_KE
 	return false;
 }
 
-/* Empty lines mean nothing, and a key that is there twice is there. Returns what is wrong, or NULL. */
+/* Empty lines mean nothing, and a key that is there twice is there. Returns what is wrong, or
+ * NULL. */
 static const char *parse_line(const char *line, size_t len, struct wire_keys *keys)
 {
 	uint8_t key[WIRE_SIZE_KEY];

@@ -1,4 +1,5 @@
-/* The file with the keys that all nodes of a cluster share: one, or several while they are changed. */
+/* The file with the keys that all nodes of a cluster share: one, or several while they are
+ * changed. */
 #ifndef PULC_WIRE_KEY_H
 #define PULC_WIRE_KEY_H
 
@@ -24,14 +25,15 @@ int wire_key_draw(uint8_t ret_key[WIRE_SIZE_KEY]);
 int wire_key_make(const char *path);
 
 /*
- * Reads the keys, at least one, each once. Returns 0; -EPERM: others could read the file, or it belongs to somebody
- * else; -EBADMSG: it is no such file; other negative errno; why says what, with file and line, for people.
+ * Reads the keys, at least one, each once. Returns 0; -EPERM: others could read the file, or it
+ * belongs to somebody else; -EBADMSG: it is no such file; other negative errno; why says what, with
+ * file and line, for people.
  */
 int wire_keys_read(const char *path, struct wire_keys *ret_keys, char *why, size_t size);
 
 /*
- * Puts the keys into an existing file, all of them or, when it fails, none: readers see the old file or the new one.
- * Returns 0, negative errno.
+ * Puts the keys into an existing file, all of them or, when it fails, none: readers see the old
+ * file or the new one. Returns 0, negative errno.
  */
 int wire_keys_write(const char *path, const struct wire_keys *keys);
 

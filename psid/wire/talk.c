@@ -1,11 +1,13 @@
 /*
- * Conversations with psid of those that have no part in connections: commands, keepers, the calls of pulc/job.h.
+ * Conversations with psid of those that have no part in connections: commands, keepers, the calls
+ * of pulc/job.h.
  *
- * A conversation is a Unix seqpacket socket of its own, on which each datagram is one message. psid never waits for
- * us, and we wait for it no longer than the caller says: a psid that hangs must not hang the tool that is used to
- * find out why. One whose queue of callers is full is asked again.
+ * A conversation is a Unix seqpacket socket of its own, on which each datagram is one message. psid
+ * never waits for us, and we wait for it no longer than the caller says: a psid that hangs must not
+ * hang the tool that is used to find out why. One whose queue of callers is full is asked again.
  *
- * As in channel.c the kernel is asked directly, for this runs in preloaded programs, too; messages come from malloc.
+ * As in channel.c the kernel is asked directly, for this runs in preloaded programs, too; messages
+ * come from malloc.
  */
 #include "talk.h"
 

@@ -1,4 +1,5 @@
-/* Conversations with psid of those that have no part in connections: commands, keepers, the calls of pulc/job.h. */
+/* Conversations with psid of those that have no part in connections: commands, keepers, the calls
+ * of pulc/job.h. */
 #ifndef PULC_WIRE_TALK_H
 #define PULC_WIRE_TALK_H
 
@@ -8,18 +9,19 @@
 #include "client.pb-c.h"
 
 /*
- * Connects to the psid that wire_connect finds, asking one that is busy so many times, 20 ms apart. Returns 0 with a
- * descriptor; -ENOENT, -EPERM: no psid for us; -ETIMEDOUT: it is busy; other negative errno. path (may be NULL) gets
- * the place of its socket.
+ * Connects to the psid that wire_connect finds, asking one that is busy so many times, 20 ms apart.
+ * Returns 0 with a descriptor; -ENOENT, -EPERM: no psid for us; -ETIMEDOUT: it is busy; other
+ * negative errno. path (may be NULL) gets the place of its socket.
  */
 int wire_talk_call(unsigned n_tries, char *path, size_t size, int *ret_fd);
 
-/* Says who we are. Returns as wire_send, but 0 also if psid has hung up: its Refuse is there to read. */
+/* Says who we are. Returns as wire_send, but 0 also if psid has hung up: its Refuse is there to
+ * read. */
 int wire_talk_hello(int fd, Pulc__Wire__Role role, const char *program);
 
 /*
- * The next message, to be freed; descriptors that come with it are closed. Returns 0; -EAGAIN: nothing there; -EPIPE:
- * psid has closed; -EBADMSG: it makes no sense; other negative errno.
+ * The next message, to be freed; descriptors that come with it are closed. Returns 0; -EAGAIN:
+ * nothing there; -EPIPE: psid has closed; -EBADMSG: it makes no sense; other negative errno.
  */
 int wire_talk_take(int fd, Pulc__Wire__ToClient **ret_msg);
 /* The same, waited for until then. -ETIMEDOUT: nothing came. */

@@ -1,8 +1,9 @@
 /*
  * An MPI job that goes on until /srv/stop is there on the node of its first rank.
  *
- * Its ranks add numbers up, time and again, and rank 0 says each time which one it was: a number that is missing from
- * the output has been lost on the way. Exits with 7 if each sum was right, else with 1.
+ * Its ranks add numbers up, time and again, and rank 0 says each time which one it was: a number
+ * that is missing from the output has been lost on the way. Exits with 7 if each sum was right,
+ * else with 1.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
  * The membership's behaviour against the number of nodes, in virtual time: the tables of
  * docs/cluster.md. `make build/tests/cluster/curves && build/tests/cluster/curves [NODES...]`.
  *
- * For each number of nodes and each loss: bytes and datagrams that an idle node sends a second; the age
- * of the news of loads; false suspicions and deaths; how long after a silent death all others know
- * (median and worst of several).
+ * For each number of nodes and each loss: bytes and datagrams that an idle node sends a second; the
+ * age of the news of loads; false suspicions and deaths; how long after a silent death all others
+ * know (median and worst of several).
  */
 #include <stdio.h>
 #include <stdlib.h>

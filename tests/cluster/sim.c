@@ -1,6 +1,6 @@
 /*
- * The simulated network: a heap of what happens when. An event is the arrival of a datagram, or that
- * a node wants to be run. Events at the same time happen in the order they were made.
+ * The simulated network: a heap of what happens when. An event is the arrival of a datagram, or
+ * that a node wants to be run. Events at the same time happen in the order they were made.
  */
 #include "sim.h"
 
@@ -37,7 +37,7 @@ static uint64_t draw_below(struct sim *sim, uint64_t n)
 	return (uint64_t)((unsigned __int128)draw(sim) * n >> 64);
 }
 
-/* ---- the heap --------------------------------------------------------------------------------------- */
+/* ---- the heap -------------------------------------------------------------------------------- */
 
 static bool is_sooner(const struct sim_event *a, const struct sim_event *b)
 {
@@ -77,7 +77,7 @@ static struct sim_event pop(struct sim *sim)
 	return first;
 }
 
-/* ---- what the memberships call ------------------------------------------------------------------------ */
+/* ---- what the memberships call --------------------------------------------------------------- */
 
 static struct psid_address address_of(unsigned i)
 {
@@ -149,7 +149,7 @@ static const struct psid_swim_ops ops = {
 	.remark = on_remark,
 };
 
-/* ---- from start to end --------------------------------------------------------------------------------- */
+/* ---- from start to end ----------------------------------------------------------------------- */
 
 void sim_init(struct sim *sim, unsigned n, uint64_t seed)
 {
@@ -353,7 +353,7 @@ void sim_divide(struct sim *sim, unsigned k)
 		sim->nodes[i].side = i < k;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void run_node(struct sim *sim, struct sim_node *node)
 {
@@ -401,7 +401,7 @@ void sim_run(struct sim *sim, uint64_t usec)
 	sim->usec_now = usec_end;
 }
 
-/* ---- what they think --------------------------------------------------------------------------------------- */
+/* ---- what they think ------------------------------------------------------------------------- */
 
 uint64_t sim_id(const struct sim *sim, unsigned i)
 {

@@ -1,6 +1,6 @@
 /*
- * A cluster in virtual time: many memberships (psid/cluster/swim.h) and a network that delays, loses
- * and divides. The same seed gives the same course of events.
+ * A cluster in virtual time: many memberships (psid/cluster/swim.h) and a network that delays,
+ * loses and divides. The same seed gives the same course of events.
  */
 #ifndef PULC_TESTS_CLUSTER_SIM_H
 #define PULC_TESTS_CLUSTER_SIM_H

@@ -1,6 +1,7 @@
 /*
- * A link of a made-up transport, for targets that fuzz what a peer may say to a protocol: frames stand in a row until they are dropped, and their payload
- * is a head, then bytes that count up. Only one thing is asked of who uses it: to keep hal.h's contract.
+ * A link of a made-up transport, for targets that fuzz what a peer may say to a protocol: frames
+ * stand in a row until they are dropped, and their payload is a head, then bytes that count up.
+ * Only one thing is asked of who uses it: to keep hal.h's contract.
  */
 #ifndef PULC_TESTS_FUZZ_FUZZ_LINK_H
 #define PULC_TESTS_FUZZ_FUZZ_LINK_H

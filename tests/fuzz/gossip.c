@@ -1,6 +1,6 @@
 /*
- * The gossip: datagrams as the network may deliver them, sealed or not, and bodies as one who has the
- * key may write them. A few nodes' worth of state is built up before it is thrown away.
+ * The gossip: datagrams as the network may deliver them, sealed or not, and bodies as one who has
+ * the key may write them. A few nodes' worth of state is built up before it is thrown away.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * What a peer may send over its connection: the greeting that anybody can write, and messages, decoded
- * with no more memory than a multiple of their size.
+ * What a peer may send over its connection: the greeting that anybody can write, and messages,
+ * decoded with no more memory than a multiple of their size.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,12 +1,16 @@
 /*
- * The port protocol against any peers: frames of every kind from two of them, between the steps of a program that sends, receives, cancels, and
- * passes ports on. Whatever comes, a link goes on or ends with -EBADMSG (-ECONNRESET, if its peer or psid has ended it); what is kept of a
- * source's stays within its credit and one message; a reader gets just the bytes of his source that are next; and nothing is left in the end.
+ * The port protocol against any peers: frames of every kind from two of them, between the steps of
+ * a program that sends, receives, cancels, and passes ports on. Whatever comes, a link goes on or
+ * ends with -EBADMSG (-ECONNRESET, if its peer or psid has ended it); what is kept of a source's
+ * stays within its credit and one message; a reader gets just the bytes of his source that are
+ * next; and nothing is left in the end.
  *
- * The bytes that a source sends to a port count up, so a reader can tell what is next. Where something may rightly be dropped (a message that was under
- * way when its source ended) that flow is only checked to be pieces in a row.
+ * The bytes that a source sends to a port count up, so a reader can tell what is next. Where
+ * something may rightly be dropped (a message that was under way when its source ended) that flow
+ * is only checked to be pieces in a row.
  *
- * Each step takes 4 bytes: what to do, to which port from which, how much; a raw value takes 8 more.
+ * Each step takes 4 bytes: what to do, to which port from which, how much; a raw value takes 8
+ * more.
  */
 #include <errno.h>
 
@@ -66,7 +70,7 @@ static void loosen(void)
 		flows[i / N_THEIRS][i % N_THEIRS].loose = true;
 }
 
-/* ---- the peers ------------------------------------------------------------------------------------ */
+/* ---- the peers ------------------------------------------------------------------------------- */
 
 /* What leaves makes sense. */
 static void sent(struct fuzz_link *link, const struct hal_frame *f, const struct iovec *iov)
@@ -186,7 +190,7 @@ static void say(struct fuzz_input *in, uint8_t what, uint8_t addr, uint8_t much)
 		say_control(link, in, kind, addr, much);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void check_read(const struct reading *g)
 {
@@ -291,7 +295,7 @@ static void read_at_once(struct port *port, uint8_t much)
 	flow->got += (uint32_t)n;
 }
 
-/* ---- writing -------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static struct port_out *destination(struct port *port, unsigned theirs)
 {
@@ -349,7 +353,7 @@ static void cancel_writing(uint8_t much)
 	w->out = NULL;
 }
 
-/* ---- ports that pass from one to another ---------------------------------------------------------- */
+/* ---- ports that pass from one to another ----------------------------------------------------- */
 
 static bool is_in_use(const struct port *port)
 {
@@ -423,7 +427,7 @@ static void find_again(struct port_out *out, void *arg)
 		out->error = -ECONNRESET;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static void serve(unsigned i)
 {

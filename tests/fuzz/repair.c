@@ -1,8 +1,10 @@
 /*
- * The repair layer against any peer: the input is what the HAL below shows, between the steps of a program that sends, takes
- * and lets time pass. A frame that is shown is never larger than was agreed, and no more than it is copied.
+ * The repair layer against any peer: the input is what the HAL below shows, between the steps of a
+ * program that sends, takes and lets time pass. A frame that is shown is never larger than was
+ * agreed, and no more than it is copied.
  *
- * Each step takes 4 bytes: what to do, how much, flags of the packet; and those that bring a packet take its head and data besides.
+ * Each step takes 4 bytes: what to do, how much, flags of the packet; and those that bring a packet
+ * take its head and data besides.
  */
 #include <stdlib.h>
 #include <string.h>

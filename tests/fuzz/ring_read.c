@@ -2,7 +2,8 @@
  * The ring's reading side against whatever a peer may have written: the input is the peer's control
  * words, changed between the steps of a small program of reads, peeks and skips.
  *
- * Each step takes 10 bytes: what to do, how much, and one word of the peer's page with its new value.
+ * Each step takes 10 bytes: what to do, how much, and one word of the peer's page with its new
+ * value.
  */
 #include <string.h>
 #include <sys/mman.h>

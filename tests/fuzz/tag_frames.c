@@ -1,12 +1,16 @@
 /*
- * The protocol of tagged messages against any peers: frames of every kind from two of them, between the steps of a program that sends, receives,
- * looks, lends and cancels. Whatever comes, a link goes on or ends with -EBADMSG (-ECONNRESET, if its peer has ended it); a receive gets a message that
- * fits it, from whom it wanted it, and of its bytes a piece in a row; what is kept of a peer's stays within its credit; a send is complete or not, and its bytes are asked for no
- * further than it goes; and nothing is left in the end.
+ * The protocol of tagged messages against any peers: frames of every kind from two of them, between
+ * the steps of a program that sends, receives, looks, lends and cancels. Whatever comes, a link
+ * goes on or ends with -EBADMSG (-ECONNRESET, if its peer has ended it); a receive gets a message
+ * that fits it, from whom it wanted it, and of its bytes a piece in a row; what is kept of a peer's
+ * stays within its credit; a send is complete or not, and its bytes are asked for no further than
+ * it goes; and nothing is left in the end.
  *
- * Payloads count up; those of one number go on from frame to frame, and begin with the number's own byte.
+ * Payloads count up; those of one number go on from frame to frame, and begin with the number's own
+ * byte.
  *
- * Each step takes 4 bytes: what to do, of which tag and with whom, how much, and whether progress is made then; a raw value takes 8 more.
+ * Each step takes 4 bytes: what to do, of which tag and with whom, how much, and whether progress
+ * is made then; a raw value takes 8 more.
  */
 #include <errno.h>
 
@@ -42,7 +46,7 @@ static unsigned n_holders;	 /* of the area */
 static uint64_t last_number;	 /* of a PUSH of ours */
 static uint32_t said[N_NUMBERS]; /* bytes of DATA for such a one */
 
-/* ---- the area of messages that nobody copies ------------------------------------------------------ */
+/* ---- the area of messages that nobody copies ------------------------------------------------- */
 
 static int find_bytes(struct peer *peer, uint64_t offset, uint64_t size,
 		      struct tag_bytes *ret_bytes)
@@ -62,7 +66,7 @@ static void unref_area(void *holder)
 	n_holders--;
 }
 
-/* ---- the peers ------------------------------------------------------------------------------------ */
+/* ---- the peers ------------------------------------------------------------------------------- */
 
 static const struct sending *find_offer(uint64_t id)
 {
@@ -197,7 +201,7 @@ static void say(struct fuzz_input *in, uint8_t what, uint8_t addr, uint8_t much)
 		say_control(link, in, kind, addr, much);
 }
 
-/* ---- receiving ------------------------------------------------------------------------------------ */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static void check_received(const struct receiving *g)
 {
@@ -257,7 +261,7 @@ static void receive(uint8_t what, uint8_t addr, uint8_t much)
 		tag_post(&g->r);
 }
 
-/* ---- sending -------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void send_one(uint8_t what, uint8_t addr, uint8_t much)
 {
@@ -300,7 +304,7 @@ static void check_sending(struct sending *o)
 	o->s.id = 0;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static void serve(unsigned i)
 {

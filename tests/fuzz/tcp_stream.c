@@ -1,9 +1,12 @@
 /*
- * What a peer may write to the socket of HAL tcp, in pieces of any size, beside the plainest decoder there can be: the link shows just the
- * frames that are there, whole and in order; says -EBADMSG where a length is beyond frame_max, and -EPIPE behind the last whole frame of a
- * peer that has closed, and neither anywhere else. What the link is given to send meanwhile comes out at the peer's end as it went in.
+ * What a peer may write to the socket of HAL tcp, in pieces of any size, beside the plainest
+ * decoder there can be: the link shows just the frames that are there, whole and in order; says
+ * -EBADMSG where a length is beyond frame_max, and -EPIPE behind the last whole frame of a peer
+ * that has closed, and neither anywhere else. What the link is given to send meanwhile comes out at
+ * the peer's end as it went in.
  *
- * The first byte chooses io_uring, if it is 1. Each step is a byte, and those that need one have a number of 2 bytes behind it, or bytes of the input.
+ * The first byte chooses io_uring, if it is 1. Each step is a byte, and those that need one have a
+ * number of 2 bytes behind it, or bytes of the input.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -61,7 +64,7 @@ static uint16_t number(struct input *in)
 	return n;
 }
 
-/* ---- the peer's end ------------------------------------------------------------------------------- */
+/* ---- the peer's end -------------------------------------------------------------------------- */
 
 static void write_on(void)
 {
@@ -128,7 +131,7 @@ static void close_peer(void)
 	is_closed = true;
 }
 
-/* ---- the link, and what it must say --------------------------------------------------------------- */
+/* ---- the link, and what it must say ---------------------------------------------------------- */
 
 /* 1, with the frame; 0; -EBADMSG; -EPIPE. */
 static int expected(struct hal_frame *ret_f)

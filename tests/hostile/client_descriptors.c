@@ -29,7 +29,7 @@ static void end(void)
 	scene_end();
 }
 
-/* ---- not the socket ------------------------------------------------------------------------ */
+/* ---- not the socket -------------------------------------------------------------------------- */
 
 enum { N_WRONG = 8 };
 
@@ -133,7 +133,7 @@ static void wrong_numbers_of_descriptors(void)
 	end();
 }
 
-/* ---- descriptors that block ---------------------------------------------------------------- */
+/* ---- descriptors that block ------------------------------------------------------------------ */
 
 /* A socket whose last close lingers for a minute: its peer reads nothing. */
 static int lingering_socket(int *ret_peer)

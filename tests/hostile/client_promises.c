@@ -31,9 +31,10 @@ static void end(void)
 	scene_end();
 }
 
-/* ---- promises not kept --------------------------------------------------------------------- */
+/* ---- promises not kept ----------------------------------------------------------------------- */
 
-/* One end never sends its socket. The other's is not kept, and later both can have their upgrade. */
+/* One end never sends its socket. The other's is not kept, and later both can have their
+ * upgrade. */
 static void the_one_that_never_comes(void)
 {
 	static const char *const settings[] = { "PULC_HAND_OVER_MSEC=200", NULL };
@@ -213,7 +214,7 @@ static void connections_of_other_kinds(void)
 	end();
 }
 
-/* ---- too much ------------------------------------------------------------------------------ */
+/* ---- too much -------------------------------------------------------------------------------- */
 
 /* A client that asks and never reads is dropped; psid does not grow without bound. */
 static void answers_nobody_reads(void)
@@ -242,7 +243,8 @@ static uint64_t msec_of_cpu(pid_t pid)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* No descriptors left: psid waits instead of spinning, serves the clients that it has, and recovers. */
+/* No descriptors left: psid waits instead of spinning, serves the clients that it has, and
+ * recovers. */
 static void no_descriptors_left(void)
 {
 	enum { N = 40 };

@@ -1,7 +1,7 @@
 /*
  * What a client brings back to a new psid is not what it says: other descriptors, memory of its own
- * making, slots that are not there, connections that are not its own. psid takes only what it made, and
- * nobody else loses anything.
+ * making, slots that are not there, connections that are not its own. psid takes only what it made,
+ * and nobody else loses anything.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -206,7 +206,8 @@ static void joined_only_if_both_say_so(void)
 	end();
 }
 
-/* The cookie of others, claimed: their connections are upgraded all the same, and their sides not given away. */
+/* The cookie of others, claimed: their connections are upgraded all the same, and their sides not
+ * given away. */
 static void cookies_of_others(void)
 {
 	struct fake_upgrade mine, theirs;

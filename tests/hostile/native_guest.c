@@ -1,6 +1,6 @@
 /*
- * Shared ports: a guest that sends every frame that it must not send, and an owner that answers so. The link of such a one ends, and the port's
- * honest guests notice nothing.
+ * Shared ports: a guest that sends every frame that it must not send, and an owner that answers so.
+ * The link of such a one ends, and the port's honest guests notice nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void send_raw(struct peer *peer, uint32_t port, uint32_t id, const struct
 	MUST(e == 0 || e == -ECONNRESET || e == -EPIPE);
 }
 
-/* ---- a guest lies -------------------------------------------------------------------------------- */
+/* ---- a guest lies ---------------------------------------------------------------------------- */
 
 #define MORE_THAN_MAY (GUEST_N_MAX + 1025u)
 
@@ -158,7 +158,7 @@ static void guests_lie(void)
 	native_unshare(shared, sizeof(*shared));
 }
 
-/* ---- an owner lies ------------------------------------------------------------------------------- */
+/* ---- an owner lies --------------------------------------------------------------------------- */
 
 static const struct lie owner_lies[] = {
 	{ GUEST_ANSWER, SIZE_HEAD - 1, .n = 1 },

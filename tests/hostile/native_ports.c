@@ -1,6 +1,6 @@
 /*
- * Clients that ask psid for ports they may not have, close what isn't theirs, and ask without end. psid is neither
- * fooled nor used up; honest clients get theirs.
+ * Clients that ask psid for ports they may not have, close what isn't theirs, and ask without end.
+ * psid is neither fooled nor used up; honest clients get theirs.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -188,7 +188,8 @@ static void expect_link(struct fake_client *c, const struct fake_client *other, 
 	CHECK_INT(c->n_fds, ==, 2);
 }
 
-/* The news of a port goes to those who are joined with its owner, before its owner hears of it; nobody is joined twice. */
+/* The news of a port goes to those who are joined with its owner, before its owner hears of it;
+ * nobody is joined twice. */
 static void links_are_made_once(void)
 {
 	const Pulc__Wire__ToClient *msg;
@@ -291,7 +292,7 @@ static void areas_are_shown_to_the_joined(void)
 	end();
 }
 
-/* ---- ports that pass from one to another --------------------------------------------------------- */
+/* ---- ports that pass from one to another ----------------------------------------------------- */
 
 static Pulc__Wire__PortError give_port(struct fake_client *c, uint32_t port, uint32_t pid)
 {

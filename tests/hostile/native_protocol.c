@@ -1,6 +1,7 @@
 /*
- * Frames and handlers that mean harm: numbers nobody knows, frames that are too long, handlers that take themselves away, call what they
- * may not, or refuse. The process goes on, its ports too; only who lied is cut off.
+ * Frames and handlers that mean harm: numbers nobody knows, frames that are too long, handlers that
+ * take themselves away, call what they may not, or refuse. The process goes on, its ports too; only
+ * who lied is cut off.
  */
 #include <errno.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static int count(void *arg, const struct pulc_frame *f)
 	return 0;
 }
 
-/* ---- numbers that nobody knows ------------------------------------------------------------------ */
+/* ---- numbers that nobody knows --------------------------------------------------------------- */
 
 static void send_unknown(void)
 {
@@ -105,7 +106,7 @@ static void unknown_numbers_are_dropped(void)
 	NATIVE_RUN(send_unknown, ignore_unknown);
 }
 
-/* ---- refused ------------------------------------------------------------------------------------ */
+/* ---- refused --------------------------------------------------------------------------------- */
 
 static void send_too_long(void)
 {
@@ -184,7 +185,7 @@ static void who_lies_is_cut_off(void)
 	NATIVE_RUN(refuse_everybody, be_refused);
 }
 
-/* ---- handlers ----------------------------------------------------------------------------------- */
+/* ---- handlers -------------------------------------------------------------------------------- */
 
 static pulc_port *sink;
 
@@ -270,7 +271,7 @@ static void handlers_leave_and_call_what_they_like(void)
 	NATIVE_RUN(leave_and_come_back, send_to_who_leaves);
 }
 
-/* ---- answers that nobody reads ------------------------------------------------------------------ */
+/* ---- answers that nobody reads --------------------------------------------------------------- */
 
 static int answer_until_full(void *arg, const struct pulc_frame *f)
 {

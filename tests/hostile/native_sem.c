@@ -1,6 +1,7 @@
 /*
- * Semaphores and liars. A page that somebody scribbles over: nobody crashes, and every wait with an end ends. And clients who ask psid for
- * semaphores that are not theirs, with memory that is none, and without end.
+ * Semaphores and liars. A page that somebody scribbles over: nobody crashes, and every wait with an
+ * end ends. And clients who ask psid for semaphores that are not theirs, with memory that is none,
+ * and without end.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 #define N_SEMS_CLIENT 256u
 
-/* ---- the page ----------------------------------------------------------------------------------- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 static struct shm_sem *page_new(void)
 {
@@ -72,7 +73,7 @@ static void while_it_changes(void)
 	(void)munmap(page, sizeof(*page));
 }
 
-/* ---- psid --------------------------------------------------------------------------------------- */
+/* ---- psid ------------------------------------------------------------------------------------ */
 
 static struct fake_client hostile;
 
@@ -279,7 +280,8 @@ static int another_psids(void)
 	return fd;
 }
 
-/* Who comes back keeps number and name, and nobody else comes under that number; a name that was made anew remains with the new one. */
+/* Who comes back keeps number and name, and nobody else comes under that number; a name that was
+ * made anew remains with the new one. */
 static void numbers_come_back_once(void)
 {
 	int fd[2] = { another_psids(), another_psids() };

@@ -1,6 +1,7 @@
 /*
- * A peer that sends every frame of the protocol of tagged messages that it must not send: its link ends with -EBADMSG for whoever needs
- * it, in the middle of long messages in both directions, and nobody else notices.
+ * A peer that sends every frame of the protocol of tagged messages that it must not send: its link
+ * ends with -EBADMSG for whoever needs it, in the middle of long messages in both directions, and
+ * nobody else notices.
  */
 #include <pulc/block.h>
 
@@ -73,7 +74,8 @@ static const struct lie lies[] = {
 static const struct lie *lie;
 static unsigned char buf[LEN_LONG], other_buf[LEN_LONG];
 
-/* Past the checks of the library, which takes nothing meanwhile: an answer to a lie would end the link on the liar's side. */
+/* Past the checks of the library, which takes nothing meanwhile: an answer to a lie would end the
+ * link on the liar's side. */
 static int send_raw(uint32_t client, const struct lie *l)
 {
 	const struct hal_frame f = {
@@ -183,11 +185,12 @@ static void lies_that_harm_only_the_liar(void)
 	run(true);
 }
 
-/* ---- lies about where bytes are ------------------------------------------------------------------ */
+/* ---- lies about where bytes are -------------------------------------------------------------- */
 
 static unsigned place_number;
 
-/* Nowhere, the kernel's, around the end of all memory, without the word, the bytes but not all of them. */
+/* Nowhere, the kernel's, around the end of all memory, without the word, the bytes but not all of
+ * them. */
 static struct tag_place false_place(uint32_t victim)
 {
 	const struct tag_send s = { .peer = native_peer(victim), .buf = buf };

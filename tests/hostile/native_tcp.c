@@ -1,9 +1,11 @@
 /*
- * A peer of another node that lies. It has a TCP connection of psid's making, and writes bytes: frames with every field wrong, honest ones
- * with any byte changed, a stream cut off anywhere, noise. Its link ends, or what it wrote is dropped; nobody crashes, and an honest peer of the
- * same port notices nothing.
+ * A peer of another node that lies. It has a TCP connection of psid's making, and writes bytes:
+ * frames with every field wrong, honest ones with any byte changed, a stream cut off anywhere,
+ * noise. Its link ends, or what it wrote is dropped; nobody crashes, and an honest peer of the same
+ * port notices nothing.
  *
- * The victim is what libpulc has of a joined process: a link, its switch, ports and tags, served as native_progress does.
+ * The victim is what libpulc has of a joined process: a link, its switch, ports and tags, served as
+ * native_progress does.
  */
 #include <endian.h>
 #include <errno.h>
@@ -39,7 +41,7 @@ static struct scene scene;
 static unsigned char stream[SIZE_STREAM];
 static size_t len_stream;
 
-/* ---- the stage ---------------------------------------------------------------------------------- */
+/* ---- the stage ------------------------------------------------------------------------------- */
 
 static void connect_pair(int fd[2])
 {
@@ -157,7 +159,7 @@ static void say(const void *bytes, size_t len, bool and_no_more)
 		(void)shutdown(scene.liar_fd, SHUT_WR);
 }
 
-/* ---- what is said ------------------------------------------------------------------------------- */
+/* ---- what is said ---------------------------------------------------------------------------- */
 
 static void put(const void *bytes, size_t len)
 {
@@ -185,7 +187,8 @@ static uint64_t our_word(void)
 	return (uint64_t)PORT_OURS << 32 | PORT_LIARS;
 }
 
-/* What an honest process would say: a short message, a long one in three pieces, credit, tags, the end of its port. */
+/* What an honest process would say: a short message, a long one in three pieces, credit, tags, the
+ * end of its port. */
 static void put_honest_words(void)
 {
 	static char text[3000];
@@ -222,7 +225,7 @@ static unsigned n_received(void)
 	}
 }
 
-/* ---- tests -------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void honest_words_are_understood(void)
 {

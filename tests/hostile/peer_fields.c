@@ -1,9 +1,10 @@
 /*
- * A peer that lies: every word of its side, set in turn to every value that could hurt, while we send,
- * receive, peek, poll, count and wait for it. Nothing may crash, hang, or read outside its rings; the
- * connection may end, and our own words stay ours.
+ * A peer that lies: every word of its side, set in turn to every value that could hurt, while we
+ * send, receive, peek, poll, count and wait for it. Nothing may crash, hang, or read outside its
+ * rings; the connection may end, and our own words stay ours.
  *
- * The victim is end 0. The liar writes end 1's slab through its own mapping, as the process behind it could.
+ * The victim is end 0. The liar writes end 1's slab through its own mapping, as the process behind
+ * it could.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -105,7 +106,8 @@ static void garbage_while_we_work(void)
 	CHECK(true);
 }
 
-/* The owner of an area punches it out and writes it again: what the reader pays is bounded by the area's size. */
+/* The owner of an area punches it out and writes it again: what the reader pays is bounded by the
+ * area's size. */
 static void punched_pages_read_as_zeros(void)
 {
 	unsigned char buf[6000];
@@ -124,7 +126,8 @@ static void punched_pages_read_as_zeros(void)
 	tcp_pair_deinit(&p);
 }
 
-/* A header may lie within its file (fewer slots, another small ring): nothing computed from it leaves the file. */
+/* A header may lie within its file (fewer slots, another small ring): nothing computed from it
+ * leaves the file. */
 static bool stays_inside(const struct shm_slab_map *map)
 {
 	return map->size_slot == shm_slot_size(map->size_ring) &&

@@ -1,10 +1,10 @@
 /*
- * A peer that lies about datagrams: every word of its side, and the records in its ring, set to every value that could
- * hurt, while we send to it, receive from it, peek, poll, count and wait. Nothing may crash, hang, or read outside its
- * rings; a flow may end, and the sockets below go on.
+ * A peer that lies about datagrams: every word of its side, and the records in its ring, set to
+ * every value that could hurt, while we send to it, receive from it, peek, poll, count and wait.
+ * Nothing may crash, hang, or read outside its rings; a flow may end, and the sockets below go on.
  *
- * The victim is end 0. It has a flow to end 1, and one from it. The liar writes end 1's slabs through mappings of its own, as
- * the process behind it could.
+ * The victim is end 0. It has a flow to end 1, and one from it. The liar writes end 1's slabs
+ * through mappings of its own, as the process behind it could.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,7 +1,9 @@
 /*
- * A process that lies in the pages where it shows its numbers (shm/state.h, shm/pairs.h): every word of the first, and of some entries of the others, one after the other and all at once, says what could hurt, and
- * goes on changing while psid reads. What psid tells of it is bounded, and about this process alone; it neither ends nor loops, and reads no other port's entry
- * than the one whose number is asked for.
+ * A process that lies in the pages where it shows its numbers (shm/state.h, shm/pairs.h): every
+ * word of the first, and of some entries of the others, one after the other and all at once, says
+ * what could hurt, and goes on changing while psid reads. What psid tells of it is bounded, and
+ * about this process alone; it neither ends nor loops, and reads no other port's entry than the one
+ * whose number is asked for.
  */
 #include <stdatomic.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * How parent and child find each other's ports. A psid is there; spawn.sh has started it. The tasks are this program as
- * well: `family task NAME`. `family across NODE` is for cluster/jobs.sh: parent and child on two nodes; `family room N`
- * for spawn.sh: N tasks in a reservation.
+ * How parent and child find each other's ports. A psid is there; spawn.sh has started it. The tasks
+ * are this program as well: `family task NAME`. `family across NODE` is for cluster/jobs.sh: parent
+ * and child on two nodes; `family room N` for spawn.sh: N tasks in a reservation.
  */
 #include <errno.h>
 #include <limits.h>
@@ -68,7 +68,7 @@ static struct pulc_address await_port(const char *job, bool there)
 	return port;
 }
 
-/* ---- tasks: what they return is their exit status ----------------------------------------------- */
+/* ---- tasks: what they return is their exit status -------------------------------------------- */
 
 static pulc_port *open_port(void)
 {
@@ -102,7 +102,8 @@ static int task_greets(void)
 	return receive(port, NULL);
 }
 
-/* Shows its port, closes it when it is told to, shows another one and ends with what comes there. */
+/* Shows its port, closes it when it is told to, shows another one and ends with what comes
+ * there. */
 static int task_listens(void)
 {
 	pulc_port *first = open_port(), *second = open_port();
@@ -116,7 +117,8 @@ static int task_listens(void)
 	return receive(second, NULL);
 }
 
-/* Spawns a child that is given no port, and ends with what the child has said and how it has ended. */
+/* Spawns a child that is given no port, and ends with what the child has said and how it has
+ * ended. */
 static int task_is_a_parent(void)
 {
 	pulc_port *port = open_port();
@@ -135,7 +137,8 @@ static int task_is_a_parent(void)
 	return said * 10 + code_of(job, 0);
 }
 
-/* Shows its port, tells its parent what is 7, and ends with what comes to the port: for `across`. */
+/* Shows its port, tells its parent what is 7, and ends with what comes to the port: for
+ * `across`. */
 static int task_tells(void)
 {
 	pulc_port *port = open_port();
@@ -169,7 +172,7 @@ static int run_task(const char *name)
 	return 100;
 }
 
-/* ---- tests -------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void children_find_the_port_they_were_given(void)
 {
@@ -242,7 +245,7 @@ static void who_is_no_task_has_no_parent(void)
 	CHECK_INT(pulc_port_close(port), ==, 0);
 }
 
-/* ---- for cluster/jobs.sh ------------------------------------------------------------------------ */
+/* ---- for cluster/jobs.sh --------------------------------------------------------------------- */
 
 static void print(void *data, unsigned rank, int stream, const void *bytes, size_t len)
 {
@@ -252,7 +255,8 @@ static void print(void *data, unsigned rank, int stream, const void *bytes, size
 	(void)fwrite(bytes, 1, len, stdout);
 }
 
-/* What its child there says is as it should be, and the port that it looks up is the one that said it. Prints what it says. */
+/* What its child there says is as it should be, and the port that it looks up is the one that said
+ * it. Prints what it says. */
 static int across(const char *node)
 {
 	const struct pulc_place place = { .node = node };

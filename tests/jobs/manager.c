@@ -1,10 +1,10 @@
 /*
  * As much of systemd's manager as psid asks: scopes, which are folders of a cgroup.
  *
- *	manager FOLDER [refuse|silent]
+ * 	manager FOLDER [refuse|silent]
  *
- * Each question is a line on standard output; the first one says that the manager is there. refuse: says no; silent: answers, but
- * never says that the scope is there.
+ * Each question is a line on standard output; the first one says that the manager is there. refuse:
+ * says no; silent: answers, but never says that the scope is there.
  */
 #include <errno.h>
 #include <fcntl.h>

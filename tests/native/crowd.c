@@ -1,9 +1,12 @@
 /*
- * One process and many others, of its own node or of another one, all of whom ask and some of whom are silent meanwhile.
+ * One process and many others, of its own node or of another one, all of whom ask and some of whom
+ * are silent meanwhile.
  *
- *	crowd gather NAME N HOW	answers everything until N have said that they are done; HOW: wait (pulc_receive), look (again and again, without
- *				waiting) or loop (poll on pulc_fd)
- *	crowd join NAME [NODE]	asks in bursts, some of many short messages and some with a long one among them, and checks the answers
+ * 	crowd gather NAME N HOW	answers everything until N have said that they are done; HOW: wait
+ * 				(pulc_receive), look (again and again, without waiting) or loop
+ * 				(poll on pulc_fd)
+ * 	crowd join NAME [NODE]	asks in bursts, some of many short messages and some with a long one
+ * 				among them, and checks the answers
  */
 #include <errno.h>
 #include <poll.h>
@@ -32,7 +35,7 @@ static unsigned char buf[SIZE_LONG], answer[SIZE_LONG];
 		}                                                                                  \
 	} while (0)
 
-/* ---- the one ---------------------------------------------------------------------------------- */
+/* ---- the one --------------------------------------------------------------------------------- */
 
 static unsigned n_done;
 
@@ -80,7 +83,7 @@ static int gather(const char *name, unsigned n, const char *how)
 	return 0;
 }
 
-/* ---- the many --------------------------------------------------------------------------------- */
+/* ---- the many -------------------------------------------------------------------------------- */
 
 static size_t size_of(unsigned burst, unsigned i)
 {

@@ -1,14 +1,14 @@
 /*
- * Ports, messages with tags, blocks and a protocol of its own, played by a client towards a server that may be on another node: what the client prints does not
- * depend on where it is.
+ * Ports, messages with tags, blocks and a protocol of its own, played by a client towards a server
+ * that may be on another node: what the client prints does not depend on where it is.
  *
- *	far serve		until it is told to end, or its only client has gone
- *	far play [NODE]		against the server of this node, or of that one
- *	far cross NAME OTHER	two of them send to each other, looking for each other at the same time
- *	far ask NODE		a question to the server for each line that it reads ("long": of 16 MiB), and what came of it
- *	far hold NAME		opens a port, says so, and sleeps
- *	far lose OTHER		sends to it and waits for an answer until its end is told
- *	far absent NODE		what is there to be said of ports and nodes that are not there
+ * 	far serve		until it is told to end, or its only client has gone
+ * 	far play [NODE]		against the server of this node, or of that one
+ * 	far cross NAME OTHER	two of them send to each other, looking for each other at the same time
+ * 	far ask NODE		a question for each line that it reads ("long": of 16 MiB)
+ * 	far hold NAME		opens a port, says so, and sleeps
+ * 	far lose OTHER		sends to it and waits for an answer until its end is told
+ * 	far absent NODE		what is there to be said of ports and nodes that are not there
  */
 #include <errno.h>
 #include <signal.h>
@@ -97,7 +97,7 @@ static ssize_t receive(pulc_port *port, void *buf, size_t len, struct pulc_addre
 	return n < 0 ? n : n == 0 ? -ETIMEDOUT : pulc_receive(port, buf, len, ret_from, 0);
 }
 
-/* ---- the server ----------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 /* A stream of one source: its hash, when all of it is there. */
 static int serve_stream(pulc_port *m, unsigned char *buf)
@@ -223,7 +223,7 @@ static int serve(void)
 	return e == 2 ? 0 : e;
 }
 
-/* ---- the client ----------------------------------------------------------------------------- */
+/* ---- the client ------------------------------------------------------------------------------ */
 
 static int play_messages(const char *node, unsigned char *buf)
 {
@@ -314,7 +314,7 @@ static int play_bytes(const char *node, unsigned char *buf)
 	return 0;
 }
 
-/* Operations that nobody waits for; a port that is opened when the link is there already; and a child with ports of its own. */
+/* Operations that nobody waits for; a port opened behind the link; a child with its own ports. */
 static int play_operations(const char *node, unsigned char *buf)
 {
 	struct pulc_address server;
@@ -337,7 +337,7 @@ static int play_operations(const char *node, unsigned char *buf)
 	return 0;
 }
 
-/* Under way in both directions, in the order of sending for each tag; short, and fetched by their receivers. */
+/* Under way in both directions, in order for each tag; short, and fetched by their receivers. */
 static int play_tags(uint32_t peer, unsigned char *buf)
 {
 	static const size_t sizes[] = { 0, 1, 64, 16384, 16385, 65537, 1u << 20, 5u << 20 };
@@ -467,7 +467,7 @@ static int play(const char *node)
 	return 0;
 }
 
-/* ---- and others ----------------------------------------------------------------------------- */
+/* ---- and others ------------------------------------------------------------------------------ */
 
 /* OTHER is a name, or NAME@NODE. */
 static int cross(const char *name, const char *other)

@@ -1,6 +1,7 @@
 /*
- * fork with open ports: the child owns none of them, attaches anew under a number of its own, and talks with its parent; the parent goes on.
- * Prints "child" and "parent" when all is well with them.
+ * fork with open ports: the child owns none of them, attaches anew under a number of its own, and
+ * talks with its parent; the parent goes on. Prints "child" and "parent" when all is well with
+ * them.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * fork with blocks: the child reads and frees what its parent had taken, which is not told; blocks of the parent's own are the child's to read.
- * Prints "child" and "parent" when all is well with them.
+ * fork with blocks: the child reads and frees what its parent had taken, which is not told; blocks
+ * of the parent's own are the child's to read. Prints "child" and "parent" when all is well with
+ * them.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * A port that a forked child takes along, and gives back: what was unread goes with it, and who sends to it notices nothing. Another child that is not
- * given it gets nothing of it, and hears of its end. Prints "child" and "parent" when all is well with them.
+ * A port that a forked child takes along, and gives back: what was unread goes with it, and who
+ * sends to it notices nothing. Another child that is not given it gets nothing of it, and hears of
+ * its end. Prints "child" and "parent" when all is well with them.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * fork with a protocol: the child keeps it, finds its peers anew, and its frames come to the parent's handler.
- * Prints "child" and "parent" when all is well with them.
+ * fork with a protocol: the child keeps it, finds its peers anew, and its frames come to the
+ * parent's handler. Prints "child" and "parent" when all is well with them.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * Semaphores over fork: the child has them and holds nothing of its parent's; they outlive the parent; what a child held is free
- * when it ends. Prints "child", "grandchild" and "parent" when all is well with them.
+ * Semaphores over fork: the child has them and holds nothing of its parent's; they outlive the
+ * parent; what a child held is free when it ends. Prints "child", "grandchild" and "parent" when
+ * all is well with them.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * A port that a parent and its children use at once: a work queue whose master is not asked who works. Each job goes to one of them, and each answer comes
- * from the one port. Prints how many jobs were done, and then "closed" for each child that hears so of the end.
+ * A port that a parent and its children use at once: a work queue whose master is not asked who
+ * works. Each job goes to one of them, and each answer comes from the one port. Prints how many
+ * jobs were done, and then "closed" for each child that hears so of the end.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * fork with tagged messages kept and under way: none of them is the child's, and the parent's go on.
- * Prints "child" and "parent" when all is well with them.
+ * fork with tagged messages kept and under way: none of them is the child's, and the parent's go
+ * on. Prints "child" and "parent" when all is well with them.
  */
 #include <errno.h>
 #include <stdio.h>

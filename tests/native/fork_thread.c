@@ -1,6 +1,6 @@
 /*
- * fork with a progress thread: the parent keeps its own, the child has none and may begin one. Prints "child" and "parent" when all
- * is well with them.
+ * fork with a progress thread: the parent keeps its own, the child has none and may begin one.
+ * Prints "child" and "parent" when all is well with them.
  */
 #include <stdio.h>
 #include <sys/wait.h>

@@ -1,5 +1,6 @@
 /*
- * A process that locks all of its memory (mlockall) allocates no more of the area of its blocks than these.
+ * A process that locks all of its memory (mlockall) allocates no more of the area of its blocks
+ * than these.
  *
  *   locked hold	has a block, and locks nothing, until its input ends
  */

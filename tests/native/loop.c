@@ -1,6 +1,6 @@
 /*
- * The server of examples/pingpong.c with a loop of its own: epoll over pulc_fd and a pipe that it writes to itself. Prints
- * the number of messages when an empty one has come.
+ * The server of examples/pingpong.c with a loop of its own: epoll over pulc_fd and a pipe that it
+ * writes to itself. Prints the number of messages when an empty one has come.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,11 @@
 /*
- * A port that passes from one process to another and back while others, of whatever node, send to it: each message comes once, and in order for
- * each of them.
+ * A port that passes from one process to another and back while others, of whatever node, send to
+ * it: each message comes once, and in order for each of them.
  *
- *   pass own N		has the port "passed", and a child with which it takes turns, until N senders have sent everything
- *   pass feed I NAME	sends numbered messages as sender I to the port of that name, NAME or NAME@NODE, and waits for its answer
+ *   pass own N		has the port "passed", and a child with which it takes turns, until N
+ * 			senders have sent everything
+ *   pass feed I NAME	sends numbered messages as sender I to the port of that name, NAME or
+ * 			NAME@NODE, and waits for its answer
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -54,7 +56,7 @@ static void fill(uint32_t sender, uint32_t number)
 	memcpy(buf + 4, &number, 4);
 }
 
-/* ---- who sends ------------------------------------------------------------------------------ */
+/* ---- who sends ------------------------------------------------------------------------------- */
 
 static void find(const char *name, struct pulc_address *ret)
 {
@@ -94,7 +96,7 @@ static void feed(uint32_t sender, const char *name)
 	printf("%u sent, all received\n", answer);
 }
 
-/* ---- who receives --------------------------------------------------------------------------- */
+/* ---- who receives ---------------------------------------------------------------------------- */
 
 static void receive_one(pulc_port *p)
 {

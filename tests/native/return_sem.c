@@ -1,8 +1,10 @@
 /*
- * Semaphores and a psid that ends, and one that is late. What a process holds is known to the next psid, under the same name: so it is free again when
- * that process is killed. A part that psid gives when nobody waits for it any more is given back.
+ * Semaphores and a psid that ends, and one that is late. What a process holds is known to the next
+ * psid, under the same name: so it is free again when that process is killed. A part that psid
+ * gives when nobody waits for it any more is given back.
  *
- * Argument: the psid to start. This process itself is no client of it, so that its children attach as they like. Prints "returned" and "late".
+ * Argument: the psid to start. This process itself is no client of it, so that its children attach
+ * as they like. Prints "returned" and "late".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +53,7 @@ static void hear(int fd)
 	MUST(read(fd, &byte, 1) == 1);
 }
 
-/* ---- processes ----------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static pid_t start_psid(void)
 {
@@ -103,7 +105,7 @@ static void end_well(const struct process *p)
 	(void)close(p->told);
 }
 
-/* ---- a new psid ---------------------------------------------------------------------------------- */
+/* ---- a new psid ------------------------------------------------------------------------------ */
 
 /* As soon as there is a psid. */
 static int open_patiently(const char *name, unsigned count, int flags, pulc_sem **ret_sem)
@@ -178,7 +180,7 @@ static void come_back(void)
 	puts("returned");
 }
 
-/* ---- a late one ---------------------------------------------------------------------------------- */
+/* ---- a late one ------------------------------------------------------------------------------ */
 
 static void be_late_for(void)
 {

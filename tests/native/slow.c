@@ -1,9 +1,9 @@
 /*
- * A receiver that takes nothing until it is told to, by SIGUSR1, and a sender that hurries: what pulcctl says of them meanwhile is tests/native/native.sh's to
- * look at.
+ * A receiver that takes nothing until it is told to, by SIGUSR1, and a sender that hurries: what
+ * pulcctl says of them meanwhile is tests/native/native.sh's to look at.
  *
- *	slow receive NAME	opens the port, waits for the signal, receives all and says how many
- *	slow send NAME N	sends so many messages of 5000 bytes there, and an empty one
+ * 	slow receive NAME	opens the port, waits for the signal, receives all and says how many
+ * 	slow send NAME N	sends so many messages of 5000 bytes there, and an empty one
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,8 +1,10 @@
 /*
- * Everything at once in one process, beside another one that does the same: sockets, ports, messages with tags, blocks, messages to oneself and a protocol
- * of its own, in an order that seeds decide. Nothing may disturb another: each kind has a count that must be whole at the end, and contents that must be its own.
+ * Everything at once in one process, beside another one that does the same: sockets, ports,
+ * messages with tags, blocks, messages to oneself and a protocol of its own, in an order that seeds
+ * decide. Nothing may disturb another: each kind has a count that must be whole at the end, and
+ * contents that must be its own.
  *
- *	together	prints what it has done in both processes
+ * 	together	prints what it has done in both processes
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -82,7 +84,7 @@ static int send_frame(uint32_t peer, unsigned round)
 	return pulc_protocol_send(&f, out, 0);
 }
 
-/* ---- one of each kind, to the other process; and what it has sent ------------------------------------ */
+/* ---- one of each kind, to the other process; and what it has sent ---------------------------- */
 
 struct ends {
 	int fd;
@@ -173,7 +175,7 @@ static void play(const struct ends *e, unsigned order)
 		MUST(pulc_progress(&seen, MSEC_PATIENCE) == 1);
 }
 
-/* ---- the two processes --------------------------------------------------------------------------------- */
+/* ---- the two processes ----------------------------------------------------------------------- */
 
 static int listener(struct sockaddr_in *address)
 {

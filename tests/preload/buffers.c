@@ -167,7 +167,8 @@ static void give_buffers(int fd, int send, int receive)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
 }
 
-/* What a program has given both ends is what a sender may have unread, about: some more, and not the megabytes that there are. */
+/* What a program has given both ends is what a sender may have unread, about: some more, and not
+ * the megabytes that there are. */
 static void say_bounded(struct play *p, long least, long most)
 {
 	A {

@@ -1,6 +1,6 @@
 /*
- * Programs that poll without waiting, again and again: what they do to a descriptor themselves is told by the very next
- * call, however calm it was before.
+ * Programs that poll without waiting, again and again: what they do to a descriptor themselves is
+ * told by the very next call, however calm it was before.
  */
 #include "epoll_case.h"
 

@@ -90,7 +90,7 @@ pid_t actor_pid(const struct play *p, int side)
 	return p->stage->pid[side];
 }
 
-/* ---- the log ------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 void say(struct play *p, const char *format, ...)
 {
@@ -218,7 +218,8 @@ pid_t fork_logged(struct play *p)
 	return pid;
 }
 
-/* In a namespace whose first process has ended there are no others. False: this process may not make one. */
+/* In a namespace whose first process has ended there are no others. False: this process may not
+ * make one. */
 static bool begin_without_others(void)
 {
 	pid_t first;

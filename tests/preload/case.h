@@ -6,11 +6,11 @@
  * is a sequence of blocks; each block belongs to one actor and starts after the block before it
  * has ended, except a WITH block, which runs beside the one before it:
  *
- *	CASE(half_close, ANY)
- *	{
- *		A { R(send(FD, "hi", 2, 0)); R(shutdown(FD, SHUT_WR)); }
- *		B { RECV(10); RECV(10); }
- *	}
+ * 	CASE(half_close, ANY)
+ * 	{
+ * 		A { R(send(FD, "hi", 2, 0)); R(shutdown(FD, SHUT_WR)); }
+ * 		B { RECV(10); RECV(10); }
+ * 	}
  *
  * The same text is played three ways: by one thread doing both ends (SELF: no WITH blocks), by two
  * threads (THREAD), by two processes (PROCESS). What the actors see is logged: values, errno
@@ -96,7 +96,7 @@ bool play_enter(struct play *p, int side, bool fresh);
 /* True once: a whole case for one mode only, say. */
 bool play_is(const struct play *p, unsigned modes);
 
-/* ---- the log ------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 void say(struct play *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Logs "text = value", or the errno's name; also that a call touched errno without failing. */
@@ -133,7 +133,7 @@ ssize_t say_send(struct play *p, int fd, const char *text, int flags);
 /* The usual end of a case: B receives 11 bytes, that A has sent, and answers; A closes. */
 void answer_and_end(struct play *p);
 
-/* ---- the pair ------------------------------------------------------------------------------ */
+/* ---- the pair -------------------------------------------------------------------------------- */
 
 /* Waits until fd can give n bytes: TCP says nothing about when they come. */
 void settle(struct play *p, int fd, int n);
@@ -157,11 +157,13 @@ void warm(struct play *p, int fds[2]);
 void warm_one_way(struct play *p, int fds[2]);
 void nodelay(int fd);
 
-/* The same for UDP: a socket bound to a free port of host, and both ends of a flow each way in this process. */
+/* The same for UDP: a socket bound to a free port of host, and both ends of a flow each way in this
+ * process. */
 int bound_on(const char *host, struct address *ret_address);
 void pair_datagrams(const char *host, int fds[2], struct address addresses[2]);
 void warm_datagrams(struct play *p, int fds[2], const struct address addresses[2]);
-/* One datagram each way is not enough to know a flow: this one must be the receiver's by the kernel. */
+/* One datagram each way is not enough to know a flow: this one must be the receiver's by the
+ * kernel. */
 bool is_in_kernel(int fd);
 #define PEER ((const struct sockaddr *)&p->addresses[!p->side].storage)
 #define PEER_SIZE (p->addresses[!p->side].size)
@@ -169,7 +171,8 @@ bool is_in_kernel(int fd);
 /* Bytes whose value depends on their position, and the check of them. */
 void fill_pattern(void *buf, size_t len, uint64_t at);
 bool is_pattern(const void *buf, size_t len, uint64_t at);
-/* Blocking transfer of `len` pattern bytes in calls of `chunk`. Returns the bytes moved in order. */
+/* Blocking transfer of `len` pattern bytes in calls of `chunk`. Returns the bytes moved in
+ * order. */
 size_t put_pattern(int fd, size_t len, size_t chunk);
 size_t take_pattern(int fd, size_t len, size_t chunk);
 
@@ -178,7 +181,7 @@ size_t stuff(int fd);
 /* Reads exactly len bytes (blocking), checks the pattern, false on a difference or early end. */
 bool drain_exactly(int fd, size_t len);
 
-/* ---- small helpers ------------------------------------------------------------------------- */
+/* ---- small helpers --------------------------------------------------------------------------- */
 
 /* A file in memory that has these bytes, read from its beginning. */
 int file_of(const char *text);
@@ -190,7 +193,8 @@ void close_raw(int fd);
 uint64_t usec_clock(void);
 /* Runs the block in a forked child of this actor, logs how it ended. */
 pid_t fork_logged(struct play *p);
-/* A fork that fails, by a process of its own, be it fork() or another function: there are too many, or no others are allowed. */
+/* A fork that fails, by a process of its own, be it fork() or another function: there are too many,
+ * or no others are allowed. */
 void fork_in_vain(struct play *p, pid_t (*by)(void));
 void reap(struct play *p, const char *who, pid_t pid);
 /* An address that no program has mapped, and of which the compiler knows nothing. */

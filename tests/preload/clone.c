@@ -1,6 +1,7 @@
 /*
- * Children that fork() did not make: by clone(), _Fork() and the system calls themselves. They hold the socket as a forked child does, or
- * share more than that with their parent: its memory, its descriptors.
+ * Children that fork() did not make: by clone(), _Fork() and the system calls themselves. They hold
+ * the socket as a forked child does, or share more than that with their parent: its memory, its
+ * descriptors.
  */
 #include "case.h"
 
@@ -81,7 +82,7 @@ static pid_t child_by(struct play *p, enum way way, void (*run)(struct play *p, 
 	return pid;
 }
 
-/* ---- both have the socket ------------------------------------------------------------------------ */
+/* ---- both have the socket -------------------------------------------------------------------- */
 
 static void echo_a_word(struct play *p, int fd)
 {
@@ -313,7 +314,7 @@ CASE_TRAITS(clone_before_the_upgrade, SELF, NO_PAIR)
 	}
 }
 
-/* ---- another pid namespace ----------------------------------------------------------------------- */
+/* ---- another pid namespace ------------------------------------------------------------------- */
 
 /* Of that child its parent's number says nothing, nor its own to its parent: it is 1, or small. */
 static void exchange(struct play *p, int fd)
@@ -446,7 +447,7 @@ CASE(clone_into_a_namespace, DUO)
 	}
 }
 
-/* ---- more in common than the socket -------------------------------------------------------------- */
+/* ---- more in common than the socket ---------------------------------------------------------- */
 
 static void close_all(struct play *p, int fd)
 {
@@ -476,7 +477,8 @@ CASE(clone_in_the_same_memory, ANY)
 	B { RECV(1); }
 }
 
-/* Memory of its own, the descriptors are the parent's: what it closes is closed, and the number is given out anew. */
+/* Memory of its own, the descriptors are the parent's: what it closes is closed, and the number is
+ * given out anew. */
 static void with_the_same_descriptors(struct play *p, int flags)
 {
 	A {
@@ -537,7 +539,8 @@ CASE(clone_descriptors_of_one_thread, ANY)
 	answer_and_end(p);
 }
 
-/* A child in its parent's memory sends, each byte to somebody asleep: what psid says to the parent meanwhile is left to the parent. */
+/* A child in its parent's memory sends, each byte to somebody asleep: what psid says to the parent
+ * meanwhile is left to the parent. */
 CASE(clone_child_by_vfork_sends, PROCESS)
 {
 	enum { N = 20 };

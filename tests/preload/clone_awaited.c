@@ -1,6 +1,7 @@
 /*
- * Children that a thread of their parent waits for until they execute a program or end (CLONE_VFORK), in memory of their own: the parent's other threads go on meanwhile, and
- * may do what the child waits for.
+ * Children that a thread of their parent waits for until they execute a program or end
+ * (CLONE_VFORK), in memory of their own: the parent's other threads go on meanwhile, and may do
+ * what the child waits for.
  */
 #include "case.h"
 
@@ -94,7 +95,8 @@ static void awaited(struct play *p, enum way way)
 	answer_and_end(p);
 }
 
-/* In memory of its own it holds nobody up but the thread that has made it, and that one until it ends. */
+/* In memory of its own it holds nobody up but the thread that has made it, and that one until it
+ * ends. */
 CASE(clone_awaited_by_one_thread, ANY)
 {
 	awaited(p, BY_CLONE);

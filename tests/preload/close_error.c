@@ -1,4 +1,5 @@
-/* SO_ERROR and receives of no bytes, where a connection was reset: who is told of what, and how often. */
+/* SO_ERROR and receives of no bytes, where a connection was reset: who is told of what, and how
+ * often. */
 #include "case.h"
 
 #include "rawsys.h"
@@ -232,7 +233,8 @@ CASE(close_error_told_by_receive, ANY)
 	}
 }
 
-/* Of the reset that was told nothing is left for the socket's next connection; one that nobody was told of stays. */
+/* Of the reset that was told nothing is left for the socket's next connection; one that nobody was
+ * told of stays. */
 CASE(close_error_told_before_a_disconnect, ANY)
 {
 	struct pollfd pfd;
@@ -312,7 +314,8 @@ CASE(close_error_behind_a_part_is_for_the_next_call, DUO)
 	}
 }
 
-/* A program that was run counts as a holder of all that it was given, and says nothing of its end. */
+/* A program that was run counts as a holder of all that it was given, and says nothing of its
+ * end. */
 CASE(close_error_after_a_program_was_run, PROCESS)
 {
 	A { SEND("unread"); }

@@ -1,6 +1,6 @@
 /*
- * Programs behind a seccomp filter that knows exactly the calls which they make themselves, and kills for any other. A forked
- * child is confined, for what a filter does to a process is for good.
+ * Programs behind a seccomp filter that knows exactly the calls which they make themselves, and
+ * kills for any other. A forked child is confined, for what a filter does to a process is for good.
  */
 #include "epoll_case.h"
 
@@ -15,7 +15,8 @@
 /* Ends the list; no system call has this number. */
 #define END (-1)
 
-/* A filter that lets these pass; by prctl or by seccomp(2). The other end of the pair is not the child's. */
+/* A filter that lets these pass; by prctl or by seccomp(2). The other end of the pair is not the
+ * child's. */
 static int confine(struct play *p, const int *allowed, bool by_prctl)
 {
 	struct sock_filter code[2 + 2 * N_ALLOWED] = {

@@ -1,4 +1,5 @@
-/* Making connections: refusals, backlogs, short lives. All of it is the kernel's, and must stay so. */
+/* Making connections: refusals, backlogs, short lives. All of it is the kernel's, and must stay
+ * so. */
 #include "case.h"
 
 #include <arpa/inet.h>
@@ -93,7 +94,8 @@ static void say_dissolved(struct play *p, int fd)
 	say_send(p, fd, "x", MSG_NOSIGNAL);
 }
 
-/* Another process does it, and both had the connection: what lay unread is not to be had, and the socket can be connected again. */
+/* Another process does it, and both had the connection: what lay unread is not to be had, and the
+ * socket can be connected again. */
 CASE_TRAITS(connect_dissolved_by_another_process, SELF, OWN_PAIR)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };

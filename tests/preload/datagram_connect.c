@@ -30,7 +30,7 @@ static int pending_error(int fd)
 	return error;
 }
 
-/* ---- connect ------------------------------------------------------------------------------- */
+/* ---- connect --------------------------------------------------------------------------------- */
 
 /* What was there before stays; what strangers send afterwards is refused. */
 CASE_TRAITS(datagram_connect_refuses_others, SELF, OWN_PAIR)
@@ -111,7 +111,7 @@ CASE_TRAITS(datagram_connect_by_turns, SELF, OWN_PAIR)
 	}
 }
 
-/* ---- closed ports -------------------------------------------------------------------------- */
+/* ---- closed ports ---------------------------------------------------------------------------- */
 
 CASE_TRAITS(datagram_to_closed_peer, ANY, DATAGRAMS)
 {
@@ -129,8 +129,8 @@ CASE_TRAITS(datagram_to_closed_peer, ANY, DATAGRAMS)
 	}
 }
 
-/* What the peer leaves unread when it closes is dropped in silence: only what is sent afterwards is refused. Long enough for those who look
- * after their peers from time to time. */
+/* What the peer leaves unread when it closes is dropped in silence: only what is sent afterwards is
+ * refused. Long enough for those who look after their peers from time to time. */
 CASE_TRAITS(datagram_closed_peer_refuses_nothing_of_before, ANY, DATAGRAMS)
 {
 	struct pollfd pfd;
@@ -327,7 +327,7 @@ CASE_TRAITS(datagram_duplicates_close, ANY, DATAGRAMS)
 	}
 }
 
-/* ---- shutdown ------------------------------------------------------------------------------ */
+/* ---- shutdown -------------------------------------------------------------------------------- */
 
 CASE_TRAITS(datagram_shutdown_writing, ANY, DATAGRAMS)
 {
@@ -443,7 +443,7 @@ CASE_TRAITS(datagram_shutdown_by_child, SELF, OWN_PAIR)
 	}
 }
 
-/* ---- errors that wait ----------------------------------------------------------------------- */
+/* ---- errors that wait ------------------------------------------------------------------------ */
 
 static void say_pending(struct play *p, int fd)
 {
@@ -500,7 +500,8 @@ CASE_TRAITS(datagram_refusal_is_not_for_inq, SELF, OWN_PAIR)
 	}
 }
 
-/* What came before the socket was connected waits in a queue, and the error in the kernel: a poll tells of both. */
+/* What came before the socket was connected waits in a queue, and the error in the kernel: a poll
+ * tells of both. */
 CASE_TRAITS(datagram_refusal_is_polled_beside_a_datagram, SELF, OWN_PAIR)
 {
 	A {
@@ -528,7 +529,8 @@ CASE_TRAITS(datagram_refusal_is_polled_beside_a_datagram, SELF, OWN_PAIR)
 	}
 }
 
-/* What the sender sends again, because the receiver's socket goes away, takes no error from it and makes none. */
+/* What the sender sends again, because the receiver's socket goes away, takes no error from it and
+ * makes none. */
 CASE_TRAITS(datagram_refusal_waits_for_a_send, SELF, OWN_PAIR)
 {
 	A {

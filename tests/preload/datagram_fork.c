@@ -1,5 +1,6 @@
 /*
- * The error of a UDP socket that several processes have: it is the open file description's, and is told once, to whoever asks first.
+ * The error of a UDP socket that several processes have: it is the open file description's, and is
+ * told once, to whoever asks first.
  */
 #include "stage.h"
 
@@ -78,8 +79,8 @@ CASE_TRAITS(datagram_fork_parent_asks_size_child_hears, ANY, DATAGRAMS)
 	}
 }
 
-/* What waits in the kernel behind what waits in a queue: to know which is first the kernel's is looked at, and what does that is told the
- * error. */
+/* What waits in the kernel behind what waits in a queue: to know which is first the kernel's is
+ * looked at, and what does that is told the error. */
 static void is_refused_with_unread(struct play *p)
 {
 	B {
@@ -133,7 +134,8 @@ CASE_TRAITS(datagram_fork_child_ends_with_the_refusal, ANY, DATAGRAMS)
 	}
 }
 
-/* On the kernel nobody hears of it: what was sent before the death counts as received. PULC may tell, and then one of the two. */
+/* On the kernel nobody hears of it: what was sent before the death counts as received. PULC may
+ * tell, and then one of the two. */
 static int hears(int fd)
 {
 	char byte;

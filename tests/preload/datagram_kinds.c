@@ -1,6 +1,6 @@
 /*
- * Kinds of addresses and sockets: IPv6, v4-mapped, wildcards, connected servers, several sources; and those that stay
- * with the kernel: broadcast, multicast, groups of SO_REUSEPORT.
+ * Kinds of addresses and sockets: IPv6, v4-mapped, wildcards, connected servers, several sources;
+ * and those that stay with the kernel: broadcast, multicast, groups of SO_REUSEPORT.
  */
 #include "stage.h"
 
@@ -39,7 +39,7 @@ static void close_both(const int fds[2])
 	close(fds[1]);
 }
 
-/* ---- families ------------------------------------------------------------------------------- */
+/* ---- families -------------------------------------------------------------------------------- */
 
 static void both_ways_on(struct play *p, const char *host)
 {
@@ -140,7 +140,7 @@ CASE_TRAITS(datagram_unbound_sender, SELF, OWN_PAIR)
 	}
 }
 
-/* ---- several sources -------------------------------------------------------------------------- */
+/* ---- several sources ------------------------------------------------------------------------- */
 
 #define N_CLIENTS 5
 CASE_TRAITS(datagram_several_clients, SELF, OWN_PAIR)
@@ -194,7 +194,7 @@ CASE_TRAITS(datagram_port_of_a_former_sender, SELF, OWN_PAIR)
 	}
 }
 
-/* ---- on the kernel ---------------------------------------------------------------------------- */
+/* ---- on the kernel --------------------------------------------------------------------------- */
 
 /* Two sockets of one port: every datagram goes to one of them, the same for one sender. */
 CASE_TRAITS(datagram_reuseport_group, SELF, NO_PAIR | STAYS_KERNEL)
@@ -303,7 +303,8 @@ CASE_TRAITS(datagram_multicast, SELF, OWN_PAIR)
 		group.imr_ifindex = (int)if_nametoindex("lo");
 		R(setsockopt(fds[1], IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof(group)));
 		R(setsockopt(fds[0], IPPROTO_IP, IP_MULTICAST_IF, &group, sizeof(group)));
-		/* On a busy machine what went through the kernel may still lie in a processor's backlog. */
+		/* On a busy machine what went through the kernel may still lie in a processor's
+		 * backlog. */
 		R(setsockopt(fds[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)));
 		for (int i = 0; i < 12; i++) {
 			send_text(p, fds[0], "to the group", &to);

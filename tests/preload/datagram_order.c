@@ -38,7 +38,7 @@ static void receive_all(struct play *p, int fd)
 		;
 }
 
-/* ---- one sender ---------------------------------------------------------------------------- */
+/* ---- one sender ------------------------------------------------------------------------------ */
 
 CASE_TRAITS(datagram_order_of_two_ways, ANY, DATAGRAMS)
 {
@@ -108,7 +108,8 @@ CASE_TRAITS(datagram_order_of_sizes, DUO, DATAGRAMS)
 	}
 }
 
-/* More than any buffer holds, with nobody who takes them: some are lost, none is doubled, and the rest is in order. */
+/* More than any buffer holds, with nobody who takes them: some are lost, none is doubled, and the
+ * rest is in order. */
 static bool is_rising(struct play *p, int fd, unsigned *ret_n)
 {
 	unsigned number, last = 0;
@@ -170,7 +171,7 @@ CASE_TRAITS(datagram_order_of_a_stream, DUO, DATAGRAMS)
 	}
 }
 
-/* ---- several senders ----------------------------------------------------------------------- */
+/* ---- several senders ------------------------------------------------------------------------- */
 
 struct party {
 	int server, fds[3];

@@ -1,8 +1,8 @@
 /*
  * Pairs of UDP sockets and their warm-up.
  *
- * Which way a datagram went is seen from outside of PULC: one that the kernel has can be peeked at past any interposed
- * call as soon as it was sent, over the loopback device.
+ * Which way a datagram went is seen from outside of PULC: one that the kernel has can be peeked at
+ * past any interposed call as soon as it was sent, over the loopback device.
  */
 #include "rawsys.h"
 #include "stage.h"
@@ -53,7 +53,7 @@ void play_open_datagrams(struct play *p)
 	EACH { p->fd = p->fds[p->side]; }
 }
 
-/* ---- warming up ---------------------------------------------------------------------------- */
+/* ---- warming up ------------------------------------------------------------------------------ */
 
 static void give(int fd, const struct address *to)
 {

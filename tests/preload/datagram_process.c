@@ -1,4 +1,5 @@
-/* UDP sockets of several processes: fork, spawned and executed programs, with datagrams waiting or not. */
+/* UDP sockets of several processes: fork, spawned and executed programs, with datagrams waiting or
+ * not. */
 #include "stage.h"
 
 #include <fcntl.h>
@@ -10,7 +11,7 @@ extern char **environ;
 
 #define PROGRAM "/proc/self/exe"
 
-/* ---- fork ------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 #define N_SHARED 100
 
@@ -109,7 +110,7 @@ CASE_TRAITS(datagram_fork_parent_closes, DUO, DATAGRAMS)
 	}
 }
 
-/* ---- other programs ----------------------------------------------------------------------------- */
+/* ---- other programs -------------------------------------------------------------------------- */
 
 enum start { FORK, VFORK, SPAWN };
 
@@ -140,7 +141,8 @@ static pid_t start_echo(int fd, enum start how)
 	return pid;
 }
 
-/* B's socket becomes another program's; B keeps its descriptor or not, but receives no more. An empty datagram ends the echo. */
+/* B's socket becomes another program's; B keeps its descriptor or not, but receives no more. An
+ * empty datagram ends the echo. */
 static void echo_serves(struct play *p, enum start how, bool preloaded, bool keeps)
 {
 	char *preload = getenv("LD_PRELOAD");
@@ -214,7 +216,7 @@ CASE_TRAITS(datagram_beside_a_shell, ANY, DATAGRAMS)
 	}
 }
 
-/* ---- datagrams that wait when the socket changes hands -------------------------------------------- */
+/* ---- datagrams that wait when the socket changes hands --------------------------------------- */
 
 /* The program that B starts must find them, in their order; so must A's answers come. */
 static void echo_finds(struct play *p, enum start how, bool preloaded)

@@ -105,7 +105,7 @@ CASE_TRAITS(datagram_select_wakes, DUO, DATAGRAMS)
 	}
 }
 
-/* ---- epoll ------------------------------------------------------------------------------------ */
+/* ---- epoll ----------------------------------------------------------------------------------- */
 
 CASE_TRAITS(datagram_epoll_level, ANY, DATAGRAMS)
 {
@@ -156,7 +156,8 @@ CASE_TRAITS(datagram_epoll_room_and_the_kernels, ANY, DATAGRAMS)
 	B { close(ep); }
 }
 
-/* Every arrival is an event, taken or not. (A flow that is made while a datagram waits may be one more: SETTLED.) */
+/* Every arrival is an event, taken or not. (A flow that is made while a datagram waits may be one
+ * more: SETTLED.) */
 CASE_TRAITS(datagram_epoll_edge, ANY, DATAGRAMS | SETTLED)
 {
 	int ep = -1;

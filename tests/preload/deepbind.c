@@ -1,4 +1,5 @@
-/* Connections in the hands of a library that looks for libc's functions before it looks for the shim's. */
+/* Connections in the hands of a library that looks for libc's functions before it looks for the
+ * shim's. */
 #include "case.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /*
- * A connection that is dissolved (connect(2) with AF_UNSPEC) by one of several processes that hold its socket: what the others are told, and its peer;
- * and one that was reset before.
+ * A connection that is dissolved (connect(2) with AF_UNSPEC) by one of several processes that hold
+ * its socket: what the others are told, and its peer; and one that was reset before.
  */
 #include "case.h"
 

@@ -1,6 +1,6 @@
 /*
- * What only the kernel can serve, asked for in mid-connection: kTLS, time stamps of what was sent, repair, and receivers that
- * know nothing of rings.
+ * What only the kernel can serve, asked for in mid-connection: kTLS, time stamps of what was sent,
+ * repair, and receivers that know nothing of rings.
  */
 #include "stage.h"
 
@@ -14,9 +14,10 @@
 #define NOBODY 65534
 #define LEN 60000
 
-/* ---- options ------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
-/* One direction, with a key that everybody knows. Where there is no kTLS it is refused, and all goes on in clear. */
+/* One direction, with a key that everybody knows. Where there is no kTLS it is refused, and all
+ * goes on in clear. */
 static bool encrypt(struct play *p, int direction)
 {
 	struct tls12_crypto_info_aes_gcm_128 info = {
@@ -72,8 +73,8 @@ static void take_stamp(struct play *p)
 	}
 }
 
-/* Bytes are counted from the next one to be sent. Without that flag it is from the last one that was acknowledged, which is
- * anybody's guess. */
+/* Bytes are counted from the next one to be sent. Without that flag it is from the last one that
+ * was acknowledged, which is anybody's guess. */
 #ifndef SOF_TIMESTAMPING_OPT_ID_TCP
 #define SOF_TIMESTAMPING_OPT_ID_TCP (1 << 16)
 #endif
@@ -128,7 +129,7 @@ CASE(downgrade_for_repair, ANY)
 	A { RECV_FLAGS(6, MSG_WAITALL); }
 }
 
-/* ---- passing ------------------------------------------------------------------------------- */
+/* ---- passing --------------------------------------------------------------------------------- */
 
 /* A's end goes to an echo that does not know it yet; B has len bytes on the way and then talks. */
 static void passed(struct play *p, pid_t (*start)(struct play *p, int via), size_t len)
@@ -175,7 +176,8 @@ static pid_t start_as_another_user(struct play *p, int via)
 	_exit(echo_passed(via));
 }
 
-/* With bytes on the way it would be a reset, unless they come back in time (docs/differences.md). */
+/* With bytes on the way it would be a reset, unless they come back in time
+ * (docs/differences.md). */
 CASE(downgrade_for_another_user, PROCESS)
 {
 	passed(p, start_as_another_user, 0);

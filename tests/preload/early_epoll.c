@@ -1,4 +1,5 @@
-/* A socket that is put into an epoll set before it is connected, as event loops do it: what the set tells of the connection, then of its bytes. */
+/* A socket that is put into an epoll set before it is connected, as event loops do it: what the set
+ * tells of the connection, then of its bytes. */
 #include "case.h"
 
 #include <fcntl.h>

@@ -18,8 +18,8 @@ int wait_events(struct play *p, int ep, int n_max, int msec);
 #define EXPECT(ep) wait_events(p, ep, 64, 3000)
 #define EXPECT_NONE(ep) wait_events(p, ep, 64, 0)
 
-/* Waits until n different tags have come, in as many waits as it takes, or for 3 s in vain; logs each once. An answer need
- * not hold all that is ready (docs/differences.md). */
+/* Waits until n different tags have come, in as many waits as it takes, or for 3 s in vain; logs
+ * each once. An answer need not hold all that is ready (docs/differences.md). */
 int gather_events(struct play *p, int ep, int n);
 
 #endif

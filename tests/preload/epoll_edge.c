@@ -297,7 +297,8 @@ CASE(epoll_edge_reset_is_one_event, ANY)
 	}
 }
 
-/* The set is changed between the end and the wait; whoever does not ask for EPOLLRDHUP learns of it as something to read. */
+/* The set is changed between the end and the wait; whoever does not ask for EPOLLRDHUP learns of it
+ * as something to read. */
 CASE(epoll_edge_end_before_another_is_added, ANY)
 {
 	int ep = -1, copy;

@@ -463,7 +463,7 @@ CASE(epoll_level_interest_deleted_and_added, DUO)
 	WITH_B { answer(p, renew_by_adding_again); }
 }
 
-/* ---- a busy poller whose bytes come through the kernel, behind a ring that has ended ---- */
+/* ---- a busy poller whose bytes come through the kernel, behind a ring that has ended --------- */
 
 #define N_TURNS 50
 #define N_BYTES 40

@@ -537,7 +537,8 @@ CASE_TRAITS(epoll_misc_busy_ring_does_not_starve_pipe, SELF, OWN_PAIR)
 	}
 }
 
-/* What is no set takes nobody: the connection stays where it is, so nothing waits for the peer's next call. */
+/* What is no set takes nobody: the connection stays where it is, so nothing waits for the peer's
+ * next call. */
 CASE(epoll_misc_refused_leaves_the_path, DUO)
 {
 	B { SEND("abc"); }

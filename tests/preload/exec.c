@@ -1,7 +1,7 @@
 /*
- * A socket that goes through exec on a descriptor of its own: the new program is this one, as `catalogue
- * --echo FD`, which sends back what it receives. It may be under the shim or not, be started by fork, vfork or
- * posix_spawn, and find bytes waiting.
+ * A socket that goes through exec on a descriptor of its own: the new program is this one, as
+ * `catalogue --echo FD`, which sends back what it receives. It may be under the shim or not, be
+ * started by fork, vfork or posix_spawn, and find bytes waiting.
  */
 #include "stage.h"
 
@@ -386,7 +386,8 @@ static bool send_turn(int fd, uint32_t sender, uint32_t number)
 	return send(fd, &turn, sizeof(turn), MSG_NOSIGNAL) == sizeof(turn);
 }
 
-/* All that both have sent is there, each one's in its order, the child's from this one on: how many of those there are. */
+/* All that both have sent is there, each one's in its order, the child's from this one on: how many
+ * of those there are. */
 static long receive_turns_from(int fd, uint32_t first)
 {
 	uint32_t next[2] = { 0, first };

@@ -1,4 +1,5 @@
-/* The fortified entries (__recv_chk and the like), which libc's headers use in optimised programs. */
+/* The fortified entries (__recv_chk and the like), which libc's headers use in optimised
+ * programs. */
 #undef _FORTIFY_SOURCE
 #define _FORTIFY_SOURCE 2
 #include "case.h"

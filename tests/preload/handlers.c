@@ -1,4 +1,5 @@
-/* Signal handlers amid PULC's own work: what they may do, what they are told, and what the program is told of them. */
+/* Signal handlers amid PULC's own work: what they may do, what they are told, and what the program
+ * is told of them. */
 #include "case.h"
 
 #include <pthread.h>
@@ -301,7 +302,7 @@ CASE(handlers_jump_out_amid_sends, PROCESS)
 	}
 }
 
-/* ---- restarting --------------------------------------------------------------------------------- */
+/* ---- restarting ------------------------------------------------------------------------------ */
 
 /* Two handlers of different kinds: the one that runs decides. */
 CASE(handlers_of_both_kinds, DUO)
@@ -353,7 +354,8 @@ CASE_TRAITS(handlers_restart_send, DUO, SETTLED)
 	}
 }
 
-/* A time-out made of alarms works however short it is: a handler that runs before the sleep counts, too. */
+/* A time-out made of alarms works however short it is: a handler that runs before the sleep counts,
+ * too. */
 CASE(handlers_alarm_ends_each_call, ANY)
 {
 	A {
@@ -420,7 +422,7 @@ CASE(handlers_siginterrupt_decides, DUO)
 	}
 }
 
-/* ---- what the program is told of its handlers ---------------------------------------------------- */
+/* ---- what the program is told of its handlers ------------------------------------------------ */
 
 static void with_info(int signal, siginfo_t *info, void *context)
 {

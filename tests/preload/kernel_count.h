@@ -31,8 +31,8 @@ static inline uint64_t kernel_count_written(int fd)
 	return acked + (uint64_t)queued;
 }
 
-/* False while the kernel's socket may find room although nobody reads: acknowledgements are on their way, or its peer's
- * window is open by less than it likes to send, until a timer makes it. */
+/* False while the kernel's socket may find room although nobody reads: acknowledgements are on
+ * their way, or its peer's window is open by less than it likes to send, until a timer makes it. */
 static inline bool kernel_is_at_rest(int fd)
 {
 	struct tcp_info info = { 0 };

@@ -1,8 +1,8 @@
 /*
  * catalogue: plays one case of the catalogue and prints its log.
  *
- *	catalogue --list		name, modes and traits of each case, a line each
- *	catalogue NAME self|thread|process
+ * 	catalogue --list		name, modes and traits of each case, a line each
+ * 	catalogue NAME self|thread|process
  *
  * Environment: CASE_WARM (rings: exchange bytes until the pair is on rings; N: N exchanges),
  * CASE_ROLE (connect|accept: what A does), CASE_HOST (address of the pair), CASE_ALONE=1
@@ -193,7 +193,7 @@ static int play_lone_actor(struct play *p, const char *listener)
 	return 0;
 }
 
-/* ---- supervising ------------------------------------------------------------------------------ */
+/* ---- supervising ----------------------------------------------------------------------------- */
 
 static void pass_gate(const struct stage *stage, pid_t pid)
 {

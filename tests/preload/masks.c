@@ -1,8 +1,9 @@
 /*
  * Waits with a signal mask of their own: ppoll, pselect, epoll_pwait, epoll_pwait2.
  *
- * SIGUSR1 is held back by the thread's mask and let in by the call's. A signal that is pending then ends a wait for which nothing is
- * ready; it stays pending where something is. Of calls that do not wait epoll's alone let none in.
+ * SIGUSR1 is held back by the thread's mask and let in by the call's. A signal that is pending then
+ * ends a wait for which nothing is ready; it stays pending where something is. Of calls that do not
+ * wait epoll's alone let none in.
  */
 #include "case.h"
 

@@ -1,4 +1,5 @@
-/* Calls that move bytes past the program's buffers, libc's ways to a descriptor between them, and calls that are left early. */
+/* Calls that move bytes past the program's buffers, libc's ways to a descriptor between them, and
+ * calls that are left early. */
 #include "case.h"
 
 #include <aio.h>
@@ -230,7 +231,7 @@ CASE(movers_spliced_waits_for_bytes, DUO)
 	}
 }
 
-/* ---- asynchronous i/o of libc ------------------------------------------------------------------- */
+/* ---- asynchronous i/o of libc ---------------------------------------------------------------- */
 
 static void await_aio(struct aiocb *cb)
 {
@@ -272,7 +273,7 @@ CASE(movers_aio_read, DUO)
 	}
 }
 
-/* ---- calls that a thread is cancelled in -------------------------------------------------------- */
+/* ---- calls that a thread is cancelled in ----------------------------------------------------- */
 
 struct caller {
 	int fd;
@@ -354,7 +355,8 @@ CASE(movers_cancelled_in_each_wait, DUO)
 	}
 }
 
-/* At the very moment that a sleep ends: a thread that still had libc's signal blocked would stay there for ever. */
+/* At the very moment that a sleep ends: a thread that still had libc's signal blocked would stay
+ * there for ever. */
 CASE(movers_cancelled_as_it_wakes, DUO)
 {
 	enum { N = 300 };

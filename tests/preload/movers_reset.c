@@ -1,4 +1,5 @@
-/* Calls that move bytes past the program's buffers, where they can't be sent: who is told, and what becomes of the bytes. */
+/* Calls that move bytes past the program's buffers, where they can't be sent: who is told, and what
+ * becomes of the bytes. */
 #include "case.h"
 
 #include <fcntl.h>
@@ -12,7 +13,8 @@
 		R(close(FD));                                                                      \
 	}
 
-/* The error is told once, by whatever asks first, but for who asks for no bytes; and then it is a broken pipe. */
+/* The error is told once, by whatever asks first, but for who asks for no bytes; and then it is a
+ * broken pipe. */
 CASE(movers_tell_of_a_reset, ANY)
 {
 	RESET_A
@@ -104,7 +106,8 @@ CASE(movers_leave_in_the_pipe_what_a_reset_refuses, ANY)
 	}
 }
 
-/* Of each connection it takes one byte when there is one and one when there are more, and closes it with the rest unread. */
+/* Of each connection it takes one byte when there is one and one when there are more, and closes it
+ * with the rest unread. */
 static void take_little(const struct address *to, unsigned n_connections)
 {
 	for (unsigned i = 0; i < n_connections; i++) {
@@ -122,8 +125,9 @@ static void take_little(const struct address *to, unsigned n_connections)
 }
 
 /*
- * A call that sends takes the connection off the kernel, where the reset is known: psid's answer waits for it. It comes some time after both
- * have called twice, so that one of a few connections is at that point.
+ * A call that sends takes the connection off the kernel, where the reset is known: psid's answer
+ * waits for it. It comes some time after both have called twice, so that one of a few connections
+ * is at that point.
  */
 CASE_TRAITS(movers_tell_of_a_reset_though_upgraded_by_their_call, SELF, NO_PAIR)
 {

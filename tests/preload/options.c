@@ -260,7 +260,7 @@ CASE(options_status_of_the_descriptor, ANY)
 	B { RECV(1); }
 }
 
-/* ---- receiving without copying ------------------------------------------------------------------- */
+/* ---- receiving without copying --------------------------------------------------------------- */
 
 /* As the kernel has it since 5.11 (linux/tcp.h does not go together with libc's). */
 struct mapped_receive {

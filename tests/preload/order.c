@@ -1,9 +1,10 @@
 /*
- * Several connections of one client, or of two that talk to each other, one on the kernel and one on rings, or all on rings: what was sent first is
- * told no later than what was sent after it.
+ * Several connections of one client, or of two that talk to each other, one on the kernel and one
+ * on rings, or all on rings: what was sent first is told no later than what was sent after it.
  *
- * Where it says kernel one connection of each case is kept on the kernel, by an option that only the kernel can serve. Many rounds, for a
- * waiter that asks the kernel now and then only would be right now and then.
+ * Where it says kernel one connection of each case is kept on the kernel, by an option that only
+ * the kernel can serve. Many rounds, for a waiter that asks the kernel now and then only would be
+ * right now and then.
  */
 #include "epoll_case.h"
 
@@ -185,8 +186,9 @@ static unsigned told_by(const struct epoll_event *events, int n)
 	return told;
 }
 
-/* A connection over which nothing is sent, both ends of which this set has, beside one that is busy: it may be taken into rings meanwhile, and
- * what is sent over it then, at last, is told no later than what is sent behind it. */
+/* A connection over which nothing is sent, both ends of which this set has, beside one that is
+ * busy: it may be taken into rings meanwhile, and what is sent over it then, at last, is told no
+ * later than what is sent behind it. */
 CASE(order_epoll_after_a_quiet_time, SELF)
 {
 	A {
@@ -277,8 +279,8 @@ CASE(order_of_two_clients, SELF)
 	}
 }
 
-/* The waiter sleeps, or looks all the time, in another process. By edge: what is ready by level stays in the kernel's list, in its old
- * order, until somebody looks. */
+/* The waiter sleeps, or looks all the time, in another process. By edge: what is ready by level
+ * stays in the kernel's list, in its old order, until somebody looks. */
 static int wait_for_all(struct play *p, const int kernels[2], int done)
 {
 	int ep = epoll_create1(0), n_wrong = 0;
@@ -319,7 +321,8 @@ CASE(order_for_another_process, SELF)
 	A { play_with_waiter(p, wait_for_all); }
 }
 
-/* The connection that is sent on second stands first in the list: by itself the kernel looks at one after the other, too. */
+/* The connection that is sent on second stands first in the list: by itself the kernel looks at one
+ * after the other, too. */
 static int poll_for_all(struct play *p, const int kernels[2], int done)
 {
 	int n_wrong = 0;
@@ -343,11 +346,12 @@ CASE(order_poll_for_another_process, SELF)
 	A { play_with_waiter(p, poll_for_all); }
 }
 
-/* ---- all on rings --------------------------------------------------------------------------------- */
+/* ---- all on rings ---------------------------------------------------------------------------- */
 
 #define N_RINGS 4
 
-/* The order in which connections are sent to in round i: each of them is first, and last, in some. */
+/* The order in which connections are sent to in round i: each of them is first, and last, in
+ * some. */
 static int turn_of(int round, int k)
 {
 	int i = (round + k) % N_RINGS;
@@ -389,7 +393,8 @@ static void close_rings(int rings[N_RINGS][2])
 	}
 }
 
-/* With an answer from each now and then, as a client has that asks; else one way only, as news are sent. */
+/* With an answer from each now and then, as a client has that asks; else one way only, as news are
+ * sent. */
 static void play_rings(struct play *p, unsigned kind, int max, bool answers)
 {
 	int rings[N_RINGS][2], ep = epoll_create1(0), n_wrong = 0;
@@ -427,7 +432,8 @@ CASE_TRAITS(order_of_rings, SELF, OWN_PAIR | SETTLED)
 	}
 }
 
-/* What is unread counts from its first byte: the one that was sent to before and after another one comes first. */
+/* What is unread counts from its first byte: the one that was sent to before and after another one
+ * comes first. */
 CASE_TRAITS(order_of_rings_by_first_unread_byte, SELF, OWN_PAIR | SETTLED)
 {
 	A {
@@ -474,7 +480,8 @@ CASE_TRAITS(order_of_rings_with_long_messages, SELF, OWN_PAIR | SETTLED)
 	}
 }
 
-/* An end is told of before what was sent elsewhere behind it: by close, with nothing unread and with something, and by shutdown. */
+/* An end is told of before what was sent elsewhere behind it: by close, with nothing unread and
+ * with something, and by shutdown. */
 CASE_TRAITS(order_of_an_end_and_a_ring, SELF, OWN_PAIR | SETTLED)
 {
 	A {
@@ -502,7 +509,8 @@ CASE_TRAITS(order_of_an_end_and_a_ring, SELF, OWN_PAIR | SETTLED)
 	}
 }
 
-/* Whoever asks for room stands where he asked for it, also if his peer has sent nothing through its ring yet. */
+/* Whoever asks for room stands where he asked for it, also if his peer has sent nothing through its
+ * ring yet. */
 CASE_TRAITS(order_of_room, SELF, OWN_PAIR | SETTLED)
 {
 	A {

@@ -43,7 +43,7 @@ void nodelay(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 }
 
-/* ---- making them --------------------------------------------------------------------------- */
+/* ---- making them ----------------------------------------------------------------------------- */
 
 void address_of(const char *host, uint16_t port, struct address *ret_address)
 {
@@ -150,7 +150,7 @@ void play_open(struct play *p)
 		EACH { nodelay(FD); }
 }
 
-/* ---- warming up ---------------------------------------------------------------------------- */
+/* ---- warming up ------------------------------------------------------------------------------ */
 
 /* True: the byte did not go through the kernel. */
 static bool send_byte(int fd)
@@ -256,7 +256,7 @@ void warm_one_way(struct play *p, int fds[2])
 		play_gate(p);
 }
 
-/* ---- waiting for what TCP gives no time for ---------------------------------------------------- */
+/* ---- waiting for what TCP gives no time for -------------------------------------------------- */
 
 #define USEC_SETTLE_MAX 30000000
 #define USEC_REST_MAX 2000000
@@ -326,7 +326,7 @@ void until_other_sleeps(struct play *p)
 	until_thread_sleeps(p->stage->tid[other]);
 }
 
-/* ---- patterned transfers ------------------------------------------------------------------------ */
+/* ---- patterned transfers --------------------------------------------------------------------- */
 
 /* Of period 65521 (a prime), so that no buffer's or ring's size hides a displacement. */
 static unsigned char pattern_byte(uint64_t at)

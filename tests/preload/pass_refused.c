@@ -1,9 +1,9 @@
 /*
- * Messages with descriptors that the kernel does not take: a connection that has not been passed on is one like any other, and is
- * upgraded, or stays so.
+ * Messages with descriptors that the kernel does not take: a connection that has not been passed on
+ * is one like any other, and is upgraded, or stays so.
  *
- * Each case makes its connections, is refused, and exchanges bytes until they are on rings: that they get there is
- * what is looked for (OWN_PAIR), besides the answers.
+ * Each case makes its connections, is refused, and exchanges bytes until they are on rings: that
+ * they get there is what is looked for (OWN_PAIR), besides the answers.
  */
 #include "case.h"
 
@@ -272,7 +272,8 @@ CASE(pass_refused_and_passed_later, PROCESS)
 
 			close(FD);
 			fd = take_rights(via[1]);
-			/* What is said of this end stands behind what the sender says of its call. */
+			/* What is said of this end stands behind what the sender says of its
+			 * call. */
 			while (!atomic_load(stage_word(p, 1))) sched_yield();
 			say_recv(p, fd, 12, MSG_WAITALL);
 			say_send(p, fd, "to the end", 0);

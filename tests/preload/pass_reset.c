@@ -1,4 +1,5 @@
-/* A connection that was passed, or lies in a message: a reset reaches whoever has it then, whichever way its bytes went. */
+/* A connection that was passed, or lies in a message: a reset reaches whoever has it then,
+ * whichever way its bytes went. */
 #include "case.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * A descriptor that a process passes to itself is a duplicate like any other: one socket, one stream, and memberships of epoll sets
- * that last as long as any of its descriptors.
+ * A descriptor that a process passes to itself is a duplicate like any other: one socket, one
+ * stream, and memberships of epoll sets that last as long as any of its descriptors.
  */
 #include "epoll_case.h"
 
@@ -73,7 +73,8 @@ CASE(pass_self_goes_on_with_both, ANY)
 	B { RECV(1); }
 }
 
-/* The peer has left bytes unread, in the ring perhaps: nothing is sent to it through the kernel either. */
+/* The peer has left bytes unread, in the ring perhaps: nothing is sent to it through the kernel
+ * either. */
 CASE(pass_self_of_what_was_reset, ANY)
 {
 	int copy = -1;

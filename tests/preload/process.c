@@ -252,7 +252,8 @@ CASE(process_passed_to_a_process_forked_before, PROCESS)
 	A { reap(p, "receiver", pid); }
 }
 
-/* What is in the ring can't be sent again by anybody: the receiver, if under the shim, reads it there. */
+/* What is in the ring can't be sent again by anybody: the receiver, if under the shim, reads it
+ * there. */
 CASE(process_passed_when_the_sender_is_done, PROCESS)
 {
 	int via[2];

@@ -1,4 +1,5 @@
-/* What a connection reports besides its bytes: control messages, the error queue, counts, and options set early. */
+/* What a connection reports besides its bytes: control messages, the error queue, counts, and
+ * options set early. */
 #include "case.h"
 
 #include <fcntl.h>
@@ -85,7 +86,7 @@ CASE(reports_left_at_the_end, ANY)
 	}
 }
 
-/* ---- zero copy ---------------------------------------------------------------------------------- */
+/* ---- zero copy ------------------------------------------------------------------------------- */
 
 /* Takes completions until all of the first `n` sends are done; says how they came. */
 static void say_completions(struct play *p, int fd, uint32_t n)
@@ -171,9 +172,10 @@ CASE_TRAITS(reports_zerocopy_set_before_connect, SELF, OWN_PAIR)
 	}
 }
 
-/* ---- time stamps -------------------------------------------------------------------------------- */
+/* ---- time stamps ----------------------------------------------------------------------------- */
 
-/* Sends and receives until a byte comes with a stamp: the kernel begins to stamp when it finds the time. */
+/* Sends and receives until a byte comes with a stamp: the kernel begins to stamp when it finds the
+ * time. */
 static void say_stamped(struct play *p, int from, int to, int type)
 {
 	for (int i = 0; i < 1000; i++) {
@@ -230,7 +232,7 @@ CASE(reports_stamps_from_now_on, DUO)
 	}
 }
 
-/* ---- counts ------------------------------------------------------------------------------------- */
+/* ---- counts ---------------------------------------------------------------------------------- */
 
 static void get_info(int fd, struct tcp_info *info)
 {
@@ -345,7 +347,7 @@ CASE_TRAITS(reports_pacing_is_kept, SELF, NO_PAIR | STAYS_KERNEL)
 	}
 }
 
-/* ---- signals of a descriptor -------------------------------------------------------------------- */
+/* ---- signals of a descriptor ----------------------------------------------------------------- */
 
 static volatile sig_atomic_t n_ready, last_fd, last_band;
 

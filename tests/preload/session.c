@@ -1,4 +1,5 @@
-/* libc's own functions that fork, daemon and forkpty; and what all of them, and fork, leave behind when they fail. */
+/* libc's own functions that fork, daemon and forkpty; and what all of them, and fork, leave behind
+ * when they fail. */
 #include "case.h"
 
 #include <pty.h>

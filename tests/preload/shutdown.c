@@ -295,7 +295,8 @@ CASE(shutdown_in_child_shuts_for_all, ANY)
 	A { RECV(1); }
 }
 
-/* To who wants no bytes whatever wakes him is enough; to who has no room, that there will be none. */
+/* To who wants no bytes whatever wakes him is enough; to who has no room, that there will be
+ * none. */
 static pid_t shut_when_parent_sleeps(struct play *p, int how)
 {
 	pid_t parent = getpid(), pid = fork_logged(p);
@@ -460,7 +461,8 @@ CASE(shutdown_poll_states, ANY)
 	}
 }
 
-/* It is shut down while psid's answers are under way: the connection leaves the kernel afterwards. */
+/* It is shut down while psid's answers are under way: the connection leaves the kernel
+ * afterwards. */
 static void shut_before_the_upgrade(struct play *p, int n_exchanges)
 {
 	int fds[2];

@@ -32,7 +32,8 @@ static void jump_from_handler(int signal __attribute__((unused)))
 	siglongjmp(jump, 1);
 }
 
-/* SIGALRM for this process, soon, and again: the first may come before the call that it is to interrupt. */
+/* SIGALRM for this process, soon, and again: the first may come before the call that it is to
+ * interrupt. */
 static void alarm_soon(void)
 {
 	setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 30000 }, { 0, 30000 } }, NULL);
@@ -222,7 +223,8 @@ static void *send_flood(void *arg)
 	return NULL;
 }
 
-/* As Java closes a socket that another thread is blocked in: its sleep is disturbed by the first, and interrupted by the second. */
+/* As Java closes a socket that another thread is blocked in: its sleep is disturbed by the first,
+ * and interrupted by the second. */
 CASE(signals_behind_dup2_interrupt_send, DUO)
 {
 	A {

@@ -41,7 +41,8 @@ void address_of(const char *host, uint16_t port, struct address *ret_address);
 /* Tells the supervisor that the connections are as wanted, and waits for its leave to go on. */
 void play_gate(struct play *p);
 
-/* exec.c: what this program is when a case executes it. Sends back all that comes on fd, or counts it; the exit status. */
+/* exec.c: what this program is when a case executes it. Sends back all that comes on fd, or counts
+ * it; the exit status. */
 int echo_until_end(int fd);
 int count_until_end(int fd);
 /* Waits for the end of gate. 0: the whole pattern has come, or its beginning and then a reset. */

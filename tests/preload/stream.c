@@ -1,4 +1,5 @@
-/* The plain byte stream: what one end writes in whatever pieces, the other reads in whatever pieces. */
+/* The plain byte stream: what one end writes in whatever pieces, the other reads in whatever
+ * pieces. */
 #include "case.h"
 
 #include <fcntl.h>

@@ -12,7 +12,8 @@ static void say_mark(struct play *p)
 	say(p, "at mark: %d", sockatmark(FD));
 }
 
-/* Nobody has looked at the connection since it was upgraded, if it was: the peer must not have to. */
+/* Nobody has looked at the connection since it was upgraded, if it was: the peer must not have
+ * to. */
 CASE(urgent_to_a_peer_that_does_not_look, ANY)
 {
 	A {
@@ -134,7 +135,8 @@ CASE(urgent_stops_waitall, DUO)
 	}
 }
 
-/* A receive ends at the mark if it has something by then: also one that slept for more before urgent data came, and took nothing. */
+/* A receive ends at the mark if it has something by then: also one that slept for more before
+ * urgent data came, and took nothing. */
 static void say_stopped(struct play *p, int flags)
 {
 	RECV_FLAGS(100, flags);
@@ -359,7 +361,8 @@ CASE(urgent_byte_is_something_to_who_takes_nothing, ANY)
 	}
 }
 
-/* What the kernel's splice answers there: nothing, until somebody else has received what is behind. */
+/* What the kernel's splice answers there: nothing, until somebody else has received what is
+ * behind. */
 CASE(urgent_data_stops_a_splice, ANY)
 {
 	int pipes[2];
@@ -383,7 +386,8 @@ CASE(urgent_data_stops_a_splice, ANY)
 	}
 }
 
-/* A reset is told there once, be it the kernel's or one that follows from bytes that were left unread. */
+/* A reset is told there once, be it the kernel's or one that follows from bytes that were left
+ * unread. */
 static void reset_behind_urgent_data(struct play *p, void (*end)(int fd))
 {
 	int pipes[2];
@@ -432,7 +436,8 @@ CASE(urgent_data_before_a_reset_stops_a_splice, ANY)
 	reset_behind_urgent_data(p, close_unread);
 }
 
-/* What was left unread by the one that closes resets the connection: there is nothing any more that an urgent byte could be taken from. */
+/* What was left unread by the one that closes resets the connection: there is nothing any more that
+ * an urgent byte could be taken from. */
 CASE(urgent_byte_is_gone_behind_a_reset, ANY)
 {
 	B { SEND("never read"); }

@@ -1,6 +1,7 @@
 /*
- * Programs that change what they are after their start: their user, their root, their limits, their descriptors. All in a
- * forked child, for most of it is for good. Without the right to do so the kernel refuses, here and there alike.
+ * Programs that change what they are after their start: their user, their root, their limits, their
+ * descriptors. All in a forked child, for most of it is for good. Without the right to do so the
+ * kernel refuses, here and there alike.
  */
 #include "case.h"
 
@@ -98,11 +99,14 @@ CASE(users_another_root, DUO){ CHANGED_CHILD({
 	R(chdir("/"));
 }) }
 
-CASE(users_small_limit, DUO){ CHANGED_CHILD({
-	struct rlimit limit = { 12, 12 };
+CASE(users_small_limit, DUO)
+{
+	CHANGED_CHILD({
+		struct rlimit limit = { 12, 12 };
 
-	R(setrlimit(RLIMIT_NOFILE, &limit));
-}) }
+		R(setrlimit(RLIMIT_NOFILE, &limit));
+	})
+}
 
 #define SIZE_FREE (900ul << 20)
 #define SIZE_ASKED (600ul << 20)

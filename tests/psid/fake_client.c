@@ -16,7 +16,7 @@
 
 #define MSEC_PATIENCE 10000
 
-/* ---- clients ------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 /* The process behind a client: connects, says so, sleeps until it is killed. */
 static void be_client(int fd, const char *path, uid_t uid, int done)
@@ -190,7 +190,7 @@ void fake_closed(struct fake_client *c, uint64_t conn)
 	fake_send(c, &msg, NULL, 0);
 }
 
-/* ---- what psid says ------------------------------------------------------------------------ */
+/* ---- what psid says -------------------------------------------------------------------------- */
 
 const Pulc__Wire__ToClient *fake_receive(struct fake_client *c)
 {

@@ -1,10 +1,12 @@
-/* Fake clients that come back to a psid with connections of the one before, or ask for their side again. */
+/* Fake clients that come back to a psid with connections of the one before, or ask for their side
+ * again. */
 #ifndef PULC_TESTS_PSID_FAKE_RETURN_H
 #define PULC_TESTS_PSID_FAKE_RETURN_H
 
 #include "psid/fake_client.h"
 
-/* What a client says of one side; filled in from its socket and its slabs, to be changed before it is sent. */
+/* What a client says of one side; filled in from its socket and its slabs, to be changed before it
+ * is sent. */
 struct fake_kept {
 	Pulc__Wire__Kept kept;
 	struct fake_hint named; /* tuple and cookie */

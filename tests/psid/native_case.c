@@ -1,6 +1,6 @@
 /*
- * Roles. They meet at points that lie in memory shared over fork, so that nothing depends on time: a wait is a
- * loop with a short sleep and a generous end.
+ * Roles. They meet at points that lie in memory shared over fork, so that nothing depends on time:
+ * a wait is a loop with a short sleep and a generous end.
  */
 #include "psid/native_case.h"
 

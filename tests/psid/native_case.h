@@ -1,6 +1,6 @@
 /*
- * Tests of the native interface: each role is a process of its own, forked before anything is attached, under one psid
- * of the test's. A role that fails says where and exits with 1.
+ * Tests of the native interface: each role is a process of its own, forked before anything is
+ * attached, under one psid of the test's. A role that fails says where and exits with 1.
  */
 #ifndef PULC_TESTS_NATIVE_CASE_H
 #define PULC_TESTS_NATIVE_CASE_H
@@ -44,7 +44,8 @@ void native_run_with(native_role *const roles[], size_t n, void (*during)(const 
 /* Theirs, for `during`. */
 struct daemon;
 struct daemon *native_daemon(void);
-/* Under a psid for all users; needs root. A role that is to be another user's says so before anything else. */
+/* Under a psid for all users; needs root. A role that is to be another user's says so before
+ * anything else. */
 void native_run_for_users(native_role *const roles[], size_t n);
 void native_become(uid_t uid);
 /* The same, and one of the roles kills psid. */
@@ -58,11 +59,13 @@ struct pulc_address native_find(const char *name);
 pulc_op *native_receive_begin(pulc_port *p, void *to, size_t len, const struct pulc_address *from);
 pulc_op *native_send_begin(pulc_port *p, const struct pulc_address *to, const void *from,
 			   size_t len);
-/* The process that has the port of that name; a tagged message begun, to it or from whom it may come. */
+/* The process that has the port of that name; a tagged message begun, to it or from whom it may
+ * come. */
 uint32_t native_peer_named(const char *name);
 pulc_op *native_tag_receive(struct pulc_tag want, void *to, size_t len);
 pulc_op *native_tag_send(uint32_t peer, uint64_t tag, const void *from, size_t len);
-/* Roles meet at a numbered point: the one that calls this waits until the other has called native_reach(point). */
+/* Roles meet at a numbered point: the one that calls this waits until the other has called
+ * native_reach(point). */
 void native_reach(unsigned point);
 void native_await(unsigned point);
 /* Memory that all roles share, zeroed; native_unshare frees it. Call it before they run. */

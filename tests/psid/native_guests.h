@@ -1,6 +1,6 @@
 /*
- * Guests at a port (docs/native.md, "A port that parent and children share"), for tests of the native interface: children of a role, and what the role does
- * as the port's owner.
+ * Guests at a port (docs/native.md, "A port that parent and children share"), for tests of the
+ * native interface: children of a role, and what the role does as the port's owner.
  */
 #ifndef PULC_TESTS_NATIVE_GUESTS_H
 #define PULC_TESTS_NATIVE_GUESTS_H

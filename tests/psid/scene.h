@@ -1,4 +1,5 @@
-/* What most tests of psid begin and end with: a psid, and two honest clients that can have a connection. */
+/* What most tests of psid begin and end with: a psid, and two honest clients that can have a
+ * connection. */
 #ifndef PULC_TESTS_PSID_SCENE_H
 #define PULC_TESTS_PSID_SCENE_H
 
@@ -9,7 +10,8 @@ extern struct fake_client a, b;
 
 /* Starts psid (daemon_start) and attaches a and b, processes of our own user. */
 void scene_begin(bool system, const char *const settings[]);
-/* psid is killed and another one begins in its place; a and b are attached to it, as new processes. */
+/* psid is killed and another one begins in its place; a and b are attached to it, as new
+ * processes. */
 void scene_restart(bool system, const char *const settings[]);
 /* a and b leave, and scene_close. */
 void scene_end(void);

@@ -1,8 +1,9 @@
 /*
  * How a call is answered: values, names of errors and bits, the bytes that came.
  *
- * The answer is what two plays are compared by, so nothing stands in it that may differ on the same kernel: no descriptor
- * number, no port, no time. Bytes show by which step they were sent, so a reader of a trace sees whose they are.
+ * The answer is what two plays are compared by, so nothing stands in it that may differ on the same
+ * kernel: no descriptor number, no port, no time. Bytes show by which step they were sent, so a
+ * reader of a trace sees whose they are.
  */
 #include "call.h"
 
@@ -136,7 +137,7 @@ void note_patience(struct call *call, int fd)
 	call->player->may_sleep = !limit.tv_sec && !limit.tv_usec;
 }
 
-/* ---- words of a call ------------------------------------------------------------------------------ */
+/* ---- words of a call ------------------------------------------------------------------------- */
 
 int slot_of(const char *word)
 {

@@ -37,7 +37,7 @@ void slot_put(struct call *call, int slot, int fd, enum kind kind);
 /* NULL: no address has that letter. */
 struct address *address_of_word(struct call *call, const char *word);
 
-/* ---- answers ------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 void answer(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The value of a call, or the name of its errno; also that it touched errno and did not fail. */
@@ -53,14 +53,16 @@ void answer_address(struct call *call, const void *address, socklen_t size);
 		value_;                                                                            \
 	})
 
-/* What lies in a queue when its socket goes to another program comes with its sender's next datagram (docs/udp.md). */
+/* What lies in a queue when its socket goes to another program comes with its sender's next
+ * datagram (docs/udp.md). */
 void empty(int fd);
 /* n bytes that show of which step they are. */
 void fill_step(const struct call *call, char *bytes, size_t n);
-/* To be said before a call that may wait for fd: whether others must end it, or the socket's own time limit does. */
+/* To be said before a call that may wait for fd: whether others must end it, or the socket's own
+ * time limit does. */
 void note_patience(struct call *call, int fd);
 
-/* ---- words for bits ------------------------------------------------------------------------------- */
+/* ---- words for bits -------------------------------------------------------------------------- */
 
 enum vocabulary { WORDS_MSG, WORDS_POLL, WORDS_EPOLL };
 /* "IN|OUT" */

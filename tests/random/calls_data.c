@@ -1,9 +1,10 @@
 /*
  * The calls that move bytes of a stream or datagrams: send, recv and their families.
  *
- * Where a call has a vector, the bytes are split into two parts of unequal length; what came is put together again before it is
- * shown, so that all calls of a family are answered alike. What may be short for reasons of timing is not drawn: a sequence never
- * has more under way than the smallest buffer takes.
+ * Where a call has a vector, the bytes are split into two parts of unequal length; what came is put
+ * together again before it is shown, so that all calls of a family are answered alike. What may be
+ * short for reasons of timing is not drawn: a sequence never has more under way than the smallest
+ * buffer takes.
  */
 #include "call.h"
 
@@ -34,7 +35,7 @@ static void split(struct iovec vector[2], size_t n)
 	vector[1] = (struct iovec){ buffer + n / 3, n - n / 3 };
 }
 
-/* ---- sending: VERB slot size flags ----------------------------------------------------------------- */
+/* ---- sending: VERB slot size flags ----------------------------------------------------------- */
 
 static void call_send(struct call *call)
 {
@@ -94,9 +95,10 @@ static void call_send_null(struct call *call)
 	RESULT(call, send(call->fd, NULL, size_word(call, 2), flags_word(call, 3)));
 }
 
-/* ---- receiving: VERB slot size flags ----------------------------------------------------------------- */
+/* ---- receiving: VERB slot size flags --------------------------------------------------------- */
 
-/* What a call has put into the buffer: with MSG_TRUNC a stream's bytes are dropped, and a datagram's length may be more than came. */
+/* What a call has put into the buffer: with MSG_TRUNC a stream's bytes are dropped, and a
+ * datagram's length may be more than came. */
 static void answer_received(struct call *call, long got, size_t n, int flags)
 {
 	if (got > 0 && !(flags & MSG_TRUNC && call->table->kinds[call->slot] == KIND_STREAM))
@@ -210,7 +212,7 @@ static void call_recv_null(struct call *call)
 	RESULT(call, recv(call->fd, NULL, size_word(call, 2), flags_word(call, 3)));
 }
 
-/* ---- datagrams: sendto slot size flags address ----------------------------------------------------- */
+/* ---- datagrams: sendto slot size flags address ----------------------------------------------- */
 
 static void call_sendto(struct call *call)
 {

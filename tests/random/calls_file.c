@@ -1,8 +1,8 @@
 /*
  * The calls that move bytes between a socket and something else: sendfile and splice.
  *
- * The file and the pipe are made for the call and closed behind it. What splice has moved out of a socket is read from the pipe
- * and shown.
+ * The file and the pipe are made for the call and closed behind it. What splice has moved out of a
+ * socket is read from the pipe and shown.
  */
 #include "call.h"
 

@@ -1,8 +1,8 @@
 /*
  * The calls that make descriptors and sockets, hand them on, and end them.
  *
- * A listener or a bound socket gives its address a letter; whoever connects, or sends, names it. Nagle's algorithm is off from the
- * beginning: what it holds back is a matter of time.
+ * A listener or a bound socket gives its address a letter; whoever connects, or sends, names it.
+ * Nagle's algorithm is off from the beginning: what it holds back is a matter of time.
  */
 #include "call.h"
 #include "player.h"
@@ -18,8 +18,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* What somebody else holds too stays in the kernel's epoll sets when it is closed here, and out of anybody's reach
- * (docs/differences.md): it is taken out before. */
+/* What somebody else holds too stays in the kernel's epoll sets when it is closed here, and out of
+ * anybody's reach (docs/differences.md): it is taken out before. */
 static void leave_sets(const struct call *call, int fd)
 {
 	for (unsigned i = 0; call->world->has_shared && i < N_SLOTS; i++)
@@ -65,7 +65,8 @@ static socklen_t loopback(const char *family, struct sockaddr_storage *ret_addre
 	return sizeof(*in);
 }
 
-/* A socket bound to a free port of the loopback address, whose letter is the third word, of the family in the fourth. */
+/* A socket bound to a free port of the loopback address, whose letter is the third word, of the
+ * family in the fourth. */
 static int bound_socket(struct call *call, int type)
 {
 	struct address *address = address_of_word(call, call->words[2]);
@@ -199,7 +200,7 @@ static void call_dup(struct call *call)
 	}
 }
 
-/* ---- to other processes ------------------------------------------------------------------------------ */
+/* ---- to other processes ---------------------------------------------------------------------- */
 
 union room {
 	char bytes[CMSG_SPACE(sizeof(int))];
@@ -214,8 +215,8 @@ void empty(int fd)
 		;
 }
 
-/* drain: before its player is killed. What connected sockets have sent to one that dies unread is refused under PULC
- * (docs/differences.md). */
+/* drain: before its player is killed. What connected sockets have sent to one that dies unread is
+ * refused under PULC (docs/differences.md). */
 static void call_drain(struct call *call)
 {
 	for (unsigned i = 0; i < N_SLOTS; i++)
@@ -273,8 +274,8 @@ static void close_sets(struct table *table)
 		}
 }
 
-/* fork N: player N is the child, with all that its parent has but epoll sets, which processes do not share under PULC
- * (docs/differences.md) */
+/* fork N: player N is the child, with all that its parent has but epoll sets, which processes do
+ * not share under PULC (docs/differences.md) */
 static void call_fork(struct call *call)
 {
 	long n = number_of(call->words[1]);
@@ -294,7 +295,8 @@ static void call_fork(struct call *call)
 		child->pid = child->process = pid;
 }
 
-/* What its peer has sent through a ring and can send no more is lost to a program that knows nothing of rings (docs/differences.md). */
+/* What its peer has sent through a ring and can send no more is lost to a program that knows
+ * nothing of rings (docs/differences.md). */
 static void receive_all(const struct table *table)
 {
 	char bytes[4096];
@@ -305,8 +307,8 @@ static void receive_all(const struct table *table)
 			;
 }
 
-/* exec, or exec plain: the same program anew, as the same player, which answers when it has begun (player.c); plain: without the shim, with
- * all connections read out */
+/* exec, or exec plain: the same program anew, as the same player, which answers when it has begun
+ * (player.c); plain: without the shim, with all connections read out */
 static void call_exec(struct call *call)
 {
 	char number[16];

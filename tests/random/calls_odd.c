@@ -1,6 +1,7 @@
 /*
- * Calls that programs make less often: the newest forms of read and write, what is put together from pieces, libc's own streams, a program
- * that writes into its output, and calls that make no sense of a socket.
+ * Calls that programs make less often: the newest forms of read and write, what is put together
+ * from pieces, libc's own streams, a program that writes into its output, and calls that make no
+ * sense of a socket.
  */
 #include "call.h"
 
@@ -97,7 +98,8 @@ static void call_stream(struct call *call)
 	RESULT(call, fclose(stream));
 }
 
-/* An error that a program outside PULC is told of the socket's, by the kernel, those under PULC may be told as well. */
+/* An error that a program outside PULC is told of the socket's, by the kernel, those under PULC may
+ * be told as well. */
 static void take_error(int fd)
 {
 	int error;

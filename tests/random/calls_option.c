@@ -1,9 +1,9 @@
 /*
  * The calls that set something of a socket, or ask for it.
  *
- * SIOCOUTQ counts what is not acknowledged, and acknowledgements come when they like: it is asked until it says 0, or for so long
- * that it never will. Of a connection that is no more it counts what had not been acknowledged by its end, which is chance: then only its
- * result is told.
+ * SIOCOUTQ counts what is not acknowledged, and acknowledgements come when they like: it is asked
+ * until it says 0, or for so long that it never will. Of a connection that is no more it counts
+ * what had not been acknowledged by its end, which is chance: then only its result is told.
  */
 #include "call.h"
 
@@ -116,7 +116,8 @@ static void call_mark(struct call *call)
 	RESULT(call, sockatmark(call->fd));
 }
 
-/* state slot: of TCP, as its TCP_INFO says. Whether the peer has acknowledged an end already is chance. */
+/* state slot: of TCP, as its TCP_INFO says. Whether the peer has acknowledged an end already is
+ * chance. */
 static void call_state(struct call *call)
 {
 	struct tcp_info info = { 0 };

@@ -1,5 +1,6 @@
 /*
- * Threads: a player that is one more thread of its maker's process, with the same descriptors, and the end of one that sleeps.
+ * Threads: a player that is one more thread of its maker's process, with the same descriptors, and
+ * the end of one that sleeps.
  */
 #include "call.h"
 #include "player.h"

@@ -1,8 +1,9 @@
 /*
  * The calls that say which descriptors are ready: poll, select, epoll.
  *
- * The order in which one answer names several descriptors is nobody's promise (docs/differences.md): answers are shown in the order
- * of letters, and there is always room for all of them. A limit in time is 0, a few milliseconds, or none.
+ * The order in which one answer names several descriptors is nobody's promise
+ * (docs/differences.md): answers are shown in the order of letters, and there is always room for
+ * all of them. A limit in time is 0, a few milliseconds, or none.
  */
 #include "call.h"
 
@@ -128,8 +129,8 @@ static void call_epoll_wait(struct call *call)
 	}
 }
 
-/* masked_ppoll slot, masked_pselect, masked_epoll: for reading, without waiting, while a signal is held back that only the call's own mask
- * lets in */
+/* masked_ppoll slot, masked_pselect, masked_epoll: for reading, without waiting, while a signal is
+ * held back that only the call's own mask lets in */
 static void with_signal(struct call *call, int (*ask)(struct call *call, const sigset_t *mask))
 {
 	sigset_t one, before;

@@ -1,8 +1,9 @@
 /*
- * What a warm-up is made of, and the look that everyone takes after a descriptor was passed. None of it is compared.
+ * What a warm-up is made of, and the look that everyone takes after a descriptor was passed. None
+ * of it is compared.
  *
- * Whether a byte went through a ring is seen from outside of PULC: the kernel has not counted it (a stream), or does not have it
- * when it has arrived (a datagram).
+ * Whether a byte went through a ring is seen from outside of PULC: the kernel has not counted it (a
+ * stream), or does not have it when it has arrived (a datagram).
  */
 #include "call.h"
 

@@ -1,7 +1,8 @@
 /*
- * A sequence is drawn while it is played on the kernel: who sleeps and who has which descriptors is known then, so most calls have
- * sense. The same seed draws the same sequence, because the kernel does the same each time. What a line may be says grammar.c; here a row of it is
- * chosen that fits, and its letters are replaced.
+ * A sequence is drawn while it is played on the kernel: who sleeps and who has which descriptors is
+ * known then, so most calls have sense. The same seed draws the same sequence, because the kernel
+ * does the same each time. What a line may be says grammar.c; here a row of it is chosen that fits,
+ * and its letters are replaced.
  */
 #include "grammar.h"
 
@@ -14,7 +15,7 @@
 #define N_UNACCEPTED_MAX 6
 #define N_ODD 12
 
-/* ---- numbers ------------------------------------------------------------------------------------------ */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static uint64_t next(struct drawer *d)
 {
@@ -47,7 +48,7 @@ void drawer_init(struct drawer *d, uint64_t seed, enum draw draw)
 		d->family = below(d, 4);
 }
 
-/* ---- what stands for a letter ---------------------------------------------------------------------------- */
+/* ---- what stands for a letter ---------------------------------------------------------------- */
 
 static unsigned size_of(struct drawer *d, bool is_send)
 {
@@ -239,7 +240,7 @@ static void write_line(struct drawer *d, const struct stage *stage, const char *
 	*to = '\0';
 }
 
-/* ---- a row ------------------------------------------------------------------------------------------------- */
+/* ---- a row ----------------------------------------------------------------------------------- */
 
 static unsigned list_ready(const struct drawer *d, const struct stage *stage,
 			   unsigned ready[N_PLAYERS])

@@ -1,17 +1,25 @@
 /*
- * The grammar has a row for each form of a call, and how often it is to come among streams, among datagrams, and where both are mixed
- * with what processes and threads do with them. What has no one outcome on the kernel is not in it:
+ * The grammar has a row for each form of a call, and how often it is to come among streams, among
+ * datagrams, and where both are mixed with what processes and threads do with them. What has no one
+ * outcome on the kernel is not in it:
  *
- * - sizes are small, so that no buffer is ever full: what a full one does is a matter of sizes and of time;
+ * - sizes are small, so that no buffer is ever full: what a full one does is a matter of sizes and
+ *   of time;
  * - at most one byte is urgent: of two, the first may fall into the stream (docs/differences.md);
- * - nothing is given away while somebody sleeps: what is under way then comes with its sender's next call (docs/upgrade.md);
+ * - nothing is given away while somebody sleeps: what is under way then comes with its sender's
+ *   next call (docs/upgrade.md);
  * - nor is anything sent in pieces then, of which the sleeper may see one or more;
- * - each datagram sent is an edge for EPOLLOUT on the kernel, and not in a queue (docs/differences.md);
- * - where SO_RCVLOWAT was set nobody sleeps: the kernel does not wake one who wants less (docs/differences.md);
- * - one sleeps at a time: which of two that want the same is woken is nobody's promise, and somebody has to be awake;
+ * - each datagram sent is an edge for EPOLLOUT on the kernel, and not in a queue
+ *   (docs/differences.md);
+ * - where SO_RCVLOWAT was set nobody sleeps: the kernel does not wake one who wants less
+ *   (docs/differences.md);
+ * - one sleeps at a time: which of two that want the same is woken is nobody's promise, and
+ *   somebody has to be awake;
  * - under a poll, a select or a splice of another thread nothing is closed (docs/differences.md);
- * - a recvmmsg that sleeps waits for one message: interrupted behind that it leaves errno 512 (docs/differences.md);
- * - options for which a connection returns to the kernel, which cannot give back what a dead peer has sent, are for UDP sockets only;
+ * - a recvmmsg that sleeps waits for one message: interrupted behind that it leaves errno 512
+ *   (docs/differences.md);
+ * - options for which a connection returns to the kernel, which cannot give back what a dead peer
+ *   has sent, are for UDP sockets only;
  * - nobody jumps out of a call under which something was closed (docs/differences.md).
  */
 #include "grammar.h"
@@ -120,7 +128,8 @@ const struct row grammar[] = {
 
 const unsigned n_grammar = sizeof(grammar) / sizeof(grammar[0]);
 
-/* Two connections between the players, and one of which player 0 has both ends. E is a port that nobody has. */
+/* Two connections between the players, and one of which player 0 has both ends. E is a port that
+ * nobody has. */
 static const char *const prelude_streams[] = {
 	"p0 vacate E",		 "p0 listen l A",	  "p1 connect a A",
 	"p0 accept l a",	 "p1 connect b A",	  "p0 accept l b",
@@ -136,8 +145,9 @@ static const char *const prelude_datagrams[] = {
 	"warm p0 b C p1 b D @k", "p0 nonblock a @b", "p1 nonblock b @b",
 };
 
-/* A connection between the players, one of which player 0 has both ends, two UDP sockets of which one is connected, of either family;
- * and a thread beside one of the players. E and H are ports that nobody has. */
+/* A connection between the players, one of which player 0 has both ends, two UDP sockets of which
+ * one is connected, of either family; and a thread beside one of the players. E and H are ports
+ * that nobody has. */
 static const char *const prelude_mixed[] = {
 	"p0 vacate E",		 "p0 vacate H u",	  "p0 listen l A @4",
 	"p1 connect a A",	 "p0 accept l a",	  "p0 connect c A",

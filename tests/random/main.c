@@ -1,16 +1,17 @@
 /*
  * Random sequences of socket calls: draws one while it plays it, or plays one that is written down.
  *
- *	sequence --draw SEED streams|datagrams|mixed	plays on, prints the trace
- *	sequence --play FILE				plays a trace, or lines without outcomes
+ * 	sequence --draw SEED streams|datagrams|mixed	plays on, prints the trace
+ * 	sequence --play FILE				plays a trace, or lines without outcomes
  *
- *	--preload LIBRARY --players MASK	which players have it in front of libc's functions
- *	--rings			warm-ups go on until the bytes pass through rings
- *	--psid PID		what it has to do is waited for
+ * 	--preload LIBRARY --players MASK	which players have it in front of libc's functions
+ * 	--rings			warm-ups go on until the bytes pass through rings
+ * 	--psid PID		what it has to do is waited for
  *
- * A trace is a sequence with its outcomes, one line each: "p0 send a 17 - -> 17". Behind the line that has ended another player's
- * sleep stands "p1 wakes -> 17 ...". Where the outcome of a line is not the one that the file names, the wanted one is printed behind
- * "# expected" and the play ends with status 1.
+ * A trace is a sequence with its outcomes, one line each: "p0 send a 17 - -> 17". Behind the line
+ * that has ended another player's sleep stands "p1 wakes -> 17 ...". Where the outcome of a line is
+ * not the one that the file names, the wanted one is printed behind "# expected" and the play ends
+ * with status 1.
  */
 #include "draw.h"
 #include "player.h"
@@ -75,7 +76,8 @@ static bool tell(const char *line, const char *outcome, const char *wanted)
 	return is_same;
 }
 
-/* Whose sleep the line before has ended, in the order of players; the file's next lines say whose it should have. */
+/* Whose sleep the line before has ended, in the order of players; the file's next lines say whose
+ * it should have. */
 static bool play_wakes(struct stage *stage, struct trace *trace, bool is_bound)
 {
 	for (unsigned i = 0; i < N_PLAYERS; i++) {

@@ -1,9 +1,11 @@
 /*
- * A player: a process, or a thread of one, that takes a call, makes it, answers, and waits for the next one.
+ * A player: a process, or a thread of one, that takes a call, makes it, answers, and waits for the
+ * next one.
  *
- * Between two calls it sleeps in a futex of the world, so whatever it does with sockets is what the driver has told it. Behind each
- * call it waits until TCP has sent all that it was given and not too many packets, and no end, are unacknowledged: what a full congestion window
- * holds back, and when an acknowledgement opens it, is a matter of time.
+ * Between two calls it sleeps in a futex of the world, so whatever it does with sockets is what the
+ * driver has told it. Behind each call it waits until TCP has sent all that it was given and not
+ * too many packets, and no end, are unacknowledged: what a full congestion window holds back, and
+ * when an acknowledgement opens it, is a matter of time.
  */
 #include "player.h"
 #include "call.h"
@@ -41,7 +43,8 @@ static void on_signal(int signal)
 		siglongjmp(*way_out, 1);
 }
 
-/* SIGHUP sends through a socket, SIGQUIT closes it, whatever has been interrupted; both ask for SA_RESTART. */
+/* SIGHUP sends through a socket, SIGQUIT closes it, whatever has been interrupted; both ask for
+ * SA_RESTART. */
 static void on_prod(int signal)
 {
 	int error = errno, slot = (int)self->handler_slot;
@@ -66,7 +69,7 @@ static void install(int signal, void (*handler)(int), int flags)
 	sigaction(signal, &action, NULL);
 }
 
-/* ---- a call ---------------------------------------------------------------------------------------- */
+/* ---- a call ---------------------------------------------------------------------------------- */
 
 static const struct verb *verb_of(const char *name)
 {
@@ -126,7 +129,7 @@ static void make(struct world *world, struct player *player)
 		answer(&call, ", SIGPIPE");
 }
 
-/* ---- what was sent is on its way ---------------------------------------------------------------------- */
+/* ---- what was sent is on its way ------------------------------------------------------------- */
 
 /* An end that is on its way: who sleeps for no bytes is woken when it has been acknowledged. */
 static bool is_ending(unsigned state)
@@ -159,7 +162,7 @@ static void await_sent(const struct table *table)
 	}
 }
 
-/* ---- one after the other ------------------------------------------------------------------------------- */
+/* ---- one after the other --------------------------------------------------------------------- */
 
 static void give_back(struct world *world, struct player *player)
 {

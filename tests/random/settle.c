@@ -1,12 +1,16 @@
 /*
- * When a call's consequences have come: packets have arrived, and those that answer them, and psid has said what it had to say.
+ * When a call's consequences have come: packets have arrived, and those that answer them, and psid
+ * has said what it had to say.
  *
- * The loopback device puts each packet into a queue of the processor that sends it, and a soft interrupt there takes them out in
- * turn; on a busy machine that may be later, in a thread of the kernel's own. So the driver sends a datagram to itself on each
- * processor that the players may run on: when it has come, everything before it has. A few rounds, because an answer (a reset,
- * an ICMP message) joins the queue behind the packet that causes it. The players are confined to two processors, so this is short.
+ * The loopback device puts each packet into a queue of the processor that sends it, and a soft
+ * interrupt there takes them out in turn; on a busy machine that may be later, in a thread of the
+ * kernel's own. So the driver sends a datagram to itself on each processor that the players may run
+ * on: when it has come, everything before it has. A few rounds, because an answer (a reset, an ICMP
+ * message) joins the queue behind the packet that causes it. The players are confined to two
+ * processors, so this is short.
  *
- * psid sleeps when it has read what there was; a player that it has written to reads that in its own next call.
+ * psid sleeps when it has read what there was; a player that it has written to reads that in its
+ * own next call.
  */
 #include "settle.h"
 

@@ -1,9 +1,11 @@
 /*
- * The driver's part: it gives a call to a player, and waits until the call has returned or sleeps, and then until all has settled.
+ * The driver's part: it gives a call to a player, and waits until the call has returned or sleeps,
+ * and then until all has settled.
  *
- * There is one call at a time, so what a sequence does is the same each time. A call that sleeps is no exception: its player is left
- * alone until what others do has ended that call, and this is told behind the line that did it. On the kernel a call that is asleep
- * in a call that has no time limit sleeps for others; under the shim it is known from the kernel's play which of the two is to come,
+ * There is one call at a time, so what a sequence does is the same each time. A call that sleeps is
+ * no exception: its player is left alone until what others do has ended that call, and this is told
+ * behind the line that did it. On the kernel a call that is asleep in a call that has no time limit
+ * sleeps for others; under the shim it is known from the kernel's play which of the two is to come,
  * and that is waited for, so that no moment's sleep on the way is taken for the other thing.
  */
 #include "stage.h"
@@ -25,7 +27,7 @@
 #define N_LOOKS_MAX 8000 /* about three seconds: nothing takes as long but what never comes */
 #define N_WARM_MAX 1000
 
-/* ---- players ----------------------------------------------------------------------------------------- */
+/* ---- players --------------------------------------------------------------------------------- */
 
 static void become_player(unsigned index, const char *library)
 {
@@ -98,7 +100,7 @@ static bool is_gone(const struct player *player)
 	return state == 'X' || state == 'Z';
 }
 
-/* ---- one call ------------------------------------------------------------------------------------------ */
+/* ---- one call -------------------------------------------------------------------------------- */
 
 enum outcome { RETURNED, ASLEEP, GONE };
 
@@ -182,7 +184,7 @@ static void have_everyone_look(struct stage *stage)
 			have_made(stage, i, "look", EXPECT_RETURN, unused);
 }
 
-/* ---- lines that are no call of one player ---------------------------------------------------------------- */
+/* ---- lines that are no call of one player ---------------------------------------------------- */
 
 struct end {
 	unsigned player;
@@ -267,7 +269,7 @@ static bool moves_away(const char *line)
 	return false;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 bool stage_play(struct stage *stage, const char *line, enum expected expected, char *ret_outcome)
 {

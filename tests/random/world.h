@@ -1,8 +1,10 @@
 /*
- * What the driver of a random sequence and its players share: one piece of memory, mapped by all of them.
+ * What the driver of a random sequence and its players share: one piece of memory, mapped by all of
+ * them.
  *
- * A player is a process, or a thread of one, that makes one call after the other, as the driver says. It knows its descriptors by letters, so
- * that a descriptor number, which may differ between two plays, stands nowhere in a trace; threads of a process know the same ones. Addresses have
+ * A player is a process, or a thread of one, that makes one call after the other, as the driver
+ * says. It knows its descriptors by letters, so that a descriptor number, which may differ between
+ * two plays, stands nowhere in a trace; threads of a process know the same ones. Addresses have
  * letters as well, for all players together.
  */
 #ifndef PULC_TESTS_WORLD_H
@@ -21,8 +23,8 @@
 #define CALL_MAX 128
 #define ANSWER_MAX 2048
 
-/* Descriptors of every player, at numbers that no sequence comes near: the world, and both ends of the Unix socket through which
- * descriptors are passed. */
+/* Descriptors of every player, at numbers that no sequence comes near: the world, and both ends of
+ * the Unix socket through which descriptors are passed. */
 enum { FD_WORLD = 200, FD_HAT_IN, FD_HAT_OUT };
 
 enum kind { KIND_NONE, KIND_STREAM, KIND_LISTENER, KIND_DATAGRAM, KIND_EPOLL };
@@ -43,8 +45,8 @@ struct player {
 	unsigned table; /* whose: the first player's of its process */
 	pthread_t thread;
 	unsigned handler_slot; /* what the handlers of SIGHUP and SIGQUIT are about */
-	_Atomic bool
-		may_sleep; /* the call that is being made may wait for others, without a time limit */
+	/* the call that is being made may wait for others, without a time limit */
+	_Atomic bool may_sleep;
 	bool is_executing; /* the call is an exec */
 	bool on_rings;	   /* as the last byte of a warm-up has shown */
 	unsigned step;	   /* of the call, which its bytes show */
@@ -59,8 +61,8 @@ struct address {
 
 struct world {
 	pid_t driver;
-	_Atomic bool
-		has_shared; /* a descriptor may be held by several players, or lie in the hat */
+	/* a descriptor may be held by several players, or lie in the hat */
+	_Atomic bool has_shared;
 	struct player players[N_PLAYERS];
 	struct table tables[N_PLAYERS];
 	struct address addresses[N_ADDRESSES];

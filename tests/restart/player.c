@@ -1,8 +1,10 @@
 /*
- * One end of connections, told what to do: a line on stdin, an answer on stdout ("ok ..." or "error ..."). An
- * unmodified program to the shim, that sleeps in poll over stdin and its connections as a server does.
+ * One end of connections, told what to do: a line on stdin, an answer on stdout ("ok ..." or "error
+ * ..."). An unmodified program to the shim, that sleeps in poll over stdin and its connections as a
+ * server does.
  *
- * Every byte of a direction is known by its place, so each is compared. exec and fork hand on what was counted.
+ * Every byte of a direction is known by its place, so each is compared. exec and fork hand on what
+ * was counted.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,7 +46,7 @@ static void answer(const char *what, long long value)
 	fflush(stdout);
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static unsigned char byte_at(uint64_t at)
 {
@@ -140,7 +142,7 @@ static long long take(struct end *end, uint64_t size, const char *how)
 	return (long long)done;
 }
 
-/* ---- commands ----------------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static long long add(int fd)
 {

@@ -1,6 +1,7 @@
 /*
- * Messages in blocks go from one process to another, and one of the two is killed at each named point. What was given can be taken, what was lent goes back to
- * its owner, and the memory of both is psid's again.
+ * Messages in blocks go from one process to another, and one of the two is killed at each named
+ * point. What was given can be taken, what was lent goes back to its owner, and the memory of both
+ * is psid's again.
  */
 #include <pulc/block.h>
 
@@ -22,7 +23,7 @@ static void become(enum who who)
 		step_victim(getpid());
 }
 
-/* ---- giving ------------------------------------------------------------------------------------------- */
+/* ---- giving ---------------------------------------------------------------------------------- */
 
 /* The taker has them, or has had them. */
 static void await_blocks(void)
@@ -60,7 +61,7 @@ static void give(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* ---- taking ------------------------------------------------------------------------------------------- */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 static void take(void)
 {
@@ -84,7 +85,7 @@ static void take(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* ---- the scene ---------------------------------------------------------------------------------------- */
+/* ---- the scene ------------------------------------------------------------------------------- */
 
 /* Who is killed is no failure. */
 static void look_on(const pid_t *pids)

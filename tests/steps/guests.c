@@ -1,7 +1,8 @@
 /*
- * A port that two processes share, the owner and a guest of its family: somebody else sends to it, and each of the two hands on what it gets, by that same port; and the guest or the
- * owner is killed at each named point. Then nobody hangs, nothing is received or handed on twice, and while the owner lives nothing is lost but the one message that a
- * guest may have received as it died.
+ * A port that two processes share, the owner and a guest of its family: somebody else sends to it,
+ * and each of the two hands on what it gets, by that same port; and the guest or the owner is
+ * killed at each named point. Then nobody hangs, nothing is received or handed on twice, and while
+ * the owner lives nothing is lost but the one message that a guest may have received as it died.
  */
 #include <errno.h>
 #include <signal.h>
@@ -77,7 +78,7 @@ static bool hand_on(pulc_port *p, const struct pulc_address *to, ssize_t len)
 	return true;
 }
 
-/* ---- the guest --------------------------------------------------------------------------------------- */
+/* ---- the guest ------------------------------------------------------------------------------- */
 
 /* One that it gives up again; what it has got all the same is there. */
 static ssize_t receive_and_withdraw(pulc_port *p)
@@ -107,7 +108,7 @@ static void be_guest(pulc_port *p)
 		shared->guest_ended = true;
 }
 
-/* ---- the owner --------------------------------------------------------------------------------------- */
+/* ---- the owner ------------------------------------------------------------------------------- */
 
 /* Others that it is joined with. */
 static unsigned n_peers(void)
@@ -156,7 +157,7 @@ static void owner(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* ---- the source -------------------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 static void take_back(pulc_port *p)
 {
@@ -199,7 +200,7 @@ static void source(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* ---- the scene --------------------------------------------------------------------------------------- */
+/* ---- the scene ------------------------------------------------------------------------------- */
 
 static void bury(const pid_t *pids)
 {
@@ -212,7 +213,8 @@ static void bury(const pid_t *pids)
 	}
 }
 
-/* While the owner lives only a guest that dies may keep one: it has it, and has not noted that; or it has begun to send it on. */
+/* While the owner lives only a guest that dies may keep one: it has it, and has not noted that; or
+ * it has begun to send it on. */
 static void check(void)
 {
 	const bool is_guest_killed = step_is_killed() && victim == GUEST;

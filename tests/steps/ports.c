@@ -1,6 +1,7 @@
 /*
- * A port passes from one process to another while a third one sends to it; and the giver, the taker, the sender or psid is killed at each named point.
- * Then nobody hangs, the port is one's alone or has ended with its owner, and whoever has it has all that was sent.
+ * A port passes from one process to another while a third one sends to it; and the giver, the
+ * taker, the sender or psid is killed at each named point. Then nobody hangs, the port is one's
+ * alone or has ended with its owner, and whoever has it has all that was sent.
  */
 #include <errno.h>
 #include <signal.h>
@@ -35,7 +36,7 @@ static size_t size_of(uint32_t number)
 	return number % 4 ? 100 : SIZE_LONG;
 }
 
-/* ---- everybody ---------------------------------------------------------------------------------------- */
+/* ---- everybody ------------------------------------------------------------------------------- */
 
 static void become(enum who who)
 {
@@ -73,7 +74,7 @@ static bool is_end_of_psid(int e)
 	return e == -ENOTCONN || e == -EPERM || e == -ENOENT || e == -ECONNREFUSED || e == -EAGAIN;
 }
 
-/* ---- the sender --------------------------------------------------------------------------------------- */
+/* ---- the sender ------------------------------------------------------------------------------ */
 
 /* It hears of the port's end, or of psid's without whom it cannot find it again. */
 static bool is_end(ssize_t n)
@@ -112,7 +113,7 @@ static void sender(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* ---- the owner ---------------------------------------------------------------------------------------- */
+/* ---- the owner ------------------------------------------------------------------------------- */
 
 static bool take_number(pulc_port *p, uint32_t expected)
 {
@@ -127,7 +128,8 @@ static bool take_number(pulc_port *p, uint32_t expected)
 	return true;
 }
 
-/* All that was sent, in order, and nothing twice. Of the dead sender's last message nobody knows whether it was sent. */
+/* All that was sent, in order, and nothing twice. Of the dead sender's last message nobody knows
+ * whether it was sent. */
 static void take_all(pulc_port *p)
 {
 	uint32_t n = 0;
@@ -188,7 +190,7 @@ static void taker(void)
 	MUST_IS(pulc_port_close(own), 0);
 }
 
-/* ---- the scene ---------------------------------------------------------------------------------------- */
+/* ---- the scene ------------------------------------------------------------------------------- */
 
 /* Who is dead sends no more, and has done all that it will. */
 static void bury(const pid_t *pids)

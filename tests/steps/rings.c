@@ -1,10 +1,14 @@
 /*
- * Two processes of one family write to a ring, or read from it, one after the other under its lock, and the first is killed at each named point: inside of the lock, before and
- * behind it, asleep for it and while the second one is. That one goes on, and the other end finds each byte, or each record, once and in its place.
+ * Two processes of one family write to a ring, or read from it, one after the other under its lock,
+ * and the first is killed at each named point: inside of the lock, before and behind it, asleep for
+ * it and while the second one is. That one goes on, and the other end finds each byte, or each
+ * record, once and in its place.
  *
- * A link has one process on either side: one that tells in a line both write is killed too, and what the other end finds is the beginning of what was sent.
+ * A link has one process on either side: one that tells in a line both write is killed too, and
+ * what the other end finds is the beginning of what was sent.
  *
- * What is written is told by where it stands, so that whoever goes on needs to know nothing of the other one.
+ * What is written is told by where it stands, so that whoever goes on needs to know nothing of the
+ * other one.
  */
 #include <sched.h>
 #include <sys/wait.h>
@@ -61,7 +65,7 @@ static void close_ends(void)
 	}
 }
 
-/* ---- the family --------------------------------------------------------------------------------------- */
+/* ---- the family ------------------------------------------------------------------------------ */
 
 /* Each of the two waits once while the other one is inside. */
 static void wait_for_each_other(_Atomic uint32_t *lock, bool is_victim)
@@ -162,7 +166,7 @@ static pid_t start(_Atomic uint32_t *lock, bool (*turn)(struct shm_stream *s), b
 	_exit(0);
 }
 
-/* ---- the other end ------------------------------------------------------------------------------------ */
+/* ---- the other end --------------------------------------------------------------------------- */
 
 static void read_all(void)
 {
@@ -213,7 +217,7 @@ static void write_all(void)
 		(void)sched_yield();
 }
 
-/* ---- the scenes --------------------------------------------------------------------------------------- */
+/* ---- the scenes ------------------------------------------------------------------------------ */
 
 static void play(bool writes, bool (*turn)(struct shm_stream *s), void (*other_end)(void))
 {

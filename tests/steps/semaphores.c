@@ -1,6 +1,7 @@
 /*
- * A semaphore whose counts have holders, between two processes; and one of them, a child that it has forked, or psid is killed at each named point. Then the
- * other one has all counts, whoever had them, and sleeps for none of them in vain.
+ * A semaphore whose counts have holders, between two processes; and one of them, a child that it
+ * has forked, or psid is killed at each named point. Then the other one has all counts, whoever had
+ * them, and sleeps for none of them in vain.
  */
 #include <pulc/process.h>
 #include <pulc/sem.h>
@@ -23,7 +24,7 @@ enum who { HOLDER, CHILD, PSID };
 
 static enum who victim;
 
-/* ---- the holder --------------------------------------------------------------------------------------- */
+/* ---- the holder ------------------------------------------------------------------------------ */
 
 static void use(pulc_sem *sem)
 {
@@ -84,7 +85,7 @@ static void hold(void)
 	MUST_IS(pulc_sem_close(sem), 0);
 }
 
-/* ---- the survivor ------------------------------------------------------------------------------------- */
+/* ---- the survivor ---------------------------------------------------------------------------- */
 
 static void take_all(pulc_sem *sem)
 {
@@ -113,7 +114,7 @@ static void survive(void)
 	MUST_IS(pulc_sem_close(sem), 0);
 }
 
-/* ---- the scene ---------------------------------------------------------------------------------------- */
+/* ---- the scene ------------------------------------------------------------------------------- */
 
 /* Who is killed is no failure. */
 static void look_on(const pid_t *pids)

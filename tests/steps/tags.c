@@ -1,6 +1,7 @@
 /*
- * Long messages with tags go from one process to another, fetched out of the sender's memory or pushed, and one that is taken back; and one of the two is killed
- * at each named point. The other one has what was received whole, and is told of the end in all that it still wants.
+ * Long messages with tags go from one process to another, fetched out of the sender's memory or
+ * pushed, and one that is taken back; and one of the two is killed at each named point. The other
+ * one has what was received whole, and is told of the end in all that it still wants.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static bool is_end(ssize_t n, enum who other)
 	return victim == other && n == -ECONNRESET;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* It is offered, and taken back before anybody wants it. True: it was. */
 static bool take_back(uint32_t peer)
@@ -86,7 +87,7 @@ static void sender(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static bool receive_one(struct pulc_tag *want, unsigned i, size_t size)
 {
@@ -122,7 +123,7 @@ static void receiver(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* ---- the scene ---------------------------------------------------------------------------------------- */
+/* ---- the scene ------------------------------------------------------------------------------- */
 
 /* Who is killed is no failure. */
 static void look_on(const pid_t *pids)

@@ -1,6 +1,7 @@
 /*
- * Walks a scene of several processes through the named points of base/step.h: once to see which of them one of the processes comes past, then
- * again for each of those, where it is killed. The scene's other processes say themselves what they must find.
+ * Walks a scene of several processes through the named points of base/step.h: once to see which of
+ * them one of the processes comes past, then again for each of those, where it is killed. The
+ * scene's other processes say themselves what they must find.
  */
 #ifndef PULC_TESTS_STEPS_WALK_H
 #define PULC_TESTS_STEPS_WALK_H
@@ -29,7 +30,8 @@ void step_victim(pid_t pid);
 bool step_is_killed(void);
 /* This one of the scene's processes has ended. */
 bool step_has_ended(pid_t pid);
-/* Waits until the victim, or somebody else, has come past that point; or there is no victim any more. */
+/* Waits until the victim, or somebody else, has come past that point; or there is no victim any
+ * more. */
 void step_await_victim(enum step step);
 void step_await_others(enum step step);
 

@@ -1,10 +1,11 @@
 /*
- * A server of several threads on one epoll set, with members of every kind of registration, and a crowd of clients
- * that ask and wait for the answer: an event that is lost stops its connection for good.
+ * A server of several threads on one epoll set, with members of every kind of registration, and a
+ * crowd of clients that ask and wait for the answer: an event that is lost stops its connection for
+ * good.
  *
- * Server and clients are two processes. A connection lives for some requests, so upgrades come while threads wait on the
- * set, and descriptors and members are used again all the time. Requests and answers are of every size; the answer is
- * the request.
+ * Server and clients are two processes. A connection lives for some requests, so upgrades come
+ * while threads wait on the set, and descriptors and members are used again all the time. Requests
+ * and answers are of every size; the answer is the request.
  */
 #include "preload/kernel_count.h"
 #include "stress.h"
@@ -34,7 +35,7 @@ static void nodelay(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 }
 
-/* ---- the server --------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 /* How a connection is registered, and how its interest changes. */
 enum kind { MODIFIED, ADDED_AGAIN, ONE_SHOT, BY_EDGE, ONE_SHOT_BY_EDGE, N_KINDS };
@@ -78,7 +79,8 @@ static void hang_up(struct link *l)
 	l->fd = -1;
 }
 
-/* One call's worth of the request or of its answer. Its result; *ret_turned: the next part begins. */
+/* One call's worth of the request or of its answer. Its result; *ret_turned: the next part
+ * begins. */
 static ssize_t move(struct link *l, bool *ret_turned)
 {
 	bool head = l->at < sizeof(l->size);
@@ -198,7 +200,7 @@ static void be_server(void)
 	work(NULL);
 }
 
-/* ---- the clients -------------------------------------------------------------------------------- */
+/* ---- the clients ----------------------------------------------------------------------------- */
 
 static struct counts {
 	_Atomic uint64_t size, size_kernel;

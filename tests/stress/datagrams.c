@@ -1,12 +1,14 @@
 /*
  * Datagrams: many senders, random sizes and calls, every byte checked.
  *
- * A server process has two sockets with a thread each. Lanes of two client processes send to one of them:
- *  - exact lanes have few small datagrams under way, which fit every buffer: each must arrive, once, in order, and be
- *    answered;
- *  - flooding lanes send what they can, of every size: some may be lost, none may be doubled, changed or overtaken by a
- *    later one of its lane.
- * A lane uses a socket for a while and then another one, so flows begin and end all the time, with datagrams in them.
+ * A server process has two sockets with a thread each. Lanes of two client processes send to one of
+ * them:
+ *  - exact lanes have few small datagrams under way, which fit every buffer: each must arrive,
+ *    once, in order, and be answered;
+ *  - flooding lanes send what they can, of every size: some may be lost, none may be doubled,
+ *    changed or overtaken by a later one of its lane.
+ * A lane uses a socket for a while and then another one, so flows begin and end all the time, with
+ * datagrams in them.
  */
 #include "stress.h"
 
@@ -68,7 +70,7 @@ static uint32_t check(const char *where, const struct datagram *d, ssize_t n)
 	return h->len;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 struct receiver {
 	int fd, epoll;
@@ -114,7 +116,8 @@ static int receive_batch(struct receiver *r)
 	return n;
 }
 
-/* Datagrams that did not fit the kernel's queue of some processor, which are no fault of anybody. */
+/* Datagrams that did not fit the kernel's queue of some processor, which are no fault of
+ * anybody. */
 static unsigned long count_dropped(void)
 {
 	unsigned long sum = 0, n;
@@ -159,7 +162,7 @@ static int receive(struct receiver *r, bool may_end)
 	return r->sizes[0] >= 0 ? 1 : -1;
 }
 
-/* ---- the server --------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 struct service {
 	int kind, fd;
@@ -214,7 +217,7 @@ static void be_server(const struct options *options, const int fds[2])
 	serve(&services[EXACT]);
 }
 
-/* ---- the lanes ---------------------------------------------------------------------------------- */
+/* ---- the lanes ------------------------------------------------------------------------------- */
 
 struct lane {
 	unsigned number;
@@ -337,7 +340,7 @@ static void be_clients(const struct options *options, unsigned first)
 	exit(0);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------ */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static void open_sockets(int fds[2])
 {

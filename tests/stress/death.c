@@ -3,9 +3,9 @@
  *
  * killed: a sender counts in shared memory what its completed calls have sent, and is killed at a
  * random moment. The survivor must get all of that, unharmed, and at most one call's bytes more;
- * then the end of the stream or a reset. Every third time the receiver is killed instead: the sender must
- * learn of it without a time-out. stopped: a peer that stands still blocks its sender, no sooner than full
- * buffers would, and takes up again where it stood.
+ * then the end of the stream or a reset. Every third time the receiver is killed instead: the
+ * sender must learn of it without a time-out. stopped: a peer that stands still blocks its sender,
+ * no sooner than full buffers would, and takes up again where it stood.
  */
 #include "stress.h"
 
@@ -190,7 +190,7 @@ int run_killed(const struct options *options)
 	return 0;
 }
 
-/* ---- stopped ------------------------------------------------------------------------------------ */
+/* ---- stopped --------------------------------------------------------------------------------- */
 
 #define SIZE_FULL_MAX ((uint64_t)256 << 20)
 

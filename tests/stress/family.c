@@ -3,7 +3,8 @@
  * end, all sending and all receiving.
  *
  * turns: a lock and a shared position make the users take turns, so that every byte can be
- * compared. melee: nobody takes turns, all are asleep in recv at once; the bytes are counted by value.
+ * compared. melee: nobody takes turns, all are asleep in recv at once; the bytes are counted by
+ * value.
  */
 #include "preload/kernel_count.h"
 #include "stress.h"

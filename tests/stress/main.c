@@ -1,6 +1,7 @@
 /*
- * stress PROGRAM [--seconds N] [--lanes N] [--seed N] [--round BYTES] [--uid UID]: one stress program, on
- * whatever sockets the process has (kernel, or the shim's). The last line of output counts what was done.
+ * stress PROGRAM [--seconds N] [--lanes N] [--seed N] [--round BYTES] [--uid UID]: one stress
+ * program, on whatever sockets the process has (kernel, or the shim's). The last line of output
+ * counts what was done.
  */
 #include "stress.h"
 

@@ -60,8 +60,8 @@ struct options {
 	unsigned seconds;
 	unsigned n_lanes;
 	uint64_t seed;
-	unsigned
-		acceptor_uid; /* the user that the accepting process becomes; 0: it stays what it is */
+	/* the user that the accepting process becomes; 0: it stays what it is */
+	unsigned acceptor_uid;
 	uint64_t size_round; /* largest number of bytes of one direction of one connection */
 };
 int run_traffic(const struct options *options);

@@ -35,8 +35,8 @@ struct lane {
 	bool v6;
 	unsigned number;
 	_Atomic bool over;
-	/* Bytes that each side has sent in a round, plus one, set before its end. Of a few rounds, for
-	 * the connector may be one ahead; each side empties its word two rounds before. */
+	/* Bytes that each side has sent in a round, plus one, set before its end. Of a few rounds,
+	 * for the connector may be one ahead; each side empties its word two rounds before. */
 	_Atomic uint64_t ended_at[4][2];
 	_Atomic uint64_t size_moved;  /* received and right */
 	_Atomic uint64_t size_kernel; /* of them sent through the kernel */

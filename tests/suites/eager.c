@@ -1,17 +1,21 @@
 /*
- * Holds a connection back until psid has had time to answer, so that suites whose connections are over after a call or two
- * reach rings as well: what a test does to a connection then happens to rings.
+ * Holds a connection back until psid has had time to answer, so that suites whose connections are
+ * over after a call or two reach rings as well: what a test does to a connection then happens to
+ * rings.
  *
- * Preloaded before the shim it stands in the place of connect, accept and accept4, and calls the next one's, which is the
- * shim's. A new TCP connection is looked at every NSEC_LOOK until PATIENCE of them have gone by: a look is a receive that
- * asks for no byte and does not wait. To the shim it is a data call, at which an end hints (PULC_HINT_AFTER=0) and
- * reads what psid says; to the connection it is nothing, for it takes no byte, no end and no error.
+ * Preloaded before the shim it stands in the place of connect, accept and accept4, and calls the
+ * next one's, which is the shim's. A new TCP connection is looked at every NSEC_LOOK until PATIENCE
+ * of them have gone by: a look is a receive that asks for no byte and does not wait. To the shim it
+ * is a data call, at which an end hints (PULC_HINT_AFTER=0) and reads what psid says; to the
+ * connection it is nothing, for it takes no byte, no end and no error.
  *
- * Often one process is both ends, and its connect has returned, or is under way, before it accepts. So the connections that
- * this process has begun last are looked at as well, by number: one that has been closed meanwhile, and whatever has its
- * number by now, is no TCP connection or bears a look. No state is locked: a number that is lost costs one connection its ring.
+ * Often one process is both ends, and its connect has returned, or is under way, before it accepts.
+ * So the connections that this process has begun last are looked at as well, by number: one that
+ * has been closed meanwhile, and whatever has its number by now, is no TCP connection or bears a
+ * look. No state is locked: a number that is lost costs one connection its ring.
  *
- * The program sees an accept and a connect that take a millisecond or two. It sees no order that a slow network could not make.
+ * The program sees an accept and a connect that take a millisecond or two. It sees no order that a
+ * slow network could not make.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -65,7 +69,8 @@ static void wait_for_psid(int fd)
 	look(fd);
 }
 
-/* A connection that connect or accept has made: neither errno nor a cancellation comes of holding it back. */
+/* A connection that connect or accept has made: neither errno nor a cancellation comes of holding
+ * it back. */
 static void hold(int fd)
 {
 	int error = errno, state;

@@ -1,5 +1,6 @@
 /*
- * libpulc/buddy.c: runs never overlap, begin where they must, and are one again when all are given back; pages are marked one by one.
+ * libpulc/buddy.c: runs never overlap, begin where they must, and are one again when all are given
+ * back; pages are marked one by one.
  */
 #include "buddy.h"
 

@@ -122,7 +122,8 @@ static void who_looks_sends_what_was_kept(void)
 	CHECK(!unsent_any());
 }
 
-/* A thread that first sleeps while the channel is full: its peers are to know its bell, though none is made later. */
+/* A thread that first sleeps while the channel is full: its peers are to know its bell, though none
+ * is made later. */
 static void bells_are_announced_later(void)
 {
 	pulc_waitset *set, *again;

@@ -1,4 +1,5 @@
-/* Several clusters' nodes in one process and one loop, over real sockets of the loopback interface. */
+/* Several clusters' nodes in one process and one loop, over real sockets of the loopback
+ * interface. */
 #ifndef PULC_TESTS_CLUSTER_BED_H
 #define PULC_TESTS_CLUSTER_BED_H
 
@@ -23,7 +24,7 @@ static struct psid_config configs[N_MAX];
 static struct psid_cluster *nodes[N_MAX];
 static char key_path[64], other_key_path[64];
 
-/* ---- what happens, in node 0's view unless said otherwise ------------------------------------------------ */
+/* ---- what happens, in node 0's view unless said otherwise ------------------------------------ */
 
 static struct {
 	unsigned n_lost, n_drained, n_changed;
@@ -92,7 +93,7 @@ static inline int say(unsigned from, unsigned to, unsigned number, const char *t
 	return psid_peer_send(nodes[from], nodes[to]->self->id, &msg);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static inline void make_key(char *path, size_t size, const char *name)
 {

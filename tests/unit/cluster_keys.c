@@ -1,4 +1,5 @@
-/* The cluster's keys: the file, what is derived, datagrams and greetings while they are changed, and who is asked first. */
+/* The cluster's keys: the file, what is derived, datagrams and greetings while they are changed,
+ * and who is asked first. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static int read_text(const char *text, struct wire_keys *ret_keys)
 	return r;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void files_have_several(void)
 {
@@ -137,7 +138,7 @@ static void files_are_replaced(void)
 	CHECK_INT(wire_keys_write(path, &keys), ==, -ENOENT);
 }
 
-/* ---- rings ------------------------------------------------------------------------------------------- */
+/* ---- rings ----------------------------------------------------------------------------------- */
 
 /* Keys of which each byte is the letter's. */
 static struct psid_keyring ring_of(const char *letters)
@@ -170,7 +171,7 @@ static void keys_have_fingerprints(void)
 	CHECK_STR(psid_keyring_text(&ab, text), expected);
 }
 
-/* ---- datagrams --------------------------------------------------------------------------------------- */
+/* ---- datagrams ------------------------------------------------------------------------------- */
 
 static struct {
 	struct psid_keyring ring;
@@ -295,7 +296,7 @@ static void copies_stay_out_when_keys_change(void)
 	close_both();
 }
 
-/* ---- greetings --------------------------------------------------------------------------------------- */
+/* ---- greetings ------------------------------------------------------------------------------- */
 
 static int greet(const char *our_keys, const char *their_keys)
 {
@@ -328,7 +329,7 @@ static void greetings_name_the_key_that_is_used(void)
 	CHECK_STR(why, expected);
 }
 
-/* ---- what nodes say of themselves ---------------------------------------------------------------------- */
+/* ---- what nodes say of themselves ------------------------------------------------------------ */
 
 static void nodes_say_which_keys_they_have(void)
 {

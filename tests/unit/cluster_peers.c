@@ -1,9 +1,10 @@
-/* Peers: what they say to each other arrives, in order and once, whatever happens to connections and nodes. */
+/* Peers: what they say to each other arrives, in order and once, whatever happens to connections
+ * and nodes. */
 #include <sys/socket.h>
 
 #include "cluster_bed.h"
 
-/* ---- tests -------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void messages_arrive_in_order(void)
 {
@@ -108,7 +109,8 @@ static void idle_links_close_without_loss(void)
 static void held_links_stay(void)
 {
 	set_up(2);
-	/* The other's is left as it is: where this process gets no processor, 20 ms are soon over. */
+	/* The other's is left as it is: where this process gets no processor, 20 ms are soon
+	 * over. */
 	nodes[0]->peers.idles.msec = 20;
 	nodes[0]->peers.beats.msec = 5;
 	REQUIRE_INT(psid_peer_hold(nodes[0], nodes[1]->self->id), ==, 0);

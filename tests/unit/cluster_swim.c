@@ -395,7 +395,8 @@ static void strangers_stay_out(void)
 	tear_down();
 }
 
-/* The first node restarts before the others miss it: it knows nobody, and is found in its place by those who know it. */
+/* The first node restarts before the others miss it: it knows nobody, and is found in its place by
+ * those who know it. */
 static void the_first_is_back_before_it_is_missed(void)
 {
 	for (unsigned n = 2; n <= 8; n += 3) {

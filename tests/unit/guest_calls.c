@@ -1,6 +1,7 @@
 /*
- * What a guest asks its owners for, in which order: sends behind sends at the same owner, receives behind receives, and no receive behind a send that waits,
- * for it may be what the send waits for. And what it has received.
+ * What a guest asks its owners for, in which order: sends behind sends at the same owner, receives
+ * behind receives, and no receive behind a send that waits, for it may be what the send waits for.
+ * And what it has received.
  */
 #include <errno.h>
 #include <string.h>

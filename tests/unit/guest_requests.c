@@ -1,6 +1,6 @@
 /*
- * What an owner does for its guests, in which order, and what it counts: sends to one destination do not wait for another one, and nothing is held against a guest that it
- * may have given up.
+ * What an owner does for its guests, in which order, and what it counts: sends to one destination
+ * do not wait for another one, and nothing is held against a guest that it may have given up.
  */
 #include <errno.h>
 #include <limits.h>
@@ -83,7 +83,8 @@ static void end(void)
 	fake_pair_deinit(&with_all);
 }
 
-/* The guest asks to send so many bytes, of which the first are in this frame. Returns what is said of the frame. */
+/* The guest asks to send so many bytes, of which the first are in this frame. Returns what is said
+ * of the frame. */
 static int ask(uint32_t number, uint32_t id, uint32_t to, size_t size, size_t n_said)
 {
 	unsigned char bytes[256] = { 0 };
@@ -134,7 +135,8 @@ static void a_destination_that_moves_holds_up_its_own_sends_only(void)
 	CHECK_INT(answered(&result), ==, 2);
 	CHECK_INT(result, ==, 8);
 	CHECK_INT(answered(&result), ==, 0);
-	/* The last one of these is not to come first, if its destination is found between the two looks. */
+	/* The last one of these is not to come first, if its destination is found between the two
+	 * looks. */
 	CHECK_INT(n_moving[0], ==, 1);
 	guest_requests_move_on();
 	CHECK_INT(n_moving[0], ==, 0);

@@ -1,6 +1,8 @@
 /*
- * put() and take() of hal/shm.c, and every second time the lane if there is one: they move what send(), next(), copy() and drop() move, in the same order, whichever of them
- * the other side uses and whether or not both tell in one line; and they leave alone what is not wanted or makes no sense.
+ * put() and take() of hal/shm.c, and every second time the lane if there is one: they move what
+ * send(), next(), copy() and drop() move, in the same order, whichever of them the other side uses
+ * and whether or not both tell in one line; and they leave alone what is not wanted or makes no
+ * sense.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -441,7 +443,8 @@ static void half_told_is_not_lost(void)
 	}
 }
 
-/* Who has just put looks at the line at the second attempt only, unless it knows already what is there. */
+/* Who has just put looks at the line at the second attempt only, unless it knows already what is
+ * there. */
 static void a_look_is_not_too_early(void)
 {
 	unsigned char buf[8];
@@ -464,7 +467,7 @@ static void a_look_is_not_too_early(void)
 	shm_links_deinit(&p);
 }
 
-/* ---- what others go by ------------------------------------------------------------------------- */
+/* ---- what others go by ----------------------------------------------------------------------- */
 
 static bool is_quiet(const struct hal_link *link)
 {
@@ -473,7 +476,8 @@ static bool is_quiet(const struct hal_link *link)
 	return told == link->quiet.idle || told == HAL_BEING_WRITTEN;
 }
 
-/* Put or sent, taken at once or not, one or two of them: the word says that there is something until all is taken. */
+/* Put or sent, taken at once or not, one or two of them: the word says that there is something
+ * until all is taken. */
 static void a_quiet_word_tells_of_each_frame(void)
 {
 	for (int in_one_line = 0; in_one_line < 2; in_one_line++) {
@@ -499,7 +503,8 @@ static void a_quiet_word_tells_of_each_frame(void)
 	}
 }
 
-/* Who put something is to tell of it if somebody watches, once; and the other way round for room. */
+/* Who put something is to tell of it if somebody watches, once; and the other way round for
+ * room. */
 static void only_who_watches_is_to_be_told(void)
 {
 	const hal_watch watch = SHM_WATCH(1, 2, 3);

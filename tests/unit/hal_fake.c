@@ -1,6 +1,6 @@
 /*
- * tests/fake_hal.c keeps the contract of hal.h: every capability that a HAL can state is used once as a protocol would use it, and what
- * the contract forbids is noticed.
+ * tests/fake_hal.c keeps the contract of hal.h: every capability that a HAL can state is used once
+ * as a protocol would use it, and what the contract forbids is noticed.
  */
 #include <stdint.h>
 #include <stdlib.h>

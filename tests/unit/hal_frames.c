@@ -1,6 +1,6 @@
 /*
- * hal/shm.c and hal/self.c: frames arrive whole, in order and once; a full ring says so; what a lying peer writes is
- * refused; and the end is announced behind the last frame.
+ * hal/shm.c and hal/self.c: frames arrive whole, in order and once; a full ring says so; what a
+ * lying peer writes is refused; and the end is announced behind the last frame.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -170,7 +170,8 @@ static void what_a_frame_costs_is_measured(void)
 	shm_links_deinit(&p);
 }
 
-/* Room is given back in parts of the largest ring, so that a sender who waits for it need not sleep; and behind a backlog pieces are as large as can be. */
+/* Room is given back in parts of the largest ring, so that a sender who waits for it need not
+ * sleep; and behind a backlog pieces are as large as can be. */
 static void room_comes_back_in_time(void)
 {
 	static const uint32_t rings[] = { 4096, 65536, 256 << 10, 1 << 20, 4 << 20 };
@@ -189,7 +190,8 @@ static void room_comes_back_in_time(void)
 	link->costs = usual;
 	CHECK_INT(link->ops->backlog(link), >=, 100 * len);
 	CHECK_INT(hal_link_piece(link, 65536), ==, link->caps.frame_max);
-	/* With the message's size before it a piece is still half of 64 KiB: no third frame for the rest. */
+	/* With the message's size before it a piece is still half of 64 KiB: no third frame for the
+	 * rest. */
 	CHECK_INT(link->caps.frame_max, >=, 32768 + sizeof(uint64_t));
 	for (uint64_t n = 0; n < 100; n++) {
 		expect_frame(p.link[1], n, len);
@@ -275,7 +277,7 @@ static void the_dead_are_noticed(void)
 	shm_links_deinit(&p);
 }
 
-/* ---- a peer that lies ---------------------------------------------------------------------------- */
+/* ---- a peer that lies ------------------------------------------------------------------------ */
 
 static int next_after(struct shm_links *p,
 		      void (*spoil)(struct shm_side *side, unsigned char *ring))
@@ -397,7 +399,7 @@ static void garbage_is_survived(void)
 	}
 }
 
-/* ---- to oneself ---------------------------------------------------------------------------------- */
+/* ---- to oneself ------------------------------------------------------------------------------ */
 
 static struct hal_link *self;
 static uint64_t seen[8];

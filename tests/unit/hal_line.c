@@ -1,6 +1,7 @@
 /*
- * hal/shm.c with a line that both sides write (shm/exchange.h): frames arrive as without it, whichever side begins when, and what a lying peer
- * writes there is worth no more than what it could write into its ring.
+ * hal/shm.c with a line that both sides write (shm/exchange.h): frames arrive as without it,
+ * whichever side begins when, and what a lying peer writes there is worth no more than what it
+ * could write into its ring.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +86,8 @@ static void frames_arrive_before_and_after_both_tell_there(void)
 	shm_links_deinit(&p);
 }
 
-/* The second side has much to say before it looks for the line, and finds what the first one said meanwhile. */
+/* The second side has much to say before it looks for the line, and finds what the first one said
+ * meanwhile. */
 static void one_may_begin_late(void)
 {
 	begin();
@@ -155,7 +157,8 @@ static void half_told_hides_nothing(void)
 	shm_links_deinit(&p);
 }
 
-/* Stopped between the head and the word of it, when the other side has seen the head and looks for the line. */
+/* Stopped between the head and the word of it, when the other side has seen the head and looks for
+ * the line. */
 static void who_is_behind_with_telling_is_not_heard_yet(void)
 {
 	for (int side = 0; side < 2; side++) {
@@ -189,7 +192,8 @@ static void who_is_behind_with_telling_is_not_heard_yet(void)
 	}
 }
 
-/* The words of another message than the mark says are not believed, nor is a mark that claims more than a ring can hold, or less than was taken. */
+/* The words of another message than the mark says are not believed, nor is a mark that claims more
+ * than a ring can hold, or less than was taken. */
 static void lies_are_refused(void)
 {
 	static const int64_t off[] = {
@@ -207,7 +211,8 @@ static void lies_are_refused(void)
 		for (unsigned n = 0; n <= SHM_TOLD; n += 8) {
 			atomic_store(&half->mark, SHM_MARK(head + (uint64_t)off[i], n));
 			e = p.link[1]->ops->next(p.link[1], &f);
-			/* Within the ring there lies what its owner has written some time: it is its own. */
+			/* Within the ring there lies what its owner has written some time: it is
+			 * its own. */
 			CHECK(e == -EBADMSG || e == 0 ||
 			      (e == 1 && f.len <= p.link[1]->caps.frame_max));
 			CHECK(off[i] > 0 && off[i] <= 1 << 20 ? true : e <= 0);

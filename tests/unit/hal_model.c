@@ -1,6 +1,6 @@
 /*
- * The model of a transfer: the size of pieces is the best of the powers of two, by the model's own formula; what is measured moves the costs, within
- * bounds.
+ * The model of a transfer: the size of pieces is the best of the powers of two, by the model's own
+ * formula; what is measured moves the costs, within bounds.
  */
 #include "harness.h"
 #include "macros.h"
@@ -81,7 +81,8 @@ static void what_is_measured_moves_the_costs(void)
 	CHECK_INT(c.nsec_frame, <=, HAL_NSEC_LEAST + 8);
 }
 
-/* Frames of two lengths, whose time is a line: what each costs and what its bytes cost are found, whatever was believed before. */
+/* Frames of two lengths, whose time is a line: what each costs and what its bytes cost are found,
+ * whatever was believed before. */
 static void a_frame_and_its_bytes_are_told_apart(void)
 {
 	static const struct hal_costs before[] = { { 150, 70, 60 },

@@ -1,6 +1,7 @@
 /*
- * hal/repair*.c over tests/fake_hal.c: the same frames come out, whatever the HAL below does to them, as out of shared memory; windows
- * are bounded; what is lost goes again, soon; and nobody waits for the dead.
+ * hal/repair*.c over tests/fake_hal.c: the same frames come out, whatever the HAL below does to
+ * them, as out of shared memory; windows are bounded; what is lost goes again, soon; and nobody
+ * waits for the dead.
  *
  * All time is the fake's. Whatever has to happen must happen within a number of steps.
  */
@@ -40,7 +41,7 @@ static void await_end(struct bed *b, int at, int error)
 	CHECK_INT(e, ==, error);
 }
 
-/* ---- equal results ------------------------------------------------------------------------------ */
+/* ---- equal results --------------------------------------------------------------------------- */
 
 #define N_FRAMES 400u
 #define SIZE_MOST 3000u
@@ -209,7 +210,7 @@ static void numbers_wrap(void)
 	CHECK_INT(counts.n_duplicates, >, 0);
 }
 
-/* ---- windows ------------------------------------------------------------------------------------ */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 static void full_until_the_peer_takes(void)
 {
@@ -265,7 +266,7 @@ static void lost_news_of_room_are_asked_for(void)
 	bed_deinit(&b);
 }
 
-/* ---- repeating ---------------------------------------------------------------------------------- */
+/* ---- repeating ------------------------------------------------------------------------------- */
 
 static void exchange(struct bed *b, unsigned n)
 {
@@ -358,7 +359,8 @@ static void answers_ride_along(void)
 	bed_deinit(&b);
 }
 
-/* Whoever sleeps on such a link is told of answers and repetitions, which nobody has asked for, and knows by when to look. */
+/* Whoever sleeps on such a link is told of answers and repetitions, which nobody has asked for, and
+ * knows by when to look. */
 static void the_owner_knows_when(void)
 {
 	struct hal_link *link;
@@ -390,7 +392,7 @@ static void the_owner_knows_when(void)
 	bed_deinit(&b);
 }
 
-/* ---- ends --------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void silence_is_death_if_so_agreed(void)
 {
@@ -452,7 +454,7 @@ static void close_sends_what_is_left(void)
 	b.link[1]->ops->close(b.link[1]);
 }
 
-/* ---- remote memory, own self -------------------------------------------------------------------- */
+/* ---- remote memory, own self ----------------------------------------------------------------- */
 
 static void remote_writes_pass(void)
 {

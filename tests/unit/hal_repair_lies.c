@@ -1,4 +1,5 @@
-/* hal/repair*.c and a peer that sends what makes no sense, field by field: -EBADMSG, and nothing else happens. */
+/* hal/repair*.c and a peer that sends what makes no sense, field by field: -EBADMSG, and nothing
+ * else happens. */
 #include <endian.h>
 #include <string.h>
 

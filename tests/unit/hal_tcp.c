@@ -1,6 +1,6 @@
 /*
- * hal/tcp_*.c over the loopback: both ways of moving bytes give the same frames; nothing blocks; who sleeps is told; the end and
- * nonsense are told apart.
+ * hal/tcp_*.c over the loopback: both ways of moving bytes give the same frames; nothing blocks;
+ * who sleeps is told; the end and nonsense are told apart.
  */
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -99,7 +99,7 @@ static void sleep_on_link(struct hal_link *link, int msec)
 	link->ops->unwatch(link, WATCH);
 }
 
-/* Waits for next() to answer, asleep on the descriptor. The sender, if there is one, goes on meanwhile. */
+/* Waits for next() to answer, asleep on the descriptor. A sender, if there is one, goes on. */
 static int await_next(struct hal_link *link, struct hal_link *sender, struct hal_frame *ret_f)
 {
 	uint64_t nsec_end = nsec_now() + NSEC_PATIENCE;
@@ -224,7 +224,7 @@ static void who_waits_for_room_is_told(void)
 	}
 }
 
-/* ---- who sleeps, and who does not ---------------------------------------------------------------- */
+/* ---- who sleeps, and who does not ------------------------------------------------------------ */
 
 /* Frames that the receiver finds by looking. */
 static void take_many_awake(struct hal_link *link[2])
@@ -255,7 +255,7 @@ static void who_only_looks_pays_for_no_sleeper(void)
 	close_pair(link);
 }
 
-/* Who falls asleep behind that is told: of what had come before, of what comes after, of the end. */
+/* Who falls asleep behind that is told: of what had come before, what comes after, the end. */
 static void who_sleeps_after_looking_is_told(void)
 {
 	enum { BEFORE, AFTER, END };
@@ -434,7 +434,7 @@ static void a_child_forgets(void)
 	}
 }
 
-/* ---- a peer that is none of ours ----------------------------------------------------------------- */
+/* ---- a peer that is none of ours ------------------------------------------------------------- */
 
 /* One byte at a time, and then half a frame and the end. */
 static void pieces_are_joined(void)
@@ -522,7 +522,7 @@ static void only_stream_sockets(void)
 	(void)close(fd);
 }
 
-/* ---- where io_uring is forbidden ----------------------------------------------------------------- */
+/* ---- where io_uring is forbidden ------------------------------------------------------------- */
 
 static bool forbid_uring(void)
 {

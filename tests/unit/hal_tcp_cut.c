@@ -1,6 +1,7 @@
 /*
- * A link of HAL tcp that is closed with much unsent: what the other end gets is the beginning of what was sent, and nothing of it twice. One thing by
- * plain calls; by io_uring a worker of the kernel's may be at a send while the link is taken down.
+ * A link of HAL tcp that is closed with much unsent: what the other end gets is the beginning of
+ * what was sent, and nothing of it twice. One thing by plain calls; by io_uring a worker of the
+ * kernel's may be at a send while the link is taken down.
  */
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /*
- * base/handshake.c in front of a link of HAL tcp: a connection is only made with the key, and what follows is the link's.
+ * base/handshake.c in front of a link of HAL tcp: a connection is only made with the key, and what
+ * follows is the link's.
  */
 #include <fcntl.h>
 #include <netinet/in.h>

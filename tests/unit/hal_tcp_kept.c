@@ -1,4 +1,5 @@
-/* hal/tcp_*.c keeps its descriptors where it is told to: low numbers are the program's, and those of a link may be moved while it is in use. */
+/* hal/tcp_*.c keeps its descriptors where it is told to: low numbers are the program's, and those
+ * of a link may be moved while it is in use. */
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /*
- * A job on several nodes, without nodes: keepers that are started as psid would, with an owner and a
- * listening socket made here. They meet over TCP and TLS as on a cluster.
+ * A job on several nodes, without nodes: keepers that are started as psid would, with an owner and
+ * a listening socket made here. They meet over TCP and TLS as on a cluster.
  */
 #include <arpa/inet.h>
 #include <errno.h>

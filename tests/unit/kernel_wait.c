@@ -1,4 +1,5 @@
-/* libpulc/kernel_wait.c: a receive or an accept on the kernel looks before it sleeps. Here it looks for an hour, so that a test ends only if it has seen what it looks for. */
+/* libpulc/kernel_wait.c: a receive or an accept on the kernel looks before it sleeps. Here it looks
+ * for an hour, so that a test ends only if it has seen what it looks for. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -250,7 +251,7 @@ static void end_is_seen(void)
 	end();
 }
 
-/* ---- handlers ----------------------------------------------------------------------------------- */
+/* ---- handlers -------------------------------------------------------------------------------- */
 
 static bool restarts;
 
@@ -284,7 +285,8 @@ static ssize_t receive_interrupted(bool with_restart)
 	return n;
 }
 
-/* A handler that runs before the receive has begun to look has run before the call: such a one does not count. */
+/* A handler that runs before the receive has begun to look has run before the call: such a one does
+ * not count. */
 static ssize_t receive_interrupted_in_time(bool with_restart)
 {
 	ssize_t n = PULC_USE_KERNEL;
@@ -326,11 +328,12 @@ static void with_a_time_out_it_interrupts(void)
 	end();
 }
 
-/* ---- closed meanwhile --------------------------------------------------------------------------- */
+/* ---- closed meanwhile ------------------------------------------------------------------------ */
 
 static int others[2];
 
-/* The descriptor under which the call is to go on. That the old one is closed as well would be another race. */
+/* The descriptor under which the call is to go on. That the old one is closed as well would be
+ * another race. */
 static void *move(void *arg)
 {
 	await_receiver();
@@ -355,7 +358,7 @@ static void closed_file_is_received_from(void)
 	end();
 }
 
-/* ---- accept ------------------------------------------------------------------------------------- */
+/* ---- accept ---------------------------------------------------------------------------------- */
 
 static int listener;
 static struct sockaddr_in at;
@@ -424,7 +427,8 @@ static void accept_that_must_not_does_not(void)
 	(void)close(listener);
 }
 
-/* The thread is a new one, which remembers no listener. That it blocks again is told to nobody: so what is remembered shows. */
+/* The thread is a new one, which remembers no listener. That it blocks again is told to nobody: so
+ * what is remembered shows. */
 static void *accepts_what_is_there(void *arg)
 {
 	int peer, fd;

@@ -1,4 +1,5 @@
-/* PULC's own descriptors: at high numbers, whatever the program does with its limit, and known as its own. */
+/* PULC's own descriptors: at high numbers, whatever the program does with its limit, and known as
+ * its own. */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>

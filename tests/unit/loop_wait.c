@@ -1,4 +1,5 @@
-/* libpulc/loop_wait.c: which waits of an event loop look before they sleep in the kernel, and how often those do for whom it does not pay. */
+/* libpulc/loop_wait.c: which waits of an event loop look before they sleep in the kernel, and how
+ * often those do for whom it does not pay. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -88,7 +89,7 @@ static void serve(void)
 	pulc_stream_send_end(stream, fds[0], 1);
 }
 
-/* ---- who looks ---------------------------------------------------------------------------------- */
+/* ---- who looks ------------------------------------------------------------------------------- */
 
 static void *waits(void *arg)
 {
@@ -238,7 +239,7 @@ static void who_must_not_spin_does_not(void)
 	CHECK_INT(status, ==, 0);
 }
 
-/* ---- how it looks ------------------------------------------------------------------------------- */
+/* ---- how it looks ---------------------------------------------------------------------------- */
 
 struct looker {
 	int n_looks;
@@ -350,7 +351,7 @@ static void handler_ends_it_unless_something_was_found(void)
 		in_thread(looks_interrupted);
 }
 
-/* ---- does it pay -------------------------------------------------------------------------------- */
+/* ---- does it pay ----------------------------------------------------------------------------- */
 
 /* Spins among so many waits; every n_hit-th spin finds something, 0: none. */
 static unsigned count_spins(unsigned n_waits, unsigned n_hit)

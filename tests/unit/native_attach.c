@@ -1,5 +1,6 @@
 /*
- * A process that psid takes, which learns its number; and one that psid does not take: every call says why, and the next one says the same.
+ * A process that psid takes, which learns its number; and one that psid does not take: every call
+ * says why, and the next one says the same.
  */
 #include <pulc/block.h>
 #include <pulc/sem.h>
@@ -118,7 +119,7 @@ static void a_psid_that_has_ended(void)
 	native_run_lost(roles, 1);
 }
 
-/* ---- under a psid of these cases' own ------------------------------------------------------------ */
+/* ---- under a psid of these cases' own -------------------------------------------------------- */
 
 /* In a process that looks for a psid in that folder only. */
 static void run_alone(const char *dir, native_role *role)
@@ -211,7 +212,7 @@ static void a_psid_that_does_not_accept(void)
 	REQUIRE_INT(rmdir(dir), ==, 0);
 }
 
-/* ---- a process's own number ---------------------------------------------------------------------- */
+/* ---- a process's own number ------------------------------------------------------------------ */
 
 static void tell_own_number(void)
 {

@@ -1,6 +1,8 @@
 /*
- * Processes that share a processor and wait for one another do not keep it from each other: none spins while all whom it may wait for last ran there. What
- * that costs is counted in the time of the processor that they take, which is theirs alone: a spin would take it for as long as the kernel lets it.
+ * Processes that share a processor and wait for one another do not keep it from each other: none
+ * spins while all whom it may wait for last ran there. What that costs is counted in the time of
+ * the processor that they take, which is theirs alone: a spin would take it for as long as the
+ * kernel lets it.
  */
 #include <errno.h>
 #include <sched.h>
@@ -13,7 +15,8 @@
 #define USEC_SPIN "100000"
 #define N_ROLES 3u
 #define N_TURNS 400u
-/* Of a process, on the average. A turn without spins takes 10; the kernel lets one who spins do so for 1000 or more. */
+/* Of a process, on the average. A turn without spins takes 10; the kernel lets one who spins do so
+ * for 1000 or more. */
 #define USEC_TURN 200u
 
 static void pin_to_one_processor(void)
@@ -51,7 +54,7 @@ static void hear(pulc_port *p, uint64_t number)
 	MUST_IS(got, number);
 }
 
-/* ---- three roles ---------------------------------------------------------------------------------- */
+/* ---- three roles ----------------------------------------------------------------------------- */
 
 /* A word goes round: each waits for the one before it, and is joined with all. */
 static void go_round(unsigned i)
@@ -100,7 +103,7 @@ static void nobody_spins_while_all_share_a_processor(void)
 	NATIVE_RUN(first, second, third);
 }
 
-/* ---- one wait ------------------------------------------------------------------------------------ */
+/* ---- one wait -------------------------------------------------------------------------------- */
 
 #define NSEC_SPIN (5000000 * NSEC_PER_USEC)
 #define NSEC_DEADLINE (1000 * NSEC_PER_USEC)

@@ -1,6 +1,7 @@
 /*
- * Messages in blocks: read where they lie, in order with others, by whoever takes or receives them; whose memory they are, and what becomes of
- * it when a process ends, or has used up its budget. And that whoever waits for memory holds nobody up.
+ * Messages in blocks: read where they lie, in order with others, by whoever takes or receives them;
+ * whose memory they are, and what becomes of it when a process ends, or has used up its budget. And
+ * that whoever waits for memory holds nobody up.
  */
 #include <pulc/block.h>
 
@@ -59,7 +60,7 @@ static void await_blocks(void)
 	MUST_IS(state().size_used, 0);
 }
 
-/* ---- all sizes, both ways, all receives ----------------------------------------------------------- */
+/* ---- all sizes, both ways, all receives ------------------------------------------------------ */
 
 static void send_all(void)
 {
@@ -111,7 +112,7 @@ static void every_size_is_given_and_taken(void)
 	NATIVE_RUN(send_all, take_all);
 }
 
-/* ---- no copy --------------------------------------------------------------------------------------- */
+/* ---- no copy --------------------------------------------------------------------------------- */
 
 /* Against the rules: it writes to what it has given away. */
 static void write_later(void)
@@ -171,7 +172,7 @@ static void nothing_is_copied(void)
 	NATIVE_RUN(give_to_itself);
 }
 
-/* ---- whose block it is ----------------------------------------------------------------------------- */
+/* ---- whose block it is ----------------------------------------------------------------------- */
 
 static void misuse(void)
 {
@@ -217,7 +218,7 @@ static void blocks_have_one_owner(void)
 	NATIVE_RUN(misuse, take_one);
 }
 
-/* ---- the budget ------------------------------------------------------------------------------------ */
+/* ---- the budget ------------------------------------------------------------------------------ */
 
 static void use_it_up(void)
 {
@@ -267,7 +268,7 @@ static void a_sender_waits_for_its_blocks(void)
 	NATIVE_RUN(use_it_up, take_slowly);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------ */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void give_and_die(void)
 {
@@ -332,14 +333,16 @@ static void the_end_of_either(void)
 	NATIVE_RUN(give_to_the_dying, take_and_die);
 }
 
-/* ---- psid does not answer -------------------------------------------------------------------------- */
+/* ---- psid does not answer -------------------------------------------------------------------- */
 
-/* What the thread that wants a block is doing: 1: it is inside of the call; 2: it has returned, or may. */
+/* What the thread that wants a block is doing: 1: it is inside of the call; 2: it has returned, or
+ * may. */
 static _Atomic unsigned progress;
 /* It stands still, with no lock; false: it may go on. */
 static _Atomic bool held;
 
-/* Of a timer of its own: who is to wait for 20 ms at most is stopped where he stands, however late he gets a processor. */
+/* Of a timer of its own: who is to wait for 20 ms at most is stopped where he stands, however late
+ * he gets a processor. */
 static void stand_still(int signal)
 {
 	(void)signal;
@@ -423,7 +426,8 @@ static void wait_for_memory(void)
 	MUST_IS(sigaction(SIGUSR1, &action, NULL), 0);
 	/* From the next one on it has the area. */
 	MUST_IS(pulc_free(new_block(1)), 0);
-	/* psid may have sent more just before it was stopped; and who was not answered does not ask again at once. */
+	/* psid may have sent more just before it was stopped; and who was not answered does not ask
+	 * again at once. */
 	while (!send_meanwhile(p))
 		(void)usleep(120000);
 	while (state().size_used)

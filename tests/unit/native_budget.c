@@ -1,5 +1,6 @@
 /*
- * A process whose ports keep more than its budget: the senders to the port that is not read wait, nobody else does, and nothing is lost.
+ * A process whose ports keep more than its budget: the senders to the port that is not read wait,
+ * nobody else does, and nothing is lost.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +18,8 @@ static unsigned char out[N_MESSAGES][LEN_MAX];
 static enum pulc_kind kind;
 static size_t len;
 
-/* Each answer tells that the receiver has taken what was sent before the question, and has said what it has to say about it. */
+/* Each answer tells that the receiver has taken what was sent before the question, and has said
+ * what it has to say about it. */
 static void ask(pulc_port *p, const struct pulc_address *to)
 {
 	struct pulc_address from;
@@ -41,7 +43,8 @@ static void flood(const char *name, unsigned first_point)
 	}
 	for (unsigned i = 0; i < N_MESSAGES; i++)
 		n_sent += pulc_op_test(ops[i]) == 1;
-	/* As many as the budget has room for, one that had begun, and one more for each question that was queued for a moment. */
+	/* As many as the budget has room for, one that had begun, and one more for each question
+	 * that was queued for a moment. */
 	MUST(n_sent >= 1 && n_sent * len <= 65536 + 3 * len);
 	MUST(pulc_send(p, &unread, "x", 1, PULC_DONTWAIT) == -EAGAIN);
 	native_reach(first_point);
@@ -166,7 +169,7 @@ static void a_port_that_is_closed(void)
 	NATIVE_RUN(wait_in_vain, close_it);
 }
 
-/* ---- who is waited for by name ------------------------------------------------------------------ */
+/* ---- who is waited for by name --------------------------------------------------------------- */
 
 static void send_late(void)
 {

@@ -1,5 +1,6 @@
 /*
- * Messages of nothing, without any buffer: they come one by one, in order, between others, with their source and their tag; and a stream knows none.
+ * Messages of nothing, without any buffer: they come one by one, in order, between others, with
+ * their source and their tag; and a stream knows none.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static size_t len_of(unsigned i)
 	return i % 7 == 6 ? 100 : i % 3 == 2 ? 8 : 0;
 }
 
-/* ---- datagrams ---------------------------------------------------------------------------------- */
+/* ---- datagrams ------------------------------------------------------------------------------- */
 
 static void send_number(pulc_port *p, const struct pulc_address *to, unsigned i)
 {
@@ -80,7 +81,7 @@ static void datagrams_of_nothing(void)
 	NATIVE_RUN(answer_datagrams, ask_with_datagrams);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------ */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 /* Nothing is sent, and nothing is received, be there something or not. */
 static void read_stream(enum pulc_kind kind)
@@ -129,7 +130,7 @@ static void a_stream_has_none(void)
 	NATIVE_RUN(read_m, write_stream);
 }
 
-/* ---- tags --------------------------------------------------------------------------------------- */
+/* ---- tags ------------------------------------------------------------------------------------ */
 
 static void send_tag(uint32_t peer, unsigned i)
 {
@@ -193,7 +194,7 @@ static void tagged_messages_of_nothing(void)
 	NATIVE_RUN(answer_tags, ask_with_tags);
 }
 
-/* ---- to oneself --------------------------------------------------------------------------------- */
+/* ---- to oneself ------------------------------------------------------------------------------ */
 
 static void alone(void)
 {

@@ -1,6 +1,7 @@
 /*
- * Errors that the headers promise of every call, call by call: from a protocol's handler, interrupted by a signal, beyond a limit, with arguments that
- * make no sense. And tagged messages for a process that is stopped: nothing fails, nothing is lost, nobody else waits.
+ * Errors that the headers promise of every call, call by call: from a protocol's handler,
+ * interrupted by a signal, beyond a limit, with arguments that make no sense. And tagged messages
+ * for a process that is stopped: nothing fails, nothing is lost, nobody else waits.
  */
 #include <pulc/block.h>
 #include <pulc/sem.h>
@@ -27,7 +28,7 @@
 static const struct pulc_tag anything = { .peer = PULC_ANY_PEER };
 static char buf[PULC_TAG_SHORT + 1];
 
-/* ---- from a handler ----------------------------------------------------------------------------- */
+/* ---- from a handler -------------------------------------------------------------------------- */
 
 /* What the handler may try; the rest is the main program's. */
 static struct {
@@ -129,7 +130,7 @@ static void a_handler_may_not_wait(void)
 	NATIVE_RUN(have_a_handler_try);
 }
 
-/* ---- interrupted -------------------------------------------------------------------------------- */
+/* ---- interrupted ----------------------------------------------------------------------------- */
 
 static void nothing(int number)
 {
@@ -224,7 +225,7 @@ static void a_signal_ends_what_waits(void)
 	NATIVE_RUN(be_interrupted, leave_unread);
 }
 
-/* ---- limits ------------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static void open_too_many(void)
 {
@@ -265,7 +266,7 @@ static void limits_are_told(void)
 	NATIVE_RUN(count_too_far);
 }
 
-/* ---- arguments ---------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static void ask_for_nonsense(void)
 {
@@ -307,7 +308,7 @@ static void nonsense_is_refused(void)
 	NATIVE_RUN(ask_for_nonsense);
 }
 
-/* ---- two threads in one call --------------------------------------------------------------------- */
+/* ---- two threads in one call ----------------------------------------------------------------- */
 
 static _Atomic int taken;
 
@@ -387,7 +388,7 @@ static void another_thread_is_inside(void)
 	NATIVE_RUN(close_what_another_one_sleeps_for);
 }
 
-/* ---- stopped ------------------------------------------------------------------------------------ */
+/* ---- stopped --------------------------------------------------------------------------------- */
 
 #define N_OPS 200u
 

@@ -1,5 +1,6 @@
 /*
- * Ports when something goes wrong: peers that close, die, stop or lie harm themselves, and whoever needs them is told.
+ * Ports when something goes wrong: peers that close, die, stop or lie harm themselves, and whoever
+ * needs them is told.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +20,7 @@ static ssize_t receive_from(pulc_port *p, const struct pulc_address *from, int f
 	return pulc_receivev(p, &iov, 1, from, NULL, flags);
 }
 
-/* ---- closed ------------------------------------------------------------------------------------- */
+/* ---- closed ---------------------------------------------------------------------------------- */
 
 static void open_and_close(void)
 {
@@ -92,7 +93,7 @@ static void closed_ports(void)
 	NATIVE_RUN(wait_for_the_silent, be_silent);
 }
 
-/* ---- killed ------------------------------------------------------------------------------------- */
+/* ---- killed ---------------------------------------------------------------------------------- */
 
 static void send_and_die(void)
 {
@@ -180,7 +181,7 @@ static void killed_half_way(void)
 	native_run_with(roles, 2, kill_the_first);
 }
 
-/* ---- stopped ------------------------------------------------------------------------------------ */
+/* ---- stopped --------------------------------------------------------------------------------- */
 
 static void be_stopped(void)
 {
@@ -244,7 +245,7 @@ static void stopped_peers(void)
 	native_run_with(roles, 3, stop_the_first);
 }
 
-/* ---- lying -------------------------------------------------------------------------------------- */
+/* ---- lying ----------------------------------------------------------------------------------- */
 
 static uint16_t lie_kind;
 static uint32_t lie_len;
@@ -404,7 +405,7 @@ static void too_much_ends_the_link(void)
 	NATIVE_RUN(be_a_liar, be_overrun);
 }
 
-/* ---- a port that is not its own ------------------------------------------------------------------ */
+/* ---- a port that is not its own -------------------------------------------------------------- */
 
 static void receive_only_the_truth(void)
 {
@@ -446,7 +447,7 @@ static void nobody_speaks_in_anothers_name(void)
 	NATIVE_RUN(be_a_liar, receive_only_the_truth, own_the_port);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 #define N_THREADS 4u
 #define N_ROUNDS 300u
@@ -509,7 +510,7 @@ static void threads_share_a_port(void)
 	NATIVE_RUN(ask_many, answer_many);
 }
 
-/* ---- waiting for both worlds --------------------------------------------------------------------- */
+/* ---- waiting for both worlds ----------------------------------------------------------------- */
 
 static void select_both(void)
 {

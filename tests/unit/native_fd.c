@@ -1,5 +1,6 @@
 /*
- * The descriptor for a program's own loop: poll, epoll in both modes and libuv sleep on it, and miss nothing.
+ * The descriptor for a program's own loop: poll, epoll in both modes and libuv sleep on it, and
+ * miss nothing.
  */
 #include <errno.h>
 #include <poll.h>
@@ -162,7 +163,7 @@ static void libuv_sleeps_on_it(void)
 	NATIVE_RUN(serve_with_uv, ask);
 }
 
-/* ---- other news ---------------------------------------------------------------------------------- */
+/* ---- other news ------------------------------------------------------------------------------ */
 
 static unsigned n_gone;
 

@@ -9,7 +9,8 @@
 #define N_FDS 64
 #define N_MESSAGES 20u
 
-/* psid is called, and then, before its answer is read, nothing is free, not even of the numbers that are PULC's. */
+/* psid is called, and then, before its answer is read, nothing is free, not even of the numbers
+ * that are PULC's. */
 static void attach_with_full_table(void)
 {
 	struct rlimit few = { N_FDS, N_FDS };

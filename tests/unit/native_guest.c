@@ -1,6 +1,7 @@
 /*
- * A port that a process shares with those that it has forked: all send from it and receive from it at once, each message goes to exactly one of them,
- * in order for each source and process, whatever its kind and length.
+ * A port that a process shares with those that it has forked: all send from it and receive from it
+ * at once, each message goes to exactly one of them, in order for each source and process, whatever
+ * its kind and length.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -39,7 +40,7 @@ static void serve_until_a_guest_has_some(void)
 		serve();
 }
 
-/* ---- all at once --------------------------------------------------------------------------------- */
+/* ---- all at once ----------------------------------------------------------------------------- */
 
 struct numbered {
 	uint32_t sender, number;
@@ -147,7 +148,7 @@ static void all_at_once(void)
 	end();
 }
 
-/* ---- streams ------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static enum pulc_kind stream_kind;
 
@@ -226,7 +227,7 @@ static void streams(void)
 	}
 }
 
-/* ---- what a guest may do ------------------------------------------------------------------------- */
+/* ---- what a guest may do --------------------------------------------------------------------- */
 
 static void long_guest(pulc_port *p)
 {
@@ -465,7 +466,7 @@ static void operations_and_select(void)
 	NATIVE_RUN(ops_owner);
 }
 
-/* ---- grandchildren, and an owner that computes ---------------------------------------------------- */
+/* ---- grandchildren, and an owner that computes ----------------------------------------------- */
 
 static void leaf(pulc_port *p)
 {

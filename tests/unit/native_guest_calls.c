@@ -1,5 +1,6 @@
 /*
- * What else goes on in a guest while it waits for the port's owner: another thread makes it the owner; a signal comes; the port passes to and fro.
+ * What else goes on in a guest while it waits for the port's owner: another thread makes it the
+ * owner; a signal comes; the port passes to and fro.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -43,7 +44,7 @@ static int end_of(pid_t pid)
 	return status;
 }
 
-/* ---- another thread ------------------------------------------------------------------------------- */
+/* ---- another thread -------------------------------------------------------------------------- */
 
 static void *inherit(void *p)
 {
@@ -91,7 +92,7 @@ static void a_thread_becomes_the_owner(void)
 	NATIVE_RUN(giving_owner);
 }
 
-/* ---- a signal ------------------------------------------------------------------------------------- */
+/* ---- a signal -------------------------------------------------------------------------------- */
 
 static void nothing(int sig)
 {
@@ -127,7 +128,7 @@ static void a_look_is_interrupted(void)
 	NATIVE_RUN(silent_owner);
 }
 
-/* ---- the port passes to and fro ------------------------------------------------------------------- */
+/* ---- the port passes to and fro -------------------------------------------------------------- */
 
 #define N_PASSES 40u
 #define N_UNDER_WAY 8u

@@ -1,5 +1,6 @@
 /*
- * A shared port when somebody of those who share it ends, gives up or gives it away: nothing is lost while the owner lives, nothing comes twice.
+ * A shared port when somebody of those who share it ends, gives up or gives it away: nothing is
+ * lost while the owner lives, nothing comes twice.
  */
 #include <errno.h>
 #include <signal.h>
@@ -39,7 +40,7 @@ static void say(pulc_port *from, pulc_port *to, const char *text)
 	MUST_IS(pulc_send(from, &address, text, strlen(text), 0), strlen(text));
 }
 
-/* ---- a guest ends -------------------------------------------------------------------------------- */
+/* ---- a guest ends ---------------------------------------------------------------------------- */
 
 /* What it has asked for has left, and is never taken. */
 static void guest_asks_and_stops(pulc_port *p)
@@ -131,7 +132,7 @@ static void sender_is_killed(void)
 	NATIVE_RUN(owner_of_sender);
 }
 
-/* ---- at any time --------------------------------------------------------------------------------- */
+/* ---- at any time ----------------------------------------------------------------------------- */
 
 static void take(ssize_t n)
 {
@@ -150,7 +151,8 @@ static void greedy_guest(pulc_port *p)
 		take(pulc_receive(p, buf, 4, NULL, 0));
 }
 
-/* One guest after the other is killed within the stream. What one had received and not noted is lost with it: one message each at most. */
+/* One guest after the other is killed within the stream. What one had received and not noted is
+ * lost with it: one message each at most. */
 static void owner_of_many_killed(void)
 {
 	pulc_port *p = native_open(PULC_D, NULL), *other = native_open(PULC_D, NULL);
@@ -217,7 +219,8 @@ static void be_interrupted(void)
 	be_interrupted_each(USEC_OFTEN);
 }
 
-/* A call was, and has a longer time when it is made again: on a busy machine none might ever get done else. */
+/* A call was, and has a longer time when it is made again: on a busy machine none might ever get
+ * done else. */
 static void was_interrupted(void)
 {
 	atomic_fetch_add(&shared->n_interrupted, 1);
@@ -249,7 +252,8 @@ static void interrupted_guest(pulc_port *p)
 	}
 }
 
-/* Each receive of one guest's is taken back now and then, within the stream: it misses nothing, and the order holds. */
+/* Each receive of one guest's is taken back now and then, within the stream: it misses nothing, and
+ * the order holds. */
 static void owner_of_interrupted(void)
 {
 	pulc_port *p = native_open(PULC_D, NULL), *other = native_open(PULC_D, NULL);
@@ -324,7 +328,7 @@ static void sends_are_interrupted(void)
 	end();
 }
 
-/* ---- the owner ends ------------------------------------------------------------------------------ */
+/* ---- the owner ends -------------------------------------------------------------------------- */
 
 static void bereaved_guest(pulc_port *p)
 {
@@ -472,7 +476,7 @@ static void owner_closes_what_is_lent(void)
 	NATIVE_RUN(owner_who_has_lent);
 }
 
-/* ---- the owner changes --------------------------------------------------------------------------- */
+/* ---- the owner changes ----------------------------------------------------------------------- */
 
 /* Receives and sends, whoever the owner is. */
 static void faithful_guest(pulc_port *p)

@@ -45,7 +45,7 @@ static void the_other_one_makes_it(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* ---- two users ---- */
+/* ---- two users ------------------------------------------------------------------------------- */
 
 #define STRANGER 65534u
 
@@ -94,7 +94,7 @@ static void between_users_there_is_none(void)
 		test_skip("needs root to have processes of two users");
 }
 
-/* ---- two that never sleep ---- */
+/* ---- two that never sleep -------------------------------------------------------------------- */
 
 static const char *const names[] = { "first", "second" };
 static _Atomic uint32_t *clients; /* theirs, shared */
@@ -154,7 +154,7 @@ static void is_known_to_who_never_sleeps(void)
 	native_unshare((void *)clients, 2 * sizeof(*clients));
 }
 
-/* ---- one whose peer is no more ---- */
+/* ---- one whose peer is no more --------------------------------------------------------------- */
 
 enum { LOST, GIVEN, WRITTEN };
 
@@ -180,7 +180,8 @@ static bool is_blank(const struct shm_exchange *line)
 	return true;
 }
 
-/* The lower number: its lines are used. Says how many are free when the peer is no more: they stay as they are given. */
+/* The lower number: its lines are used. Says how many are free when the peer is no more: they stay
+ * as they are given. */
 static unsigned outlive_peer(void)
 {
 	pulc_port *p = native_open(PULC_D, "survivor");
@@ -246,7 +247,8 @@ static void outlive_one_that_stopped(void)
 	MUST_IS(outlive_peer(), SHM_N_LINES - 1);
 }
 
-/* To psid it is no client any more. It would be in the midst of a send: what it writes then goes to nobody. */
+/* To psid it is no client any more. It would be in the midst of a send: what it writes then goes to
+ * nobody. */
 static void stop_and_go_on(void)
 {
 	pulc_port *p = talk();

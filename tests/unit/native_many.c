@@ -1,5 +1,6 @@
 /*
- * Several peers at once, whose short messages are taken right from their links: each pair stays in order, and whoever sends all the time keeps nobody else from being heard.
+ * Several peers at once, whose short messages are taken right from their links: each pair stays in
+ * order, and whoever sends all the time keeps nobody else from being heard.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,7 +21,7 @@ static struct seen {
 	uint32_t n[N_SENDERS + 1];
 } * seen;
 
-/* ---- in order, from several --------------------------------------------------------------------- */
+/* ---- in order, from several ------------------------------------------------------------------ */
 
 static void send_numbered(uint32_t source)
 {
@@ -80,7 +81,7 @@ static void several_streams_in_order(void)
 	NATIVE_RUN(receive_numbered, sender_1, sender_2, sender_3);
 }
 
-/* ---- questions of several, each of which waits for its answer ------------------------------------- */
+/* ---- questions of several, each of which waits for its answer -------------------------------- */
 
 static void ask(uint32_t source)
 {
@@ -133,7 +134,7 @@ static void several_ask_one(void)
 	NATIVE_RUN(answer_all, asker_1, asker_2, asker_3);
 }
 
-/* ---- the same with tags: from anybody, and from one while the others' wait ------------------------- */
+/* ---- the same with tags: from anybody, and from one while the others' wait ------------------- */
 
 static void ask_with_tag(uint32_t source)
 {
@@ -201,10 +202,10 @@ static void several_ask_with_tags(void)
 	NATIVE_RUN(answer_tags, tag_asker_1, tag_asker_2, tag_asker_3);
 }
 
-/* ---- one who sends all the time --------------------------------------------------------------------- */
+/* ---- one who sends all the time -------------------------------------------------------------- */
 
-/* Of the flood: more than a turn takes and than its credit lets it have queued when the other's message is found. Who is kept out waits for as many
- * as are ever sent. */
+/* Of the flood: more than a turn takes and than its credit lets it have queued when the other's
+ * message is found. Who is kept out waits for as many as are ever sent. */
 #define N_BEFORE_MAX 200000u
 #define N_ROUNDS 50u
 
@@ -270,7 +271,7 @@ static void a_flood_keeps_nobody_out(void)
 	native_unshare(seen, sizeof(*seen));
 }
 
-/* ---- one who joins while another one sends all the time ------------------------------------------- */
+/* ---- one who joins while another one sends all the time -------------------------------------- */
 
 static void join_late(void)
 {

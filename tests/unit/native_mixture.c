@@ -1,5 +1,6 @@
 /*
- * Many messages of several sizes and sources at once, waited for in every way: each comes once, whole and in order.
+ * Many messages of several sizes and sources at once, waited for in every way: each comes once,
+ * whole and in order.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 static unsigned char buf[LEN_LONG], other_buf[LEN_LONG];
 
-/* ---- a mixture ------------------------------------------------------------------------------------ */
+/* ---- a mixture ------------------------------------------------------------------------------- */
 
 #define N_MIXED 4000u
 #define N_OPEN 8u
@@ -143,7 +144,7 @@ static void a_mixture(void)
 	NATIVE_RUN(send_mixed, receive_mixed);
 }
 
-/* ---- a long message from one source and short ones from another -------------------------------------- */
+/* ---- a long message from one source and short ones from another ------------------------------ */
 
 #define N_LONG 30u
 
@@ -204,7 +205,7 @@ static void long_and_short(void)
 	NATIVE_RUN(send_long, send_short, receive_both);
 }
 
-/* ---- bursts --------------------------------------------------------------------------------------- */
+/* ---- bursts ---------------------------------------------------------------------------------- */
 
 #define N_BURSTS 20000u
 #define N_BURST_MAX 12u
@@ -212,7 +213,8 @@ static void long_and_short(void)
 
 static enum pulc_kind burst_kind;
 
-/* Streams, and at the end of each an answer is waited for: the last message too must come without any that follows. */
+/* Streams, and at the end of each an answer is waited for: the last message too must come without
+ * any that follows. */
 static void send_bursts(void)
 {
 	struct pulc_address to = native_find("sink");

@@ -1,6 +1,6 @@
 /*
- * Ports that pass from one process to another while others send to them and hear from them: in order, nothing lost, nothing
- * twice.
+ * Ports that pass from one process to another while others send to them and hear from them: in
+ * order, nothing lost, nothing twice.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -44,7 +44,7 @@ static unsigned char byte_of(uint32_t sender, uint32_t number)
 	return (unsigned char)(sender * 31 + number);
 }
 
-/* ---- a stream of numbered messages -------------------------------------------------------------- */
+/* ---- a stream of numbered messages ----------------------------------------------------------- */
 
 struct numbered {
 	uint32_t sender, number;
@@ -177,11 +177,12 @@ static void passed_within_a_stream(void)
 	end();
 }
 
-/* ---- a port that others hear from ---------------------------------------------------------------- */
+/* ---- a port that others hear from ------------------------------------------------------------ */
 
 #define N_SAID 20u
 
-/* Says some numbers, sends something to itself, and gives the port away, again and again; the second one has it in the end. */
+/* Says some numbers, sends something to itself, and gives the port away, again and again; the
+ * second one has it in the end. */
 static pulc_port *speak(unsigned i, pulc_port *p)
 {
 	struct pulc_address to = native_find("listener"), self = native_find("voice");
@@ -239,7 +240,8 @@ static void listener(void)
 		memcpy(&number, buf, 4);
 		MUST_IS(number, i);
 	}
-	/* It is the end of the last one that it hears of, not that of those before; or it asks for it when it is closed already. */
+	/* It is the end of the last one that it hears of, not that of those before; or it asks for
+	 * it when it is closed already. */
 	e = pulc_receivev(p, &iov, 1, &from, NULL, 0);
 	MUST(e == -EPIPE || e == -ECONNREFUSED);
 	MUST_IS(pulc_port_close(p), 0);
@@ -252,7 +254,7 @@ static void sources_go_on(void)
 	end();
 }
 
-/* ---- streams ------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 #define SIZE_STREAM (3u << 20)
 static enum pulc_kind stream_kind;

@@ -1,6 +1,7 @@
 /*
- * Ports that are to pass from one process to another when something is against it: nobody wants them, somebody does not answer, one of the two
- * is killed. Then the port is where it was, or where it was to go, with all that it has.
+ * Ports that are to pass from one process to another when something is against it: nobody wants
+ * them, somebody does not answer, one of the two is killed. Then the port is where it was, or where
+ * it was to go, with all that it has.
  */
 #include <errno.h>
 #include <signal.h>
@@ -37,7 +38,7 @@ static void expect(pulc_port *p, const char *text)
 	MUST(memcmp(buf, text, strlen(text)) == 0);
 }
 
-/* ---- what cannot be ------------------------------------------------------------------------------ */
+/* ---- what cannot be -------------------------------------------------------------------------- */
 
 static void refused_owner(void)
 {
@@ -85,7 +86,7 @@ static void refusals(void)
 	end();
 }
 
-/* ---- somebody does not answer -------------------------------------------------------------------- */
+/* ---- somebody does not answer ---------------------------------------------------------------- */
 
 static void silent_owner(void)
 {
@@ -150,7 +151,7 @@ static void who_does_not_answer(void)
 	end();
 }
 
-/* ---- killed -------------------------------------------------------------------------------------- */
+/* ---- killed ---------------------------------------------------------------------------------- */
 
 #define N_ROUNDS 12u
 
@@ -219,7 +220,8 @@ static void take_all(pulc_port *p, uint32_t next)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* Either the port was the other's, and the sender hears of its end, or it stays here with all that it has. */
+/* Either the port was the other's, and the sender hears of its end, or it stays here with all that
+ * it has. */
 static void surviving_giver(void)
 {
 	pulc_port *p = native_open(PULC_D, "mortal");

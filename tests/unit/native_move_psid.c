@@ -1,6 +1,6 @@
 /*
- * A psid that ends while a port passes from one process to another: it is one's alone afterwards, with all that it has, whatever psid had said
- * by then and to whom.
+ * A psid that ends while a port passes from one process to another: it is one's alone afterwards,
+ * with all that it has, whatever psid had said by then and to whom.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -58,7 +58,7 @@ static void make_calls_until_both_are_done(pulc_port *p)
 	}
 }
 
-/* ---- roles ---------------------------------------------------------------------------------------- */
+/* ---- roles ----------------------------------------------------------------------------------- */
 
 static void give_to_taker(pulc_port *p, void *(*beside)(void *arg))
 {
@@ -138,7 +138,7 @@ static void run_with(native_role *giver)
 	CHECK_INT(shared->given == 0, ==, shared->taken == 0);
 }
 
-/* ---- before its answers --------------------------------------------------------------------------- */
+/* ---- before its answers ---------------------------------------------------------------------- */
 
 static void *stop_psid_first(void *arg)
 {
@@ -171,7 +171,7 @@ static void psid_ends_before_it_answers(void)
 	native_unshare(shared, sizeof(*shared));
 }
 
-/* ---- between them --------------------------------------------------------------------------------- */
+/* ---- between them ---------------------------------------------------------------------------- */
 
 /* As native_unlock does, which would let others in. */
 static void tell_all(void)
@@ -224,7 +224,7 @@ static void psid_ends_between_its_answers(void)
 	native_unshare(shared, sizeof(*shared));
 }
 
-/* ---- at any time ---------------------------------------------------------------------------------- */
+/* ---- at any time ----------------------------------------------------------------------------- */
 
 static void *kill_psid_soon(void *arg)
 {

@@ -1,5 +1,6 @@
 /*
- * Links to other nodes that are asked together: one of them was ended in between, and has not left the row.
+ * Links to other nodes that are asked together: one of them was ended in between, and has not left
+ * the row.
  */
 #include <errno.h>
 #include <sys/socket.h>

@@ -1,5 +1,6 @@
 /*
- * Operations that are begun and ended in two calls: their order, their ends, and cancelling them at every stage.
+ * Operations that are begun and ended in two calls: their order, their ends, and cancelling them at
+ * every stage.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +15,7 @@
 
 static unsigned char buf[LEN_LONG], other_buf[LEN_LONG], huge[LEN_HUGE];
 
-/* ---- to oneself: everything but waiting ----------------------------------------------------------- */
+/* ---- to oneself: everything but waiting ------------------------------------------------------ */
 
 static void receives_are_served_in_turn(void)
 {
@@ -97,7 +98,8 @@ static void no_bytes_at_all(void)
 	MUST_IS(pulc_port_close(s), 0);
 }
 
-/* Bytes of several sources in one stream: what the readers get, one behind the other, is what came. */
+/* Bytes of several sources in one stream: what the readers get, one behind the other, is what
+ * came. */
 static void streams_stay_in_order(void)
 {
 	pulc_port *s = native_open(PULC_S, NULL), *a = native_open(PULC_D, NULL),
@@ -178,9 +180,10 @@ static void within_a_process(void)
 	NATIVE_RUN(sends_beyond_the_window);
 }
 
-/* ---- cancelling ----------------------------------------------------------------------------------- */
+/* ---- cancelling ------------------------------------------------------------------------------ */
 
-/* The reader is asleep until point 1. A ring holds less than the long message, so that has begun and cannot end. */
+/* The reader is asleep until point 1. A ring holds less than the long message, so that has begun
+ * and cannot end. */
 static void cancel_sends(void)
 {
 	struct pulc_address to = native_find("sink"), stream = native_find("stream");
@@ -269,7 +272,7 @@ static void cancelling(void)
 	NATIVE_RUN(send_in_halves, cancel_receives);
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void be_mortal(void)
 {
@@ -342,7 +345,8 @@ static void need_the_closed(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* It has answered and gone before anybody asks for its answer, which is behind more frames than a turn of progress takes. */
+/* It has answered and gone before anybody asks for its answer, which is behind more frames than a
+ * turn of progress takes. */
 static void answer_and_go(void)
 {
 	pulc_port *p = native_open(PULC_D, "brief"), *other = native_open(PULC_D, NULL);
@@ -424,7 +428,7 @@ static void garbage(void)
 	NATIVE_RUN(send_garbage, need_the_liar);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 #define N_ROUNDS 400u
 

@@ -13,7 +13,7 @@
 
 static unsigned char buf[LEN_MAX];
 
-/* ---- addresses ---------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static void numbers_and_names(void)
 {
@@ -66,7 +66,7 @@ static void addresses(void)
 	NATIVE_RUN(nobody_there);
 }
 
-/* ---- datagrams ---------------------------------------------------------------------------------- */
+/* ---- datagrams ------------------------------------------------------------------------------- */
 
 static const size_t sizes[] = { 0,    1,     8,	    32,	    33,	     100,     1000,    4000,
 				5000, 16384, 16385, 32768,  32769,   70000,   100000,  1u << 20,
@@ -214,7 +214,7 @@ static void many_pieces(void)
 	NATIVE_RUN(send_pieces, receive_pieces);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------ */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 #define N_STREAM (8u << 20)
 
@@ -278,7 +278,7 @@ static void streams_keep_every_byte(void)
 	NATIVE_RUN(send_stream, receive_m);
 }
 
-/* ---- sources ------------------------------------------------------------------------------------ */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static void send_letters(const char *name, char letter)
 {
@@ -371,7 +371,7 @@ static void from_one_and_from_all(void)
 	NATIVE_RUN(send_a, send_b, receive_merged);
 }
 
-/* ---- to oneself --------------------------------------------------------------------------------- */
+/* ---- to oneself ------------------------------------------------------------------------------ */
 
 static void talk_to_oneself(void)
 {
@@ -411,7 +411,7 @@ static void to_oneself(void)
 	NATIVE_RUN(talk_to_oneself);
 }
 
-/* ---- flow control ------------------------------------------------------------------------------- */
+/* ---- flow control ---------------------------------------------------------------------------- */
 
 static void fill_and_go_on(void)
 {
@@ -530,12 +530,13 @@ static void who_only_polls(void)
 	NATIVE_RUN(poll_and_answer, ask_and_poll);
 }
 
-/* ---- psid answers when nobody waits any more ------------------------------------------------------- */
+/* ---- psid answers when nobody waits any more ------------------------------------------------- */
 
 #define NUMBER 77
 #define N_TRIES 1000
 
-/* The port that it opens then is nobody's: it is given back, and may be opened by its number and its name. */
+/* The port that it opens then is nobody's: it is given back, and may be opened by its number and
+ * its name. */
 static void open_too_late(void)
 {
 	pulc_port *p;

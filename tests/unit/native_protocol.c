@@ -1,5 +1,6 @@
 /*
- * Protocols of the program's own: frames of every size in order, handlers that answer, waiting for room, and the end of a peer.
+ * Protocols of the program's own: frames of every size in order, handlers that answer, waiting for
+ * room, and the end of a peer.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -58,7 +59,7 @@ static void wait_for_the_end(void)
 		MUST_IS(pulc_progress(&seen, -1), 1);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static int count(void *arg, const struct pulc_frame *f)
 {
@@ -128,7 +129,7 @@ static void registration(void)
 	NATIVE_RUN(nobody_there);
 }
 
-/* ---- frames ------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static const uint32_t sizes[] = { 0,  1,   8,	 15,   16,   17,    31,	   32,	  33,
 				  64, 100, 1000, 4096, 5000, 16000, 16383, 16384, 0 };
@@ -236,7 +237,7 @@ static void a_full_ring_makes_the_sender_wait(void)
 	NATIVE_RUN(fill_up, read_late);
 }
 
-/* ---- handlers that send ------------------------------------------------------------------------- */
+/* ---- handlers that send ---------------------------------------------------------------------- */
 
 #define N_VOLLEYS 5000u
 
@@ -371,7 +372,7 @@ static void handlers_send(void)
 	NATIVE_RUN(answer_oneself);
 }
 
-/* ---- threads and death ---------------------------------------------------------------------------- */
+/* ---- threads and death ----------------------------------------------------------------------- */
 
 #define N_EACH 2000u
 

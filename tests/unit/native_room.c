@@ -1,4 +1,5 @@
-/* Room and credit: who waits for them is told, and who waits for something else is not kept awake by them. */
+/* Room and credit: who waits for them is told, and who waits for something else is not kept awake
+ * by them. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -10,11 +11,12 @@
 
 static unsigned char buf[LEN_SHORT], other_buf[LEN_SHORT], huge[LEN_HUGE];
 
-/* ---- room ----------------------------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------------------------------ */
 
 #define N_SINKS 8u
 
-/* One that still fits: whoever waits for the room of a longer one is to say so again, for nobody is told of room that is not wanted. */
+/* One that still fits: whoever waits for the room of a longer one is to say so again, for nobody is
+ * told of room that is not wanted. */
 static void send_what_fits(struct peer *peer)
 {
 	const struct hal_frame nobodys = { .protocol = PROTOCOLS_MAX - 1 };
@@ -28,7 +30,8 @@ static void send_what_fits(struct peer *peer)
 	native_unlock();
 }
 
-/* More ports than a ring has room for: once there is room again, whoever waits for something else is not kept awake by it. */
+/* More ports than a ring has room for: once there is room again, whoever waits for something else
+ * is not kept awake by it. */
 static void fill_the_ring(void)
 {
 	pulc_port *p = native_open(PULC_D, NULL);
@@ -88,9 +91,10 @@ static void room_is_news_once(void)
 	NATIVE_RUN(fill_the_ring, drain_the_ring);
 }
 
-/* ---- credit ------------------------------------------------------------------------------------- */
+/* ---- credit ---------------------------------------------------------------------------------- */
 
-/* A message that no ring holds: its receiver must have taken most of it before its last piece can be sent, and has said so by then. */
+/* A message that no ring holds: its receiver must have taken most of it before its last piece can
+ * be sent, and has said so by then. */
 static void send_the_huge(void)
 {
 	struct pulc_address to = native_find("sink");

@@ -1,5 +1,6 @@
 /*
- * Semaphores between processes: found by name, and free again when their holder is killed or leaves.
+ * Semaphores between processes: found by name, and free again when their holder is killed or
+ * leaves.
  */
 #include <pulc/sem.h>
 
@@ -20,7 +21,7 @@ static pulc_sem *open_sem(const char *name, unsigned count, int flags)
 	return sem;
 }
 
-/* ---- by oneself --------------------------------------------------------------------------------- */
+/* ---- by oneself ------------------------------------------------------------------------------ */
 
 static void use_alone(void)
 {
@@ -62,7 +63,7 @@ static void alone(void)
 	NATIVE_RUN(use_alone);
 }
 
-/* ---- between processes -------------------------------------------------------------------------- */
+/* ---- between processes ----------------------------------------------------------------------- */
 
 #define N_MESSAGES 2000u
 
@@ -95,7 +96,7 @@ static void two_processes(void)
 	NATIVE_RUN(post_and_wait, wait_and_post);
 }
 
-/* ---- killed ------------------------------------------------------------------------------------- */
+/* ---- killed ---------------------------------------------------------------------------------- */
 
 static void hold_and_die(void)
 {
@@ -134,7 +135,7 @@ static void a_killed_holder(void)
 	native_run_with(roles, 2, kill_the_first);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void *wait_forever(void *arg)
 {

@@ -1,5 +1,6 @@
 /*
- * What psid is shown of ports and tagged messages (pulcctl ports), while the processes that have them do something else.
+ * What psid is shown of ports and tagged messages (pulcctl ports), while the processes that have
+ * them do something else.
  */
 #include <errno.h>
 #include <string.h>
@@ -88,7 +89,7 @@ static void reader(void)
 	MUST_IS(pulc_port_close(heard), 0);
 }
 
-/* ---- what psid says ------------------------------------------------------------------------------- */
+/* ---- what psid says -------------------------------------------------------------------------- */
 
 static struct shown {
 	uint64_t size_unread, size_tags, size_sent;
@@ -165,7 +166,7 @@ static void unread_messages_and_who_waits(void)
 	native_run_with(roles, 2, see);
 }
 
-/* ---- more ports than are shown ---------------------------------------------------------------------- */
+/* ---- more ports than are shown --------------------------------------------------------------- */
 
 /* What a forked child does is not shown as its parent's. */
 static void open_many(void)
@@ -228,7 +229,7 @@ static void as_many_as_there_is_room_for(void)
 	native_run_with(roles, 1, see_some);
 }
 
-/* ---- peers: who has no credit, and with whom ------------------------------------------------------- */
+/* ---- peers: who has no credit, and with whom ------------------------------------------------- */
 
 static Pulc__Wire__PortPeerEntry pairs[16];
 static char pair_names[16][16];
@@ -389,7 +390,7 @@ static void credit_of_each_peer(void)
 	native_run_with(roles, 3, see_peers);
 }
 
-/* ---- peers that come and go ------------------------------------------------------------------------ */
+/* ---- peers that come and go ------------------------------------------------------------------ */
 
 /* Each that has exchanged tagged messages has an entry, which is free again when it is gone. */
 static void meet_many(void)

@@ -25,7 +25,7 @@ static ssize_t receive_now(struct pulc_tag want, void *to, size_t len)
 	return pulc_tag_receive(&want, to, len, NULL);
 }
 
-/* ---- to oneself: everything but waiting ----------------------------------------------------------- */
+/* ---- to oneself: everything but waiting ------------------------------------------------------ */
 
 static void messages_that_came_early(void)
 {
@@ -166,7 +166,7 @@ static void within_a_process(void)
 	NATIVE_RUN(wrong_calls);
 }
 
-/* ---- two processes -------------------------------------------------------------------------------- */
+/* ---- two processes --------------------------------------------------------------------------- */
 
 /* Around every boundary between one way of sending and the next. */
 static const size_t sizes[] = {
@@ -312,7 +312,7 @@ static void between_processes(void)
 	NATIVE_RUN(send_numbers, send_numbers, receive_by_name);
 }
 
-/* ---- with ports and descriptors ------------------------------------------------------------------ */
+/* ---- with ports and descriptors -------------------------------------------------------------- */
 
 static void wait_for_any(void)
 {

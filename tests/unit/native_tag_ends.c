@@ -23,7 +23,7 @@ static struct pulc_tag only(uint32_t peer, uint64_t tag)
 	return (struct pulc_tag){ .tag = tag, .mask = PULC_TAG_EXACT, .peer = peer };
 }
 
-/* ---- cancelling ----------------------------------------------------------------------------------- */
+/* ---- cancelling ------------------------------------------------------------------------------ */
 
 /* A receive is cancelled at whatever stage of a long message: the next one gets all of it. */
 static void send_long_ones(void)
@@ -62,7 +62,8 @@ static void cancel_receives(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
-/* Sends are withdrawn while they are offered, or while their bytes are under way: either the receiver has all, or nothing. */
+/* Sends are withdrawn while they are offered, or while their bytes are under way: either the
+ * receiver has all, or nothing. */
 static void withdraw_sends(void)
 {
 	uint32_t peer = native_peer_named("sink");
@@ -114,7 +115,7 @@ static void cancelling(void)
 	NATIVE_RUN(withdraw_sends, receive_what_was_not_withdrawn);
 }
 
-/* ---- signals -------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static void on_signal(int number)
 {
@@ -167,7 +168,7 @@ static void signals_take_calls_back(void)
 	native_run_with(roles, 2, interrupt_the_first);
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void be_mortal(void)
 {
@@ -224,7 +225,8 @@ static void kill_the_first(const pid_t *pids)
 	(void)kill(pids[0], SIGKILL);
 }
 
-/* It dies with a part of a message in the receiver's buffer: a receive from anybody waits for another one. */
+/* It dies with a part of a message in the receiver's buffer: a receive from anybody waits for
+ * another one. */
 static void die_half_way(void)
 {
 	uint32_t peer = native_peer_named("survivor");
@@ -308,7 +310,7 @@ static void ends_of_peers(void)
 	native_run_with(fetched, 2, kill_the_first);
 }
 
-/* ---- threads -------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 #define N_MESSAGES 1500u
 
@@ -368,7 +370,7 @@ static void threads(void)
 	NATIVE_RUN(two_threads_receive, send_to_threads);
 }
 
-/* ---- no psid -------------------------------------------------------------------------------------- */
+/* ---- no psid --------------------------------------------------------------------------------- */
 
 #define NUMBER 20u
 

@@ -1,6 +1,7 @@
 /*
- * Long messages by either way, out of the sender's memory or through the ring, one after the other and many under way, of which short ones are fetched together:
- * the same bytes; which way is taken, and that a process which is not who it should be is not read.
+ * Long messages by either way, out of the sender's memory or through the ring, one after the other
+ * and many under way, of which short ones are fetched together: the same bytes; which way is taken,
+ * and that a process which is not who it should be is not read.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static unsigned char buf[LEN_LONG], other_buf[LEN_LONG];
 static const struct pulc_tag anything = { .peer = PULC_ANY_PEER };
 static const char *setting;
 
-/* Some places forbid it to processes that are not each other's parents. They are forked from one, so things lie at the same place. */
+/* Some places forbid it to processes that are not each other's parents. They are forked from one,
+ * so things lie at the same place. */
 static bool kernel_allows(uint32_t pid)
 {
 	static char byte;
@@ -124,7 +126,7 @@ static void both_ways(void)
 	NATIVE_RUN(send_while_computing, fetch_from_who_computes);
 }
 
-/* ---- several under way --------------------------------------------------------------------------- */
+/* ---- several under way ----------------------------------------------------------------------- */
 
 #define N_SEVERAL 24u
 #define LEN_PLACE (LEN_LONG / N_SEVERAL)
@@ -213,7 +215,7 @@ static void several_under_way(void)
 	NATIVE_RUN(send_several, receive_several);
 }
 
-/* ---- somebody else ------------------------------------------------------------------------------ */
+/* ---- somebody else --------------------------------------------------------------------------- */
 
 static void send_two(void)
 {

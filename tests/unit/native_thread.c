@@ -1,6 +1,6 @@
 /*
- * The progress thread: operations become complete while nobody calls, handlers run in it, it ends when it is told to, and a program that has not
- * asked for it has none.
+ * The progress thread: operations become complete while nobody calls, handlers run in it, it ends
+ * when it is told to, and a program that has not asked for it has none.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -43,7 +43,7 @@ static void nap(void)
 	(void)nanosleep(&turn, NULL);
 }
 
-/* ---- one process -------------------------------------------------------------------------------- */
+/* ---- one process ----------------------------------------------------------------------------- */
 
 static int count(void *arg, const struct pulc_frame *f)
 {
@@ -81,7 +81,7 @@ static void begins_and_ends(void)
 	NATIVE_RUN(begin_and_end);
 }
 
-/* ---- messages ----------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* Begins a send that needs its receiver, and then makes no call until the receiver has it all. */
 static void send_and_look_away(void)
@@ -144,7 +144,7 @@ static void messages_move_on_alone(void)
 	NATIVE_RUN(receive_and_look_away, send_all);
 }
 
-/* ---- beside other threads ----------------------------------------------------------------------- */
+/* ---- beside other threads -------------------------------------------------------------------- */
 
 #define N_TURNS 3000u
 

@@ -1,6 +1,6 @@
 /*
- * Messages of a word between two that tell in one line, which go by the link's lane: answered one by one, and many at once, to a reader who has room for one
- * and to one who has room for more.
+ * Messages of a word between two that tell in one line, which go by the link's lane: answered one
+ * by one, and many at once, to a reader who has room for one and to one who has room for more.
  */
 #include <string.h>
 

@@ -98,7 +98,8 @@ static void what_is_kept_is_not_the_childs(void)
 	nursery_leave(entry);
 }
 
-/* A child that closes its parent's socket takes it from its parent neither, nor one that libc has not forked. */
+/* A child that closes its parent's socket takes it from its parent neither, nor one that libc has
+ * not forked. */
 static void a_child_gives_up_only_itself(void)
 {
 	uint32_t entry = keeper();
@@ -226,7 +227,7 @@ static void what_a_child_may_enter_yet_is_not_the_next(void)
 	nursery_leave(next);
 }
 
-/* ---- pid namespaces ------------------------------------------------------------------------------ */
+/* ---- pid namespaces -------------------------------------------------------------------------- */
 
 /* A child that is process 1 of its own; -1: not here, which is said. */
 static pid_t child_elsewhere(void)
@@ -297,7 +298,8 @@ static bool is_given_away(uint32_t entry)
 	return given;
 }
 
-/* A server that is process 1 of a container is no less somebody: what it has is not free when its child has gone. */
+/* A server that is process 1 of a container is no less somebody: what it has is not free when its
+ * child has gone. */
 static void process_one_is_somebody(void)
 {
 	int status;
@@ -344,7 +346,7 @@ static void entries_are_used_again(void)
 	nursery_leave(entry);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------ */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static _Atomic bool is_over;
 static unsigned n_outside;
@@ -381,7 +383,8 @@ static void what_a_fork_finds_is_entered(void)
 	CHECK_INT(n_outside, ==, 0);
 }
 
-/* The child has that of a thread that was making it: of a socket of datagrams the rest is not there yet. */
+/* The child has that of a thread that was making it: of a socket of datagrams the rest is not there
+ * yet. */
 static void so_is_what_was_being_made(void)
 {
 	struct datagram *d;
@@ -434,7 +437,8 @@ static void leave_many(const uint32_t *entries, unsigned n)
 		nursery_leave(entries[i]);
 }
 
-/* A server and its client, forked before, with a thousand connections each: the second one begins when the first has them all. */
+/* A server and its client, forked before, with a thousand connections each: the second one begins
+ * when the first has them all. */
 static void a_forked_child_finds_room_beside_its_parent(void)
 {
 	enum { N = 2000 };
@@ -458,7 +462,8 @@ static void a_forked_child_finds_room_beside_its_parent(void)
 	(void)close(pipe_fds[1]);
 }
 
-/* Ten thousand that stay side by side, and many more that come and go, all the way round to them and past them. */
+/* Ten thousand that stay side by side, and many more that come and go, all the way round to them
+ * and past them. */
 static void entries_are_found_behind_others_that_stay(void)
 {
 	enum { N = 10000 };

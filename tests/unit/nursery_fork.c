@@ -40,7 +40,8 @@ static uint64_t msec_clock(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Is a fork noticed that begins before a child of another says what it should have said long before? False, too, if that took so long that it is over. */
+/* Is a fork noticed that begins before a child of another says what it should have said long
+ * before? False, too, if that took so long that it is over. */
 static bool is_noticed_beside_a_late_child(uint32_t entry, uint64_t *ret_msec)
 {
 	int status, tell;
@@ -79,7 +80,8 @@ static void a_late_child_speaks_for_itself_only(void)
 	nursery_leave(entry);
 }
 
-/* Is this process never alone with the entry, for longer than a child is waited for that nobody knows? */
+/* Is this process never alone with the entry, for longer than a child is waited for that nobody
+ * knows? */
 static bool is_shared_for_long(uint32_t entry)
 {
 	uint64_t begun = msec_clock();

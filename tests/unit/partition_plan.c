@@ -1,6 +1,6 @@
 /*
- * The plan of a partition: order, passing, exclusive nodes, what is told late or never, grants that come to nothing, limits for each
- * user, and reservations.
+ * The plan of a partition: order, passing, exclusive nodes, what is told late or never, grants that
+ * come to nothing, limits for each user, and reservations.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ static void tear_down(void)
 	psid_members_deinit(&cluster.gossip.swim.members);
 }
 
-/* ---- words --------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 /* A job of so many tasks of a user, asked for by n0 at this time. */
 static int want_of(uint32_t uid, const char *job, uint32_t n_tasks, uint64_t since, bool waits)
@@ -167,7 +167,7 @@ static const char *decide(void)
 	return said.text;
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void first_come_first_served(void)
 {
@@ -357,7 +357,7 @@ static void nonsense_is_refused(void)
 	tear_down();
 }
 
-/* ---- limits for each user ------------------------------------------------------------------ */
+/* ---- limits for each user -------------------------------------------------------------------- */
 
 static void a_user_has_so_many_cores(void)
 {
@@ -461,7 +461,8 @@ static void a_user_has_so_many_that_wait(void)
 	tear_down();
 }
 
-/* A node that decides since a moment ago does not know what users have on those that have not told. */
+/* A node that decides since a moment ago does not know what users have on those that have not
+ * told. */
 static void nobody_gets_anything_before_all_have_told(void)
 {
 	set_up(false);
@@ -480,7 +481,7 @@ static void nobody_gets_anything_before_all_have_told(void)
 	tear_down();
 }
 
-/* ---- reservations -------------------------------------------------------------------------- */
+/* ---- reservations ---------------------------------------------------------------------------- */
 
 /* Node i has so many processors reserved, of which a job in the reservation has some. */
 static void tell_reserved(unsigned i, uint32_t n_reserved, uint32_t n_used)
@@ -524,7 +525,8 @@ static void a_reservation_has_what_it_holds(void)
 	CHECK_INT(want("two", 2, 4, true), ==, 0);
 	CHECK_STR(decide(), "three waits, two granted");
 	CHECK_STR(said.why, "");
-	/* Drained nodes are used, for they are reserved; dead ones have taken their part with them. */
+	/* Drained nodes are used, for they are reserved; dead ones have taken their part with
+	 * them. */
 	psid_plan_unwant(plan, node(0)->id, "two");
 	node(1)->drained = true;
 	tell_reserved(0, 2, 0);

@@ -1,6 +1,7 @@
 /*
- * Which waits of the shim's look before they sleep in the kernel, on a fake libpulc that would always do so: so often as a test says, and what
- * happens between two looks is the test's as well. That a look is worth while is libpulc's matter (loop_wait.c there).
+ * Which waits of the shim's look before they sleep in the kernel, on a fake libpulc that would
+ * always do so: so often as a test says, and what happens between two looks is the test's as well.
+ * That a look is worth while is libpulc's matter (loop_wait.c there).
  */
 #include <sys/select.h>
 #include <signal.h>
@@ -46,7 +47,7 @@ static void send_one(void)
 	fake.between_looks = NULL;
 }
 
-/* ---- epoll -------------------------------------------------------------------------------------- */
+/* ---- epoll ----------------------------------------------------------------------------------- */
 
 static void set_is_looked_at_before_a_sleep(void)
 {
@@ -210,7 +211,7 @@ static void member_that_is_upgraded_meanwhile_is_heard(void)
 	REQUIRE(pthread_join(thread, NULL) == 0);
 }
 
-/* ---- signals ------------------------------------------------------------------------------------ */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static volatile int n_handled;
 
@@ -371,7 +372,7 @@ static void pending_signal_is_let_in_at_the_end(void)
 	end_on_kernel();
 }
 
-/* ---- poll and select ---------------------------------------------------------------------------- */
+/* ---- poll and select ------------------------------------------------------------------------- */
 
 static int poll_msec(int msec)
 {

@@ -1,4 +1,4 @@
-/* The shim's epoll sets, on a fake libpulc: kernel and ring members together, under every kind of registration. */
+/* The shim's epoll sets, on a fake libpulc: kernel and ring members, each kind of registration. */
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
@@ -77,7 +77,7 @@ static void edge_for_room_outlives_an_answer_for_data(void)
 	end(&b);
 }
 
-/* A ring that cannot grow gives its direction to the kernel, which had room all the time: nothing else tells. */
+/* A ring that cannot grow gives its direction to the kernel, which had room all the time. */
 static void edge_for_room_where_the_ring_has_ended(void)
 {
 	struct bed b;
@@ -117,7 +117,8 @@ static void edge_tells_what_only_the_kernel_knows(void)
 	end(&b);
 }
 
-/* Bytes from before the switch, which came while the program did not want any: nothing tells of them again. */
+/* Bytes from before the switch, which came while the program did not want any: nothing tells of
+ * them again. */
 static void bytes_of_the_kernel_wait_for_who_wants_them(void)
 {
 	struct epoll_event event = { .events = 0 };
@@ -137,7 +138,8 @@ static void bytes_of_the_kernel_wait_for_who_wants_them(void)
 	end(&b);
 }
 
-/* The peer has put bytes into its ring, and the kernel's last ones, which are before them, come later. */
+/* The peer has put bytes into its ring, and the kernel's last ones, which are before them, come
+ * later. */
 static void bytes_behind_some_that_are_under_way(void)
 {
 	struct bed b;
@@ -158,7 +160,8 @@ static void bytes_behind_some_that_are_under_way(void)
 	end(&b);
 }
 
-/* The ring's bytes and those behind it are told of at once; one receive takes the ring, the whole of it, and leaves the rest. */
+/* The ring's bytes and those behind it are told of at once; one receive takes the ring, the whole
+ * of it, and leaves the rest. */
 static void bytes_behind_a_ring_that_was_taken_at_once(void)
 {
 	struct bed b;
@@ -324,7 +327,7 @@ static void kernel_news_of_a_ring_member(void)
 	end(&b);
 }
 
-/* More members than the hot list holds, ready in several orders, few at a time: everybody's turn comes. */
+/* More members than the hot list holds, ready in several orders: everybody's turn comes. */
 static void many_members_take_turns(void)
 {
 	enum { N = 100 };
@@ -493,7 +496,8 @@ static bool is_watched(const struct bed *b)
 	return found;
 }
 
-/* A server's child that needs none of it. What is said in a fork's memory stands for the shared memory of rings. */
+/* A server's child that needs none of it. What is said in a fork's memory stands for the shared
+ * memory of rings. */
 static void child_that_closes_takes_nothing_away(void)
 {
 	struct bed b;
@@ -520,7 +524,7 @@ static void child_that_closes_takes_nothing_away(void)
 	}
 }
 
-/* What the kernel has to say of a member is said to the parent, whatever the child has looked at or changed. */
+/* What the kernel says of a member the parent hears, whatever the child has looked at. */
 static void child_that_looks_takes_nothing_away(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP };

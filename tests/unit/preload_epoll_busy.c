@@ -1,4 +1,5 @@
-/* The shim's epoll sets, on a fake libpulc: who polls without waiting, and in vain, gives way to a peer on the same processor. */
+/* The shim's epoll sets, on a fake libpulc: who polls without waiting, and in vain, gives way to a
+ * peer on the same processor. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>

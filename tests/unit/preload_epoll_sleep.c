@@ -1,4 +1,5 @@
-/* Sleeping in the shim's epoll sets, on a fake libpulc: who wakes whom, and what happens where something cannot be had. */
+/* Sleeping in the shim's epoll sets, on a fake libpulc: who wakes whom, and what happens where
+ * something cannot be had. */
 #include <sys/resource.h>
 #include <time.h>
 
@@ -138,7 +139,8 @@ static void *sleep_briefly(void *arg)
 	return NULL;
 }
 
-/* Two sleep in the kernel's own call when the upgrade comes; the one that it wakes goes, the other one relies on the bell. */
+/* Two sleep in the kernel's own call when the upgrade comes; the one that it wakes goes, the other
+ * one relies on the bell. */
 static void who_leaves_keeps_the_bell_armed_for_early_sleepers(void)
 {
 	struct bed b = { .ep = epoll_create1(0) };
@@ -161,7 +163,8 @@ static void who_leaves_keeps_the_bell_armed_for_early_sleepers(void)
 	end(&b);
 }
 
-/* A program that leaves no descriptor for the set's private half: the sleeper looks by itself, at memory and kernel. */
+/* A program that leaves no descriptor for the set's private half: the sleeper looks by itself, at
+ * memory and kernel. */
 static void without_descriptors(void)
 {
 	struct sleeper sleeper = { .n = -1 };

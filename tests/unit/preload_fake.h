@@ -1,9 +1,10 @@
 /*
  * A libpulc for tests of the shim: streams that the test itself makes attached, fills and drains.
  *
- * It keeps stream.h's contract to the letter and counts references, closings and calls, so that a test of the shim
- * is a test of its use of the contract. Streams are made by the shim's own socket calls; fake_of(fd) finds them.
- * Included by one test program, which is linked with the shim's objects: they stand in libc's place there.
+ * It keeps stream.h's contract to the letter and counts references, closings and calls, so that a
+ * test of the shim is a test of its use of the contract. Streams are made by the shim's own socket
+ * calls; fake_of(fd) finds them. Included by one test program, which is linked with the shim's
+ * objects: they stand in libc's place there.
  */
 #ifndef PULC_TESTS_PRELOAD_FAKE_H
 #define PULC_TESTS_PRELOAD_FAKE_H
@@ -86,7 +87,7 @@ static struct {
 	pthread_mutex_t lock;
 } fake = { .nsec_patience = UINT64_MAX, .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* ---- for the test ---- */
+/* ---- for the test ---------------------------------------------------------------------------- */
 
 static inline pulc_stream *fake_of(int fd)
 {
@@ -158,7 +159,7 @@ static inline void fake_pair(int fds[2])
 	close(listener);
 }
 
-/* ---- streams ---- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 void pulc_sys_set(const struct pulc_sys *sys)
 {
@@ -546,7 +547,7 @@ void *pulc_stream_user(const pulc_stream *s)
 #include "preload_fake_wait.h"
 #include "preload_fake_process.h"
 
-/* ---- exec and exit: nothing here is upgraded by anybody else, and nobody executes anything ---- */
+/* ---- exec and exit: nothing here is upgraded by anybody else, and nobody executes anything --- */
 
 bool pulc_socket_is_upgraded(int fd)
 {

@@ -1,4 +1,5 @@
-/* The fake libpulc's other processes, of which it knows nothing: a part of preload_fake.h, which alone includes it. */
+/* The fake libpulc's other processes, of which it knows nothing: a part of preload_fake.h, which
+ * alone includes it. */
 #ifndef PULC_TESTS_PRELOAD_FAKE_PROCESS_H
 #define PULC_TESTS_PRELOAD_FAKE_PROCESS_H
 

@@ -2,7 +2,7 @@
 #ifndef PULC_TESTS_PRELOAD_FAKE_WAIT_H
 #define PULC_TESTS_PRELOAD_FAKE_WAIT_H
 
-/* ---- waiting ---- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 void pulc_waitset_expect(void)
 {
@@ -187,7 +187,7 @@ void pulc_signal_done(uint32_t answer)
 	(void)answer;
 }
 
-/* ---- when what is unread was sent ---- */
+/* ---- when what is unread was sent ------------------------------------------------------------ */
 
 static uint32_t fake_now;
 

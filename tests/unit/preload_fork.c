@@ -183,7 +183,8 @@ static void *close_it(void *arg)
 	return NULL;
 }
 
-/* What keeps the connection open for those who are inside is of no use in a child, which has none of them. */
+/* What keeps the connection open for those who are inside is of no use in a child, which has none
+ * of them. */
 static void a_connection_with_calls_inside_is_closed_meanwhile(void)
 {
 	struct closing c = { 0 };
@@ -232,7 +233,8 @@ static void look_whether_it_is_marked(void)
 	fake_pair(made);
 }
 
-/* Who writes to a file after the fork copies its page; but what is made meanwhile is another process's too. */
+/* Who writes to a file after the fork copies its page; but what is made meanwhile is another
+ * process's too. */
 static void files_are_marked_before_and_those_made_meanwhile_after(void)
 {
 	int fds[2];

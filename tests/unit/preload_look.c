@@ -1,4 +1,5 @@
-/* When a program that polls busily spares the kernel the question, and when not (preload/wait.c). */
+/* When a program that polls busily spares the kernel the question, and when not
+ * (preload/wait.c). */
 #include <errno.h>
 #include <signal.h>
 
@@ -19,7 +20,8 @@ static void calm(struct pre_looked *l)
 		look(l, false);
 }
 
-/* Polls busily until it is spared: a machine that has something else to do takes its time between two calls. */
+/* Polls busily until it is spared: a machine that has something else to do takes its time between
+ * two calls. */
 static void until_spared(struct pre_looked *l)
 {
 	for (int i = 0; i < N_TRIES; i++) {

@@ -1,7 +1,7 @@
 /*
- * Who waits for an epoll set itself, by poll, by select or as a member of another set: on a fake libpulc, whose streams say what
- * is so. A member's kernel socket stirs between the last look at the set and the kernel's answer, which is then of nothing
- * that the program could have.
+ * Who waits for an epoll set itself, by poll, by select or as a member of another set: on a fake
+ * libpulc, whose streams say what is so. A member's kernel socket stirs between the last look at
+ * the set and the kernel's answer, which is then of nothing that the program could have.
  */
 #include <poll.h>
 #include <sys/select.h>

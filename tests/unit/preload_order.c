@@ -1,4 +1,5 @@
-/* The order of an epoll set's events: what was sent before something in an answer is in it too, or was told before. */
+/* The order of an epoll set's events: what was sent before something in an answer is in it too, or
+ * was told before. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -157,7 +158,8 @@ static void nothing_is_told_twice(void)
 	end_both(&b);
 }
 
-/* A set without members on the kernel does not ask; nor does it for those of other nodes, once they are known. */
+/* A set without members on the kernel does not ask; nor does it for those of other nodes, once they
+ * are known. */
 static void only_what_is_near_is_asked_for(void)
 {
 	struct both b;
@@ -237,7 +239,8 @@ static void answer_many(struct both *b)
 	}
 }
 
-/* Its other end hears through its ring before it has begun to send through one: it is not near, and is the one to be taken further. */
+/* Its other end hears through its ring before it has begun to send through one: it is not near, and
+ * is the one to be taken further. */
 static void who_is_quiet_is_taken_further(void)
 {
 	pulc_stream *quiet, *other;
@@ -313,7 +316,8 @@ static void who_is_taken_further_is_not_closed_meanwhile(void)
 	end_both(&b);
 }
 
-/* While the kernel is asked another thread's answer may have a member that this one holds, and the kernel something to say of it. */
+/* While the kernel is asked another thread's answer may have a member that this one holds, and the
+ * kernel something to say of it. */
 static void what_is_held_is_told_once(void)
 {
 	struct epoll_event events[N_EVENTS];
@@ -395,7 +399,8 @@ static bool begin_connection(int i, int fd, struct sockaddr_in *addr)
 	}
 }
 
-/* For a listener's sake the kernel is asked only when somebody has connected, and then it goes first. */
+/* For a listener's sake the kernel is asked only when somebody has connected, and then it goes
+ * first. */
 static void listeners_are_asked_for_after_a_connect(void)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET,

@@ -1,5 +1,6 @@
 /*
- * Members of an epoll set that are all on rings: those that are found together are told in the order in which what they have was sent.
+ * Members of an epoll set that are all on rings: those that are found together are told in the
+ * order in which what they have was sent.
  */
 #include "epoll_set.h"
 #include "harness.h"
@@ -144,7 +145,8 @@ static void armed_in_another_order(void)
 	end_rings();
 }
 
-/* It was told of what it was armed with: that says nothing of what comes a time later that looks as if it were before. */
+/* It was told of what it was armed with: that says nothing of what comes a time later that looks as
+ * if it were before. */
 static void armed_long_ago(void)
 {
 	begin_rings(EPOLLIN | EPOLLET);
@@ -178,7 +180,8 @@ static void told_by_level_before(void)
 	end_rings();
 }
 
-/* Those that were listed to be looked at are put in order, and nobody who stands there by level, however many do. */
+/* Those that were listed to be looked at are put in order, and nobody who stands there by level,
+ * however many do. */
 static void few_among_many(void)
 {
 	const uint32_t once = EPOLLIN | EPOLLONESHOT;

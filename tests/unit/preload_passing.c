@@ -1,4 +1,5 @@
-/* The shim, on a fake libpulc: of which file of this process a descriptor that comes by SCM_RIGHTS is one more. */
+/* The shim, on a fake libpulc: of which file of this process a descriptor that comes by SCM_RIGHTS
+ * is one more. */
 #include <string.h>
 
 #include "harness.h"
@@ -73,7 +74,8 @@ static void what_comes_back_is_a_duplicate(void)
 	CHECK_INT(fake.n_streams, ==, 0);
 }
 
-/* The descriptor by which the file is known has been closed: another one of the same file is found, and known from then on. */
+/* The descriptor by which the file is known has been closed: another one of the same file is found,
+ * and known from then on. */
 static void by_another_number(void)
 {
 	int fds[2], got;

@@ -119,7 +119,8 @@ static void busy(struct pollfd *pfds, nfds_t n, int n_ready)
 	}
 }
 
-/* What others do, of which the shim knows nothing, a busy poller hears of after so many answers at most. */
+/* What others do, of which the shim knows nothing, a busy poller hears of after so many answers at
+ * most. */
 static void who_polls_busily_hears_of_the_kernels(void)
 {
 	struct pollfd pfds[4] = { { .events = POLLIN },
@@ -220,7 +221,8 @@ static void another_list_is_asked_about(void)
 	close_pair(others);
 }
 
-/* Bytes of a direction that goes through the kernel are seen by the next poll, however busily that is done. */
+/* Bytes of a direction that goes through the kernel are seen by the next poll, however busily that
+ * is done. */
 static void what_the_kernel_moves_is_not_spared(void)
 {
 	struct pollfd pfds[2] = { { .events = POLLIN }, { .events = POLLIN } };
@@ -301,7 +303,8 @@ static void bell_wakes_the_sleeper(void)
 	close_pair(fds);
 }
 
-/* The peer sends after the watch and before the sleeper is armed, too little for it, and tells: it will not tell again. */
+/* The peer sends after the watch and before the sleeper is armed, too little for it, and tells: it
+ * will not tell again. */
 static void told_of_too_little_it_asks_again(void)
 {
 	struct sleeper sleeper = { 0 };
@@ -344,7 +347,8 @@ static void no_signal(int signal)
 	(void)signal;
 }
 
-/* Also one that comes while the waiter spins with signals held back. The first may come before it waits. */
+/* Also one that comes while the waiter spins with signals held back. The first may come before it
+ * waits. */
 static void signal_ends_the_wait(void)
 {
 	struct sigaction action = { .sa_handler = no_signal };

@@ -1,4 +1,5 @@
-/* The shim's table of descriptors, on a fake libpulc: who is tracked, what is shared, when a stream ends. */
+/* The shim's table of descriptors, on a fake libpulc: who is tracked, what is shared, when a stream
+ * ends. */
 #include <limits.h>
 #include <linux/close_range.h>
 #include <stdio.h>
@@ -299,7 +300,8 @@ struct racer {
 	_Atomic bool inside;
 };
 
-/* Who goes over the table for a fork, or passes a number, is overtaken by a thread that closes it: the record may be another socket's by then. */
+/* Who goes over the table for a fork, or passes a number, is overtaken by a thread that closes it:
+ * the record may be another socket's by then. */
 static void what_has_a_closed_one_s_record_is_not_shared(void)
 {
 	int fds[2], others[2];

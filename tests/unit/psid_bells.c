@@ -103,7 +103,8 @@ static void adopt(struct fake_client *c, uint32_t parent)
 	fake_send(c, &msg, NULL, 0);
 }
 
-/* Of a family one is killed: the others, and those at the other end, look after what it was about to do. */
+/* Of a family one is killed: the others, and those at the other end, look after what it was about
+ * to do. */
 static void all_who_sleep_are_woken_for_one_of_a_family(void)
 {
 	int own = eventfd(0, EFD_CLOEXEC), others = eventfd(0, EFD_CLOEXEC);
@@ -235,7 +236,7 @@ static void psid_rings_for_others(void)
 	end();
 }
 
-/* ---- credit -------------------------------------------------------------------------------- */
+/* ---- credit ---------------------------------------------------------------------------------- */
 
 static uint64_t want_credit(struct fake_client *c, uint64_t size)
 {

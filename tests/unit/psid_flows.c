@@ -14,7 +14,7 @@
 
 static struct fake_client c;
 
-/* ---- sockets ------------------------------------------------------------------------------- */
+/* ---- sockets --------------------------------------------------------------------------------- */
 
 struct end {
 	int fd;
@@ -62,7 +62,7 @@ static void connect_end(const struct end *e, const char *text, uint16_t port)
 	REQUIRE(connect(e->fd, (struct sockaddr *)&to, len) == 0);
 }
 
-/* ---- the dialogue -------------------------------------------------------------------------- */
+/* ---- the dialogue ---------------------------------------------------------------------------- */
 
 static void bytes_of(const char *text, uint8_t bytes[16])
 {
@@ -177,7 +177,7 @@ static void close_ends(const struct end *s, const struct end *r)
 	(void)close(r->fd);
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void flows_of_all_kinds(void)
 {

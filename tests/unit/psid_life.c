@@ -41,7 +41,7 @@ static void adopt(struct fake_client *c, uint32_t parent)
 	fake_send(c, &msg, NULL, 0);
 }
 
-/* ---- death --------------------------------------------------------------------------------- */
+/* ---- death ----------------------------------------------------------------------------------- */
 
 static void the_dead_are_marked(void)
 {
@@ -77,7 +77,8 @@ static void the_closed_are_not(void)
 	end();
 }
 
-/* Nobody says it for a process that is counted and was killed before psid knew of it, and the kernel does not, where the connection was shut down before. */
+/* Nobody says it for a process that is counted and was killed before psid knew of it, and the
+ * kernel does not, where the connection was shut down before. */
 static void the_counted_who_are_gone_are_marked(void)
 {
 	struct shm_side *side;
@@ -112,7 +113,8 @@ static void a_lost_socket_is_not_death(void)
 	end();
 }
 
-/* Of two holders one has counted itself off, psid was too busy to hear of it, and then it has ended. */
+/* Of two holders one has counted itself off, psid was too busy to hear of it, and then it has
+ * ended. */
 static void who_had_no_room_to_say_that_it_closed_was_not_killed(void)
 {
 	struct shm_slab *slab;
@@ -168,8 +170,8 @@ static void close_by_reset(const int pair[2], const struct fake_upgrade *upgrade
 }
 
 /*
- * The kernel does not know a socket any more that was reset. A process that has become another program may have it, and not all that lies in shared
- * memory; one that has needs the kernel alone.
+ * The kernel does not know a socket any more that was reset. A process that has become another
+ * program may have it, and not all that lies in shared memory; one that has needs the kernel alone.
  */
 static void what_was_reset_stays_for_who_may_read_it(void)
 {
@@ -204,7 +206,7 @@ static void what_was_reset_stays_for_who_may_read_it(void)
 	scene_end();
 }
 
-/* ---- children ------------------------------------------------------------------------------ */
+/* ---- children -------------------------------------------------------------------------------- */
 
 /*
  * A child adopts before it lets go of its parent's socket; the parent's end then is not the
@@ -251,7 +253,8 @@ static void unclaimed_sides_wait_for_their_heir(void)
 	end();
 }
 
-/* Both directions have ended, so the kernel knows no socket any more; a child that psid does not know has not read all. */
+/* Both directions have ended, so the kernel knows no socket any more; a child that psid does not
+ * know has not read all. */
 static void end_in_both_directions(uint64_t n_read, uint64_t n_left)
 {
 	struct shm_side *reader, *writer;
@@ -287,7 +290,7 @@ static void what_it_has_read_does_not(void)
 	end_in_both_directions(5, 0);
 }
 
-/* ---- psid's own end ------------------------------------------------------------------------ */
+/* ---- psid's own end -------------------------------------------------------------------------- */
 
 static void clients_are_told_of_the_end(void)
 {

@@ -1,5 +1,6 @@
 /*
- * psid/meeting.c over the loopback: two that hold the key get a connection, whoever else knocks meanwhile, and nobody else does.
+ * psid/meeting.c over the loopback: two that hold the key get a connection, whoever else knocks
+ * meanwhile, and nobody else does.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,4 +1,5 @@
-/* A psid that was killed, the next one, and those who come back to it; and sides asked for again. */
+/* A psid that was killed, the next one, and those who come back to it; and sides asked for
+ * again. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -46,7 +47,7 @@ static void end(void)
 	CHECK_INT(daemon_stop(&psid), ==, 0);
 }
 
-/* ---- coming back --------------------------------------------------------------------------- */
+/* ---- coming back ----------------------------------------------------------------------------- */
 
 static void both_come_back(void)
 {
@@ -164,7 +165,8 @@ static void a_family_comes_back(void)
 	end();
 }
 
-/* A child that is counted and has not come back keeps the side alive, for as long as it has the socket. */
+/* A child that is counted and has not come back keeps the side alive, for as long as it has the
+ * socket. */
 static void a_child_that_is_late(void)
 {
 	struct shm_side *side;
@@ -199,7 +201,8 @@ static void attach_myself(struct fake_client *c)
 	c->id = EXPECT(c, WELCOME)->welcome->client;
 }
 
-/* A process that lost only its channel comes back to the same psid. It is the same process, not one more. */
+/* A process that lost only its channel comes back to the same psid. It is the same process, not one
+ * more. */
 static void back_to_the_same(void)
 {
 	daemon_start(&psid, false, NULL);
@@ -257,7 +260,7 @@ static void limits_hold(void)
 	end();
 }
 
-/* ---- a side asked for again ---------------------------------------------------------------- */
+/* ---- a side asked for again ------------------------------------------------------------------ */
 
 static void check_side(struct fake_client *c, uint64_t token, unsigned k)
 {

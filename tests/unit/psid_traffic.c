@@ -1,6 +1,6 @@
 /*
- * How psid adds up what its sides say to have written: the true, the false, those that end and those that come back. Time is
- * the test's own.
+ * How psid adds up what its sides say to have written: the true, the false, those that end and
+ * those that come back. Time is the test's own.
  */
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /*
- * Time from the processor's counter: it is the clock's, whatever the counter does; a counter that does not keep to its rate is not
- * believed.
+ * Time from the processor's counter: it is the clock's, whatever the counter does; a counter that
+ * does not keep to its rate is not believed.
  */
 #include <time.h>
 
@@ -8,7 +8,8 @@
 #include "harness.h"
 #include "pulse.h"
 
-/* More than any two readings that belong together are apart, far less than a wrong base or rate makes. */
+/* More than any two readings that belong together are apart, far less than a wrong base or rate
+ * makes. */
 #define NSEC_NEAR (100 * NSEC_PER_USEC)
 #define NSEC_RENEWED (2000 * NSEC_PER_USEC)
 

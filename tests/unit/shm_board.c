@@ -1,4 +1,5 @@
-/* shm/board.c: no bit is lost between publishers and an owner that takes, also when a publisher died half-way. */
+/* shm/board.c: no bit is lost between publishers and an owner that takes, also when a publisher
+ * died half-way. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +117,8 @@ static void *publisher(void *arg)
 	return NULL;
 }
 
-/* Each publication must be followed by a take of its bit: compare the counts a take saw with the final ones. */
+/* Each publication must be followed by a take of its bit: compare the counts a take saw with the
+ * final ones. */
 static void no_publication_is_lost(void)
 {
 	pthread_t threads[2];

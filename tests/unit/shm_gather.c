@@ -1,6 +1,7 @@
 /*
- * When a reader had better let short messages gather before it looks again (shm/stream.h): after looks that found several, to which nothing was
- * answered, and only once all that was found is taken. Nothing is hidden by that: what comes is there at the next look.
+ * When a reader had better let short messages gather before it looks again (shm/stream.h): after
+ * looks that found several, to which nothing was answered, and only once all that was found is
+ * taken. Nothing is hidden by that: what comes is there at the next look.
  */
 #include "harness.h"
 #include "queue.h"
@@ -9,7 +10,7 @@
 
 static const uint32_t rings[] = { 16384, 65536, 256 << 10, 1 << 20, 4 << 20 };
 
-/* ---- frames of a link ------------------------------------------------------------------------------ */
+/* ---- frames of a link ------------------------------------------------------------------------ */
 
 static struct shm_links p;
 
@@ -124,7 +125,7 @@ static void a_hundred_short_ones_gather(void)
 	each_way(play_a_hundred);
 }
 
-/* ---- bytes of a stream ----------------------------------------------------------------------------- */
+/* ---- bytes of a stream ----------------------------------------------------------------------- */
 
 static struct tcp_pair t;
 static uint64_t at;

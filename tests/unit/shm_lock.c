@@ -1,6 +1,7 @@
 /*
- * shm/lock.c: exclusion between processes, and the recovery of a lock whose holder was killed,
- * at its entry, inside, and while others queue for it; and the priority that a real-time waiter lends its holder.
+ * shm/lock.c: exclusion between processes, and the recovery of a lock whose holder was killed, at
+ * its entry, inside, and while others queue for it; and the priority that a real-time waiter lends
+ * its holder.
  */
 #include <errno.h>
 #include <sched.h>
@@ -154,7 +155,7 @@ static void nor_does_one_that_holds_two(void)
 	CHECK_INT(first.word | second.word, ==, 0);
 }
 
-/* ---- namesakes ---------------------------------------------------------------------------------- */
+/* ---- namesakes ------------------------------------------------------------------------------- */
 
 /* Thread 1 of a pid namespace of its own; -1: not here, which is said. */
 static pid_t child_elsewhere(void)
@@ -229,7 +230,8 @@ static bool is_asleep(pid_t pid)
 	return strstr(line, ") S ") != NULL;
 }
 
-/* Who is killed while he waits for a namesake takes nothing from him; a namesake that is killed inside leaves it. */
+/* Who is killed while he waits for a namesake takes nothing from him; a namesake that is killed
+ * inside leaves it. */
 static void namesakes_are_killed(void)
 {
 	struct shared *s = shared_new();
@@ -257,7 +259,7 @@ static void namesakes_are_killed(void)
 	(void)munmap(s, sizeof(*s));
 }
 
-/* ---- priority ----------------------------------------------------------------------------------- */
+/* ---- priority -------------------------------------------------------------------------------- */
 
 #define SEC_PATIENCE 60
 
@@ -374,7 +376,8 @@ static void a_real_time_waiter_lends_its_priority(void)
 	(void)munmap(s, sizeof(*s));
 }
 
-/* Somebody else was named by mistake, with whom a waiter was asleep: he does not leave what he does not hold. */
+/* Somebody else was named by mistake, with whom a waiter was asleep: he does not leave what he does
+ * not hold. */
 static void somebody_else_was_named(void)
 {
 	struct shared *s = shared_new();

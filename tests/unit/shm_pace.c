@@ -1,6 +1,7 @@
 /*
- * The choice between ordinary stores and those past the caches, on processors that are near each other, far from each other, and change: both ends are
- * played, with times that the test makes up. So it is the same on every machine.
+ * The choice between ordinary stores and those past the caches, on processors that are near each
+ * other, far from each other, and change: both ends are played, with times that the test makes up.
+ * So it is the same on every machine.
  */
 #include "harness.h"
 #include "pace.h"

@@ -1,6 +1,7 @@
 /*
- * Bytes of a stream take part in the choice of stores (shm/pace.c): long pieces are timed by both ends, the reader's answer reaches the writer,
- * and what is written past the caches arrives as it was sent.
+ * Bytes of a stream take part in the choice of stores (shm/pace.c): long pieces are timed by both
+ * ends, the reader's answer reaches the writer, and what is written past the caches arrives as it
+ * was sent.
  */
 #include "harness.h"
 #include "ring.h"

@@ -1,5 +1,6 @@
 /*
- * Copying into and out of a ring: every offset of both sides within two lines, lengths around every boundary, and nothing beside it.
+ * Copying into and out of a ring: every offset of both sides within two lines, lengths around every
+ * boundary, and nothing beside it.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * shm/sem.c: counts are neither lost nor doubled between processes, with and without holders, asleep and awake, and a holder that
- * is killed at any instruction has what its number says.
+ * shm/sem.c: counts are neither lost nor doubled between processes, with and without holders,
+ * asleep and awake, and a holder that is killed at any instruction has what its number says.
  */
 #include <errno.h>
 #include <signal.h>
@@ -214,7 +214,8 @@ static void a_killed_sleeper_takes_nothing_along(void)
 				const struct shm_sem_view *mine = k ? &other : &victim;
 
 				s->n_asleep++;
-				/* Who has taken it keeps it; the victim sleeps on until it is killed. */
+				/* Who has taken it keeps it; the victim sleeps on until it is
+				 * killed. */
 				if (shm_sem_wait(mine, soon()) < 0)
 					_exit(1);
 				if (k)

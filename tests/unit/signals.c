@@ -1,6 +1,6 @@
 /*
- * libpulc/signals.c: a signal that comes while its thread holds a lock of ours waits for it, comes whole, and
- * leaves the mask as it was; faults don't wait; what ran is counted.
+ * libpulc/signals.c: a signal that comes while its thread holds a lock of ours waits for it, comes
+ * whole, and leaves the mask as it was; faults don't wait; what ran is counted.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -190,7 +190,8 @@ static void says_what_ran(void)
 	queue(SIGUSR1, 0);
 	CHECK_INT(signals_since(then), ==, -EINTR);
 	CHECK_INT(signals_verdict(then), ==, -EINTR);
-	/* Nothing is known of what ran: the handlers installed decide, and this one asks for nothing. */
+	/* Nothing is known of what ran: the handlers installed decide, and this one asks for
+	 * nothing. */
 	CHECK_INT(signals_verdict(signals_counted()), ==, -EINTR);
 }
 

@@ -356,7 +356,8 @@ static void an_exec_that_is_over_does_not_matter(void)
 	end();
 }
 
-/* What the program does that was executed with a connection of which psid keeps nothing: 0, or what it finds otherwise. */
+/* What the program does that was executed with a connection of which psid keeps nothing: 0, or what
+ * it finds otherwise. */
 static int inherit(int fd)
 {
 	pulc_stream *inherited;

@@ -91,7 +91,7 @@ static long cpu_time(void)
 	return ts.tv_sec * 1000000000l + ts.tv_nsec;
 }
 
-/* ---- ends that are none ------------------------------------------------------------------------- */
+/* ---- ends that are none ---------------------------------------------------------------------- */
 
 static void a_word_of_the_end_alone_wakes_once(uint64_t word, int flags)
 {
@@ -124,11 +124,12 @@ static void a_close_that_does_not_come(void)
 	a_word_of_the_end_alone_wakes_once(SHM_TX_FIN | SHM_CLOSED, MSG_PEEK);
 }
 
-/* ---- bytes under way through the kernel --------------------------------------------------------- */
+/* ---- bytes under way through the kernel ------------------------------------------------------ */
 
 #define IN_RING 4
 
-/* The peer has begun its ring with some bytes, and before these there is one that it has not written yet. */
+/* The peer has begun its ring with some bytes, and before these there is one that it has not
+ * written yet. */
 static struct shm_side *begin_behind_a_byte(void)
 {
 	struct shm_side *side;
@@ -201,9 +202,10 @@ static void a_byte_that_comes_at_last_wakes(void)
 	end();
 }
 
-/* ---- room that nobody told of ------------------------------------------------------------------- */
+/* ---- room that nobody told of ---------------------------------------------------------------- */
 
-/* A brother took bytes and was killed before he told of their room: who goes to sleep tells the sender, whatever he sleeps for. */
+/* A brother took bytes and was killed before he told of their room: who goes to sleep tells the
+ * sender, whatever he sleeps for. */
 static void room_is_told_of_before_a_sleep(void)
 {
 	struct shm_side *side, *own;
@@ -221,9 +223,10 @@ static void room_is_told_of_before_a_sleep(void)
 	end();
 }
 
-/* ---- numbers that were given out again ---------------------------------------------------------- */
+/* ---- numbers that were given out again ------------------------------------------------------- */
 
-/* As a program does that keeps the connection under another number: ours becomes a foreign socket. */
+/* As a program does that keeps the connection under another number: ours becomes a foreign
+ * socket. */
 static void take_number(int foreign[2])
 {
 	int kept = dup(fds[0]);
@@ -285,7 +288,7 @@ static void closed_after_it_was_kept_on_the_kernel(void)
 	fake_close(&peer);
 }
 
-/* ---- what is owed to a peer that leaves --------------------------------------------------------- */
+/* ---- what is owed to a peer that leaves ------------------------------------------------------ */
 
 static void check_came(const char *bytes)
 {
@@ -313,7 +316,8 @@ static struct shm_side *begin_in_ring(void)
 	return side;
 }
 
-/* The parent has sent something, the child perhaps too; then the peer leaves, and the child ends. */
+/* The parent has sent something, the child perhaps too; then the peer leaves, and the child
+ * ends. */
 static void a_child_ends(bool has_sent)
 {
 	struct shm_side *side = begin_in_ring();
@@ -349,7 +353,8 @@ static void a_child_leaves_it_to_its_parent_otherwise(void)
 	end();
 }
 
-/* Nor has the one whose parent has let go, though another child that was killed is still counted: then nobody would pay. */
+/* Nor has the one whose parent has let go, though another child that was killed is still counted:
+ * then nobody would pay. */
 static void a_child_pays_when_its_parent_has_let_go(void)
 {
 	struct shm_side *side = begin_in_ring();
@@ -408,7 +413,7 @@ static void a_childs_child_pays_when_that_has_ended(void)
 	end();
 }
 
-/* ---- who hints when ----------------------------------------------------------------------------- */
+/* ---- who hints when -------------------------------------------------------------------------- */
 
 /* Its first hint would have to make it a client. */
 static void a_child_hints_later_until_it_is_a_client(void)

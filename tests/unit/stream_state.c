@@ -1,4 +1,5 @@
-/* libpulc/upgrade.c, stream.c: what one thread has settled of a stream, another that waited must not undo. */
+/* libpulc/upgrade.c, stream.c: what one thread has settled of a stream, another that waited must
+ * not undo. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * The choice between asking for the bytes of long messages and fetching them (protocols/tag_pull.c), in a time of the test's own: each way takes so long for
- * a byte as the test says, and what is chosen in the end is to be the one that takes less.
+ * The choice between asking for the bytes of long messages and fetching them
+ * (protocols/tag_pull.c), in a time of the test's own: each way takes so long for a byte as the
+ * test says, and what is chosen in the end is to be the one that takes less.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #include "macros.h"
 #include "tag.h"
 
-/* Real time goes on meanwhile, and is nothing beside these, be it that another program has the processor for seconds. */
+/* Real time goes on meanwhile, and is nothing beside these, be it that another program has the
+ * processor for seconds. */
 #define NSEC_FAST (1000 * NSEC_PER_SEC)
 #define NSEC_SLOW (2 * NSEC_FAST)
 #define N_UNDER_WAY_MAX 8u
@@ -45,7 +47,8 @@ static void arrive(struct tag_message *m, enum tag_way way)
 	tag_rate(m, way);
 }
 
-/* So many bytes in messages of this size, n of them always under way. Returns the bytes that were pushed. */
+/* So many bytes in messages of this size, n of them always under way. Returns the bytes that were
+ * pushed. */
 static uint64_t play(uint64_t bytes, uint64_t size, unsigned n)
 {
 	struct tag_message m[N_UNDER_WAY_MAX];

@@ -1,6 +1,6 @@
 /*
- * Offers of long messages to two peers whose links are full: progress comes to an end, again and again, and each leaves in its turn as soon as there is
- * room for it.
+ * Offers of long messages to two peers whose links are full: progress comes to an end, again and
+ * again, and each leaves in its turn as soon as there is room for it.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* What the kernel's counters say of a connection that was dissolved, and of what came before its end. */
+/* What the kernel's counters say of a connection that was dissolved, and of what came before its
+ * end. */
 #include "tcp_count.h"
 
 #include <errno.h>
@@ -43,7 +44,8 @@ static int option(int level, int name)
 	return value;
 }
 
-/* Bytes of the kernel's before the ring, of which `left` are to come yet, whatever has come behind it. */
+/* Bytes of the kernel's before the ring, of which `left` are to come yet, whatever has come behind
+ * it. */
 static void check_left(uint64_t left)
 {
 	uint64_t found = UINT64_MAX;

@@ -1,4 +1,5 @@
-/* protocols/tcp_end.c: a peer has said that it ends, and the kernel comes to know of it a moment later. */
+/* protocols/tcp_end.c: a peer has said that it ends, and the kernel comes to know of it a moment
+ * later. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

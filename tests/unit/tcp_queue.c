@@ -1,5 +1,6 @@
 /*
- * protocols/tcp_queue.c and urgent data: what the counts say of bytes in rings, in the kernel and in both.
+ * protocols/tcp_queue.c and urgent data: what the counts say of bytes in rings, in the kernel and
+ * in both.
  */
 #include <errno.h>
 #include <linux/tcp.h>
@@ -171,7 +172,8 @@ static void one_call_spans_ring_and_kernel(void)
 	tcp_pair_deinit(&p);
 }
 
-/* To ask for a mark changes how urgent data is received, for a moment; two who ask at once leave it as it was. */
+/* To ask for a mark changes how urgent data is received, for a moment; two who ask at once leave it
+ * as it was. */
 static void *ask_for_mark(void *arg)
 {
 	(void)arg;

@@ -1,9 +1,10 @@
 /*
- * protocols/tcp_state.c, tcp_receive.c: what a look at a connection says of a reset that comes at the same moment, and what a
- * receive finds of an end that a look has told of.
+ * protocols/tcp_state.c, tcp_receive.c: what a look at a connection says of a reset that comes at
+ * the same moment, and what a receive finds of an end that a look has told of.
  *
- * The kernel takes a reset in field by field, and its poll reads them without a lock. One look in a thousand or so
- * falls into the midst; the rounds here are few enough for a loaded machine, and none may show it.
+ * The kernel takes a reset in field by field, and its poll reads them without a lock. One look in a
+ * thousand or so falls into the midst; the rounds here are few enough for a loaded machine, and
+ * none may show it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -60,7 +61,8 @@ static void is_seen_whole_or_not_at_all(void)
 	(void)pthread_barrier_destroy(&both);
 }
 
-/* A peer that was killed says nothing of its end, and who receives asks the kernel only now and then. */
+/* A peer that was killed says nothing of its end, and who receives asks the kernel only now and
+ * then. */
 static void an_end_that_was_told_is_found(void)
 {
 	char byte;
@@ -80,8 +82,8 @@ static void an_end_that_was_told_is_found(void)
 	tcp_pair_deinit(&p);
 }
 
-/* Bytes of the kernel's part are on their way when the connection is reset: they never come, and what lies in the ring behind them is not to be
- * had either. */
+/* Bytes of the kernel's part are on their way when the connection is reset: they never come, and
+ * what lies in the ring behind them is not to be had either. */
 static void what_is_behind_lost_bytes_is_lost(void)
 {
 	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };

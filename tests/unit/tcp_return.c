@@ -1,6 +1,6 @@
 /*
- * protocols/tcp_return.c: one end goes back to the kernel while bytes lie in the rings. From then on it is
- * played by plain system calls, as a program without PULC would make them.
+ * protocols/tcp_return.c: one end goes back to the kernel while bytes lie in the rings. From then
+ * on it is played by plain system calls, as a program without PULC would make them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -376,7 +376,8 @@ static void *sender(void *arg)
 	return NULL;
 }
 
-/* One receive the way a process of end `end` makes it: from the kernel once it has left, unless it changes its mind. */
+/* One receive the way a process of end `end` makes it: from the kernel once it has left, unless it
+ * changes its mind. */
 static ssize_t receive(int end, void *buf, size_t len)
 {
 	int e = 1;

@@ -1,5 +1,6 @@
 /*
- * protocols/tcp_short.h: what goes the short way is what the long way would have moved, and what is not the usual case does not go there.
+ * protocols/tcp_short.h: what goes the short way is what the long way would have moved, and what is
+ * not the usual case does not go there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +139,8 @@ static void takes_all_or_nothing(void)
 	tcp_pair_deinit(&p);
 }
 
-/* What was seen at the last look is taken without another one; what came since then is not looked for. */
+/* What was seen at the last look is taken without another one; what came since then is not looked
+ * for. */
 static void takes_what_is_known(void)
 {
 	begin(tcp_pair_usual_rings);
@@ -157,7 +159,8 @@ static void takes_what_is_known(void)
 	tcp_pair_deinit(&p);
 }
 
-/* Neither what lies in another ring nor what lies behind the end of one is taken for what is here. */
+/* Neither what lies in another ring nor what lies behind the end of one is taken for what is
+ * here. */
 static void known_bytes_lie_in_one_ring(void)
 {
 	uint64_t sent = 10, at;
@@ -255,7 +258,8 @@ static void check_ring(uint32_t mode, uint32_t r)
 	CHECK_INT(p.tcp[0].ring.tx_cur, ==, r);
 }
 
-/* An empty ring has room for as much as it holds, whether its sender was told so or not; nor does it grow for that. */
+/* An empty ring has room for as much as it holds, whether its sender was told so or not; nor does
+ * it grow for that. */
 static void an_empty_ring_takes_what_it_holds(void)
 {
 	static const size_t lens[] = { 8, 48, 49, 100, 400 };
@@ -281,7 +285,8 @@ static void an_empty_ring_takes_what_it_holds(void)
 	tcp_take_credit = tcp_pair_grant_everything;
 }
 
-/* Who sends faster than is read needs a larger ring, and does not look at the reader's own count again and again. */
+/* Who sends faster than is read needs a larger ring, and does not look at the reader's own count
+ * again and again. */
 static void who_is_ahead_goes_on_elsewhere(void)
 {
 	uint64_t at = exchange_untold(100);
@@ -352,7 +357,8 @@ static void move_on(uint64_t to)
 	atomic_store(&rx->head_seen, to);
 }
 
-/* Half of a byte number stands beside the copy: one that was made when the numbers were the same in that half is none. */
+/* Half of a byte number stands beside the copy: one that was made when the numbers were the same in
+ * that half is none. */
 static void half_a_number_comes_round(void)
 {
 	const uint64_t round = 1ull << 32;

@@ -70,7 +70,8 @@ static void counts_bytes_read_behind_its_back(void)
 	tcp_pair_deinit(&p);
 }
 
-/* Whoever waits for more bytes than each part has: nobody tells of the kernel's, once the ring's have come. */
+/* Whoever waits for more bytes than each part has: nobody tells of the kernel's, once the ring's
+ * have come. */
 static void parts_may_be_enough_together(void)
 {
 	tcp_pair_init(&p, tcp_pair_small_rings);
@@ -102,7 +103,8 @@ static void never_switches_with_a_sender_inside(void)
 	tcp_pair_deinit(&p);
 }
 
-/* Without a byte to send: the same switch, by the same conditions; the receiver goes over when it has the kernel's part. */
+/* Without a byte to send: the same switch, by the same conditions; the receiver goes over when it
+ * has the kernel's part. */
 static void begins_without_a_byte(void)
 {
 	tcp_pair_init(&p, tcp_pair_small_rings);
@@ -216,7 +218,8 @@ static void who_waits_for_answers_keeps_to_a_ring_for_one_message(void)
 
 static void full_ring_takes_what_fits(void)
 {
-	/* The last one is as large as what programs rely on the kernel to hold: no way back from it. */
+	/* The last one is as large as what programs rely on the kernel to hold: no way back from
+	 * it. */
 	static const uint32_t rings[SHM_N_RINGS] = { 64, 256, 512, 1024, SIZE_LAST };
 	static unsigned char buf[2 * SIZE_LAST];
 
@@ -315,7 +318,8 @@ static void pending_credit_keeps_the_ring(void)
 	tcp_pair_deinit(&p);
 }
 
-/* Programs may live off the kernel's buffers: a receiver that does not come must not stop a sender. */
+/* Programs may live off the kernel's buffers: a receiver that does not come must not stop a
+ * sender. */
 static void no_credit_and_nobody_receives(bool ends)
 {
 	unsigned char buf[20000];
@@ -353,7 +357,8 @@ static void no_credit_and_nobody_receives_before_the_end(void)
 	no_credit_and_nobody_receives(true);
 }
 
-/* Who gets less than he asked for waits for an edge, and that of what lies behind the ring may have been told. */
+/* Who gets less than he asked for waits for an edge, and that of what lies behind the ring may have
+ * been told. */
 static void one_receive_takes_all_three_parts(void)
 {
 	unsigned char buf[1000];

@@ -1,6 +1,6 @@
 /*
- * protocols/tcp*: the ring has bytes, and the kernel's last ones, which are before them, have not all come yet. To receive, to poll and to count
- * say the same of that.
+ * protocols/tcp*: the ring has bytes, and the kernel's last ones, which are before them, have not
+ * all come yet. To receive, to poll and to count say the same of that.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -12,7 +12,8 @@
 
 static struct tcp_pair p;
 
-/* All that comes to an end from now on is lost, until it is sent once more (by a timer of the kernel's, if the filter has gone by then). */
+/* All that comes to an end from now on is lost, until it is sent once more (by a timer of the
+ * kernel's, if the filter has gone by then). */
 static void lose_arrivals(int end, bool lose)
 {
 	struct sock_filter nothing = { .code = BPF_RET | BPF_K, .k = 0 };
@@ -92,7 +93,8 @@ static void some_bytes_have_come_and_some_are_under_way(void)
 	tcp_pair_deinit(&p);
 }
 
-/* A peer that counts fewer bytes than came: who polls is told to receive, and that ends the connection. */
+/* A peer that counts fewer bytes than came: who polls is told to receive, and that ends the
+ * connection. */
 static void a_count_that_cannot_be_is_an_error_to_be_had(void)
 {
 	unsigned char buf[10];

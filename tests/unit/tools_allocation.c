@@ -61,7 +61,8 @@ static void set_slurm(const char *nodes, const char *cpus, const char *tasks)
 	(void)unsetenv("PULC_JOB");
 }
 
-/* The options in an allocation of n1 with four processors and two tasks, n2 and n3 with one and one: "tasks: host:slots ...". */
+/* The options in an allocation of n1 with four processors and two tasks, n2 and n3 with one and
+ * one: "tasks: host:slots ...". */
 static const char *applied(struct run_options *o)
 {
 	static char buf[256];

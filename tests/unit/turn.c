@@ -94,7 +94,8 @@ static void never_waits_less_than_nothing(void)
 	}
 }
 
-/* What a look has found is counted once, before the next wait, as turn_found would have counted it. */
+/* What a look has found is counted once, before the next wait, as turn_found would have counted
+ * it. */
 static void a_look_is_counted_when_the_next_wait_begins(void)
 {
 	begin();

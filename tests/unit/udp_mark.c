@@ -1,4 +1,5 @@
-/* protocols/udp_state.c, udp_receive.c: what has come on all flows is counted while flows end, and never less than before. */
+/* protocols/udp_state.c, udp_receive.c: what has come on all flows is counted while flows end, and
+ * never less than before. */
 #include <pthread.h>
 
 #include "harness.h"

@@ -1,6 +1,7 @@
 /*
- * protocols/udp_send.c: a receiver that is behind is sent more slowly once the queue can't grow, and gets each
- * datagram out of the queue; one that takes nothing fills it, and what does not fit is for the kernel.
+ * protocols/udp_send.c: a receiver that is behind is sent more slowly once the queue can't grow,
+ * and gets each datagram out of the queue; one that takes nothing fills it, and what does not fit
+ * is for the kernel.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -93,7 +94,8 @@ static void what_is_filled_is_looked_up_beyond_enough(void)
 	tcp_pair_deinit(&v.pair);
 }
 
-/* The last look was a little later than what the next datagram's time says, and nothing was sent since. */
+/* The last look was a little later than what the next datagram's time says, and nothing was sent
+ * since. */
 static void a_time_that_goes_back_is_no_stall(void)
 {
 	uint32_t i;

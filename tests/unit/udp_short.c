@@ -1,6 +1,6 @@
 /*
- * protocols/udp_short.h and the short way of udp_pull_plain: the same datagrams as by the long way, in any mixture with it, and nothing
- * that is not the usual case.
+ * protocols/udp_short.h and the short way of udp_pull_plain: the same datagrams as by the long way,
+ * in any mixture with it, and nothing that is not the usual case.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -16,14 +16,15 @@ struct folder {
 };
 
 /*
- * Makes the run folder, and removes those of this user that agents before us have left because they were killed.
- * Returns 0, negative errno.
+ * Makes the run folder, and removes those of this user that agents before us have left because they
+ * were killed. Returns 0, negative errno.
  */
 int folder_make(struct folder *folder);
 /* Removes it with all that is in it; does nothing if that was done. */
 void folder_remove(struct folder *folder);
 
-/* The settings of the psid, from standard input into the environment. settings.c: returns 0; 1: there are none; -EBADMSG. */
+/* The settings of the psid, from standard input into the environment. settings.c: returns 0; 1:
+ * there are none; -EBADMSG. */
 int settings_read(const struct folder *folder);
 
 /* The psid, and what it has started. daemon.c */
@@ -37,7 +38,8 @@ struct daemon {
 int daemon_start(struct daemon *daemon);
 /* Waits until it can be spoken to. Returns 0; -ECHILD: it has ended; -ETIMEDOUT. */
 int daemon_await(struct daemon *daemon);
-/* Buries what has died; a psid that has ended unasked is started again. Returns 0, negative errno: that can't be done. */
+/* Buries what has died; a psid that has ended unasked is started again. Returns 0, negative errno:
+ * that can't be done. */
 int daemon_reap(struct daemon *daemon);
 /* Waits until it has ended, made to if need be; jobs go on. */
 void daemon_stop(struct daemon *daemon);

@@ -1,9 +1,9 @@
 /*
- * The psid, a child of ours in the foreground. Whatever it or a job leaves behind becomes our child (we are
- * a subreaper), so that it can be found and killed at the end.
+ * The psid, a child of ours in the foreground. Whatever it or a job leaves behind becomes our child
+ * (we are a subreaper), so that it can be found and killed at the end.
  *
- * It may die as any psid may: connections and jobs go on, and the next one is started in its place. One
- * that dies at once, again and again, is given up.
+ * It may die as any psid may: connections and jobs go on, and the next one is started in its place.
+ * One that dies at once, again and again, is given up.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,10 @@
 /*
  * The run folder of a psid that lives as long as its agent: /tmp/pulc-UID-agent.XXXXXX.
  *
- * The agent holds a lock (flock) on the folder itself. An agent that was killed can't clean up, so the next
- * one of the same user on the same node does: a folder of that name whose lock is free belongs to nobody. One that has just been made and is not locked yet would look like
- * that too: its maker finds, once it has the lock, that the folder has lost its name, and makes another.
+ * The agent holds a lock (flock) on the folder itself. An agent that was killed can't clean up, so
+ * the next one of the same user on the same node does: a folder of that name whose lock is free
+ * belongs to nobody. One that has just been made and is not locked yet would look like that too:
+ * its maker finds, once it has the lock, that the folder has lost its name, and makes another.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,16 +1,18 @@
 /*
  * agent: a private psid on one node, for as long as a pulcrun wants it (docs/allocations.md).
  *
- *	agent [NODE-VARIABLE LAUNCHER-VARIABLE]
+ * 	agent [NODE-VARIABLE LAUNCHER-VARIABLE]
  *
- * pulcrun has it started, on the nodes by the scheduler that the nodes come from, and speaks to it through its
- * standard input: what the psid is to be like, and by its end that all is over. So nothing is left running however
- * pulcrun ends. The agent speaks through its standard output: "at ADDRESS" before it is told anything, the address of the
- * machine it was started from as seen from here, and "ready SOCKET" once its psid can be spoken to. Both come from
- * variables of the environment whose names pulcrun knows; without them it says nothing of where.
+ * pulcrun has it started, on the nodes by the scheduler that the nodes come from, and speaks to it
+ * through its standard input: what the psid is to be like, and by its end that all is over. So
+ * nothing is left running however pulcrun ends. The agent speaks through its standard output: "at
+ * ADDRESS" before it is told anything, the address of the machine it was started from as seen from
+ * here, and "ready SOCKET" once its psid can be spoken to. Both come from variables of the
+ * environment whose names pulcrun knows; without them it says nothing of where.
  *
- * SIGTERM is what a scheduler sends when the time is up: the psid ends, and the run folder is gone before SIGKILL comes; jobs,
- * which need neither, have what time there is. Signals that a scheduler sends to all processes of a job are not for us.
+ * SIGTERM is what a scheduler sends when the time is up: the psid ends, and the run folder is gone
+ * before SIGKILL comes; jobs, which need neither, have what time there is. Signals that a scheduler
+ * sends to all processes of a job are not for us.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /*
  * What pulcrun says: settings of psid.conf(5) as PULC_NAME=value, a line each, the cluster's key as
- * key=HEXADECIMAL, and an empty line at the end. The settings that the user has for his own psid must not count here:
- * his variables are left out, and his file is not read.
+ * key=HEXADECIMAL, and an empty line at the end. The settings that the user has for his own psid
+ * must not count here: his variables are left out, and his file is not read.
  */
 #include <errno.h>
 #include <fcntl.h>

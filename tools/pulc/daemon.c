@@ -1,10 +1,10 @@
 /*
  * Starting a private psid, once.
  *
- * Whoever finds none locks the run directory, looks again, and only then starts one: of many programs
- * started together, one starts psid and the others wait for it. `psid --daemonize` returns when
- * its socket answers, or with an error on its stderr, which is read through a pipe so that
- * the daemon keeps none of our descriptors and a reader of our own stderr is not kept waiting for it.
+ * Whoever finds none locks the run directory, looks again, and only then starts one: of many
+ * programs started together, one starts psid and the others wait for it. `psid --daemonize` returns
+ * when its socket answers, or with an error on its stderr, which is read through a pipe so that the
+ * daemon keeps none of our descriptors and a reader of our own stderr is not kept waiting for it.
  *
  * The lock is a flock of the directory itself: no lock file is left behind, and the death of its
  * holder frees it.
@@ -72,7 +72,8 @@ static int find_psid_program(char *buf, size_t size)
 	return run_beside("psid", buf, size) == 0 ? 0 : run_find_program("psid", buf, size);
 }
 
-/* In the child: nothing of ours goes with the daemon, neither descriptors nor signals nor the preload. */
+/* In the child: nothing of ours goes with the daemon, neither descriptors nor signals nor the
+ * preload. */
 static _Noreturn void become_psid(const char *program, int errors)
 {
 	sigset_t none;

@@ -1,6 +1,7 @@
 /*
- * Where the library is: named by PULC_PRELOAD, or beside this program (an installation may be moved as a
- * whole, and a build folder is laid out like one), or where the installation was configured to be.
+ * Where the library is: named by PULC_PRELOAD, or beside this program (an installation may be moved
+ * as a whole, and a build folder is laid out like one), or where the installation was configured to
+ * be.
  *
  * LD_PRELOAD is a list separated by colons and spaces without any quoting: a path that holds one of
  * them cannot be preloaded, and that is said instead of leaving it to the loader's silence.

@@ -4,13 +4,16 @@
 
 #include <stddef.h>
 
-/* Absolute path of `name` relative to the folder of this program. Returns 0, -ENOENT (no such file), -ENAMETOOLONG. */
+/* Absolute path of `name` relative to the folder of this program. Returns 0, -ENOENT (no such
+ * file), -ENAMETOOLONG. */
 int run_beside(const char *name, char *buf, size_t size);
 
-/* Finds libpulc-preload.so; says on stderr where it looked if it is nowhere. Returns 0, negative errno. */
+/* Finds libpulc-preload.so; says on stderr where it looked if it is nowhere. Returns 0, negative
+ * errno. */
 int run_find_library(char *buf, size_t size);
 
-/* Puts path first in LD_PRELOAD of the environment. Returns 0, -ENOMEM, -EINVAL: the loader can't read such a path. */
+/* Puts path first in LD_PRELOAD of the environment. Returns 0, -ENOMEM, -EINVAL: the loader can't
+ * read such a path. */
 int run_preload(const char *path);
 
 #endif

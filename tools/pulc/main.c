@@ -1,9 +1,9 @@
 /*
  * pulc: runs a program with its socket calls under PULC.
  *
- * Three steps: find the library to preload, make sure that a psid can be reached, become the program.
- * Only the first and the last can fail the run. Without a psid the program runs as well, on
- * the kernel, and the user is told. Exit statuses are env(1)'s: 125 pulc itself failed, 126 the
+ * Three steps: find the library to preload, make sure that a psid can be reached, become the
+ * program. Only the first and the last can fail the run. Without a psid the program runs as well,
+ * on the kernel, and the user is told. Exit statuses are env(1)'s: 125 pulc itself failed, 126 the
  * program cannot be executed, 127 it was not found, otherwise the program's own.
  */
 #include <errno.h>
@@ -91,7 +91,8 @@ static int try_log(const char *path)
 	return 0;
 }
 
-/* The library gets an absolute path: the program may change its directory before it opens the log. */
+/* The library gets an absolute path: the program may change its directory before it opens the
+ * log. */
 static int set_log(const char *log)
 {
 	char dir[PATH_MAX] = "", path[2 * PATH_MAX];

@@ -8,9 +8,9 @@
 int run_find_program(const char *name, char *buf, size_t size);
 
 /*
- * Why preloading into the file at path (a script's interpreter is looked at in its place) will have no effect: a
- * phrase like "is statically linked", or NULL if nothing speaks against it. *ret_path: the file that the
- * phrase is about, valid until the next call.
+ * Why preloading into the file at path (a script's interpreter is looked at in its place) will have
+ * no effect: a phrase like "is statically linked", or NULL if nothing speaks against it. *ret_path:
+ * the file that the phrase is about, valid until the next call.
  */
 const char *run_obstacle(const char *path, const char **ret_path);
 

@@ -1,7 +1,7 @@
 /*
- * Commands that do something once. psid's answer has a line of what was wrong, or none; it goes to stderr,
- * and the exit status says the same. With --json the answer is printed as it came, for scripts that want
- * one thing to parse in either case.
+ * Commands that do something once. psid's answer has a line of what was wrong, or none; it goes to
+ * stderr, and the exit status says the same. With --json the answer is printed as it came, for
+ * scripts that want one thing to parse in either case.
  */
 #include "act.h"
 
@@ -16,7 +16,8 @@
 #include "say.h"
 #include "text.h"
 
-/* The process of psid, to wait for: its end is worth nothing if it still holds memory afterwards. */
+/* The process of psid, to wait for: its end is worth nothing if it still holds memory
+ * afterwards. */
 static int find_process(struct ctl_psid *psid, int *ret_fd)
 {
 	CLEANUP(ctl_replies_deinit) struct ctl_replies replies = { 0 };
@@ -29,8 +30,8 @@ static int find_process(struct ctl_psid *psid, int *ret_fd)
 }
 
 /*
- * Other questions go to whatever psid there is. But who names a place (PULC_SOCKET, PULC_RUNTIME_DIR: the first two) wants
- * none ended that is elsewhere.
+ * Other questions go to whatever psid there is. But who names a place (PULC_SOCKET,
+ * PULC_RUNTIME_DIR: the first two) wants none ended that is elsewhere.
  */
 static bool is_elsewhere(const struct ctl_psid *psid)
 {

@@ -2,8 +2,9 @@
  * JSON straight from the schema: the printer walks protobuf-c's description of a message, so that
  * a field added to the schema appears under its own name, and none can be forgotten.
  *
- * A singular message inside another is folded into it: an entry of `pulcctl sockets` has local_addr, not
- * tuple.local_addr. Left out: oneof, optional and floating-point fields, which no reply has.
+ * A singular message inside another is folded into it: an entry of `pulcctl sockets` has
+ * local_addr, not tuple.local_addr. Left out: oneof, optional and floating-point fields, which no
+ * reply has.
  */
 #include "json.h"
 

@@ -1,11 +1,12 @@
 /*
- * `pulcctl keygen`: the file with a cluster's key. It needs no psid, and tells none: what is in the file counts
- * when psid reads it.
+ * `pulcctl keygen`: the file with a cluster's key. It needs no psid, and tells none: what is in the
+ * file counts when psid reads it.
  *
- * Without an option it makes a new file, and never touches an existing one: with the key of a living cluster in it that
- * would cut the node off. The others are the steps of a change of keys: a new key goes to the end of the file, where it is
- * accepted and not used; a key is moved to the beginning, where it is used; all but the first are dropped. Each
- * may be done twice and does nothing then, but --add.
+ * Without an option it makes a new file, and never touches an existing one: with the key of a
+ * living cluster in it that would cut the node off. The others are the steps of a change of keys: a
+ * new key goes to the end of the file, where it is accepted and not used; a key is moved to the
+ * beginning, where it is used; all but the first are dropped. Each may be done twice and does
+ * nothing then, but --add.
  */
 #include "keygen.h"
 
@@ -56,7 +57,7 @@ static int fail(const char *path, int r)
 	return r;
 }
 
-/* ---- what is said ----------------------------------------------------------------------------------- */
+/* ---- what is said ---------------------------------------------------------------------------- */
 
 static void name_key(const struct wire_keys *keys, size_t i, char name[9])
 {
@@ -158,7 +159,7 @@ static void say_list(const char *path, const struct wire_keys *keys)
 	}
 }
 
-/* ---- what is done ----------------------------------------------------------------------------------- */
+/* ---- what is done ---------------------------------------------------------------------------- */
 
 static int add(const char *path, struct wire_keys *keys)
 {

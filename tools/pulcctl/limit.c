@@ -1,6 +1,7 @@
 /*
- * Limits of a partition, as words of --limit and of the list. Numbers are numbers; a time is in seconds, or in minutes, hours or
- * days with a letter behind it, and shown in the largest unit that it is a whole number of.
+ * Limits of a partition, as words of --limit and of the list. Numbers are numbers; a time is in
+ * seconds, or in minutes, hours or days with a letter behind it, and shown in the largest unit that
+ * it is a whole number of.
  */
 #include "limit.h"
 

@@ -47,7 +47,8 @@ static bool is_of_job(const struct ctl_options *o)
 	return o->command == CTL_TASKS && !o->pid && !o->n_uids && !o->here;
 }
 
-/* Has the user named a node, a partition or a running job that is none? It is said, unless it may come yet, or a script counts. */
+/* Has the user named a node, a partition or a running job that is none? It is said, unless it may
+ * come yet, or a script counts. */
 static bool is_absent(const struct ctl_options *options, const struct ctl_list *list,
 		      const struct ctl_replies *replies)
 {

@@ -1,8 +1,8 @@
 /*
  * pulcctl's command line: one command, options before or after it.
  *
- * A filter that the command does not have is an error rather than ignored: a script that believes it has
- * filtered would otherwise count the wrong things.
+ * A filter that the command does not have is an error rather than ignored: a script that believes
+ * it has filtered would otherwise count the wrong things.
  */
 #include "options.h"
 

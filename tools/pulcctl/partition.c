@@ -1,6 +1,7 @@
 /*
- * `pulcctl partition create`, `set` and `delete`. Names of users become numbers here: psid looks none up. Nodes are listed as
- * pulcrun's are, and "n1-n8" is also "n[1-8]", unless its ends are of different names.
+ * `pulcctl partition create`, `set` and `delete`. Names of users become numbers here: psid looks
+ * none up. Nodes are listed as pulcrun's are, and "n1-n8" is also "n[1-8]", unless its ends are of
+ * different names.
  */
 #include "partition.h"
 

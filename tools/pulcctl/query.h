@@ -32,11 +32,13 @@ void ctl_psid_close(struct ctl_psid *psid);
 /* What a psid that said no has said. Valid until ctl_psid_close. */
 const Pulc__Wire__Refuse *ctl_refusal(const struct ctl_psid *psid);
 
-/* Asks `body` (one of the requests without fields) and collects every reply. Returns as ctl_psid_open. */
+/* Asks `body` (one of the requests without fields) and collects every reply. Returns as
+ * ctl_psid_open. */
 int ctl_ask(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, struct ctl_replies *ret);
 /*
- * The same about one job (NULL: all of them), number being a signal for it or whether only its tasks on this
- * node count, or about one node (NULL: this one), number being whether it is to be drained.
+ * The same about one job (NULL: all of them), number being a signal for it or whether only its
+ * tasks on this node count, or about one node (NULL: this one), number being whether it is to be
+ * drained.
  */
 int ctl_ask_about(struct ctl_psid *psid, Pulc__Wire__FromClient__BodyCase body, const char *name,
 		  unsigned number, struct ctl_replies *ret);
@@ -48,12 +50,13 @@ int ctl_ask_message(struct ctl_psid *psid, const Pulc__Wire__FromClient *msg,
 void ctl_replies_deinit(struct ctl_replies *replies);
 
 /*
- * A pidfd of the psid we talk to, if its process (which it says is `pid`) can be seen from here. Returns 0; -ESRCH:
- * it cannot; other negative errno.
+ * A pidfd of the psid we talk to, if its process (which it says is `pid`) can be seen from here.
+ * Returns 0; -ESRCH: it cannot; other negative errno.
  */
 int ctl_pidfd(const struct ctl_psid *psid, unsigned pid, int *ret_fd);
 
-/* Waits until psid has closed the conversation, and until its process has ended if pidfd is one. Returns 0, -ETIMEDOUT. */
+/* Waits until psid has closed the conversation, and until its process has ended if pidfd is one.
+ * Returns 0, -ETIMEDOUT. */
 int ctl_await_end(struct ctl_psid *psid, int pidfd);
 
 #endif

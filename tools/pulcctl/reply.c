@@ -1,13 +1,14 @@
 /*
- * Lists in replies, found by protobuf-c's description of them as json.c does: a list that is added to the schema is
- * read here already.
+ * Lists in replies, found by protobuf-c's description of them as json.c does: a list that is added
+ * to the schema is read here already.
  *
- * A reply that is a list has one repeated message, its entries; a bool, `more`; and perhaps one repeated string, the
- * names of nodes that did not answer.
+ * A reply that is a list has one repeated message, its entries; a bool, `more`; and perhaps one
+ * repeated string, the names of nodes that did not answer.
  */
 #include "reply.h"
 
-/* The oneof is a union of pointers to messages: any of its members points to the reply that there is. */
+/* The oneof is a union of pointers to messages: any of its members points to the reply that there
+ * is. */
 static const ProtobufCMessage *body_of(const Pulc__Wire__ToClient *reply)
 {
 	return &reply->status->base;

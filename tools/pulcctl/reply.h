@@ -9,7 +9,8 @@
 
 /* Does another reply to the same question follow? */
 bool ctl_reply_has_more(const Pulc__Wire__ToClient *reply);
-/* What is listed, and the names of nodes that did not answer in time; none if the reply has no such list. */
+/* What is listed, and the names of nodes that did not answer in time; none if the reply has no such
+ * list. */
 ProtobufCMessage *const *ctl_reply_entries(const Pulc__Wire__ToClient *reply, size_t *ret_n);
 char *const *ctl_reply_silent(const Pulc__Wire__ToClient *reply, size_t *ret_n);
 

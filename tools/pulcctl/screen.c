@@ -1,13 +1,14 @@
 /*
- * The terminal's other screen, on which nothing scrolls and from which one comes back to what was there before, and its
- * keys one by one and unseen. Both are put back whenever this process does not run on: at its end, when a signal ends
- * it, and when Ctrl-Z stops it.
+ * The terminal's other screen, on which nothing scrolls and from which one comes back to what was
+ * there before, and its keys one by one and unseen. Both are put back whenever this process does
+ * not run on: at its end, when a signal ends it, and when Ctrl-Z stops it.
  *
- * Stopped and continued (the job control of shells; POSIX, General Terminal Interface): the handler of
- * SIGTSTP puts everything back and only then stops; SIGCONT takes it again. Both happen between two pictures only, for
- * half a picture is not to end on the usual screen; the next picture is due at once then. SIGSTOP can't be
- * seen coming: SIGCONT takes again what was never put back. Continued in the background the terminal is
- * another's: we stop as who writes to it there does (SIGTTOU), until we are in the foreground.
+ * Stopped and continued (the job control of shells; POSIX, General Terminal Interface): the handler
+ * of SIGTSTP puts everything back and only then stops; SIGCONT takes it again. Both happen between
+ * two pictures only, for half a picture is not to end on the usual screen; the next picture is due
+ * at once then. SIGSTOP can't be seen coming: SIGCONT takes again what was never put back.
+ * Continued in the background the terminal is another's: we stop as who writes to it there does
+ * (SIGTTOU), until we are in the foreground.
  *
  * SIGINT and SIGTERM may come at any time, for nothing goes on after them.
  */
@@ -23,7 +24,8 @@
 /* What is to be put back. */
 static volatile sig_atomic_t on_screen, takes_keys;
 static struct termios usual;
-/* The terminal's keys were ours at the beginning. Behind somebody else's program on it they are not. */
+/* The terminal's keys were ours at the beginning. Behind somebody else's program on it they are
+ * not. */
 static volatile sig_atomic_t is_in_front;
 
 static bool is_foreground(void)

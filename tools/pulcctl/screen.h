@@ -10,8 +10,8 @@ struct ctl_screen {
 };
 
 /*
- * Takes the other screen of the terminal on stdout, and its keys. From now on SIGTSTP and SIGCONT are blocked but
- * where `blocked` holds.
+ * Takes the other screen of the terminal on stdout, and its keys. From now on SIGTSTP and SIGCONT
+ * are blocked but where `blocked` holds.
  */
 void ctl_screen_enter(struct ctl_screen *screen);
 /* Puts everything back for good. Harmless if nothing was taken. */

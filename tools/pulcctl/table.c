@@ -2,8 +2,8 @@
  * Tables as ss and systemctl print them: every column as wide as its widest cell, two spaces
  * between, numbers to the right.
  *
- * On a terminal that is too narrow, the columns that may shrink are cut, the widest first, and
- * the cut is marked; whatever reads a pipe gets every character. A character is one code point: wide
+ * On a terminal that is too narrow, the columns that may shrink are cut, the widest first, and the
+ * cut is marked; whatever reads a pipe gets every character. A character is one code point: wide
  * and combining ones are not measured.
  */
 #include "table.h"
@@ -97,7 +97,8 @@ static void measure(const struct ctl_table *t, const struct ctl_room *room, size
 	}
 }
 
-/* Takes width from the widest of the columns that may shrink until a line fits, or nothing is left to take. */
+/* Takes width from the widest of the columns that may shrink until a line fits, or nothing is left
+ * to take. */
 static void shrink(const struct ctl_table *t, size_t room, size_t *widths)
 {
 	size_t total = GAP * (t->n_columns - 1);

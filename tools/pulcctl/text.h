@@ -9,10 +9,12 @@
 
 #define CTL_SIZE_ADDRESS 56 /* "[" IPv6 "]:" port */
 
-/* The lower-case name of an enum's value, without its prefix: REASON_WAITING_PEER is waiting-peer. */
+/* The lower-case name of an enum's value, without its prefix: REASON_WAITING_PEER is
+ * waiting-peer. */
 char *ctl_text_enum(const ProtobufCEnumDescriptor *type, int value, char *buf, size_t size);
 
-/* An address of the schema (16 bytes, IPv4 as v4-mapped) as "127.0.0.1" or "::1"; "?" if it is none. */
+/* An address of the schema (16 bytes, IPv4 as v4-mapped) as "127.0.0.1" or "::1"; "?" if it is
+ * none. */
 char *ctl_text_address(const ProtobufCBinaryData *address, char *buf, size_t size);
 /* "127.0.0.1:80", "[::1]:80" */
 char *ctl_text_endpoint(const ProtobufCBinaryData *address, unsigned port, char *buf, size_t size);
@@ -24,12 +26,13 @@ char *ctl_text_bytes(uint64_t n, char *buf, size_t size);
 char *ctl_text_duration(uint64_t usec, char *buf, size_t size);
 
 /*
- * Decodes the UTF-8 character at *text and moves *text past it. Returns its code point; -1: the byte there begins
- * none. Not to be called at the end of the string.
+ * Decodes the UTF-8 character at *text and moves *text past it. Returns its code point; -1: the
+ * byte there begins none. Not to be called at the end of the string.
  */
 int32_t ctl_text_next(const char **text);
 
-/* Copies what another program has named itself, fit for a terminal: no control characters, valid UTF-8. */
+/* Copies what another program has named itself, fit for a terminal: no control characters, valid
+ * UTF-8. */
 char *ctl_text_plain(const char *text, char *buf, size_t size);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * `pulcctl top`: one picture of the cluster: a line that adds up its nodes, one about the psid that is asked, then the
- * nodes with their load and traffic, then the jobs. What nodes are doing they say themselves, in the news of their load;
- * a node of which there is no fresh news is left out of the sums.
+ * `pulcctl top`: one picture of the cluster: a line that adds up its nodes, one about the psid that
+ * is asked, then the nodes with their load and traffic, then the jobs. What nodes are doing they
+ * say themselves, in the news of their load; a node of which there is no fresh news is left out of
+ * the sums.
  *
- * On a terminal it is drawn again and again, on the terminal's other screen (screen.c), which is left however it ends: by
- * the key q, a signal, or psid's end. What there is to say then is said on the usual screen. Lines that are longer
- * than the screen's are cut by the terminal.
- * Elsewhere it is printed once, or as often as --watch says.
+ * On a terminal it is drawn again and again, on the terminal's other screen (screen.c), which is
+ * left however it ends: by the key q, a signal, or psid's end. What there is to say then is said on
+ * the usual screen. Lines that are longer than the screen's are cut by the terminal. Elsewhere it
+ * is printed once, or as often as --watch says.
  */
 #include "top.h"
 
@@ -106,7 +107,8 @@ static int print_json(FILE *out, const struct answers *a, const struct ctl_optio
 	return 0;
 }
 
-/* Both tables get what they need if there is room for that, else half at least, in lines with their headers. */
+/* Both tables get what they need if there is room for that, else half at least, in lines with their
+ * headers. */
 static void share_lines(const struct answers *a, const struct ctl_room *whole,
 			struct ctl_room *ret_nodes, struct ctl_room *ret_jobs)
 {
@@ -156,7 +158,7 @@ static int print_tables(FILE *out, const struct answers *a, const struct ctl_opt
 	return r < 0 ? r : ctl_list_print(out, &ctl_list_jobs, &a->of[JOBS], options, &room_jobs);
 }
 
-/* ---- pictures ----------------------------------------------------------------------------------- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 static int fail(const struct ctl_psid *psid, int r)
 {

@@ -4,7 +4,8 @@
 
 #include "options.h"
 
-/* On a terminal until interrupted, or until psid ends; else once, or as --watch says. Returns the exit status. */
+/* On a terminal until interrupted, or until psid ends; else once, or as --watch says. Returns the
+ * exit status. */
 int ctl_top(const struct ctl_options *options);
 
 #endif

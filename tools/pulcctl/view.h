@@ -30,7 +30,8 @@ extern const struct ctl_list ctl_list_queue;
 extern const struct ctl_list ctl_list_tasks;
 extern const struct ctl_list ctl_list_partitions;
 
-/* Print the replies, which are of that kind, as a table for the room given, or as JSON. Return 0, -ENOMEM. */
+/* Print the replies, which are of that kind, as a table for the room given, or as JSON. Return 0,
+ * -ENOMEM. */
 int ctl_list_print(FILE *out, const struct ctl_list *list, const struct ctl_replies *replies,
 		   const struct ctl_options *options, const struct ctl_room *room);
 /* Is there anything in the replies, which are of that kind, that the options choose? */

@@ -1,5 +1,6 @@
 /*
- * `pulcctl areas`: one line for each area of memory that connections share, and for each that messages are built in, which has no connections.
+ * `pulcctl areas`: one line for each area of memory that connections share, and for each that
+ * messages are built in, which has no connections.
  */
 #include "view.h"
 

@@ -1,7 +1,7 @@
 /*
- * Lists: replies in several messages, each with many entries of one kind, become one table or
- * one JSON array with an entry a line. Those that the options choose are collected first, and put in order
- * where the kind has one.
+ * Lists: replies in several messages, each with many entries of one kind, become one table or one
+ * JSON array with an entry a line. Those that the options choose are collected first, and put in
+ * order where the kind has one.
  */
 #include "view.h"
 

@@ -1,6 +1,6 @@
 /*
- * `pulcctl partition list`: one line for each partition; the nodes and users are as many as there are, for a script may
- * want to know all of them.
+ * `pulcctl partition list`: one line for each partition; the nodes and users are as many as there
+ * are, for a script may want to know all of them.
  */
 #include "view.h"
 

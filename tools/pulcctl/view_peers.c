@@ -1,8 +1,10 @@
 /*
- * `pulcctl ports --peers`: a line for each port and each port that it exchanges messages with; and for two processes that are joined without such, one without ports.
+ * `pulcctl ports --peers`: a line for each port and each port that it exchanges messages with; and
+ * for two processes that are joined without such, one without ports.
  *
- * RECEIVED, SENT and QUEUED are the two processes', for all that they exchange. CREDIT and WAITS are about what the port sends to the peer, UNREAD and HOLDS about
- * what it gets from there; a dash where it does neither. TAGS is the credit of tagged messages, which is the process's.
+ * RECEIVED, SENT and QUEUED are the two processes', for all that they exchange. CREDIT and WAITS
+ * are about what the port sends to the peer, UNREAD and HOLDS about what it gets from there; a dash
+ * where it does neither. TAGS is the credit of tagged messages, which is the process's.
  */
 #include "view.h"
 

@@ -1,7 +1,9 @@
 /*
- * `pulcctl ports`: one line for each port of the native interface: what its links carry, what of that nobody has received yet and who waits for that reason, the least credit that it has left at anybody,
- * and of its process its tagged messages ("2+1": two that nobody has asked for, one receive that waits) and what it has measured of its links: what a byte costs into a
- * ring and out of one, and the size of the pieces of a message of 1 MiB that follows (hal/model.c).
+ * `pulcctl ports`: one line for each port of the native interface: what its links carry, what of
+ * that nobody has received yet and who waits for that reason, the least credit that it has left at
+ * anybody, and of its process its tagged messages ("2+1": two that nobody has asked for, one
+ * receive that waits) and what it has measured of its links: what a byte costs into a ring and out
+ * of one, and the size of the pieces of a message of 1 MiB that follows (hal/model.c).
  */
 #include "view.h"
 

@@ -1,5 +1,6 @@
 /*
- * `pulcctl queue`: one line for each job that waits for room in its partition, in the order of the queues.
+ * `pulcctl queue`: one line for each job that waits for room in its partition, in the order of the
+ * queues.
  */
 #include "view.h"
 

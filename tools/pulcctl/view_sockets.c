@@ -1,9 +1,9 @@
 /*
  * `pulcctl sockets`: one line for each end of each connection that psid knows.
  *
- * The two ends of one connection, or of one flow of datagrams, are two lines, for each has its own process, its own bytes and
- * its own reason. SENT and RECEIVED count what went through rings, KERNEL what this end sent
- * before; SEND-Q and RECV-Q show how full the rings are, of how much.
+ * The two ends of one connection, or of one flow of datagrams, are two lines, for each has its own
+ * process, its own bytes and its own reason. SENT and RECEIVED count what went through rings,
+ * KERNEL what this end sent before; SEND-Q and RECV-Q show how full the rings are, of how much.
  */
 #include "view.h"
 

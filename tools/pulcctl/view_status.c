@@ -1,5 +1,6 @@
 /*
- * `pulcctl status`: psid itself, as a list of names and values, and a table of what each user holds.
+ * `pulcctl status`: psid itself, as a list of names and values, and a table of what each user
+ * holds.
  */
 #include "view.h"
 

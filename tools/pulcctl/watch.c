@@ -1,8 +1,9 @@
 /*
- * `--watch`: a picture is made in memory and written in one piece, so that a terminal never
- * shows half of one. A pipe gets the pictures one after the other. Pictures are due at fixed
- * times: one that took long does not delay the following; but those for which there was no time at all, as while
- * the command was stopped, are left out. One that fails is not shown: what it said of that would be wiped away.
+ * `--watch`: a picture is made in memory and written in one piece, so that a terminal never shows
+ * half of one. A pipe gets the pictures one after the other. Pictures are due at fixed times: one
+ * that took long does not delay the following; but those for which there was no time at all, as
+ * while the command was stopped, are left out. One that fails is not shown: what it said of that
+ * would be wiped away.
  */
 #include "watch.h"
 
@@ -51,7 +52,8 @@ static bool is_quit(int *keys)
 	return n > 0 && memchr(typed, 'q', (size_t)n);
 }
 
-/* Until then or until a signal has come, after which the screen may be another one. True: nobody wants more pictures. */
+/* Until then or until a signal has come, after which the screen may be another one. True: nobody
+ * wants more pictures. */
 static bool wait_until(uint64_t *due, int *keys, const sigset_t *blocked)
 {
 	uint64_t now = nsec_now();

@@ -1,9 +1,10 @@
 /*
  * Allocations: which scheduler's we are in, and what follows for the options.
  *
- * What was asked of the scheduler counts as if it had been asked of pulcrun: the tasks, on the nodes that it chose
- * for them, and the processors of each. An option of pulcrun's own wins, within what is ours. How many
- * processors that is on a node the scheduler tells; which ones, the psid there sees itself, since it runs in them.
+ * What was asked of the scheduler counts as if it had been asked of pulcrun: the tasks, on the
+ * nodes that it chose for them, and the processors of each. An option of pulcrun's own wins, within
+ * what is ours. How many processors that is on a node the scheduler tells; which ones, the psid
+ * there sees itself, since it runs in them.
  */
 #include "allocation.h"
 
@@ -138,7 +139,7 @@ int allocation_apply(const struct allocation *allocation, struct run_options *op
 	return set_hosts(allocation, options, as_asked);
 }
 
-/* ---- for schedulers ------------------------------------------------------------------------ */
+/* ---- for schedulers -------------------------------------------------------------------------- */
 
 int allocation_counts(const char *text, uint32_t *ret_counts, size_t n)
 {

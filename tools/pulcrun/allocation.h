@@ -1,4 +1,5 @@
-/* Nodes that a scheduler of the site has given to us for a while, and how it is asked to start something there. */
+/* Nodes that a scheduler of the site has given to us for a while, and how it is asked to start
+ * something there. */
 #ifndef PULCRUN_ALLOCATION_H
 #define PULCRUN_ALLOCATION_H
 
@@ -31,29 +32,36 @@ struct scheduler {
 	const char *name; /* for --scheduler */
 	/* Whether this process runs in one of its allocations: looks at the environment only. */
 	bool (*is_here)(void);
-	/* What the allocation is. *ret is all zero before. Returns 0; -EBADMSG: that can't be read; -ENOMEM. */
+	/* What the allocation is. *ret is all zero before. Returns 0; -EBADMSG: that can't be read;
+	 * -ENOMEM. */
 	int (*read)(struct allocation *ret);
 	/*
-	 * The command that starts a program once on each node, in all processors that are ours there, with the whole environment. What
-	 * the command reads from its standard input each of these gets, the end too; what they write to theirs it writes
-	 * to its own, line by line. Ended by a signal or otherwise it ends them. The program and its arguments are put behind.
+	 * The command that starts a program once on each node, in all processors that are ours
+	 * there, with the whole environment. What the command reads from its standard input each of
+	 * these gets, the end too; what they write to theirs it writes to its own, line by line.
+	 * Ended by a signal or otherwise it ends them. The program and its arguments are put
+	 * behind.
 	 */
 	void (*command)(const struct allocation *allocation, struct command *ret);
-	/* Variables of what has been started there: this node's name, and the address of the command's machine. */
+	/* Variables of what has been started there: this node's name, and the address of the
+	 * command's machine. */
 	const char *node_variable, *launcher_variable;
 };
 
 /*
- * The scheduler whose allocation this is; NULL: none is asked for by the options, or we are in none. A task of a job is in none, nor
- * what runs in a reservation: they have their psid. Returns 0; -EINVAL, after saying so: it is not the one that was asked for.
+ * The scheduler whose allocation this is; NULL: none is asked for by the options, or we are in
+ * none. A task of a job is in none, nor what runs in a reservation: they have their psid. Returns
+ * 0; -EINVAL, after saying so: it is not the one that was asked for.
  */
 int allocation_find(const struct run_options *options, const struct scheduler **ret_scheduler);
 int allocation_read(const struct scheduler *scheduler, struct allocation *ret);
 void allocation_deinit(struct allocation *allocation);
-/* Fills in what the options leave open. Returns 0; -EINVAL, after saying so: they want more than there is; -ENOMEM. */
+/* Fills in what the options leave open. Returns 0; -EINVAL, after saying so: they want more than
+ * there is; -ENOMEM. */
 int allocation_apply(const struct allocation *allocation, struct run_options *options);
 
-/* "2(x3),1" for n nodes: 2, 2, 2, 1. Returns 0; -EBADMSG: it is no such list, or of another length. */
+/* "2(x3),1" for n nodes: 2, 2, 2, 1. Returns 0; -EBADMSG: it is no such list, or of another
+ * length. */
 int allocation_counts(const char *text, uint32_t *ret_counts, size_t n);
 /* Words for a command; at most ALLOCATION_N_WORDS in all. */
 void command_add(struct command *command, const char *word);

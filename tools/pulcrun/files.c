@@ -1,8 +1,8 @@
 /*
- * Output into files: a pattern with {rank} and {stream} in it. Without {stream} both streams of a rank
- * share a file, in the order they come. Folders that are missing are made. A file is opened when its
- * first byte comes, or its end, so that every task has one. Files that can't be opened or written are named, the
- * first N_TOLD of them; the others are written on.
+ * Output into files: a pattern with {rank} and {stream} in it. Without {stream} both streams of a
+ * rank share a file, in the order they come. Folders that are missing are made. A file is opened
+ * when its first byte comes, or its end, so that every task has one. Files that can't be opened or
+ * written are named, the first N_TOLD of them; the others are written on.
  */
 #include <errno.h>
 #include <fcntl.h>

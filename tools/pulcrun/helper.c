@@ -1,7 +1,7 @@
 /*
- * Programs that work for us at the other end of a socket, their standard input and output. Its end is how they
- * learn that we are gone, so nobody else may have ours. They are in sessions of their own: what a terminal
- * sends is for us alone.
+ * Programs that work for us at the other end of a socket, their standard input and output. Its end
+ * is how they learn that we are gone, so nobody else may have ours. They are in sessions of their
+ * own: what a terminal sends is for us alone.
  */
 #include <errno.h>
 #include <fcntl.h>

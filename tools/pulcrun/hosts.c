@@ -1,9 +1,9 @@
 /*
  * Host lists.
  *
- * A word is PREFIX[RANGES]SUFFIX:SLOTS, of which all but PREFIX may be missing. A range written with
- * leading zeros keeps its width: n[08-11] is n08, n09, n10, n11. A name that is listed twice has the
- * slots of both. In files, "slots=2" behind a name is the same as ":2".
+ * A word is PREFIX[RANGES]SUFFIX:SLOTS, of which all but PREFIX may be missing. A range written
+ * with leading zeros keeps its width: n[08-11] is n08, n09, n10, n11. A name that is listed twice
+ * has the slots of both. In files, "slots=2" behind a name is the same as ":2".
  */
 #include "hosts.h"
 

@@ -2,8 +2,8 @@
  * Standard input on its way to the tasks.
  *
  * It is read only as far as the tasks have room (the keeper's credit), so what pulcrun takes from a
- * shared input is what the tasks took, or will. From a terminal nothing is read while pulcrun is in the
- * background: that would stop it.
+ * shared input is what the tasks took, or will. From a terminal nothing is read while pulcrun is in
+ * the background: that would stop it.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,10 +1,12 @@
 /*
- * Lodging: how a pulcrun comes to psids of its own on the nodes of an allocation (docs/allocations.md).
+ * Lodging: how a pulcrun comes to psids of its own on the nodes of an allocation
+ * (docs/allocations.md).
  *
- * The scheduler starts an agent on each node. The first that speaks says by which address the nodes see the machine that we are on:
- * there the front psid listens, a member of the cluster that takes no tasks, whom we ask for the job and which has the
- * head keeper. Then all agents are told the front's port and a key, drawn for this run, and their psids come to
- * it. All of them end with the sockets that we hold, that is, with us.
+ * The scheduler starts an agent on each node. The first that speaks says by which address the nodes
+ * see the machine that we are on: there the front psid listens, a member of the cluster that takes
+ * no tasks, whom we ask for the job and which has the head keeper. Then all agents are told the
+ * front's port and a key, drawn for this run, and their psids come to it. All of them end with the
+ * sockets that we hold, that is, with us.
  */
 #include "lodging.h"
 

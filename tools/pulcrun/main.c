@@ -2,9 +2,9 @@
  * pulcrun: owner of one job.
  *
  * It asks psid for the job and then talks with the head keeper only: what to run goes there with
- * the input and the signals, from there come output, ends of tasks and, as last word, Done. pulcrun lives
- * as long as its job, and the job no longer than pulcrun: when its end of the channel closes, however it
- * went, the keeper kills everything.
+ * the input and the signals, from there come output, ends of tasks and, as last word, Done. pulcrun
+ * lives as long as its job, and the job no longer than pulcrun: when its end of the channel closes,
+ * however it went, the keeper kills everything.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ int run_poll_init(struct run *run, uv_poll_t *poll, int fd)
 	return r;
 }
 
-/* ---- what the keeper says ------------------------------------------------------------------ */
+/* ---- what the keeper says -------------------------------------------------------------------- */
 
 static void set_rank(struct run *run, uint32_t rank, const char *node)
 {
@@ -150,7 +150,7 @@ static void on_end(struct channel *channel, int reason)
 		run_note(run, "the keeper of job %s is gone, and with it the job", run->id);
 }
 
-/* ---- from start to end --------------------------------------------------------------------- */
+/* ---- from start to end ----------------------------------------------------------------------- */
 
 static int start(struct run *run)
 {
@@ -179,7 +179,8 @@ static int start(struct run *run)
 	return r;
 }
 
-/* The channel has ended before there was a job. psid's refusal was sent before that, but may not have been read. */
+/* The channel has ended before there was a job. psid's refusal was sent before that, but may not
+ * have been read. */
 static void hear_psid(struct run *run)
 {
 	for (int i = 0; i < 2 && run->psid_fd >= 0 && !run->refusal[0]; i++)

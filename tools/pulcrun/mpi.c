@@ -1,10 +1,10 @@
 /*
- * Is it an MPI program, and of which kind? A program says so in its list of needed libraries, or one of
- * those libraries does in its own. That list is read from the file as the loader would, without
- * running anything; libraries are looked for where Debian has them and in LD_LIBRARY_PATH.
+ * Is it an MPI program, and of which kind? A program says so in its list of needed libraries, or
+ * one of those libraries does in its own. That list is read from the file as the loader would,
+ * without running anything; libraries are looked for where Debian has them and in LD_LIBRARY_PATH.
  *
- * A PMIx server costs some tens of milliseconds, so it is there only for programs that need one, and for
- * scripts and interpreters, of which nobody knows what they will start.
+ * A PMIx server costs some tens of milliseconds, so it is there only for programs that need one,
+ * and for scripts and interpreters, of which nobody knows what they will start.
  */
 #include "mpi.h"
 
@@ -88,7 +88,7 @@ static void take_library(struct search *search, const char *name)
 		(void)strcpy(search->names[search->n++], name);
 }
 
-/* ---- the file ------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 /* Where in the file an address of the program is; 0: nowhere. */
 static uint64_t offset_of(const struct image *image, const Elf64_Ehdr *h, uint64_t address)
@@ -173,7 +173,7 @@ static int read_file(struct search *search, const char *path)
 	return 0;
 }
 
-/* ---- the search ---------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 static void read_library(struct search *search, const char *name)
 {

@@ -9,7 +9,8 @@ enum mpi_kind {
 	MPI_KIND_UNKNOWN, /* a script or an interpreter: whatever it starts */
 };
 
-/* Looks at the program, found in PATH, and at those of its arguments that are programs too (wrappers). */
+/* Looks at the program, found in PATH, and at those of its arguments that are programs too
+ * (wrappers). */
 enum mpi_kind mpi_of_program(char *const *arguments);
 
 #endif

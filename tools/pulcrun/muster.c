@@ -1,6 +1,6 @@
 /*
- * Roll-call: what the front psid knows of its cluster, asked until all nodes of the allocation have come. A job that was asked for before would get
- * only those that are there.
+ * Roll-call: what the front psid knows of its cluster, asked until all nodes of the allocation have
+ * come. A job that was asked for before would get only those that are there.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -77,7 +77,7 @@ static int each_node(int fd, visitor *visit, void *data)
 	return r;
 }
 
-/* ---- the front ----------------------------------------------------------------------------- */
+/* ---- the front ------------------------------------------------------------------------------- */
 
 struct place {
 	char *buf;
@@ -131,7 +131,7 @@ int muster_front(char *buf, size_t size)
 	return r < 0 ? r : buf[0] ? 0 : -EBADMSG;
 }
 
-/* ---- the nodes ------------------------------------------------------------------------------ */
+/* ---- the nodes ------------------------------------------------------------------------------- */
 
 struct roll {
 	const struct hosts *nodes;

@@ -2,12 +2,12 @@
  * What the tasks say, on its way out.
  *
  * Lines are never mixed: of each stream only whole lines go out, the rest waits for its end. A line
- * longer than SIZE_LINE can't wait: its stream then holds the sink, and everybody else's lines wait for
- * the end of that one, unless the holder falls silent for MSEC_HELD. One task alone needs none
+ * longer than SIZE_LINE can't wait: its stream then holds the sink, and everybody else's lines wait
+ * for the end of that one, unless the holder falls silent for MSEC_HELD. One task alone needs none
  * of this: its bytes pass.
  *
- * Credit for a stream is given back when its bytes are out, or nearly: while a sink has no room nobody gets
- * any, so that a slow terminal stops the tasks and fills no memory.
+ * Credit for a stream is given back when its bytes are out, or nearly: while a sink has no room
+ * nobody gets any, so that a slow terminal stops the tasks and fills no memory.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ void run_output_pay(struct run *run, struct sink *sink)
 		}
 }
 
-/* ---- lines --------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* Whole lines, each with its prefix if there is one. `whole`: the last one ends here too. */
 static void write_lines(struct run *run, uint32_t rank, int i, const char *text, size_t len)
@@ -228,7 +228,7 @@ void run_output(struct run *run, const struct frame *frame)
 		pay(run, frame->rank, i);
 }
 
-/* ---- start and end ------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static void on_prepare(uv_prepare_t *prepare)
 {

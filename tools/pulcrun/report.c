@@ -1,8 +1,9 @@
 /*
  * What became of the tasks: pulcrun's exit status, its words, and the report.
  *
- * The first failure decides the status; the ends of tasks that were killed because of it are no news. A
- * single task is treated as a shell treats its child: its status is pulcrun's, without a word.
+ * The first failure decides the status; the ends of tasks that were killed because of it are no
+ * news. A single task is treated as a shell treats its child: its status is pulcrun's, without a
+ * word.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -97,7 +98,7 @@ void run_exited(struct run *run, const Pulc__Job__Exited *exited)
 		describe(run, exited);
 }
 
-/* ---- --json -------------------------------------------------------------------------------- */
+/* ---- --json ---------------------------------------------------------------------------------- */
 
 static void print_string(FILE *file, const char *text)
 {

@@ -1,10 +1,11 @@
 /*
  * --reserve: a command of ours, in processors that are held for it.
  *
- * The job holds them: its tasks sleep. When all of them do, the command is started here, as our child, and learns from
- * PULC_RESERVATION which job that is; a pulcrun that finds this in its environment runs its own job inside of it. The end of the
- * command is the end of the job, and so of all that runs in it; the other way round the command gets a hang-up, and is killed if it
- * does not care. Nodes that die take their part with them, and the command goes on with the rest.
+ * The job holds them: its tasks sleep. When all of them do, the command is started here, as our
+ * child, and learns from PULC_RESERVATION which job that is; a pulcrun that finds this in its
+ * environment runs its own job inside of it. The end of the command is the end of the job, and so
+ * of all that runs in it; the other way round the command gets a hang-up, and is killed if it does
+ * not care. Nodes that die take their part with them, and the command goes on with the rest.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,13 +1,13 @@
 /*
  * Signals, and the terminal.
  *
- * What is sent to pulcrun is meant for the job: it is passed on to every task, with the processes that
- * the task has in its group. pulcrun itself ends when the tasks have. A second interrupt within a
- * second means it: the job is killed. A stop reaches the tasks as SIGSTOP, for they have no shell
- * above them that could stop them otherwise, and then pulcrun stops itself.
+ * What is sent to pulcrun is meant for the job: it is passed on to every task, with the processes
+ * that the task has in its group. pulcrun itself ends when the tasks have. A second interrupt
+ * within a second means it: the job is killed. A stop reaches the tasks as SIGSTOP, for they have
+ * no shell above them that could stop them otherwise, and then pulcrun stops itself.
  *
- * SIGPIPE is the one that the kernel would send to pulcrun alone. It ends the job as any death of pulcrun does, but pulcrun
- * lives until the job is gone.
+ * SIGPIPE is the one that the kernel would send to pulcrun alone. It ends the job as any death of
+ * pulcrun does, but pulcrun lives until the job is gone.
  */
 #include <signal.h>
 #include <sys/ioctl.h>

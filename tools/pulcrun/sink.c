@@ -1,14 +1,14 @@
 /*
  * A place that output goes to, without ever waiting for it.
  *
- * Bytes are gathered and written at the end of a turn of the loop, or when there are many. Pipes and
- * terminals are opened once more, so that writing to them does not block and does not change how those
- * who share them with us write; sockets are sent to without waiting. What does not go stays in the
- * buffer until there is room. Files are simply written.
+ * Bytes are gathered and written at the end of a turn of the loop, or when there are many. Pipes
+ * and terminals are opened once more, so that writing to them does not block and does not change
+ * how those who share them with us write; sockets are sent to without waiting. What does not go
+ * stays in the buffer until there is room. Files are simply written.
  *
- * A place that takes nothing any more (a full disk) is written off: what it should have got is dropped and
- * counted as failure of pulcrun. All other places get theirs. When the reader of our own output or errors has left
- * pulcrun ends as by SIGPIPE, and with it the job.
+ * A place that takes nothing any more (a full disk) is written off: what it should have got is
+ * dropped and counted as failure of pulcrun. All other places get theirs. When the reader of our
+ * own output or errors has left pulcrun ends as by SIGPIPE, and with it the job.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,8 @@ static void on_room(uv_poll_t *poll, int status, int events)
 	sink_flush(sink);
 }
 
-/* Opens our own pipe or terminal again, to write without waiting. Returns a descriptor, or the old one. */
+/* Opens our own pipe or terminal again, to write without waiting. Returns a descriptor, or the old
+ * one. */
 static int open_again(int fd)
 {
 	char path[32];

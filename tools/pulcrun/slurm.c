@@ -1,9 +1,11 @@
 /*
- * Slurm. An allocation is described by variables (srun(1), salloc(1)); a step of it, one task on each node beside whatever other steps
- * there are, takes the agents there. Slurm confines a step to the processors, memory and devices of the
- * allocation, accounts for it, and kills what is left of it at the end.
+ * Slurm. An allocation is described by variables (srun(1), salloc(1)); a step of it, one task on
+ * each node beside whatever other steps there are, takes the agents there. Slurm confines a step to
+ * the processors, memory and devices of the allocation, accounts for it, and kills what is left of
+ * it at the end.
  *
- * The step's options say everything, so that variables which set them for the user's own srun, and which srun reads too, do not count.
+ * The step's options say everything, so that variables which set them for the user's own srun, and
+ * which srun reads too, do not count.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /*
  * Asking psid for a job.
  *
- * Hello, Submit with one end of a socket pair, and then the keeper at its other end speaks for itself.
- * Nothing is waited for: what the keeper must be told goes into the pair at once. psid's answer matters
- * only if it is no.
+ * Hello, Submit with one end of a socket pair, and then the keeper at its other end speaks for
+ * itself. Nothing is waited for: what the keeper must be told goes into the pair at once. psid's
+ * answer matters only if it is no.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ static int submit(struct run *run, int keeper_fd)
 	return wire_send_from_client(run->psid_fd, &msg, &keeper_fd, 1);
 }
 
-/* ---- the answer ---------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static void hang_up(struct run *run)
 {
@@ -90,7 +90,8 @@ static void hang_up(struct run *run)
 	run->psid_fd = close_own(run->psid_fd);
 }
 
-/* The job has its place in the queue. People read of it once; whoever wants to know more, of every change. */
+/* The job has its place in the queue. People read of it once; whoever wants to know more, of every
+ * change. */
 static void take_waits(struct run *run, const Pulc__Wire__SubmitReply *submit)
 {
 	if (run->options->verbose || (!run->has_waited && !run->options->quiet))

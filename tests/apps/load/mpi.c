@@ -1,10 +1,11 @@
 /*
- * Messages of many sizes between all ranks at once, checked word by word. Rank 0 prints "good RANKS MB/s".
+ * Messages of many sizes between all ranks at once, checked word by word. Rank 0 prints "good RANKS
+ * MB/s".
  *
- * A round is: every rank sends every other one a batch of messages, all posted before any is waited for, some of
- * them longer than what a transport keeps on its way; then collectives, whose results are known. What a word must
- * be follows from who sends to whom, the round, the message and the place. Compiled by run-load with the
- * compiler of whichever MPI is there.
+ * A round is: every rank sends every other one a batch of messages, all posted before any is waited
+ * for, some of them longer than what a transport keeps on its way; then collectives, whose results
+ * are known. What a word must be follows from who sends to whom, the round, the message and the
+ * place. Compiled by run-load with the compiler of whichever MPI is there.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -39,7 +40,7 @@ static void *allocate(size_t size)
 	return memory;
 }
 
-/* ---- all to all, message by message -------------------------------------------------------------- */
+/* ---- all to all, message by message ---------------------------------------------------------- */
 
 struct batch {
 	uint32_t *out[N_MESSAGES];
@@ -58,7 +59,8 @@ static void fill_batch(struct batch *batch, int peer, int round)
 {
 	for (int i = 0; i < N_MESSAGES; i++)
 		for (int at = 0; at < n_words[i]; at++) {
-			/* All peers' are allocated: NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
+			/* All peers' are allocated:
+			 * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 			batch->out[i][at] = word(rank, peer, round * N_MESSAGES + i, at);
 			batch->in[i][at] = 0;
 		}
@@ -95,7 +97,7 @@ static void exchange(struct batch *batches, int round)
 			check_batch(&batches[peer], peer, round);
 }
 
-/* ---- collectives ----------------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 static void broadcast(uint32_t *words, int round)
 {

@@ -1,11 +1,16 @@
 /*
- * A transport that loses, doubles and overtakes frames, and carries only small ones, beneath programs of the native suite.
+ * A transport that loses, doubles and overtakes frames, and carries only small ones, beneath
+ * programs of the native suite.
  *
- * The programs are linked with the library's objects, and two of its calls come here instead (--wrap, rules.mk): a link of HAL shm is opened as ever, and
- * what libpulc gets is one over it that does not promise what it cannot keep. So libpulc has to mend it, and the program must not see a difference.
+ * The programs are linked with the library's objects, and two of its calls come here instead
+ * (--wrap, rules.mk): a link of HAL shm is opened as ever, and what libpulc gets is one over it
+ * that does not promise what it cannot keep. So libpulc has to mend it, and the program must not
+ * see a difference.
  *
- * Which frames suffer follows from one generator for each process. A late frame waits until some others have overtaken it. At the end of the program what
- * the peer has not acknowledged is sent until it has: a process that is gone repeats nothing. Then it says on standard error how many were lost, doubled and late.
+ * Which frames suffer follows from one generator for each process. A late frame waits until some
+ * others have overtaken it. At the end of the program what the peer has not acknowledged is sent
+ * until it has: a process that is gone repeats nothing. Then it says on standard error how many
+ * were lost, doubled and late.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -246,7 +251,7 @@ static const struct hal_ops ops = {
 	.forget = lossy_forget,
 };
 
-/* ---- the end of the program ----------------------------------------------------------------------- */
+/* ---- the end of the program ------------------------------------------------------------------ */
 
 static void flush(struct hal_link *link)
 {
@@ -266,7 +271,7 @@ static void at_exit(void)
 	fprintf(stderr, "%u lost, %u doubled, %u late\n", n_lost, n_twice, n_late);
 }
 
-/* ---- instead of the library's ---------------------------------------------------------------------- */
+/* ---- instead of the library's ---------------------------------------------------------------- */
 
 static bool enter(struct lossy *l)
 {

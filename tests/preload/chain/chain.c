@@ -1,8 +1,10 @@
 /*
- * Another library that stands in libc's place for the calls that the shim takes as well, as tracers and proxies do.
+ * Another library that stands in libc's place for the calls that the shim takes as well, as tracers
+ * and proxies do.
  *
- * Loaded before the shim it is what the program calls and the shim is what it finds; loaded behind it, it is what the
- * shim finds. Each call is counted and passed on unchanged; with CHAIN_REPORT set the sum is told at the end.
+ * Loaded before the shim it is what the program calls and the shim is what it finds; loaded behind
+ * it, it is what the shim finds. Each call is counted and passed on unchanged; with CHAIN_REPORT
+ * set the sum is told at the end.
  */
 #include <dlfcn.h>
 #include <poll.h>

@@ -1,6 +1,7 @@
 /*
- * A library that is loaded with RTLD_DEEPBIND, as PHP loads its extensions (tests/preload/deepbind.c): its functions are calls of libc's. It is linked so that
- * they are looked up when they are first called, and those whose addresses it keeps when it is loaded.
+ * A library that is loaded with RTLD_DEEPBIND, as PHP loads its extensions
+ * (tests/preload/deepbind.c): its functions are calls of libc's. It is linked so that they are
+ * looked up when they are first called, and those whose addresses it keeps when it is loaded.
  */
 #include <poll.h>
 #include <sys/socket.h>

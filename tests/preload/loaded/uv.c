@@ -1,4 +1,5 @@
-/* As libuv looks to the shim: a library with this function in it that makes a ring of the kernel's by syscall() (tests/preload/uring.c). */
+/* As libuv looks to the shim: a library with this function in it that makes a ring of the kernel's
+ * by syscall() (tests/preload/uring.c). */
 #include <linux/io_uring.h>
 #include <sys/syscall.h>
 #include <unistd.h>

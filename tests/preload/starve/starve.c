@@ -1,14 +1,18 @@
 /*
  * starve: processes of a case get no processor, from a chosen system call on, for a chosen time.
  *
- *	starve MSEC [WHO.N[.M][:MSEC]]... -- NAME=PID...
+ * 	starve MSEC [WHO.N[.M][:MSEC]]... -- NAME=PID...
  *
- * Traces the named processes, all their threads and all that they fork, and says "ready". A child's name is its parent's and a number: a1 is the first child of a. Each process's system
- * calls are counted from then on, through an exec. WHO.N holds all threads of WHO before its N-th system call for MSEC; WHO.N.M before the M-th of the atomic instructions
- * in the shim that follow on that system call and come before the next. Several are held each in its turn, one with a time of its own (:MSEC) for that.
+ * Traces the named processes, all their threads and all that they fork, and says "ready". A child's
+ * name is its parent's and a number: a1 is the first child of a. Each process's system calls are
+ * counted from then on, through an exec. WHO.N holds all threads of WHO before its N-th system call
+ * for MSEC; WHO.N.M before the M-th of the atomic instructions in the shim that follow on that
+ * system call and come before the next. Several are held each in its turn, one with a time of its
+ * own (:MSEC) for that.
  *
- * When all but the processes whose name is in capitals have ended, those are let go, and for each process a line says what it has done: "NAME N_CALLS", and for each hold
- * "held WHO.N" or, where the process never came there, "missed WHO.N M", M being the atomic instructions that were seen.
+ * When all but the processes whose name is in capitals have ended, those are let go, and for each
+ * process a line says what it has done: "NAME N_CALLS", and for each hold "held WHO.N" or, where
+ * the process never came there, "missed WHO.N M", M being the atomic instructions that were seen.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -72,7 +76,7 @@ static uint64_t msec_now(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* ---- who is there ------------------------------------------------------------------------------- */
+/* ---- who is there ---------------------------------------------------------------------------- */
 
 static struct process *process_new(const char *name, pid_t pid)
 {
@@ -149,7 +153,7 @@ static bool any_wanted(void)
 	return false;
 }
 
-/* ---- going on ----------------------------------------------------------------------------------- */
+/* ---- going on -------------------------------------------------------------------------------- */
 
 static struct hold *hold_stepping(const struct process *p)
 {
@@ -214,7 +218,7 @@ static uint64_t look_at_holds(void)
 	return least;
 }
 
-/* ---- atomic instructions of the shim ------------------------------------------------------------- */
+/* ---- atomic instructions of the shim --------------------------------------------------------- */
 
 #ifdef __x86_64__
 static bool is_in_shim(pid_t tid, uint64_t at)
@@ -275,7 +279,7 @@ static void stepped(struct thread *t, struct hold *hold)
 }
 #endif
 
-/* ---- what happens -------------------------------------------------------------------------------- */
+/* ---- what happens ---------------------------------------------------------------------------- */
 
 static void called(struct thread *t)
 {
@@ -390,7 +394,7 @@ static void watch(void)
 	}
 }
 
-/* ---- the beginning and the end ------------------------------------------------------------------- */
+/* ---- the beginning and the end --------------------------------------------------------------- */
 
 static int seize(const char *text)
 {
