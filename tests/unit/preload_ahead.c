@@ -131,9 +131,11 @@ static void sleeper_is_left_to_sleep(void)
 
 	begin_on_kernel(EPOLLIN);
 	fake.looks_ahead = false;
+	fake.n_loops = 0;
 	REQUIRE(pthread_create(&thread, NULL, sleep_there, NULL) == 0);
-	while (atomic_load(&set_of(bed.ep)->n_native) == 0)
+	while (fake.n_loops == 0)
 		(void)sched_yield();
+	CHECK_INT(atomic_load(&set_of(bed.ep)->n_native), ==, 1);
 	fake.looks_ahead = true;
 	CHECK_INT(wait_msec(1), ==, 0);
 	CHECK_INT(fake.n_looked, ==, 1);

@@ -75,6 +75,7 @@ static struct {
 	bool looks_ahead;
 	uint64_t looks_until;
 	int n_looks, n_looked;
+	_Atomic int n_loops;
 	void (*between_looks)(void);
 	uint64_t nsec_patience;
 	bool no_waitset;
@@ -430,7 +431,10 @@ void pulc_loop_accepted(int fd)
 
 bool pulc_loop_begins(void)
 {
-	return fake.looks_ahead;
+	bool looks = fake.looks_ahead;
+
+	fake.n_loops++;
+	return looks;
 }
 
 /* As often as the test says, or until something is there. */
