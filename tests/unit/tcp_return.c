@@ -124,12 +124,15 @@ static void shut_down_before_is_too_late(void)
 /* The peer gets no processor between its word and its look for ours. */
 static void leave_a_peer_that_is_stopped_in_its_end(void)
 {
+	uint64_t usual = tcp_leave_nsec_wait;
+
 	begin(tcp_pair_small_rings);
-	tcp_leave_nsec_wait = 1000000;
 	pair_send(&p, 1, 0, 60);
 	REQUIRE(shm_lock(&p.tcp[1].ring.own->tx_lock));
 	shm_notice_set(&p.tcp[1].ring, SHM_TX_FIN);
+	tcp_leave_nsec_wait = 1000000;
 	CHECK_INT(tcp_leave(&p.tcp[0], p.fd[0]), ==, -ETIMEDOUT);
+	tcp_leave_nsec_wait = usual;
 	nothing_in_kernel(0);
 }
 
