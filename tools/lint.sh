@@ -34,6 +34,7 @@ lint_format() {
 }
 
 # What clang-format leaves alone: comments, and the paragraphs of pages.
+# shellcheck disable=SC2016 # these are awk's
 lint_columns() {
 	local bad=0
 	sources | xargs awk -v max="$columns_comment" '
