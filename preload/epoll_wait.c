@@ -571,7 +571,7 @@ int pre_epoll_pwait(int fd, struct epoll_event *events, int max, int msec, const
 	if (!begin(&w, &use, fd, events, max))
 		return (int)pre_sys(pre_real.epoll_pwait(fd, events, max, msec, mask));
 	w.mask = mask;
-	w.deadline = msec == 0 ? 0 : pre_deadline_msec(msec);
+	w.deadline = pre_deadline_msec(msec);
 	ret = before_kernel(&w) ? in_kernel(&w, msec, NULL) : run(&w);
 	pre_use_end(&use);
 	return ret;
@@ -593,7 +593,7 @@ int pre_epoll_pwait2(int fd, struct epoll_event *events, int max, const struct t
 		return (int)pre_sys(pre_real.epoll_pwait2(fd, events, max, timeout, mask));
 	w.mask = mask;
 	w.fine = true;
-	w.deadline = pre_timeout_is_zero(timeout) ? 0 : pre_deadline(timeout);
+	w.deadline = pre_deadline(timeout);
 	ret = before_kernel(&w) ? in_kernel(&w, -1, timeout) : run(&w);
 	pre_use_end(&use);
 	return ret;

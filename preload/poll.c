@@ -560,7 +560,12 @@ int pre_poll(struct pollfd *fds, nfds_t n, int msec)
 		return ret;
 	if (!pre_poll_concerned(fds, n))
 		return poll_in_kernel(fds, n, msec);
-	return go_long_way(fds, n, msec == 0 ? 0 : pre_deadline_msec(msec), NULL, due);
+	return go_long_way(fds, n, pre_deadline_msec(msec), NULL, due);
+}
+
+static bool is_zero(const struct timespec *timeout)
+{
+	return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
 }
 
 static int ppoll_in_kernel(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
@@ -568,7 +573,7 @@ static int ppoll_in_kernel(struct pollfd *fds, nfds_t n, const struct timespec *
 {
 	struct pre_poll_list list = { fds, n, .mask = mask };
 
-	if (pre_timeout_is_zero(timeout) || !pre_poll_begins_ahead(fds, n))
+	if (is_zero(timeout) || !pre_poll_begins_ahead(fds, n))
 		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
 	list.deadline = pre_deadline(timeout);
 	return wait_in_kernel(&list);
@@ -580,6 +585,5 @@ int pre_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, cons
 		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
 	if (!pre_poll_concerned(fds, n))
 		return ppoll_in_kernel(fds, n, timeout, mask);
-	return pre_poll_wait(fds, n, pre_timeout_is_zero(timeout) ? 0 : pre_deadline(timeout),
-			     mask);
+	return pre_poll_wait(fds, n, pre_deadline(timeout), mask);
 }

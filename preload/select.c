@@ -223,7 +223,7 @@ int pre_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *t
 	if (timeout) {
 		ts = (struct timespec){ timeout->tv_sec + timeout->tv_usec / 1000000,
 					timeout->tv_usec % 1000000 * 1000 };
-		c.deadline = ts.tv_sec || ts.tv_nsec ? pre_deadline(&ts) : 0;
+		c.deadline = pre_deadline(&ts);
 	}
 	if (!run(&c, &ret)) {
 		if (timeout && c.looked)
@@ -238,14 +238,13 @@ int pre_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *t
 int pre_pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout,
 		const sigset_t *mask)
 {
-	struct call c = { sets_of(n, in, out, except), n, .deadline = PRE_FOREVER, .mask = mask };
+	struct call c = { sets_of(n, in, out, except), n, .mask = mask };
 	struct timespec left;
 	int ret;
 
 	if (n < 0 || !pre_timeout_valid(timeout))
 		return (int)pre_sys(pre_real.pselect(n, in, out, except, timeout, mask));
-	if (timeout)
-		c.deadline = timeout->tv_sec || timeout->tv_nsec ? pre_deadline(timeout) : 0;
+	c.deadline = pre_deadline(timeout);
 	if (!run(&c, &ret)) {
 		if (c.looked)
 			timeout = pre_time_left(c.deadline, PRE_FOREVER, &left);

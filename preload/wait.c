@@ -143,7 +143,9 @@ void pre_look_ends(struct pre_looked *looked, struct pre_look look, bool news)
 
 uint64_t pre_deadline_msec(int msec)
 {
-	return msec < 0 ? PRE_FOREVER : pre_now() + (uint64_t)msec * PRE_NSEC_PER_MSEC;
+	if (msec <= 0)
+		return msec < 0 ? PRE_FOREVER : 0;
+	return pre_now() + (uint64_t)msec * PRE_NSEC_PER_MSEC;
 }
 
 bool pre_timeout_valid(const struct timespec *timeout)
@@ -161,7 +163,7 @@ uint64_t pre_deadline(const struct timespec *timeout)
 	if ((uint64_t)timeout->tv_sec > PRE_FOREVER / PRE_NSEC_PER_SEC / 2)
 		return PRE_FOREVER;
 	nsec = (uint64_t)timeout->tv_sec * PRE_NSEC_PER_SEC + (uint64_t)timeout->tv_nsec;
-	return pre_now() + nsec;
+	return nsec ? pre_now() + nsec : 0;
 }
 
 int pre_msec_of(const struct timespec *timeout)

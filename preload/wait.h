@@ -83,16 +83,12 @@ static inline void pre_stir(void)
 		(void)atomic_fetch_add(&pre_stirred, 1);
 }
 
-/* Points in time, PRE_FOREVER: none. */
+/* Points in time. PRE_FOREVER: none; 0: at once. */
 uint64_t pre_deadline_msec(int msec);
 uint64_t pre_deadline(const struct timespec *timeout);
 /* False: the kernel would refuse it. */
 bool pre_timeout_valid(const struct timespec *timeout);
-static inline bool pre_timeout_is_zero(const struct timespec *timeout)
-{
-	return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
-}
-/* The same for epoll_wait, rounded up; NULL: no end. */
+/* As epoll_wait says it, rounded up; NULL: no end. */
 int pre_msec_of(const struct timespec *timeout);
 /* What is left until the earlier of deadline and now + nsec_most. NULL: no end. */
 const struct timespec *pre_time_left(uint64_t deadline, uint64_t nsec_most, struct timespec *buf);
