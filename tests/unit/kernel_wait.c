@@ -18,6 +18,7 @@
 
 #include "harness.h"
 #include "private.h"
+#include "processors.h"
 #include "tcp_connect.h"
 
 static int fds[2];
@@ -120,24 +121,9 @@ static void who_has_received_does_not(void)
 	end();
 }
 
-/* Processors of their own for both, so that the peer is elsewhere. */
-static void run_on(int cpu)
-{
-	cpu_set_t all, one;
-	int n = 0;
-
-	REQUIRE(sched_getaffinity(0, sizeof(all), &all) == 0);
-	CPU_ZERO(&one);
-	for (int i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &all) && n++ == cpu)
-			CPU_SET(i, &one);
-	if (cpu < n)
-		REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
-}
-
 static void *send_byte_from_elsewhere(void *fd)
 {
-	run_on(1);
+	processors_run_on(1);
 	return send_byte(fd);
 }
 
@@ -154,7 +140,7 @@ static void hear_from_elsewhere(void)
 static void *waits_behind_a_send(void *arg)
 {
 	(void)arg;
-	run_on(0);
+	processors_run_on(0);
 	hear_from_elsewhere();
 	CHECK_INT(pulc_stream_send(stream, fds[0], "y", 1, 0), ==, PULC_USE_KERNEL);
 	pulc_stream_send_end(stream, fds[0], send(fds[0], "y", 1, 0));
@@ -164,13 +150,8 @@ static void *waits_behind_a_send(void *arg)
 
 static void who_has_sent_since_waits(void)
 {
-	cpu_set_t all;
-
-	REQUIRE(sched_getaffinity(0, sizeof(all), &all) == 0);
-	if (CPU_COUNT(&all) < 2) {
-		test_skip("one processor");
+	if (!processors_are_two())
 		return;
-	}
 	begin();
 	REQUIRE(pthread_join(start(waits_behind_a_send, NULL), NULL) == 0);
 	end();
@@ -178,7 +159,7 @@ static void who_has_sent_since_waits(void)
 
 static void *beside_the_peer(void *arg)
 {
-	run_on(0);
+	processors_run_on(0);
 	begin_as(PULC_ACCEPTED);
 	it_does_not_wait(0);
 	end();

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include "clock.h"
 #include "harness.h"
 #include "private.h"
+#include "processors.h"
 #include "tcp_connect.h"
 
 #define N_WAITS 10000u
@@ -56,31 +56,6 @@ static void in_thread(void *(*what)(void *))
 	begin();
 	run(what);
 	end();
-}
-
-static bool has_two_cpus(void)
-{
-	cpu_set_t all;
-
-	REQUIRE(sched_getaffinity(0, sizeof(all), &all) == 0);
-	if (CPU_COUNT(&all) >= 2)
-		return true;
-	test_skip("one processor");
-	return false;
-}
-
-static void run_on(int cpu)
-{
-	cpu_set_t all, one;
-	int n = 0;
-
-	REQUIRE(sched_getaffinity(0, sizeof(all), &all) == 0);
-	CPU_ZERO(&one);
-	for (int i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &all) && n++ == cpu)
-			CPU_SET(i, &one);
-	if (cpu < n)
-		REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
 }
 
 static void serve(void)
@@ -142,7 +117,7 @@ static void receive(void)
 
 static void *receives_from_here(void *arg)
 {
-	run_on(0);
+	processors_run_on(0);
 	receive();
 	CHECK(!pulc_loop_begins());
 	return arg;
@@ -155,7 +130,7 @@ static void peer_on_this_processor_is_not_waited_for(void)
 
 static void *sends_from_elsewhere(void *arg)
 {
-	run_on(1);
+	processors_run_on(1);
 	REQUIRE(send(fds[1], "x", 1, 0) == 1);
 	return arg;
 }
@@ -164,7 +139,7 @@ static void *receives_what_was_sent(void *arg)
 {
 	char byte;
 
-	run_on(0);
+	processors_run_on(0);
 	REQUIRE_INT(pulc_stream_recv(stream, fds[0], &byte, 1, MSG_DONTWAIT), ==, PULC_USE_KERNEL);
 	pulc_stream_recv_end(stream, fds[0], recv(fds[0], &byte, 1, 0));
 	CHECK(pulc_loop_begins());
@@ -174,7 +149,7 @@ static void *receives_what_was_sent(void *arg)
 /* Neither makes the other: a thread is bound as the one that makes it. */
 static void peer_elsewhere_is_waited_for(void)
 {
-	if (!has_two_cpus())
+	if (!processors_are_two())
 		return;
 	begin();
 	run(sends_from_elsewhere);
@@ -184,14 +159,14 @@ static void peer_elsewhere_is_waited_for(void)
 
 static void *connects_elsewhere(void *arg)
 {
-	run_on(1);
+	processors_run_on(1);
 	begin();
 	return arg;
 }
 
 static void *accepts(void *arg)
 {
-	run_on(0);
+	processors_run_on(0);
 	pulc_loop_accepted(fds[1]);
 	CHECK(pulc_loop_begins());
 	return arg;
@@ -199,7 +174,7 @@ static void *accepts(void *arg)
 
 static void who_has_accepted_looks(void)
 {
-	if (!has_two_cpus())
+	if (!processors_are_two())
 		return;
 	run(connects_elsewhere);
 	run(accepts);
@@ -216,7 +191,7 @@ static void *ends_elsewhere(void *arg)
 /* The next connection is about to come. */
 static void who_was_told_of_an_end_looks(void)
 {
-	if (!has_two_cpus())
+	if (!processors_are_two())
 		return;
 	run(ends_elsewhere);
 	run(receives_what_was_sent);
@@ -265,7 +240,7 @@ static void *looks_until_found(void *arg)
 
 static void what_is_found_is_the_answer(void)
 {
-	if (has_two_cpus())
+	if (processors_are_two())
 		in_thread(looks_until_found);
 }
 
@@ -282,7 +257,7 @@ static void *looks_for_a_time(void *arg)
 
 static void nothing_ends_with_the_time(void)
 {
-	if (has_two_cpus())
+	if (processors_are_two())
 		in_thread(looks_for_a_time);
 }
 
@@ -290,7 +265,7 @@ static void *looks_on_one(void *arg)
 {
 	struct looker l = { 0 };
 
-	run_on(0);
+	processors_run_on(0);
 	CHECK_INT(pulc_loop_looks(look, &l, UINT64_MAX), ==, 0);
 	CHECK_INT(l.n_looks, ==, 1);
 	return arg;
@@ -314,7 +289,7 @@ static void *looks_until_refused(void *arg)
 
 static void look_that_cannot_be_ends_it(void)
 {
-	if (has_two_cpus())
+	if (processors_are_two())
 		in_thread(looks_until_refused);
 }
 
@@ -347,7 +322,7 @@ static void *looks_interrupted(void *arg)
 
 static void handler_ends_it_unless_something_was_found(void)
 {
-	if (has_two_cpus())
+	if (processors_are_two())
 		in_thread(looks_interrupted);
 }
 
@@ -392,7 +367,7 @@ static void *succeeds_always(void *arg)
 
 static void who_succeeds_always_looks(void)
 {
-	if (has_two_cpus())
+	if (processors_are_two())
 		in_thread(succeeds_always);
 }
 
@@ -406,7 +381,7 @@ static void *recovers(void *arg)
 
 static void who_failed_looks_again(void)
 {
-	if (has_two_cpus())
+	if (processors_are_two())
 		in_thread(recovers);
 }
 

@@ -457,7 +457,6 @@ static bool parse_hold(const char *text)
 	const char *msec = strchr(text, ':');
 
 	hold->msec = msec ? strtoull(msec + 1, NULL, 10) : 0;
-
 	return n >= 2 && ++n_holds < N_HOLDS;
 }
 
