@@ -18,7 +18,7 @@
 # A table of what was played stands at the end.
 #
 # Tests of a suite depend on time, and on how busy the machine is. TRIES=3 plays those that did not pass twice
-# more, and then on the kernel: a test fails that passes there and never here. OPTIONAL=1 leaves a suite out that
+# more, and then on the kernel, on as many processors: a test fails that passes there and never here. OPTIONAL=1 leaves a suite out that
 # cannot be fetched or built, or that there is no namespace for.
 set -u
 cd "$(dirname "$0")/.." || exit 2
