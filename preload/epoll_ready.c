@@ -93,6 +93,13 @@ void pre_ready_cool(struct pre_member *m)
 	m->hot = false;
 }
 
+void pre_ready_disarm(struct pre_member *m)
+{
+	m->disarmed = true;
+	pre_ready_unlist(m);
+	pre_ready_cool(m);
+}
+
 /* m is idle from now on: its peer has to mark the board. */
 static void cool_down(struct pre_member *m)
 {
@@ -309,9 +316,7 @@ static void report(struct pre_member *m, uint32_t ready, const struct pre_marks 
 	m->said = ready;
 	m->armed = 0;
 	if (m->events & EPOLLONESHOT) {
-		m->disarmed = true;
-		pre_ready_unlist(m);
-		pre_ready_cool(m);
+		pre_ready_disarm(m);
 		return;
 	}
 	heat(m);

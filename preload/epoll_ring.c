@@ -413,7 +413,8 @@ void pre_member_to_ring(struct pre_member *m)
 
 	if (m->ring || !become_ring(m))
 		return;
-	m->disarmed = (m->events & EPOLLONESHOT) && was_disarmed(m);
+	if ((m->events & EPOLLONESHOT) && was_disarmed(m))
+		pre_ready_disarm(m);
 	m->edge = may_have_edge(m);
 	(void)raw_ctl(set->epfd, EPOLL_CTL_DEL, m->key, 0, 0);
 	register_if_deaf(m);
@@ -445,10 +446,9 @@ void pre_member_rearm(struct pre_member *m)
 
 void pre_member_park(struct pre_member *m)
 {
-	pre_ready_unlist(m);
-	pre_ready_cool(m);
+	pre_ready_disarm(m);
 	unwatch(m);
-	m->parked = m->disarmed = true;
+	m->parked = true;
 	pre_near_forget(m);
 }
 

@@ -220,6 +220,8 @@ int pre_nested_filter(struct pre_set *set, struct epoll_event *events, int n);
 void pre_ready_list(struct pre_member *m);
 void pre_ready_unlist(struct pre_member *m);
 void pre_ready_cool(struct pre_member *m);
+/* m tells nothing, whatever has been heard of it, until it is armed again. */
+void pre_ready_disarm(struct pre_member *m);
 /* By memory alone: has m something to report? */
 bool pre_member_awake(struct pre_member *m);
 /* What m's peer has to tell us of. */

@@ -104,6 +104,14 @@ static ssize_t move(struct link *l, bool *ret_turned)
 	return n;
 }
 
+/* A client leaves between two requests only. */
+static void complain_of_end(const struct link *l, ssize_t n)
+{
+	fprintf(stderr, "server: the %s of descriptor %d, kind %d, ends at %zu of %u: %s\n",
+		l->writing ? "answer" : "request", l->fd, (int)l->kind, l->at, l->size,
+		n < 0 ? strerror(errno) : "no more bytes");
+}
+
 static void serve(struct link *l)
 {
 	bool by_edge = l->kind == BY_EDGE || l->kind == ONE_SHOT_BY_EDGE, turned, changed = false;
@@ -114,6 +122,8 @@ static void serve(struct link *l)
 		changed |= turned;
 	} while (n > 0 && by_edge);
 	if (n == 0 || (n < 0 && is_gone(errno))) {
+		if (l->at > 0 || l->writing)
+			complain_of_end(l, n);
 		hang_up(l);
 		return;
 	}
@@ -317,6 +327,9 @@ int run_crowd(const struct options *options)
 	(void)waitpid(clients, &status, 0);
 	kill(server, SIGTERM);
 	(void)waitpid(server, &server_status, 0);
+	if (!WIFSIGNALED(server_status) || WTERMSIG(server_status) != SIGTERM)
+		fprintf(stderr, "the server ended itself: wait status 0x%x\n",
+			(unsigned)server_status);
 	share = counts->size ? 1 - (double)counts->size_kernel / (double)counts->size : 0;
 	printf("bytes %llu connections %u ring_share %.4f\n", (unsigned long long)counts->size,
 	       counts->n_connections, share);

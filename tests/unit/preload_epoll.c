@@ -184,62 +184,6 @@ static void bytes_behind_a_ring_that_was_taken_at_once(void)
 	end(&b);
 }
 
-static void one_shot_is_disarmed_until_modified(void)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = 7 };
-	struct bed b;
-
-	begin(&b, EPOLLIN | EPOLLONESHOT);
-	fake_arrive(b.s, 1);
-	CHECK_INT(wait_now(&b), ==, 1);
-	fake_arrive(b.s, 1);
-	CHECK_INT(wait_now(&b), ==, 0);
-	REQUIRE_INT(epoll_ctl(b.ep, EPOLL_CTL_MOD, b.fds[0], &event), ==, 0);
-	REQUIRE_INT(wait_now(&b), ==, 1);
-	CHECK_INT(b.events[0].data.u64, ==, 7);
-	CHECK_INT(wait_now(&b), ==, 0);
-	end(&b);
-}
-
-/* The kernel reported it before the upgrade, and the program has not asked again. */
-static void one_shot_stays_disarmed_over_the_upgrade(void)
-{
-	struct bed b = { .ep = epoll_create1(0) };
-
-	fake_pair(b.fds);
-	b.s = fake_of(b.fds[0]);
-	add(b.ep, b.fds[0], EPOLLIN | EPOLLONESHOT, 1);
-	CHECK_INT(write(b.fds[1], "x", 1), ==, 1);
-	CHECK_INT(epoll_wait(b.ep, b.events, 1, 1000), ==, 1);
-	fake_attach(b.s);
-	fake_arrive(b.s, 1);
-	CHECK_INT(wait_now(&b), ==, 0);
-	end(&b);
-}
-
-/* The kernel's listing of the set is longer than any buffer. */
-static void one_shots_of_a_large_set_stay_disarmed(void)
-{
-	enum { N = N_EVENTS };
-	struct bed b = { .ep = epoll_create1(0) };
-	int copies[N];
-
-	fake_pair(b.fds);
-	b.s = fake_of(b.fds[0]);
-	for (int i = 0; i < N; i++) {
-		copies[i] = dup(b.fds[0]);
-		add(b.ep, copies[i], EPOLLIN | EPOLLONESHOT, (uint64_t)i);
-	}
-	CHECK_INT(write(b.fds[1], "x", 1), ==, 1);
-	CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 30000), ==, N);
-	fake_attach(b.s);
-	fake_arrive(b.s, 1);
-	CHECK_INT(wait_now(&b), ==, 0);
-	for (int i = 0; i < N; i++)
-		close(copies[i]);
-	end(&b);
-}
-
 static void modified_edge_asks_again(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -574,9 +518,6 @@ static const struct test tests[] = {
 	TEST(bytes_of_the_kernel_wait_for_who_wants_them),
 	TEST(bytes_behind_some_that_are_under_way),
 	TEST(bytes_behind_a_ring_that_was_taken_at_once),
-	TEST(one_shot_is_disarmed_until_modified),
-	TEST(one_shot_stays_disarmed_over_the_upgrade),
-	TEST(one_shots_of_a_large_set_stay_disarmed),
 	TEST(modified_edge_asks_again),
 	TEST(deleted_and_added_again),
 	TEST(exclusive_cannot_be_modified),
