@@ -194,26 +194,43 @@ int run_killed(const struct options *options)
 
 #define SIZE_FULL_MAX ((uint64_t)256 << 20)
 
-/* Sends until there is no more room; the peer stands still meanwhile. */
-static void fill_up(struct scene *scene, int fd, struct rng *rng)
+/* Sends what there is room for. 0 or the error that ended it. */
+static int send_what_fits(struct scene *scene, int fd, struct rng *rng, uint64_t size_max)
 {
-	uint64_t start = scene->size_sent;
 	ssize_t n;
 
-	for (;;) {
+	while (scene->size_sent <= size_max) {
 		n = send(fd, bytes_at(1, scene->size_sent), rng_size(rng, 65536),
 			 MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n < 0)
-			break;
+			return errno;
 		scene->size_sent += (uint64_t)n;
-		if (scene->size_sent - start > SIZE_FULL_MAX)
+	}
+	return 0;
+}
+
+/*
+ * Sends until there is no more room; the peer stands still meanwhile. Room that poll tells of is
+ * there: a connection comes to rings also while its peer stands still.
+ */
+static void fill_up(struct scene *scene, int fd, struct rng *rng)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+	uint64_t size_max = scene->size_sent + SIZE_FULL_MAX, before;
+	int error;
+
+	do {
+		before = scene->size_sent;
+		error = send_what_fits(scene, fd, rng, size_max);
+		if (error == 0)
 			fail("a stopped peer takes more than %llu bytes",
 			     (unsigned long long)SIZE_FULL_MAX);
-	}
-	if (errno != EAGAIN)
-		fail("sending to a stopped peer: %s", strerror(errno));
-	if (poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, 20) != 0)
-		fail("a full connection to a stopped peer has room");
+		if (error != EAGAIN)
+			fail("sending to a stopped peer: %s", strerror(error));
+		if (scene->size_sent == before && pfd.revents)
+			fail("poll says 0x%x of a full connection to a stopped peer",
+			     (unsigned)pfd.revents);
+	} while (poll(&pfd, 1, 20) != 0);
 }
 
 static void stop_and_go(struct scene *scene, int fd, pid_t pid, struct rng *rng)
