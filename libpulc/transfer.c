@@ -403,14 +403,20 @@ static ssize_t receive_on_kernel(struct pulc_stream *s, int fd)
 }
 
 /* Does the stream of a side that had left go on in its ring? 1; 0: in the kernel; -EAGAIN: not to
- * be known yet. */
+ * be known yet; as a wait: a handler has run. */
 static int go_back(struct pulc_stream *s, int flags)
 {
+	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
 	int e;
 
-	do
-		e = tcp_reclaim(&s->tcp);
-	while (e == -EAGAIN && !must_not_block(s, flags));
+	while ((e = tcp_reclaim(&s->tcp)) == -EAGAIN && !must_not_block(s, flags)) {
+		e = signals_since(w.signals);
+		if (e < 0)
+			return e == -ERESTART && w.nsec_deadline == UINT64_MAX ? PULC_BEGIN_AGAIN
+									       : -EINTR;
+		if (nsec_now() >= w.nsec_deadline)
+			return -EAGAIN;
+	}
 	return e;
 }
 

@@ -141,14 +141,27 @@ bool tcp_return_instead(struct tcp *t)
 	return (shm_peer_notice(&t->ring) & SHM_LEFT) && begin_return(t) == 1;
 }
 
+/* Whatever handlers run meanwhile: who closes does not hear of them. */
+static bool await_room(int fd, uint64_t nsec)
+{
+	uint64_t deadline = nsec_now() + nsec, now;
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	struct timespec left;
+	long n;
+
+	do {
+		now = nsec_now();
+		left = timespec_from_nsec(now < deadline ? deadline - now : 0);
+		n = raw_ppoll(&p, 1, &left);
+	} while (n == -EINTR);
+	return n > 0;
+}
+
 void tcp_return_last(struct tcp *t, int fd)
 {
-	struct timespec most = { .tv_sec = SEC_LAST };
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-
 	/* The kernel would go on sending by itself; we can only wait until it has everything. */
 	while (tcp_owes(t) && tcp_return_locked(t, fd) == 0)
-		if (raw_ppoll(&p, 1, &most) <= 0)
+		if (!await_room(fd, SEC_LAST * NSEC_PER_SEC))
 			return;
 }
 

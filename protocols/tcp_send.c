@@ -253,8 +253,14 @@ static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 		return broken_pipe(t, fd, iov, n, flags);
 	if (UNLIKELY(!tcp_is_plain(t) || (flags & MSG_OOB))) {
 		sent = reset_error(t, fd);
-		if (sent < 0 || !settle_mode(t, fd, iov, n, flags, &sent))
+		if (sent < 0)
 			return sent;
+		if (!settle_mode(t, fd, iov, n, flags, &sent)) {
+			/* Of a ring that is left, for another reason than that, nobody waits for more. */
+			if (shm_tx_mode(&t->ring) != SHM_TX_RING)
+				atomic_store(&t->stuck, false);
+			return sent;
+		}
 	}
 	sent = ring_sendv(t, iov, n, &now);
 	if (sent > 0)

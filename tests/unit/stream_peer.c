@@ -124,6 +124,31 @@ static void a_close_that_does_not_come(void)
 	a_word_of_the_end_alone_wakes_once(SHM_TX_FIN | SHM_CLOSED, MSG_PEEK);
 }
 
+/* A receive of one who has left waits until the peer has decided; not longer than it may. */
+static void a_peer_that_does_not_decide(void)
+{
+	struct timeval most = { .tv_usec = NSEC_WAIT / 1000 };
+	struct shm_side *side;
+	char byte;
+
+	begin();
+	give();
+	side = peer_side();
+	look_while(STREAM_GIVEN);
+	REQUIRE(pulc_stream_attached(stream));
+	atomic_store(&side->tx_mode, SHM_TX_RING);
+	atomic_store(&side->head, 1);
+	(void)atomic_fetch_or(&side->notice, SHM_RX_READY);
+	stream_downgrade(stream, fds[0], false);
+	REQUIRE(tcp_has_left(&stream->tcp));
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)) == 0);
+	pulc_stream_option_changed(stream, fds[0], SOL_SOCKET, SO_RCVTIMEO);
+	(void)atomic_fetch_or(&side->notice, SHM_DECIDES);
+	CHECK_INT(pulc_stream_recv(stream, fds[0], &byte, 1, 0), ==, -EAGAIN);
+	(void)atomic_fetch_and(&side->notice, ~(uint64_t)SHM_DECIDES);
+	end();
+}
+
 /* ---- bytes under way through the kernel ------------------------------------------------------ */
 
 #define IN_RING 4
@@ -444,6 +469,7 @@ static void psid_was_well(void)
 static const struct test tests[] = {
 	TEST(a_fin_that_does_not_come),
 	TEST(a_close_that_does_not_come),
+	TEST(a_peer_that_does_not_decide),
 	TEST(a_receive_of_bytes_under_way),
 	TEST(a_peek_at_bytes_under_way),
 	TEST(a_peek_at_all_with_bytes_under_way),

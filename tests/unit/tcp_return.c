@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -223,11 +225,11 @@ static void ended_before_is_too_late(void)
 }
 
 /* More than the kernel takes at once. */
-static void large_debt_is_paid_in_pieces(void)
+/* End 0 leaves, and end 1 owes it so many bytes: more than the kernel takes at once. */
+static uint64_t owe_much(void)
 {
-	uint64_t sent = 0, got = 0;
 	unsigned char buf[4096];
-	ssize_t n;
+	uint64_t sent = 0;
 
 	begin(tcp_pair_usual_rings);
 	bytes_fill(buf, 0, sizeof(buf));
@@ -235,6 +237,15 @@ static void large_debt_is_paid_in_pieces(void)
 		bytes_fill(buf, sent += sizeof(buf), sizeof(buf));
 	CHECK(sent > 2u << 20);
 	leave(0);
+	return sent;
+}
+
+static void large_debt_is_paid_in_pieces(void)
+{
+	uint64_t sent = owe_much(), got = 0;
+	unsigned char buf[4096];
+	ssize_t n;
+
 	CHECK_INT(pair_push(&p, 1, buf, 1), ==, -EAGAIN);
 	while (got < sent) {
 		n = recv(p.fd[0], buf, sizeof(buf), MSG_DONTWAIT);
@@ -245,6 +256,58 @@ static void large_debt_is_paid_in_pieces(void)
 		got += n > 0 ? (size_t)n : 0;
 	}
 	CHECK(!tcp_owes(&p.tcp[1]));
+	tcp_pair_deinit(&p);
+}
+
+#define N_HANDLED 5
+
+static volatile sig_atomic_t n_handled;
+
+static void count_signal(int signal)
+{
+	(void)signal;
+	n_handled++;
+}
+
+/* Reads only when the other end's wait has been interrupted. Returns the bytes that came. */
+static void *late_reader(void *arg)
+{
+	uint64_t *got = arg;
+	unsigned char buf[4096];
+	ssize_t n;
+
+	while (n_handled < N_HANDLED)
+		(void)sched_yield();
+	while ((n = recv(p.fd[0], buf, sizeof(buf), 0)) > 0) {
+		CHECK(bytes_match(buf, *got, (size_t)n));
+		*got += (uint64_t)n;
+	}
+	return NULL;
+}
+
+static void signals_do_not_cut_off_the_last_debt(void)
+{
+	struct itimerval often = { .it_value.tv_usec = 10000, .it_interval.tv_usec = 10000 };
+	struct sigaction count = { .sa_handler = count_signal };
+	uint64_t sent = owe_much(), got = 0;
+	sigset_t alarm_only, before;
+	pthread_t reader;
+
+	(void)sigemptyset(&alarm_only);
+	(void)sigaddset(&alarm_only, SIGALRM);
+	REQUIRE(pthread_sigmask(SIG_BLOCK, &alarm_only, &before) == 0);
+	REQUIRE(pthread_create(&reader, NULL, late_reader, &got) == 0);
+	REQUIRE(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+	REQUIRE(sigaction(SIGALRM, &count, NULL) == 0);
+	REQUIRE(setitimer(ITIMER_REAL, &often, NULL) == 0);
+	tcp_return_all(&p.tcp[1], p.fd[1]);
+	CHECK(!tcp_owes(&p.tcp[1]));
+	while (n_handled < N_HANDLED)
+		(void)sched_yield();
+	REQUIRE(setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL) == 0);
+	(void)shutdown(p.fd[1], SHUT_WR);
+	REQUIRE(pthread_join(reader, NULL) == 0);
+	CHECK_INT(got, ==, sent);
 	tcp_pair_deinit(&p);
 }
 
@@ -476,6 +539,7 @@ static const struct test tests[] = {
 	TEST(closed_afterwards_sends_all),
 	TEST(ended_before_is_too_late),
 	TEST(large_debt_is_paid_in_pieces),
+	TEST(signals_do_not_cut_off_the_last_debt),
 	TEST(unread_count_is_right_afterwards),
 	TEST(left_behind_can_be_reclaimed),
 	TEST(kernel_part_can_be_reclaimed),

@@ -413,6 +413,20 @@ static void receiver_asks_for_the_kernel(void)
 	tcp_pair_deinit(&p);
 }
 
+static void who_leaves_the_ring_is_stuck_no_more(void)
+{
+	unsigned char buf[200] = { 0 };
+
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	tcp_pair_watch(&p);
+	tcp_take_credit = grant_later;
+	REQUIRE(pair_push(&p, 0, buf, sizeof(buf)) == 64 && tcp_is_stuck(&p.tcp[0]));
+	tcp_keep_on_kernel(&p.tcp[1]);
+	CHECK_INT(pair_push(&p, 0, buf, 1), ==, 1);
+	CHECK(!tcp_is_stuck(&p.tcp[0]));
+	tcp_pair_deinit(&p);
+}
+
 static void peek_spans_nothing_and_takes_nothing(void)
 {
 	unsigned char buf[64];
@@ -572,6 +586,7 @@ static const struct test tests[] = {
 	TEST(one_receive_takes_all_three_parts),
 	TEST(no_end_while_a_receive_is_under_way),
 	TEST(receiver_asks_for_the_kernel),
+	TEST(who_leaves_the_ring_is_stuck_no_more),
 	TEST(peek_spans_nothing_and_takes_nothing),
 	TEST(end_comes_after_the_last_byte),
 	TEST(closed_with_unread_bytes_is_a_reset),
