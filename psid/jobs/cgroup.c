@@ -7,7 +7,8 @@
  * none, and the process tree serves instead.
  *
  * Where another user's keeper must put tasks into it, folder and cgroup.procs are given to that
- * user, and nothing else. A removal that fails because the dead are not buried yet is tried again.
+ * user, and nothing else. A removal that fails because the dead are not buried yet is tried again,
+ * and so is one of more folders than are removed at once: what the job's user makes there is his.
  * After a restart the folders that no keeper has claimed within MSEC_CLAIM are swept.
  */
 #include <dirent.h>
@@ -22,6 +23,7 @@
 #include "cgroup_own.h"
 #include "cleanup.h"
 #include "client.h"
+#include "folders.h"
 #include "job.h"
 #include "log.h"
 #include "macros.h"
@@ -32,6 +34,7 @@
 
 #define MSEC_CLAIM 10000
 #define MSEC_AGAIN 50
+#define N_STEPS 200 /* of a removal at once */
 #define FOLDER "job."
 
 /* ---- where ----------------------------------------------------------------------------------- */
@@ -118,6 +121,21 @@ static int make_folder(const char *path, uid_t uid, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
+/* What the user may make in it: no more than can be removed in some turns. Where that cannot be
+ * said it is so all the same, only later. */
+static void limit(int folder)
+{
+	static const char *const limits[][2] = { { "cgroup.max.depth", "32" },
+						 { "cgroup.max.descendants", "1000" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		CLEANUP_FD int fd = openat(folder, limits[i][0], O_WRONLY | O_CLOEXEC);
+
+		if (fd >= 0)
+			(void)!write(fd, limits[i][1], strlen(limits[i][1]));
+	}
+}
+
 int psid_cgroup_make(struct psid *psid, const char *id, uid_t uid, int *ret_keeper, int *ret_tasks)
 {
 	struct psid_jobs *jobs = psid->jobs;
@@ -131,6 +149,7 @@ int psid_cgroup_make(struct psid *psid, const char *id, uid_t uid, int *ret_keep
 	r = make_folder(path, uid, &keeper);
 	if (r < 0)
 		return r;
+	limit(keeper);
 	path_of(jobs, id, "/tasks", path, sizeof(path));
 	r = make_folder(path, uid, &tasks);
 	if (r < 0) {
@@ -186,25 +205,6 @@ static void kill_all(const char *path)
 		(void)!write(fd, "1", 1);
 }
 
-/* Returns whether it is gone. */
-static bool remove_folders(const char *path)
-{
-	DIR *dir = opendir(path);
-	const struct dirent *entry;
-	char inner[900];
-
-	if (!dir)
-		return errno == ENOENT;
-	while ((entry = readdir(dir))) {
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
-			continue;
-		(void)snprintf(inner, sizeof(inner), "%s/%s", path, entry->d_name);
-		(void)remove_folders(inner);
-	}
-	(void)closedir(dir);
-	return rmdir(path) == 0 || errno == ENOENT;
-}
-
 static void on_sweep(uv_timer_t *timer);
 
 void psid_cgroup_remove(struct psid *psid, const char *id)
@@ -218,7 +218,7 @@ void psid_cgroup_remove(struct psid *psid, const char *id)
 	if (rmdir(path) == 0)
 		return;
 	kill_all(path);
-	if (!remove_folders(path) && uv_timer_get_due_in(&jobs->sweep) == 0)
+	if (!psid_folders_remove(path, N_STEPS) && uv_timer_get_due_in(&jobs->sweep) == 0)
 		(void)uv_timer_start(&jobs->sweep, on_sweep, MSEC_AGAIN, 0);
 }
 
@@ -239,7 +239,7 @@ static void on_sweep(uv_timer_t *timer)
 			continue;
 		path_of(jobs, id, "", path, sizeof(path));
 		kill_all(path);
-		left |= !remove_folders(path);
+		left |= !psid_folders_remove(path, N_STEPS);
 	}
 	if (dir)
 		(void)closedir(dir);

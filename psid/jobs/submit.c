@@ -239,14 +239,12 @@ static int submit_somewhere(struct psid_client *client, const Pulc__Wire__Submit
 
 int psid_jobs_submit(struct psid_client *client, const Pulc__Wire__Submit *submit, int *fd)
 {
-	CLEANUP_FD int owner_fd = -EBADF;
 	struct job_why why = { "" };
 	int r;
 
 	if (!is_sound(submit))
 		return -EBADMSG;
-	owner_fd = TAKE_FD(*fd);
-	r = submit_somewhere(client, submit, &owner_fd, &why);
+	r = submit_somewhere(client, submit, fd, &why);
 	if (r == 0)
 		return 0;
 	if (r == -EBADMSG)

@@ -18,6 +18,7 @@
 #include "cleanup.h"
 #include "client.h"
 #include "clock.h"
+#include "closer.h"
 #include "macros.h"
 #include "partitions.h"
 #include "peer.h"
@@ -42,7 +43,8 @@ static void reply(const struct psid_wait *wait, const char *error, const char *w
 static void wait_free(struct psid_wait *wait)
 {
 	LIST_REMOVE(wait, link);
-	(void)close_own(wait->owner_fd);
+	(void)psid_close_foreign(wait->client->psid, wait->client->user, wait->owner_fd, NULL,
+				 NULL);
 	pulc__wire__submit__free_unpacked(wait->submit, NULL);
 	free(wait);
 }

@@ -205,6 +205,39 @@ static void closes_that_hang_unread(void)
 	end();
 }
 
+/* The same as pulcrun's end of a job's channel. */
+static void jobs_whose_end_hangs(void)
+{
+	char *nowhere = (char *)"nowhere";
+	Pulc__Wire__Host host = PULC__WIRE__HOST__INIT, *hosts = &host;
+	Pulc__Wire__Submit submit = PULC__WIRE__SUBMIT__INIT;
+	FROM_CLIENT(msg, SUBMIT, submit) = &submit;
+	int peer, fd;
+
+	if (geteuid() != 0) {
+		test_skip("needs root to have a client of another user");
+		return;
+	}
+	scene_begin(true, NULL);
+	fake_open(&hostile, &psid, UID_HOSTILE);
+	fake_hello(&hostile, PULC__WIRE__ROLE__ROLE_OWNER);
+	(void)EXPECT(&hostile, WELCOME);
+	host.name = nowhere;
+	submit.n_tasks = 1;
+	submit.hosts = &hosts;
+	submit.n_hosts = 1;
+	submit.program = (char *)"true";
+	fd = lingering_socket(&peer);
+	(void)kill(psid.pid, SIGSTOP);
+	fake_send(&hostile, &msg, &fd, 1);
+	(void)close(fd);
+	(void)kill(psid.pid, SIGCONT);
+	CHECK(EXPECT(&hostile, SUBMIT)->submit->error[0] != '\0');
+	scene_check_upgrade(2);
+	(void)close(peer);
+	end();
+}
+
 /* A full bell that psid would have to wait for. */
 static void bells_that_block(void)
 {
@@ -263,13 +296,9 @@ static void things_that_are_no_bells(void)
 }
 
 static const struct test tests[] = {
-	TEST(wrong_sockets),
-	TEST(unasked_sockets),
-	TEST(wrong_numbers_of_descriptors),
-	TEST(closes_that_hang),
-	TEST(closes_that_hang_unread),
-	TEST(bells_that_block),
-	TEST(things_that_are_no_bells),
+	TEST(wrong_sockets),	TEST(unasked_sockets),		TEST(wrong_numbers_of_descriptors),
+	TEST(closes_that_hang), TEST(closes_that_hang_unread),	TEST(jobs_whose_end_hangs),
+	TEST(bells_that_block), TEST(things_that_are_no_bells),
 };
 
 int main(int argc, char **argv)
