@@ -256,7 +256,7 @@ static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 		if (sent < 0)
 			return sent;
 		if (!settle_mode(t, fd, iov, n, flags, &sent)) {
-			/* Of a ring that is left, for another reason than that, nobody waits for more. */
+			/* Of a ring that is left nobody waits for more. */
 			if (shm_tx_mode(&t->ring) != SHM_TX_RING)
 				atomic_store(&t->stuck, false);
 			return sent;
