@@ -78,6 +78,12 @@ static void leave(struct pre_member *m)
 	pre_pool_put(&members, m);
 }
 
+/* m is parked, and its file has another connection by now, or none (connect(2) with AF_UNSPEC). */
+static bool is_of_the_past(const struct pre_member *m)
+{
+	return m->parked && m->stream != atomic_load(&m->file->stream);
+}
+
 static bool is_attached(const struct pre_file *f)
 {
 	pulc_stream *s = atomic_load(&f->stream);
@@ -119,6 +125,10 @@ static int add(struct pre_set *set, struct pre_file *f, int epfd, int fd, struct
 	struct pre_member *m = find(f, set, fd);
 	int ret;
 
+	if (m && is_of_the_past(m)) {
+		leave(m);
+		m = NULL;
+	}
 	if (m && m->ring && !m->parked)
 		return -EEXIST;
 	if (is_attached(f) && (!m || m->ring))

@@ -520,3 +520,32 @@ CASE_TRAITS(dissolve_a_reset_connection_and_connect_anew, SELF, OWN_PAIR)
 		say_recv(p, fds[0], 1, 0);
 	}
 }
+
+/* It was deleted from a set before that, and is added as the other connection that it is by now. */
+CASE_TRAITS(dissolve_and_connect_anew_between_two_memberships, SELF, OWN_PAIR)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int listener, set, fds[2], again;
+	struct address address;
+
+	A {
+		set = epoll_create1(EPOLL_CLOEXEC);
+		listener = listen_on("127.0.0.1", &address);
+		fds[0] = connect_to(&address, 0);
+		fds[1] = accept(listener, NULL, NULL);
+		warm(p, fds);
+		R(epoll_ctl(set, EPOLL_CTL_ADD, fds[0], &event));
+		R(epoll_ctl(set, EPOLL_CTL_DEL, fds[0], NULL));
+		R(dissolve(fds[0]));
+		R(connect(fds[0], (struct sockaddr *)&address.storage, address.size));
+		again = accept(listener, NULL, NULL);
+		R(epoll_ctl(set, EPOLL_CTL_ADD, fds[0], &event));
+		R(epoll_ctl(set, EPOLL_CTL_ADD, fds[0], &event));
+		R(epoll_ctl(set, EPOLL_CTL_MOD, fds[0], &event));
+		say_send(p, again, "anew", 0);
+		R(epoll_wait(set, &event, 1, -1));
+		say_recv(p, fds[0], 4, MSG_WAITALL);
+		R(epoll_ctl(set, EPOLL_CTL_DEL, fds[0], NULL));
+		R(epoll_ctl(set, EPOLL_CTL_DEL, fds[0], NULL));
+	}
+}
