@@ -49,10 +49,9 @@ static int raw_ctl(int epfd, int op, int fd, uint32_t events, uint64_t data)
 static void forget_ancestors(struct pre_set *set)
 {
 	if (set->prepared == set->made)
-		set->inner_of_ancestor = set->inner;
+		pulc_fd_rehome(&set->inner, &set->inner_of_ancestor);
 	else
 		pulc_fd_release(&set->inner);
-	set->inner = -1;
 	set->waitset = pulc_waitset_free(set->waitset);
 }
 

@@ -257,12 +257,57 @@ static void files_are_marked_before_and_those_made_meanwhile_after(void)
 	}
 }
 
+static int n_own(void)
+{
+	int n = 0;
+
+	for (int fd = pulc_fd_next_own(0); fd >= 0; fd = pulc_fd_next_own(fd + 1))
+		n++;
+	return n;
+}
+
+/* The number of what a set has of its own is claimed by the program in a child that uses the set
+ * too: that child may close the set. 0: the number is the program's then, and nothing is left. */
+static int claim_and_close(struct bed *b, int claimed)
+{
+	int pipes[2], n_of_child = n_own();
+
+	(void)wait_now(b);
+	if (pipe(pipes) != 0 || dup2(pipes[0], claimed) != claimed)
+		return 1;
+	(void)wait_now(b);
+	close(b->ep);
+	if (write(pipes[1], "x", 1) != 1 || fcntl(claimed, F_GETFD) < 0)
+		return 2;
+	/* The bell and the private half. */
+	return n_own() == n_of_child - 2 ? 0 : 3;
+}
+
+static void what_a_set_has_of_its_parents_gives_way_to_the_program(void)
+{
+	struct bed b;
+	pid_t pid;
+
+	begin(&b, EPOLLIN);
+	REQUIRE(n_own() >= 2);
+	for (int fd = pulc_fd_next_own(0); fd >= 0; fd = pulc_fd_next_own(fd + 1)) {
+		pid = fork();
+		if (pid == 0)
+			_exit(claim_and_close(&b, fd));
+		reap(pid);
+	}
+	fake_arrive(b.s, 1);
+	CHECK_INT(wait_now(&b), ==, 1);
+	end(&b);
+}
+
 static const struct test tests[] = {
 	TEST(sets_are_made_meanwhile),
 	TEST(sets_come_and_go_meanwhile),
 	TEST(a_connection_is_taken_up_meanwhile),
 	TEST(a_connection_with_calls_inside_is_closed_meanwhile),
 	TEST(files_are_marked_before_and_those_made_meanwhile_after),
+	TEST(what_a_set_has_of_its_parents_gives_way_to_the_program),
 };
 
 int main(int argc, char **argv)
