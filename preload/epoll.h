@@ -22,6 +22,9 @@ extern _Atomic uint32_t pre_n_exposed;
 /* Makes the kernel's view of a set's readiness true from now on, for somebody who waits for the set
  * itself. False: it is all there is to it, as long as no other thread changes that. */
 bool pre_set_expose(struct pre_set *set);
+/* To be called before a sleep that may last for nsec: how long it may while there are mute sets,
+ * which are refreshed then. */
+uint64_t pre_sets_patience(const struct pre_set *except, uint64_t nsec);
 /* f is a set that has just been added to another one, changed or deleted there: it is exposed as
  * long as one of these wants to know of it. Many are members that nobody asks anything of, for a
  * time or for ever. No lock is held. */

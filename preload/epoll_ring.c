@@ -19,7 +19,8 @@
  * often, instead of trusting the bell. Where `inner` can't be had or not hold everything (no
  * descriptor, sets nested too deep, no watch left for this user) the set is `deaf`: a sleeper looks
  * after all its ring members, by memory and kernel, every PRE_NSEC_UNSURE, and their sockets stay
- * in the program's set under the tag, so that threads that sleep there already are woken.
+ * in the program's set under the tag, so that threads that sleep there already are woken. Nor does
+ * anybody hear who waits for such a set itself (`mute`): he looks after it as often.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -206,8 +207,35 @@ void pre_set_wake(struct pre_set *set)
 		pulc_waitset_ring(set->waitset);
 }
 
+/* Without a bell. The kernel socket of a member has room at nearly any time, and says so when it is
+ * asked anew: that of one that is ready speaks for the set. From `inner` its word is taken away
+ * when it is heard, but what is in the program's set must not be asked any more. */
+static void speak(struct pre_set *set)
+{
+	struct pre_member *m = pre_member_named(set, set->spoke);
+
+	atomic_store(&pre_any_mute, true);
+	if (m && m->tagged)
+		(void)raw_ctl(set->epfd, EPOLL_CTL_MOD, m->fd, WHAT_THE_KERNEL_KNOWS & ~EPOLLOUT,
+			      set->tag);
+	for (unsigned i = 0; i < set->n_hot; i++)
+		pre_member_watch(set->hot[i]);
+	pre_set_check(set, false);
+	if (!pre_ready_settle(set))
+		return;
+	m = set->ready;
+	set->spoke = pre_member_name(m);
+	if (m->tagged)
+		(void)raw_ctl(set->epfd, EPOLL_CTL_MOD, m->fd, WHAT_THE_KERNEL_KNOWS, set->tag);
+	else if (set->inner >= 0)
+		(void)raw_ctl(set->inner, EPOLL_CTL_MOD, m->fd, WHAT_THE_KERNEL_KNOWS,
+			      pre_member_name(m));
+}
+
 void pre_set_hand_over(struct pre_set *set)
 {
+	if (__builtin_expect(pre_set_is_mute(set), 0))
+		speak(set);
 	if ((!set->exposed && !sleepers(set)) || !set->waitset)
 		return;
 	if (set->exposed)

@@ -24,6 +24,7 @@
 #include "symbols.h"
 
 _Atomic uint32_t pre_n_exposed;
+_Atomic bool pre_any_mute;
 
 static LARGE void *_Atomic set_chunks[PRE_POOL_CHUNKS];
 static struct pre_pool sets = PRE_POOL(struct pre_set, set_chunks);
@@ -157,17 +158,28 @@ static void make_true(struct pre_set *set)
 	pre_set_hand_over(set);
 }
 
-void pre_sets_refresh(const struct pre_set *except)
+bool pre_sets_refresh(const struct pre_set *except)
 {
 	struct pre_set *set;
+	bool mute = false;
 
 	for (uint32_t i = 0; (set = pre_pool_at(&sets, i)) != NULL; i++) {
 		if (set == except)
 			continue;
 		pre_lock(&set->lock);
 		make_true(set);
+		mute |= pre_set_is_mute(set);
 		pre_set_unlock(set);
 	}
+	return mute;
+}
+
+uint64_t pre_sets_patience(const struct pre_set *except, uint64_t nsec)
+{
+	if (__builtin_expect(!atomic_load_explicit(&pre_any_mute, memory_order_relaxed), 1) ||
+	    pre_self()->n_locked || !pre_sets_refresh(except) || nsec < PRE_NSEC_UNSURE)
+		return nsec;
+	return PRE_NSEC_UNSURE;
 }
 
 static bool has_more(const struct pre_set *set)
@@ -206,7 +218,7 @@ bool pre_set_expose(struct pre_set *set)
 	if (pre_self()->n_locked)
 		return false;
 	if (atomic_load(&set->has_nested))
-		pre_sets_refresh(set);
+		(void)pre_sets_refresh(set);
 	pre_lock(&set->lock);
 	atomic_store(&set->polled, true);
 	expose(set);
@@ -227,7 +239,7 @@ void pre_set_expose_member(struct pre_file *f)
 	bool asked;
 
 	if (atomic_load(&f->set->has_nested))
-		pre_sets_refresh(f->set);
+		(void)pre_sets_refresh(f->set);
 	pre_lock(&f->lock);
 	asked = is_asked_for(f);
 	pre_lock(&f->set->lock);
@@ -248,7 +260,7 @@ void pre_set_believe(struct pre_set *set, struct pollfd *said)
 	if (pre_self()->n_locked || !has_more(set))
 		return;
 	if (atomic_load(&set->has_nested))
-		pre_sets_refresh(set);
+		(void)pre_sets_refresh(set);
 	pre_lock(&set->lock);
 	make_true(set);
 	(void)raw_syscall(SYS_ppoll, said, 1, &now);

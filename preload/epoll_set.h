@@ -96,6 +96,7 @@ struct pre_set {
 	uint64_t tag;		   /* data of `inner` in the program's set */
 	int inner; /* the private epoll descriptor: ring members' kernel sockets and the bell */
 	bool deaf; /* there is no `inner`, or it lacks something */
+	uint64_t spoke; /* whose socket stood for a bell last */
 	/* in a forked child: the one that is registered in the program's set */
 	int inner_of_ancestor;
 	pulc_waitset *waitset;	/* NULL: none to be had */
@@ -146,8 +147,25 @@ static inline bool pre_set_is_ancestors(const struct pre_set *set)
 	return prepared != 0 && prepared != pre_process_generation;
 }
 
-/* Makes the kernel's view of all of them true. No lock is held. */
-void pre_sets_refresh(const struct pre_set *except);
+/* Waited for itself, and without a bell that could be heard: who waits has to refresh it often. */
+static inline bool pre_set_is_mute(const struct pre_set *set)
+{
+	return set->exposed && (!set->waitset || set->inner < 0) && set->n_rings &&
+	       !pre_set_inherited(set);
+}
+
+/* There is or was such a set. */
+extern _Atomic bool pre_any_mute;
+
+/* ... perhaps among the members of this one. */
+static inline bool pre_set_has_mute(const struct pre_set *set)
+{
+	return atomic_load_explicit(&pre_any_mute, memory_order_relaxed) &&
+	       atomic_load(&set->has_nested);
+}
+
+/* Makes the kernel's view of all of them true. True: some are mute. No lock is held. */
+bool pre_sets_refresh(const struct pre_set *except);
 
 /* Unlocks; does what signal handlers left to do meanwhile. */
 void pre_set_unlock(struct pre_set *set);

@@ -306,7 +306,7 @@ static int sleep_once(struct wait *w)
 	int ret = 0;
 
 	pre_set_notice(set);
-	nsec_notice = pulc_notice_patience();
+	nsec_notice = pre_sets_patience(set, pulc_notice_patience());
 	pre_lock(&set->lock);
 	asleep = fall_asleep(set);
 	if (asleep)
@@ -462,7 +462,7 @@ static int run(struct wait *w)
 static bool has_more(const struct pre_set *set)
 {
 	return atomic_load_explicit(&set->has_rings, memory_order_acquire) ||
-	       pre_set_inherited(set);
+	       pre_set_inherited(set) || pre_set_has_mute(set);
 }
 
 /* True: the kernel's own call, which answers n, is all there is to it. A thread that sleeps in it
@@ -555,7 +555,7 @@ static bool begin(struct wait *w, struct pre_use *use, int fd, struct epoll_even
 		return false;
 	}
 	if (__builtin_expect(atomic_load_explicit(&pre_n_exposed, memory_order_relaxed) > 0, 0))
-		pre_sets_refresh(use->file->set);
+		(void)pre_sets_refresh(use->file->set);
 	*w = (struct wait){
 		.set = use->file->set, .file = use->file, .epfd = fd, .events = events, .max = max
 	};

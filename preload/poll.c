@@ -13,7 +13,7 @@
  * not asked again in this call.
  *
  * An epoll descriptor in the list is made truthful first and is then the kernel's, whose word on it
- * is believed once it was made truthful again (epoll.h).
+ * is believed once it was made truthful again (epoll.h). One that has no bell is made so often.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -358,13 +358,16 @@ static int sleep_once(struct wait *w)
 
 	w->set = w->n_entries ? pulc_waitset_mine() : NULL;
 	if (!w->set) {
-		ret = sleep_in_kernel(w, w->n, w->n_entries ? PRE_NSEC_UNSURE : PRE_FOREVER);
+		ret = sleep_in_kernel(w, w->n,
+				      w->n_entries
+					      ? PRE_NSEC_UNSURE
+					      : pre_sets_patience(NULL, pulc_notice_patience()));
 		if (ret == 0)
 			(void)merge(w);
 		return ret;
 	}
 	nsec_most = watch(w);
-	nsec_notice = pulc_notice_patience();
+	nsec_notice = pre_sets_patience(NULL, pulc_notice_patience());
 	since = pre_now();
 	*bell = (struct pollfd){ .fd = pulc_waitset_fd(w->set), .events = POLLIN };
 	psid->revents = 0;

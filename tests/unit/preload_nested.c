@@ -4,6 +4,7 @@
  * the set and the kernel's answer, which is then of nothing that the program could have.
  */
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 
 #include "harness.h"
@@ -264,6 +265,110 @@ static void nested_deleted(void)
 	end_stirred(&b);
 }
 
+/* Long enough for a busy machine: who waits for all of it was not told. */
+#define MSEC_HANGING 3000
+
+static void *arrive_when_asleep(void *arg)
+{
+	struct bed *b = arg;
+
+	usleep(MSEC * 1000);
+	fake_arrive(b->s, 1);
+	return NULL;
+}
+
+/* wait: one that may last. Nobody can ring; what is there is told, and what comes later, and then
+ * that there is no more. */
+static void told_without_a_bell(struct bed *b, int (*wait)(int fd, long msec), int fd)
+{
+	pthread_t thread;
+	char c;
+
+	CHECK_INT(wait(fd, 0), ==, 0);
+	for (int i = 0; i < 2; i++) {
+		fake_arrive(b->s, 1);
+		CHECK_INT(wait(fd, i ? MSEC_HANGING : 0), ==, 1);
+		CHECK_INT(wait_now(b), ==, 1);
+		CHECK_INT(recv(b->fds[0], &c, 1, 0), ==, 1);
+		CHECK_INT(wait(fd, i ? MSEC : 0), ==, 0);
+		pthread_create(&thread, NULL, arrive_when_asleep, b);
+		CHECK_INT(wait(fd, MSEC_HANGING), ==, 1);
+		pthread_join(thread, NULL);
+		CHECK_INT(wait_now(b), ==, 1);
+		CHECK_INT(recv(b->fds[0], &c, 1, 0), ==, 1);
+		CHECK_INT(wait(fd, 0), ==, 0);
+	}
+}
+
+static int poll_one(int fd, long msec)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, (int)msec);
+}
+
+static int wait_for_one(int fd, long msec)
+{
+	struct epoll_event event;
+
+	return epoll_wait(fd, &event, 1, (int)msec);
+}
+
+static void without_a_bell(int (*wait)(int fd, long msec), uint32_t nested, uint32_t events)
+{
+	int outer = epoll_create1(0);
+	struct bed b;
+
+	fake.no_waitset = true;
+	begin(&b, events);
+	if (nested)
+		add(outer, b.ep, nested, DATA);
+	told_without_a_bell(&b, wait, nested ? outer : b.ep);
+	close(outer);
+	end(&b);
+	fake.no_waitset = false;
+}
+
+static void poll_without_a_bell(void)
+{
+	without_a_bell(poll_one, 0, EPOLLIN);
+	without_a_bell(poll_one, 0, EPOLLIN | EPOLLOUT | EPOLLET);
+}
+
+static void select_without_a_bell(void)
+{
+	without_a_bell(select_now, 0, EPOLLIN);
+}
+
+static void nested_without_a_bell(void)
+{
+	without_a_bell(wait_for_one, EPOLLIN, EPOLLIN);
+	without_a_bell(wait_for_one, EPOLLIN | EPOLLET, EPOLLIN);
+	without_a_bell(wait_for_one, EPOLLIN, EPOLLIN | EPOLLET);
+	without_a_bell(poll_one, EPOLLIN, EPOLLIN);
+}
+
+/* Nor is a descriptor to be had for what a set has besides. */
+static void poll_without_descriptors(void)
+{
+	struct rlimit limit, low;
+	struct bed b;
+
+	b.ep = epoll_create1(EPOLL_CLOEXEC);
+	fake_pair(b.fds);
+	b.s = fake_of(b.fds[0]);
+	add(b.ep, b.fds[0], EPOLLIN, 4);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	low = limit;
+	low.rlim_cur = (rlim_t)b.fds[1] + 1;
+	setrlimit(RLIMIT_NOFILE, &low);
+	fake_attach(b.s);
+	CHECK_INT(wait_now(&b), ==, 0);
+	told_without_a_bell(&b, poll_one, b.ep);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	end(&b);
+}
+
 static const struct test tests[] = {
 	TEST(poll_believes_what_is_true),
 	TEST(poll_of_a_set_and_a_stream),
@@ -274,6 +379,10 @@ static const struct test tests[] = {
 	TEST(nested_twice),
 	TEST(nested_beside_its_like),
 	TEST(nested_deleted),
+	TEST(poll_without_a_bell),
+	TEST(poll_without_descriptors),
+	TEST(select_without_a_bell),
+	TEST(nested_without_a_bell),
 };
 
 int main(int argc, char **argv)
