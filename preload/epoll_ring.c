@@ -13,6 +13,9 @@
  * then, and so in a child that only closes what it was given, there is nothing that it may take
  * back: the parent goes on with it.
  *
+ * Of the parent's it needs the descriptor, to put back what it took of the parent's events: so a set
+ * that may come to have ring members has `inner` before a fork.
+ *
  * psid's end is heard of in `inner` too.
  *
  * Where a bell can't be had (no psid) members are `unsure`: a sleeper looks after them itself,
@@ -194,6 +197,14 @@ void pre_set_prepare(struct pre_set *set)
 		register_in_inner(set, pulc_waitset_fd(set->waitset), EPOLLIN | EPOLLET, BELL);
 	if (lost || new_inner)
 		start_over(set, new_inner);
+}
+
+void pre_set_forks(struct pre_set *set)
+{
+	bool has_it = set->closed || set->prepared || pre_set_inherited(set);
+
+	if (!has_it && set->members && open_inner(set))
+		set->prepared = pre_process_generation;
 }
 
 static unsigned sleepers(struct pre_set *set)

@@ -66,6 +66,7 @@ USUAL void pre_set_free(struct pre_set *set)
 	if (set->exposed)
 		(void)atomic_fetch_sub(&pre_n_exposed, 1);
 	set->exposed = false;
+	set->closed = true;
 	set->waitset = pulc_waitset_free(set->waitset);
 	pulc_fd_release(&set->inner);
 	pulc_fd_release(&set->inner_of_ancestor);
@@ -279,8 +280,10 @@ USUAL void pre_epoll_fork_begin(void)
 		t->n_forks_bare++;
 		return;
 	}
-	for (n = 0; (set = pre_pool_at(&sets, n)) != NULL; n++)
+	for (n = 0; (set = pre_pool_at(&sets, n)) != NULL; n++) {
 		pre_lock(&set->lock);
+		pre_set_forks(set);
+	}
 	t->n_sets_locked = n;
 }
 

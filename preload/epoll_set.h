@@ -175,6 +175,8 @@ void pre_file_unlock(struct pre_file *f);
 
 /* Opens or, in a forked child, makes anew what the set's ring members need. */
 void pre_set_prepare(struct pre_set *set);
+/* Before a fork: makes of it what a child of this process must have too. */
+void pre_set_forks(struct pre_set *set);
 /* To be called before anything of it is used, but for the end of members and of the set itself. */
 static inline void pre_set_own(struct pre_set *set)
 {

@@ -1,9 +1,11 @@
 /* What threads do while another one forks, on a fake libpulc. */
+#include <poll.h>
 #include <semaphore.h>
 #include <sys/wait.h>
 
 #include "inherit.h"
 #include "preload_epoll_bed.h"
+#include "rawsys.h"
 
 #define SECONDS_HANGING 30
 
@@ -301,6 +303,41 @@ static void what_a_set_has_of_its_parents_gives_way_to_the_program(void)
 	end(&b);
 }
 
+static bool is_set_ready(int ep)
+{
+	struct pollfd pfd = { .fd = ep, .events = POLLIN };
+	struct timespec now = { 0 };
+
+	return raw_syscall(SYS_ppoll, &pfd, 1, &now, NULL, 8) == 1;
+}
+
+/* A set comes to have ring members after the fork, and both use it. */
+static void a_child_leaves_what_wakes_its_parent(void)
+{
+	struct bed b = { .ep = epoll_create1(0) };
+	int go_on[2];
+	pid_t pid;
+	char c;
+
+	REQUIRE_INT(pipe(go_on), ==, 0);
+	fake_pair(b.fds);
+	b.s = fake_of(b.fds[0]);
+	add(b.ep, b.fds[0], EPOLLIN, 3);
+	pid = fork();
+	if (pid == 0)
+		_exit(read(go_on[0], &c, 1) == 1 && wait_now(&b) == 0 ? 0 : 1);
+	fake_attach(b.s);
+	fake_arrive(b.s, 1);
+	CHECK(is_set_ready(b.ep));
+	REQUIRE_INT(write(go_on[1], "x", 1), ==, 1);
+	reap(pid);
+	CHECK(is_set_ready(b.ep));
+	CHECK_INT(wait_now(&b), ==, 1);
+	close(go_on[0]);
+	close(go_on[1]);
+	end(&b);
+}
+
 static const struct test tests[] = {
 	TEST(sets_are_made_meanwhile),
 	TEST(sets_come_and_go_meanwhile),
@@ -308,6 +345,7 @@ static const struct test tests[] = {
 	TEST(a_connection_with_calls_inside_is_closed_meanwhile),
 	TEST(files_are_marked_before_and_those_made_meanwhile_after),
 	TEST(what_a_set_has_of_its_parents_gives_way_to_the_program),
+	TEST(a_child_leaves_what_wakes_its_parent),
 };
 
 int main(int argc, char **argv)
