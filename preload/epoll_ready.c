@@ -316,6 +316,7 @@ static void report(struct pre_member *m, uint32_t ready, const struct pre_marks 
 	m->said = ready;
 	m->armed = 0;
 	if (m->events & EPOLLONESHOT) {
+		m->told_since = true;
 		pre_ready_disarm(m);
 		return;
 	}

@@ -448,13 +448,18 @@ static bool become_ring(struct pre_member *m)
 void pre_member_to_ring(struct pre_member *m)
 {
 	struct pre_set *set = m->set;
+	bool once = m->events & EPOLLONESHOT;
 
 	if (m->ring || !become_ring(m))
 		return;
-	if ((m->events & EPOLLONESHOT) && was_disarmed(m))
+	if (once)
+		pre_once_moves(m);
+	if (once && was_disarmed(m))
 		pre_ready_disarm(m);
 	m->edge = may_have_edge(m);
 	(void)raw_ctl(set->epfd, EPOLL_CTL_DEL, m->key, 0, 0);
+	if (once)
+		pre_once_moved(m);
 	register_if_deaf(m);
 	pre_ready_list(m);
 	/* Somebody may sleep in the kernel's own call, which nobody counts. */
@@ -477,6 +482,9 @@ void pre_member_rearm(struct pre_member *m)
 {
 	m->watched = false; /* for other events, perhaps */
 	m->disarmed = false;
+	/* What the kernel has told before that stands beside what is told now. */
+	if (!m->told_since)
+		m->moved = 0;
 	m->edge = m->asked = true;
 	m->armed = pre_member_awake(m) ? pulc_when() : 0;
 	pre_ready_list(m);

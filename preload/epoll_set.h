@@ -66,7 +66,10 @@ struct pre_member {
 	/* where the directions went at the last look, as pulc_stream_ready says it */
 	unsigned sides;
 	bool tagged;	    /* its socket is in the program's set, under the tag: the set is deaf */
+	bool told_since;    /* since it moved */
 	enum pre_near near; /* counted in set->n_near */
+	/* one-shot, armed when it came to rings: set->n_moves then; 0: not */
+	uint64_t moved;
 	/* pulc_stream_peer_connects when the kernel was asked on its account */
 	uint64_t n_connects;
 	uint32_t answer;	/* the last one that it stands in */
@@ -126,6 +129,7 @@ struct pre_set {
 	unsigned n_until_recount; /* looks in order */
 	unsigned n_ahead;	  /* events that the kernel has told while rings waited for room */
 	unsigned next_neighbour;  /* whose processor is looked at next */
+	_Atomic uint64_t n_moves; /* of one-shot members to rings, two each */
 	_Atomic unsigned n_in_vain; /* waits in a row that were not to wait, and found nothing */
 	struct pulc_spin spin;
 	struct pre_looked looked;
@@ -225,6 +229,18 @@ struct pre_listed {
 };
 /* How many lines have this in them, and the last of those; -1: there is no listing to be had. */
 int pre_set_listed(const struct pre_set *set, const char *wanted, struct pre_listed *ret_last);
+
+/* ---- epoll_filter.c: what of the kernel's events is told ------------------------------------- */
+
+/* Around the move of a one-shot member to rings, from before it is seen to be armed until it is out
+ * of the kernel's set; under the lock. */
+void pre_once_moves(struct pre_member *m);
+void pre_once_moved(struct pre_member *m);
+/* Takes those of the n events that the kernel gave which are not the program's to be told; how many
+ * are left. n_moves: the set's, before the kernel was asked. No lock is held. *tagged is true if
+ * `inner` has something. */
+int pre_filter(struct pre_set *set, struct epoll_event *events, int n, uint64_t n_moves,
+	       bool *tagged);
 
 /* ---- epoll_nested.c: members that are sets themselves ---------------------------------------- */
 

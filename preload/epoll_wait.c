@@ -37,6 +37,8 @@ struct wait {
 	struct pre_signals signals;
 	int n; /* events collected */
 	uint32_t number;
+	/* of one-shot members, before the kernel was asked */
+	uint64_t n_moves;
 	bool native; /* counted in set->n_native */
 	bool fine;   /* the program waits by epoll_pwait2 */
 	bool tagged; /* `inner` has something */
@@ -49,21 +51,9 @@ static int epfd_of(const struct wait *w)
 	return __builtin_expect(atomic_load(&w->file->lingers), 0) ? w->file->home : w->epfd;
 }
 
-/* Takes tagged events out of the n that the kernel gave, and those of other sets that prove
- * false. */
 static int filter(struct wait *w, struct epoll_event *events, int n)
 {
-	int kept = 0;
-
-	for (int i = 0; i < n; i++) {
-		if (events[i].data.u64 == w->set->tag)
-			w->tagged = true;
-		else
-			events[kept++] = events[i];
-	}
-	if (__builtin_expect(atomic_load(&w->set->has_nested), 0))
-		kept = pre_nested_filter(w->set, events, kept);
-	return kept;
+	return pre_filter(w->set, events, n, w->n_moves, &w->tagged);
 }
 
 /* A tagged event that was meant for an ancestor. */
@@ -559,6 +549,7 @@ static bool begin(struct wait *w, struct pre_use *use, int fd, struct epoll_even
 	*w = (struct wait){
 		.set = use->file->set, .file = use->file, .epfd = fd, .events = events, .max = max
 	};
+	w->n_moves = atomic_load(&w->set->n_moves);
 	return true;
 }
 

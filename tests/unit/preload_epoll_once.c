@@ -1,4 +1,8 @@
 /* Members of the shim's epoll sets that report once (EPOLLONESHOT), on a fake libpulc. */
+#include <poll.h>
+#include <sys/resource.h>
+
+#include "epoll_set.h"
 #include "preload_epoll_bed.h"
 #include "rawsys.h"
 
@@ -80,11 +84,116 @@ static void disarmed_one_takes_nothing_from_the_order_of_others(void)
 	end(&half);
 }
 
+#define N_IDLE 2000
+#define N_ROUNDS 100
+#define DATA 7
+
+struct arrival {
+	struct bed *b;
+	pthread_barrier_t start;
+	unsigned n_pauses; /* until then */
+	int n_told;
+};
+
+static void *arrive(void *arg)
+{
+	struct arrival *a = arg;
+
+	(void)pthread_barrier_wait(&a->start);
+	for (volatile unsigned i = 0; i < a->n_pauses; i++)
+		;
+	atomic_store(&a->b->s->exact, POLLIN);
+	(void)raw_send(a->b->fds[1], "x", 1, 0);
+	return NULL;
+}
+
+static void *wait_once(void *arg)
+{
+	struct arrival *a = arg;
+	struct epoll_event event;
+
+	a->n_told += epoll_wait(a->b->ep, &event, 1, 10000) == 1 && event.data.u64 == DATA;
+	return NULL;
+}
+
+static int n_told_now(struct bed *b)
+{
+	int n = wait_now(b), n_told = 0;
+
+	for (int i = 0; i < n; i++)
+		n_told += b->events[i].data.u64 == DATA;
+	return n_told;
+}
+
+/* enough: a pipe whose end is in the set, for a sleeper of whom another one has taken what he was
+ * to be told. */
+static void arrive_in_the_midst(struct bed *b, unsigned n_pauses, const int enough[2], bool asks)
+{
+	int n_told = 0;
+	struct arrival a = { .b = b, .n_pauses = n_pauses };
+	pthread_t threads[2];
+	char c;
+
+	fake_pair(b->fds);
+	b->s = fake_of(b->fds[0]);
+	add(b->ep, b->fds[0], EPOLLIN | EPOLLONESHOT, DATA);
+	add(b->ep, enough[0], EPOLLIN, 5);
+	REQUIRE_INT(pthread_barrier_init(&a.start, NULL, 2), ==, 0);
+	pthread_create(&threads[0], NULL, wait_once, &a);
+	pthread_create(&threads[1], NULL, arrive, &a);
+	while (atomic_load(&pre_file_at(b->ep)->set->n_native) == 0)
+		usleep(100);
+	usleep(100); /* so that it sleeps, as a rule */
+	(void)pthread_barrier_wait(&a.start);
+	fake_attach(b->s);
+	if (asks)
+		n_told = n_told_now(b);
+	pthread_join(threads[1], NULL);
+	CHECK_INT(write(enough[1], "x", 1), ==, 1);
+	pthread_join(threads[0], NULL);
+	CHECK_INT(n_told + a.n_told + n_told_now(b), ==, 1);
+	CHECK_INT(read(enough[0], &c, 1), ==, 1);
+	(void)pthread_barrier_destroy(&a.start);
+	close(b->fds[0]);
+	close(b->fds[1]);
+}
+
+/* A thread that sleeps in the kernel's own call is told while the member moves, of what the kernel
+ * or the ring has: once. */
+static void one_shot_is_told_once_over_the_upgrade(void)
+{
+	struct bed b = { .ep = -1 };
+	struct rlimit limit;
+	int pipes[2], enough[2], copies[N_IDLE];
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+	REQUIRE_INT(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+	REQUIRE(pipe(pipes) == 0 && pipe(enough) == 0);
+	for (unsigned i = 0; i < N_IDLE; i++)
+		copies[i] = dup(pipes[0]);
+	for (unsigned i = 0; i < N_ROUNDS; i++) {
+		b.ep = epoll_create1(0);
+		/* The kernel's listing of the set takes its time. */
+		for (unsigned j = 0; j < N_IDLE; j++)
+			add(b.ep, copies[j], EPOLLIN, j + 10);
+		arrive_in_the_midst(&b, i % 50 * 2000, enough, i / 50 % 2);
+		close(b.ep);
+	}
+	for (unsigned i = 0; i < N_IDLE; i++)
+		close(copies[i]);
+	for (unsigned i = 0; i < 2; i++) {
+		close(pipes[i]);
+		close(enough[i]);
+	}
+}
+
 static const struct test tests[] = {
 	TEST(one_shot_is_disarmed_until_modified),
 	TEST(one_shot_stays_disarmed_over_the_upgrade),
 	TEST(one_shots_of_a_large_set_stay_disarmed),
 	TEST(disarmed_one_takes_nothing_from_the_order_of_others),
+	TEST(one_shot_is_told_once_over_the_upgrade),
 };
 
 int main(int argc, char **argv)
