@@ -169,16 +169,18 @@ bool pre_sets_refresh(const struct pre_set *except)
 			continue;
 		pre_lock(&set->lock);
 		make_true(set);
-		mute |= pre_set_is_mute(set);
+		/* Another set would not be told by the kernel of one that is shared. */
+		mute |= pre_set_is_mute(set) && !(except && pre_set_inherited(set));
 		pre_set_unlock(set);
 	}
 	return mute;
 }
 
-uint64_t pre_sets_patience(const struct pre_set *except, uint64_t nsec)
+uint64_t pre_sets_patience(const struct pre_set *outer, uint64_t nsec)
 {
 	if (__builtin_expect(!atomic_load_explicit(&pre_any_mute, memory_order_relaxed), 1) ||
-	    pre_self()->n_locked || !pre_sets_refresh(except) || nsec < PRE_NSEC_UNSURE)
+	    (outer && !atomic_load(&outer->has_nested)) || pre_self()->n_locked ||
+	    !pre_sets_refresh(outer) || nsec < PRE_NSEC_UNSURE)
 		return nsec;
 	return PRE_NSEC_UNSURE;
 }
@@ -265,6 +267,8 @@ void pre_set_believe(struct pre_set *set, struct pollfd *said)
 	pre_lock(&set->lock);
 	make_true(set);
 	(void)raw_syscall(SYS_ppoll, said, 1, &now);
+	if (pre_set_is_mute(set) && pre_set_inherited(set) && pre_ready_settle(set))
+		said->revents |= said->events & (short)PRE_NESTED_ASKS;
 	pre_set_unlock(set);
 }
 

@@ -151,24 +151,23 @@ static inline bool pre_set_is_ancestors(const struct pre_set *set)
 	return prepared != 0 && prepared != pre_process_generation;
 }
 
-/* Waited for itself, and without a bell that could be heard: who waits has to refresh it often. */
+/* Waited for itself, and without a bell that could be heard, or in a forked child, whose bell stands
+ * beside the set: who waits has to refresh it often. */
 static inline bool pre_set_is_mute(const struct pre_set *set)
 {
-	return set->exposed && (!set->waitset || set->inner < 0) && set->n_rings &&
-	       !pre_set_inherited(set);
+	return set->exposed && set->n_rings &&
+	       (!set->waitset || set->inner < 0 || pre_set_inherited(set));
 }
 
-/* There is or was such a set. */
-extern _Atomic bool pre_any_mute;
-
-/* ... perhaps among the members of this one. */
+/* Perhaps there is such a set among the members of this one. */
 static inline bool pre_set_has_mute(const struct pre_set *set)
 {
 	return atomic_load_explicit(&pre_any_mute, memory_order_relaxed) &&
 	       atomic_load(&set->has_nested);
 }
 
-/* Makes the kernel's view of all of them true. True: some are mute. No lock is held. */
+/* Makes the kernel's view of all of them true. True: some are mute, and may be heard by another set,
+ * if there is one (except). No lock is held. */
 bool pre_sets_refresh(const struct pre_set *except);
 
 /* Unlocks; does what signal handlers left to do meanwhile. */

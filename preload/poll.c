@@ -50,6 +50,7 @@ struct wait {
 	 * what came before */
 	bool near;
 	bool due;    /* the kernel is to be asked: who looked at memory first has counted so */
+	bool sets;   /* there are epoll sets in the list */
 	bool urgent; /* urgent data is asked for, of which the kernel alone knows */
 	/* ready for writing, but reading was asked for too: memory may not know all */
 	bool partial;
@@ -191,7 +192,8 @@ static void add(struct wait *w, nfds_t i)
 		add_stream(w, i, use.stream);
 	else
 		w->near = true;
-	w->exact |= use.file->set != NULL;
+	w->sets |= use.file->set != NULL;
+	w->exact |= w->sets;
 	pre_use_end(&use);
 }
 
@@ -262,7 +264,8 @@ static void judge(struct wait *w, const struct entry *entry)
 		kernel->fd = -1;
 }
 
-/* The kernel has said that something is ready: an epoll set may have to say so again. */
+/* The kernel has said that something is ready: an epoll set may have to say so again. Or it said
+ * nothing of a set of whose members it may not know. */
 static void believe(struct pollfd *said)
 {
 	struct pre_use use;
@@ -277,12 +280,12 @@ static void believe(struct pollfd *said)
 /* Merges what the kernel said with what the streams say. */
 static bool merge(struct wait *w)
 {
-	bool exposed = atomic_load(&pre_n_exposed) > 0;
+	bool exposed = atomic_load(&pre_n_exposed) > 0, mute = atomic_load(&pre_any_mute);
 
 	w->n_ready = 0;
 	for (nfds_t i = 0; i < w->n; i++) {
 		w->fds[i].revents = w->kernel[i].revents;
-		if (exposed && w->fds[i].revents)
+		if (exposed && (w->fds[i].revents || mute))
 			believe(&w->fds[i]);
 	}
 	for (nfds_t e = 0; e < w->n_entries; e++)
@@ -338,6 +341,13 @@ static void unwatch(struct wait *w)
 		;
 }
 
+static uint64_t patience(const struct wait *w)
+{
+	uint64_t nsec = pulc_notice_patience();
+
+	return w->sets ? pre_sets_patience(NULL, nsec) : nsec;
+}
+
 /* One ppoll; 0 or -errno. */
 static int sleep_in_kernel(struct wait *w, nfds_t n, uint64_t nsec_most)
 {
@@ -358,16 +368,13 @@ static int sleep_once(struct wait *w)
 
 	w->set = w->n_entries ? pulc_waitset_mine() : NULL;
 	if (!w->set) {
-		ret = sleep_in_kernel(w, w->n,
-				      w->n_entries
-					      ? PRE_NSEC_UNSURE
-					      : pre_sets_patience(NULL, pulc_notice_patience()));
+		ret = sleep_in_kernel(w, w->n, w->n_entries ? PRE_NSEC_UNSURE : patience(w));
 		if (ret == 0)
 			(void)merge(w);
 		return ret;
 	}
 	nsec_most = watch(w);
-	nsec_notice = pre_sets_patience(NULL, pulc_notice_patience());
+	nsec_notice = patience(w);
 	since = pre_now();
 	*bell = (struct pollfd){ .fd = pulc_waitset_fd(w->set), .events = POLLIN };
 	psid->revents = 0;

@@ -338,6 +338,35 @@ static void a_child_leaves_what_wakes_its_parent(void)
 	end(&b);
 }
 
+/* The bell of a child is not in the set that it shares. */
+static int poll_in_child(struct bed *b)
+{
+	struct pollfd pfd = { .fd = b->ep, .events = POLLIN };
+	char c;
+
+	if (poll(&pfd, 1, 0) != 0)
+		return 1;
+	fake_arrive(b->s, 1);
+	if (poll(&pfd, 1, 0) != 1 || pfd.revents != POLLIN || poll(&pfd, 1, 3000) != 1)
+		return 2;
+	if (wait_now(b) != 1 || recv(b->fds[0], &c, 1, 0) != 1)
+		return 3;
+	return poll(&pfd, 1, 10) == 0 ? 0 : 4;
+}
+
+static void a_child_polls_what_it_shares(void)
+{
+	struct bed b;
+	pid_t pid;
+
+	begin(&b, EPOLLIN);
+	pid = fork();
+	if (pid == 0)
+		_exit(poll_in_child(&b));
+	reap(pid);
+	end(&b);
+}
+
 static const struct test tests[] = {
 	TEST(sets_are_made_meanwhile),
 	TEST(sets_come_and_go_meanwhile),
@@ -346,6 +375,7 @@ static const struct test tests[] = {
 	TEST(files_are_marked_before_and_those_made_meanwhile_after),
 	TEST(what_a_set_has_of_its_parents_gives_way_to_the_program),
 	TEST(a_child_leaves_what_wakes_its_parent),
+	TEST(a_child_polls_what_it_shares),
 };
 
 int main(int argc, char **argv)
