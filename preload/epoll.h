@@ -24,8 +24,8 @@ extern _Atomic uint32_t pre_n_exposed;
 bool pre_set_expose(struct pre_set *set);
 /* There is or was a set without a bell that could be heard (mute). */
 extern _Atomic bool pre_any_mute;
-/* To be called before a sleep that may last for nsec, on a set that may have others in it, or, NULL,
- * on others: how long it may while there are mute ones, which are refreshed then. */
+/* To be called before a sleep that may last for nsec, on a set that may have others in it, or,
+ * NULL, on others: how long it may while there are mute ones, which are refreshed then. */
 uint64_t pre_sets_patience(const struct pre_set *outer, uint64_t nsec);
 /* f is a set that has just been added to another one, changed or deleted there: it is exposed as
  * long as one of these wants to know of it. Many are members that nobody asks anything of, for a

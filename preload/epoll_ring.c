@@ -13,8 +13,8 @@
  * then, and so in a child that only closes what it was given, there is nothing that it may take
  * back: the parent goes on with it.
  *
- * Of the parent's it needs the descriptor, to put back what it took of the parent's events: so a set
- * that may come to have ring members has `inner` before a fork.
+ * Of the parent's it needs the descriptor, to put back what it took of the parent's events: so a
+ * set that may come to have ring members has `inner` before a fork.
  *
  * psid's end is heard of in `inner` too.
  *

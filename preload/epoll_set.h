@@ -151,8 +151,8 @@ static inline bool pre_set_is_ancestors(const struct pre_set *set)
 	return prepared != 0 && prepared != pre_process_generation;
 }
 
-/* Waited for itself, and without a bell that could be heard, or in a forked child, whose bell stands
- * beside the set: who waits has to refresh it often. */
+/* Waited for itself, and without a bell that could be heard, or in a forked child, whose bell
+ * stands beside the set: who waits has to refresh it often. */
 static inline bool pre_set_is_mute(const struct pre_set *set)
 {
 	return set->exposed && set->n_rings &&
@@ -166,8 +166,8 @@ static inline bool pre_set_has_mute(const struct pre_set *set)
 	       atomic_load(&set->has_nested);
 }
 
-/* Makes the kernel's view of all of them true. True: some are mute, and may be heard by another set,
- * if there is one (except). No lock is held. */
+/* Makes the kernel's view of all of them true. True: some are mute, and may be heard by another
+ * set, if there is one (except). No lock is held. */
 bool pre_sets_refresh(const struct pre_set *except);
 
 /* Unlocks; does what signal handlers left to do meanwhile. */
