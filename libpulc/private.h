@@ -191,6 +191,12 @@ void wait_gather(uint64_t budget);
  * -EINTR; -ERESTART: interrupted by handlers that let a call without a time-out go on, unless it
  * has moved bytes already. */
 int wait_for(struct pulc_stream *s, int fd, struct wait *w, uint64_t budget);
+/* The same of e, what signals.h says of the handlers that have run: a call with a time-out is not
+ * begun again (signal(7)). */
+static inline int wait_verdict(const struct wait *w, int e)
+{
+	return e == -ERESTART && w->nsec_deadline != UINT64_MAX ? -EINTR : e;
+}
 /* Tells watches of a peer's. */
 void wait_tell(struct shm_stream *ring, size_t (*collect)(struct shm_stream *, uint64_t *));
 uint32_t this_cpu(void);

@@ -102,7 +102,7 @@ static int wait_for_room(struct pulc_stream *s, int fd, int flags, struct wait *
 	if (LIKELY(!(flags & MSG_OOB) && !tcp_is_stuck(&s->tcp)))
 		return stream_wait(s, fd, w);
 	if (raw_ppoll(NULL, 0, &pause) < 0)
-		return signals_verdict(w->signals);
+		return wait_verdict(w, signals_verdict(w->signals));
 	return nsec_now() < w->nsec_deadline ? 0 : -EAGAIN;
 }
 
@@ -403,17 +403,16 @@ static ssize_t receive_on_kernel(struct pulc_stream *s, int fd)
 }
 
 /* Does the stream of a side that had left go on in its ring? 1; 0: in the kernel; -EAGAIN: not to
- * be known yet; as a wait: a handler has run. */
+ * be known yet; -EINTR or PULC_BEGIN_AGAIN: a handler has run. */
 static int go_back(struct pulc_stream *s, int flags)
 {
 	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
 	int e;
 
 	while ((e = tcp_reclaim(&s->tcp)) == -EAGAIN && !must_not_block(s, flags)) {
-		e = signals_since(w.signals);
+		e = wait_verdict(&w, signals_since(w.signals));
 		if (e < 0)
-			return e == -ERESTART && w.nsec_deadline == UINT64_MAX ? PULC_BEGIN_AGAIN
-									       : -EINTR;
+			return e == -ERESTART ? PULC_BEGIN_AGAIN : e;
 		if (nsec_now() >= w.nsec_deadline)
 			return -EAGAIN;
 	}

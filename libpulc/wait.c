@@ -296,9 +296,7 @@ int wait_for(struct pulc_stream *s, int fd, struct wait *w, uint64_t budget)
 		pulc_spin_end(&spin, true);
 		return 0;
 	}
-	e = wait_long(s, fd, w, budget);
-	if (e == -ERESTART && w->nsec_deadline != UINT64_MAX)
-		return -EINTR;
+	e = wait_verdict(w, wait_long(s, fd, w, budget));
 	/* A handler that ran as something else ended this wait is to end the next one. */
 	if (e == -ERESTART)
 		w->signals = signals_counted();

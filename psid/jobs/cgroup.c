@@ -121,8 +121,8 @@ static int make_folder(const char *path, uid_t uid, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-/* What the user may make in it: no more than can be removed in some turns. Where that cannot be
- * said it is so all the same, only later. */
+/* What the user may make in it: no deeper than N_STEPS, so that it can be removed, and no more than
+ * that takes a few turns for. A kernel that cannot be told so lets it be. */
 static void limit(int folder)
 {
 	static const char *const limits[][2] = { { "cgroup.max.depth", "32" },

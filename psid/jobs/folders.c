@@ -77,7 +77,10 @@ static void remove_below(struct walk *walk)
 			return;
 		if (!go(walk, name ? name : ".."))
 			return;
-		walk->depth += name ? 1 : -1u;
+		if (name)
+			walk->depth++;
+		else
+			walk->depth--;
 	}
 }
 

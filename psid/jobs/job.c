@@ -289,7 +289,6 @@ void psid_jobs_close(struct psid *psid)
 	psid_cluster_unwatch(&jobs->watch);
 	psid_surveys_close(psid);
 	psid_kills_close(psid);
-	psid_waits_close(psid);
 	close_handle(jobs, (uv_handle_t *)&jobs->sigchld);
 	close_handle(jobs, (uv_handle_t *)&jobs->sweep);
 	close_handle(jobs, (uv_handle_t *)&jobs->answers.timer);

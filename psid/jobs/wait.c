@@ -303,9 +303,3 @@ void psid_waits_start(struct psid *psid)
 	(void)uv_timer_init(&psid->loop, &psid->jobs->wait_timer);
 	psid_peer_on(psid->cluster, PULC__PEER__MESSAGE__BODY_VERDICT, on_verdict, psid);
 }
-
-void psid_waits_close(struct psid *psid)
-{
-	while (!LIST_EMPTY(&psid->jobs->waits))
-		wait_free(LIST_FIRST(&psid->jobs->waits));
-}

@@ -26,7 +26,6 @@ struct psid_wait *psid_wait_find(struct psid *psid, const char *name);
 void psid_wait_end(struct psid_wait *wait, const char *error);
 void psid_wait_forget(struct psid_client *client);
 void psid_waits_start(struct psid *psid);
-void psid_waits_close(struct psid *psid);
 
 /* submit.c: starts it where it was granted. Returns 0, the client is answered; negative errno, with
  * a reason or none. */

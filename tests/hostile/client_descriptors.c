@@ -135,6 +135,14 @@ static void wrong_numbers_of_descriptors(void)
 
 /* ---- descriptors that block ------------------------------------------------------------------ */
 
+static bool has_strangers(void)
+{
+	if (geteuid() == 0)
+		return true;
+	test_skip("needs root to have a client of another user");
+	return false;
+}
+
 /* A socket whose last close lingers for a minute: its peer reads nothing. */
 static int lingering_socket(int *ret_peer)
 {
@@ -157,10 +165,8 @@ static void closes_that_hang(void)
 	enum { N = 12 };
 	int peers[N];
 
-	if (geteuid() != 0) {
-		test_skip("needs root to have a client of another user");
+	if (!has_strangers())
 		return;
-	}
 	begin(true, UID_HOSTILE, NULL);
 	(void)kill(psid.pid, SIGSTOP); /* so that its close is the last one, not ours */
 	for (unsigned i = 0; i < N; i++) {
@@ -188,10 +194,8 @@ static void closes_that_hang_unread(void)
 	FROM_CLIENT(msg, SOCKET, socket) = &body;
 	int peer, fd;
 
-	if (geteuid() != 0) {
-		test_skip("needs root to have a client of another user");
+	if (!has_strangers())
 		return;
-	}
 	begin(true, UID_HOSTILE, NULL);
 	fd = lingering_socket(&peer);
 	(void)kill(psid.pid, SIGSTOP);
@@ -208,21 +212,18 @@ static void closes_that_hang_unread(void)
 /* The same as pulcrun's end of a job's channel. */
 static void jobs_whose_end_hangs(void)
 {
-	char *nowhere = (char *)"nowhere";
 	Pulc__Wire__Host host = PULC__WIRE__HOST__INIT, *hosts = &host;
 	Pulc__Wire__Submit submit = PULC__WIRE__SUBMIT__INIT;
 	FROM_CLIENT(msg, SUBMIT, submit) = &submit;
 	int peer, fd;
 
-	if (geteuid() != 0) {
-		test_skip("needs root to have a client of another user");
+	if (!has_strangers())
 		return;
-	}
 	scene_begin(true, NULL);
 	fake_open(&hostile, &psid, UID_HOSTILE);
 	fake_hello(&hostile, PULC__WIRE__ROLE__ROLE_OWNER);
 	(void)EXPECT(&hostile, WELCOME);
-	host.name = nowhere;
+	host.name = (char *)"nowhere";
 	submit.n_tasks = 1;
 	submit.hosts = &hosts;
 	submit.n_hosts = 1;

@@ -72,6 +72,19 @@ is tasks_are_below_it scope/pulc/job.JOB/tasks "$(run bash -c 'cgroup_of $$' | s
 for ((i = 0; i < 5; i++)); do run -n 4 --oversubscribe true; done
 is it_is_asked_for_once 'here start fail delegated' "$(xargs <said.good)"
 
+# What a task makes in its cgroup goes with the job: names with dots, and a path as long as any that is put together.
+is a_task_makes_no_more_than_it_may 'deep 32' "$(run bash -c '
+	cd "$1$(sed -n s/^0:://p /proc/self/cgroup)" && mkdir -p .hidden/..odd || exit
+	for ((i = 0; i < 99; i++)); do mkdir "level$i" 2>/dev/null && cd "level$i" || break; done
+	echo "deep $((i + 1))"' - "$mount")" # with `tasks`
+run bash -c 'cd "$1$(sed -n s/^0:://p /proc/self/cgroup)"
+	name=$(printf %0200d 0)
+	while ((899 - ${#PWD} > 202)); do mkdir "$name" && cd "$name" || exit; done
+	name=$(printf "%0$((898 - ${#PWD}))d" 0)
+	mkdir -p "$name/inner"' - "$mount"
+is and_it_goes_with_the_job gone "$(await eval '[ -z "$(find "$root" -name "level*" -o -name inner -o -name .hidden)" ]' && echo gone)"
+is psid_lives 0 "$("$bin/pulcctl" status >/dev/null 2>&1; echo $?)"
+
 # psid dies while a job runs: the next one joins the same scope, and the job stays whole.
 PULC_TEST_MARK=$TMPDIR/mine run sh -c 'setsid sleep 1000 & echo ready; wait' >ready &
 runner=$!
