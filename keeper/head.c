@@ -257,16 +257,46 @@ static void hang_up(struct place *place)
 	channel->on_end(channel, 0);
 }
 
-static void set_done(struct keeper *k, uint32_t i)
-{
-	k->places->items[i].done = true;
-	hang_up(&k->places->items[i]);
-	finish_when_done(k);
-}
-
 static bool is_of(const struct keeper *k, uint32_t rank, uint32_t place)
 {
 	return rank < k->n_ranks && k->places->place_of[rank] == place;
+}
+
+static bool reads_input(const struct keeper *k, uint32_t i)
+{
+	if (!k->spec || k->places->items[i].done)
+		return false;
+	switch (k->spec->input) {
+	case PULC__JOB__INPUT__INPUT_ALL:
+		return true;
+	case PULC__JOB__INPUT__INPUT_RANK:
+		return is_of(k, k->spec->input_rank, i);
+	default:
+		return false;
+	}
+}
+
+/* What every place has read is credit for the owner. */
+static void pay_input(struct keeper *k)
+{
+	uint64_t n = k->places->n_input;
+
+	for (uint32_t i = 0; i < k->places->n; i++)
+		if (reads_input(k, i))
+			n = MIN(n, k->places->items[i].n_read);
+	if (n <= k->places->n_paid)
+		return;
+	channel_put_credit(&k->owner, FRAME_STDIN, FRAME_ALL_RANKS,
+			   (uint32_t)(n - k->places->n_paid));
+	k->places->n_paid = n;
+}
+
+static void set_done(struct keeper *k, uint32_t i)
+{
+	k->places->items[i].done = true;
+	pay_input(k); /* nobody waits for what this one has not read */
+	hang_up(&k->places->items[i]);
+	finish_when_done(k);
 }
 
 static void take_report(struct keeper *k, uint32_t i, const Pulc__Job__Message *msg)
@@ -328,35 +358,6 @@ static uint32_t index_of(const struct keeper *k, const struct channel *channel)
 	while (i < k->places->n && k->places->items[i].channel != channel)
 		i++;
 	return i;
-}
-
-static bool reads_input(const struct keeper *k, uint32_t i)
-{
-	if (!k->spec || k->places->items[i].done)
-		return false;
-	switch (k->spec->input) {
-	case PULC__JOB__INPUT__INPUT_ALL:
-		return true;
-	case PULC__JOB__INPUT__INPUT_RANK:
-		return is_of(k, k->spec->input_rank, i);
-	default:
-		return false;
-	}
-}
-
-/* What every place has read is credit for the owner. */
-static void pay_input(struct keeper *k)
-{
-	uint64_t n = k->places->n_input;
-
-	for (uint32_t i = 0; i < k->places->n; i++)
-		if (reads_input(k, i))
-			n = MIN(n, k->places->items[i].n_read);
-	if (n <= k->places->n_paid)
-		return;
-	channel_put_credit(&k->owner, FRAME_STDIN, FRAME_ALL_RANKS,
-			   (uint32_t)(n - k->places->n_paid));
-	k->places->n_paid = n;
 }
 
 void keeper_head_input_read(struct keeper *k, uint32_t n)
@@ -460,7 +461,6 @@ static void lose_place(struct keeper *k, uint32_t i)
 		return;
 	for (size_t j = 0; j < k->start->places[i]->n_ranks; j++)
 		lose_rank(k, k->start->places[i]->ranks[j]);
-	pay_input(k);
 	set_done(k, i);
 }
 

@@ -349,6 +349,35 @@ static void input_reaches_all(void)
 	end_job(&job);
 }
 
+/* What two windows hold: the pipe of a rank that does not read, and the input that waits for it. */
+static void a_lost_place_owes_no_input(void)
+{
+	static struct job job;
+	static char text[65536];
+
+	start_job(&job);
+	start_others(&job);
+	send_spec(&job,
+		  "[ $PULC_RANK -lt 4 ] || { echo; exec sleep 1000; }; "
+		  "dd bs=65536 count=2 iflag=fullblock of=/dev/null 2>/dev/null; echo; "
+		  "exec cat >/dev/null",
+		  PULC__JOB__INPUT__INPUT_ALL, true);
+	put_input(&job, text, sizeof(text));
+	while (job.n_input_credit < sizeof(text))
+		listen_once(&job);
+	put_input(&job, text, sizeof(text));
+	while (!all_have_spoken(&job))
+		listen_once(&job);
+	CHECK_INT(job.n_input_credit, ==, sizeof(text));
+	REQUIRE_INT(kill(job.keepers[2], SIGKILL), ==, 0);
+	while (job.n_input_credit < 2 * sizeof(text))
+		listen_once(&job);
+	put_input(&job, "", 0);
+	listen_until_done(&job);
+	CHECK_INT(job.n_lost, ==, N_EACH);
+	end_job(&job);
+}
+
 static void collectives_meet(void)
 {
 	static const char script[] =
@@ -396,6 +425,7 @@ static const struct test tests[] = {
 	TEST(another_key_is_no_key),
 	TEST(input_reaches_a_rank_elsewhere),
 	TEST(input_reaches_all),
+	TEST(a_lost_place_owes_no_input),
 	TEST(collectives_meet),
 };
 
