@@ -3,7 +3,9 @@
  * job.
  *
  * A caller is nobody until it has said Attach over a connection that the key has opened; who does
- * not within MSEC_ATTACH, or says anything else, is hung up on. Keep-alives tell of a node that has
+ * not within MSEC_ATTACH, or says anything else, is hung up on. Beyond N_CALLERS_MAX of them the
+ * next ones wait in the kernel until one has been told apart: all keepers of a job call at once.
+ * Keep-alives tell of a node that has
  * died in silence: after SEC_IDLE seconds without a word it is asked N_PROBES times, a second
  * apart.
  */
@@ -154,10 +156,22 @@ static void on_closed(struct channel *channel)
 	uv_close((uv_handle_t *)&caller->timer, on_freed);
 }
 
+static void on_call(uv_poll_t *poll, int status, int events);
+
+static void listen_if_room(void)
+{
+	if (n_callers < N_CALLERS_MAX)
+		(void)uv_poll_start(&listener, UV_READABLE, on_call);
+	else
+		(void)uv_poll_stop(&listener);
+}
+
 static void forget(struct caller *caller)
 {
-	if (!caller->attached)
-		n_callers--;
+	if (caller->attached)
+		return;
+	n_callers--;
+	listen_if_room();
 }
 
 static void on_caller_end(struct channel *channel, int reason)
@@ -186,8 +200,8 @@ static void on_first(struct channel *channel, const struct frame *frame)
 
 	if (msg && msg->body_case == PULC__JOB__MESSAGE__BODY_ATTACH &&
 	    keeper_head_attached(caller->keeper, msg->attach->here, channel) == 0) {
+		forget(caller); /* as one that is nobody */
 		caller->attached = true;
-		n_callers--;
 		(void)uv_timer_stop(&caller->timer);
 	} else {
 		channel_close(channel);
@@ -199,7 +213,7 @@ static void on_first(struct channel *channel, const struct frame *frame)
 
 static void take_call(struct keeper *k, int fd)
 {
-	struct caller *caller = n_callers < N_CALLERS_MAX ? calloc(1, sizeof(*caller)) : NULL;
+	struct caller *caller = calloc(1, sizeof(*caller));
 
 	if (caller)
 		caller->tls = plug_in->open(fd, k->start->key.data, true);
@@ -227,8 +241,10 @@ static void on_call(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	(void)events;
-	while ((fd = accept4(listener_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+	while (n_callers < N_CALLERS_MAX &&
+	       (fd = accept4(listener_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
 		take_call(k, fd);
+	listen_if_room();
 }
 
 int keeper_remote_listen(struct keeper *k, int fd)
@@ -243,5 +259,7 @@ int keeper_remote_listen(struct keeper *k, int fd)
 	listener_fd = fd;
 	listener.data = k;
 	r = uv_poll_init(&k->loop, &listener, fd);
-	return r < 0 ? r : uv_poll_start(&listener, UV_READABLE, on_call);
+	if (r == 0)
+		listen_if_room();
+	return r;
 }
