@@ -22,6 +22,7 @@
 #include "owner.h"
 #include "pmi.h"
 #include "remote.h"
+#include "signals.h"
 
 #define NOWHERE UINT32_MAX
 #define MSEC_TOO_LATE 20000 /* from our start until every keeper has called */
@@ -411,6 +412,15 @@ static void replay_input(struct keeper *k, uint32_t i)
 		channel_put_frame(places->items[i].channel, &frame);
 }
 
+bool keeper_head_awaits_callers(const struct keeper *k)
+{
+	for (uint32_t i = 0; k->is_head && i < k->places->n; i++)
+		if (i != k->start->here && !k->places->items[i].channel &&
+		    !k->places->items[i].done)
+			return true;
+	return false;
+}
+
 int keeper_head_attached(struct keeper *k, uint32_t here, struct channel *channel)
 {
 	struct place *place = here < k->places->n ? &k->places->items[here] : NULL;
@@ -426,6 +436,7 @@ int keeper_head_attached(struct keeper *k, uint32_t here, struct channel *channe
 		channel_put(channel, &msg);
 	if (k->spec_message)
 		channel_put(channel, k->spec_message);
+	keeper_signals_replay(k, channel);
 	replay_input(k, here);
 	return 0;
 }

@@ -23,6 +23,8 @@ void keeper_head_end(struct keeper *k);
 void keeper_head_end_for(struct keeper *k, const char *why);
 /* A signal for every task of the job. */
 void keeper_head_signal(struct keeper *k, int number, uint32_t only);
+/* Is there a keeper that has not called yet, and still may? */
+bool keeper_head_awaits_callers(const struct keeper *k);
 /* This node has no task, process or byte left. */
 void keeper_head_done(struct keeper *k);
 

@@ -16,6 +16,7 @@
 struct keeper;
 struct task;
 struct children;
+struct kept_signal;
 struct kvs;
 struct places;
 struct pmix;
@@ -99,6 +100,10 @@ struct keeper {
 	bool ending; /* no task is to begin any more */
 	unsigned n_kills;
 	uv_timer_t kill_timer;
+
+	/* signals.c: that came before all tasks were there */
+	struct kept_signal *signals;
+	size_t n_signals;
 
 	/* reap.c */
 	uv_signal_t sigchld, sigterm;

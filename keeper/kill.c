@@ -9,9 +9,7 @@
  */
 #include "kill.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -64,20 +62,4 @@ void keeper_kill(struct keeper *k)
 		return;
 	k->killing = true;
 	kill_once(k);
-}
-
-/* Its group, or, in the moment before it has made one, itself. It is not reaped: the number is its
- * own. */
-static void signal_task(const struct task *task, int number)
-{
-	if (kill(-task->pid, number) < 0 && errno == ESRCH)
-		(void)kill(task->pid, number);
-}
-
-void keeper_signal(struct keeper *k, int number, uint32_t only)
-{
-	for (uint32_t i = 0; i < k->n_tasks; i++)
-		if (k->tasks && k->tasks[i].state == TASK_RUNS &&
-		    (only == 0 || k->tasks[i].rank == only - 1))
-			signal_task(&k->tasks[i], number);
 }

@@ -2,8 +2,6 @@
 #ifndef PULC_KEEPER_KILL_H
 #define PULC_KEEPER_KILL_H
 
-#include <stdint.h>
-
 struct keeper;
 
 /* Opens what kills the cgroup, if there is one; before the user is changed. */
@@ -11,7 +9,5 @@ void keeper_kill_open(struct keeper *k);
 /* SIGKILL to every process that descends from a task, now and until none is left. Harmless when
  * repeated. */
 void keeper_kill(struct keeper *k);
-/* A signal to the process group of each running task. */
-void keeper_signal(struct keeper *k, int number, uint32_t only);
 
 #endif

@@ -20,6 +20,7 @@
 #include "pmi.h"
 #include "pty.h"
 #include "remote.h"
+#include "signals.h"
 #include "task.h"
 
 void keeper_say(struct keeper *k, const char *format, ...)

@@ -24,6 +24,7 @@
 #include "pmi.h"
 #include "pty.h"
 #include "reap.h"
+#include "signals.h"
 
 struct task *keeper_task(struct keeper *k, uint32_t rank)
 {
@@ -208,6 +209,7 @@ void keeper_tasks_launch(struct keeper *k)
 			failed(&k->tasks[i], ECANCELED);
 	k->launched = true;
 	k->n_running--;
+	keeper_signals_begin(k);
 	tell_started(k);
 	keeper_input_begin(k);
 	keeper_link_tasks(k);

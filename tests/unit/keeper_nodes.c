@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -116,7 +117,7 @@ static void start_job(struct job *job)
 	*job = (struct job){ .key = "the key of this job" };
 	job->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	REQUIRE_INT(bind(job->listener, (struct sockaddr *)&sa, sizeof(sa)), ==, 0);
-	REQUIRE_INT(listen(job->listener, 16), ==, 0);
+	REQUIRE_INT(listen(job->listener, SOMAXCONN), ==, 0);
 	REQUIRE_INT(getsockname(job->listener, (struct sockaddr *)&sa, &len), ==, 0);
 	job->port = ntohs(sa.sin_port);
 	REQUIRE_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), ==,
@@ -307,6 +308,76 @@ static void another_key_is_no_key(void)
 	end_job(&job);
 }
 
+/* Connections to the head keeper that are made, taken by it or not. */
+static unsigned count_calls(const struct job *job)
+{
+	FILE *table = fopen("/proc/net/tcp", "re");
+	unsigned n = 0, port, state;
+	char line[256];
+
+	REQUIRE(table != NULL);
+	while (fgets(line, sizeof(line), table))
+		if (sscanf(line, "%*d: %*x:%x %*x:%*x %x", &port, &state) == 2)
+			n += port == job->port && state == TCP_ESTABLISHED;
+	(void)fclose(table);
+	return n;
+}
+
+static void callers_wait_for_room(void)
+{
+	enum { N_STRANGERS = 64 };
+	static struct job job;
+	struct sockaddr_in sa = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int strangers[N_STRANGERS];
+
+	start_job(&job);
+	sa.sin_port = htons((uint16_t)job.port);
+	for (int i = 0; i < N_STRANGERS; i++) {
+		strangers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		REQUIRE_INT(connect(strangers[i], (struct sockaddr *)&sa, sizeof(sa)), ==, 0);
+	}
+	start_others(&job);
+	while (count_calls(&job) < N_STRANGERS + N_PLACES - 1)
+		(void)poll(NULL, 0, 5);
+	for (int i = 0; i < N_STRANGERS; i++)
+		(void)close(strangers[i]);
+	send_spec(&job, "echo $PULC_RANK", 0, true);
+	listen_until_done(&job);
+	CHECK_INT(job.n_lost, ==, 0);
+	CHECK_STR(job.out[5], "5\n");
+	end_job(&job);
+}
+
+static void put_signal(struct job *job, int number)
+{
+	Pulc__Job__Signal signal = PULC__JOB__SIGNAL__INIT;
+	JOB_MESSAGE(msg, SIGNAL, signal) = &signal;
+
+	signal.number = number;
+	REQUIRE_INT(frame_put_message(&job->pipe, &msg), ==, 0);
+	REQUIRE_INT(frame_flush(&job->pipe), ==, 0);
+}
+
+static void a_signal_waits_for_tasks(void)
+{
+	static struct job job;
+
+	start_job(&job);
+	send_spec(&job, "exec sleep 1000", 0, true);
+	put_signal(&job, SIGSTOP);
+	put_signal(&job, SIGTERM);
+	put_signal(&job, SIGCONT);
+	start_keeper(&job, 1, -1);
+	while (job.n_exited < 2 * N_EACH)
+		listen_once(&job);
+	start_keeper(&job, 2, -1);
+	listen_until_done(&job);
+	for (uint32_t i = 0; i < N_RANKS; i++)
+		CHECK_INT(job.codes[i], ==, 128 + SIGTERM);
+	end_job(&job);
+}
+
 static void put_input(struct job *job, const void *bytes, size_t len)
 {
 	struct frame frame = { FRAME_DATA, FRAME_STDIN, 3, bytes, len };
@@ -423,6 +494,8 @@ static const struct test tests[] = {
 	TEST(the_death_of_a_keeper_loses_its_ranks),
 	TEST(the_death_of_the_owner_ends_all),
 	TEST(another_key_is_no_key),
+	TEST(callers_wait_for_room),
+	TEST(a_signal_waits_for_tasks),
 	TEST(input_reaches_a_rank_elsewhere),
 	TEST(input_reaches_all),
 	TEST(a_lost_place_owes_no_input),
