@@ -13,6 +13,10 @@
  * In a process with one thread nobody can look while we receive, if signals are held off. But where
  * the table of descriptors is full memory is mapped by such a child too: a descriptor that finds no
  * number is lost, and psid sends none twice. A bell is done without, for psid rings.
+ *
+ * A process may have no room for what is to be mapped (a limit of its address space, or of its
+ * mappings), or find that a slab's header makes no sense. The message is delivered without it: psid
+ * and the other side go by its having come, and somebody may wait for it.
  */
 #include "receive.h"
 
@@ -44,26 +48,23 @@ struct job {
 	int result;
 };
 
-static int use_own_slab(struct received *r, int *fd)
+static void use_own_slab(struct received *r, int *fd)
 {
-	int e = shm_slab_map(*fd, r->msg->upgrade->own->size, true, &r->own);
-
-	if (e == 0 && r->keeps) {
+	if (shm_slab_map(*fd, r->msg->upgrade->own->size, true, &r->own) == 0 && r->keeps) {
 		r->own_fd = *fd;
 		*fd = -1;
 	}
-	return e;
 }
 
 /* Maps what the message says its descriptors are; closes all of them but what is kept. */
-static int use_fds(struct received *r, int *fds, size_t n)
+static void use_fds(struct received *r, int *fds, size_t n)
 {
 	const Pulc__Wire__ToClient *m = r->msg;
 	size_t i = 0;
 	int e = 0;
 
 	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_WELCOME && n == 1)
-		e = shm_boards_map(fds[i++], &r->boards);
+		(void)shm_boards_map(fds[i++], &r->boards);
 	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_INTRODUCE) {
 		if (m->introduce->board_fd && i < n)
 			e = shm_boards_map(fds[i++], &r->boards);
@@ -73,7 +74,7 @@ static int use_fds(struct received *r, int *fds, size_t n)
 		}
 	}
 	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_MESSAGE_AREA && n == 1)
-		e = shm_area_map(fds[i++], m->message_area->size, m->message_area->own, &r->area);
+		(void)shm_area_map(fds[i++], m->message_area->size, m->message_area->own, &r->area);
 	if ((m->body_case == PULC__WIRE__TO_CLIENT__BODY_JOINED ||
 	     m->body_case == PULC__WIRE__TO_CLIENT__BODY_PORT_REPLY) &&
 	    n == 1) {
@@ -83,14 +84,13 @@ static int use_fds(struct received *r, int *fds, size_t n)
 	if (m->body_case == PULC__WIRE__TO_CLIENT__BODY_UPGRADE && m->upgrade->own &&
 	    m->upgrade->peer) {
 		if (m->upgrade->own_slab_fd && i < n)
-			e = use_own_slab(r, &fds[i++]);
-		if (e == 0 && m->upgrade->peer_slab_fd && i < n)
-			e = shm_slab_map(fds[i++], m->upgrade->peer->size, false, &r->peer);
+			use_own_slab(r, &fds[i++]);
+		if (m->upgrade->peer_slab_fd && i < n)
+			(void)shm_slab_map(fds[i++], m->upgrade->peer->size, false, &r->peer);
 	}
 	for (i = 0; i < n; i++)
 		if (fds[i] >= 0)
 			(void)raw_close(fds[i]);
-	return e;
 }
 
 static int receive_here(int channel, struct received *r)
@@ -111,7 +111,8 @@ static int receive_here(int channel, struct received *r)
 			(void)raw_close(fds[i]);
 		return -EBADMSG;
 	}
-	return use_fds(r, fds, n);
+	use_fds(r, fds, n);
+	return 0;
 }
 
 static int child(void *arg)

@@ -8,13 +8,15 @@
 
 struct received {
 	const Pulc__Wire__ToClient *msg;
-	bool keeps;		       /* the descriptor of an own slab */
-	bool is_seen;		       /* other threads see which numbers are free */
+	bool keeps;   /* the descriptor of an own slab */
+	bool is_seen; /* other threads see which numbers are free */
+	/* What came and could be mapped: */
 	struct shm_boards *boards;     /* Welcome, Introduce */
-	struct shm_slab_map own, peer; /* Upgrade; .slab NULL: none came */
-	struct shm_area area;	       /* MessageArea; .at NULL: none came */
-	int bell;		       /* Introduce; -1 */
-	int socket;		       /* Joined, PortReply (a semaphore); -1 */
+	struct shm_slab_map own, peer; /* Upgrade; else .slab is NULL */
+	struct shm_area area;	       /* MessageArea; else .at is NULL */
+	/* and what is kept as it is: */
+	int bell;   /* Introduce; -1 */
+	int socket; /* Joined, PortReply (a semaphore); -1 */
 	int own_fd; /* Upgrade: of the own slab; -1: none came, or it can't be kept */
 };
 

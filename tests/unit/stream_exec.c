@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,9 @@
 #define N_TURNS 30000
 /* More calls than a process makes without a look at who may come back. */
 #define N_ENOUGH 40
+#define SEC_PATIENCE 20
+/* For all but slabs. */
+#define SIZE_ROOM (64ull << 20)
 
 static struct daemon psid;
 static struct fake_client peer;
@@ -375,7 +379,28 @@ static int inherit(int fd)
 	return send(fd, "", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE ? 0 : 5;
 }
 
-static void become_another_program(void)
+/* The same of one that may have no more memory than it has, which does not do for the rings. */
+static int inherit_without_room(int fd)
+{
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+	unsigned long n_pages;
+	pulc_stream *inherited;
+	char byte;
+	FILE *statm = fopen("/proc/self/statm", "r");
+
+	(void)alarm(SEC_PATIENCE);
+	client_prepare();
+	if (!statm || fscanf(statm, "%lu", &n_pages) != 1 || fclose(statm) != 0)
+		return 1;
+	limit.rlim_cur = n_pages * SHM_PAGE + SIZE_ROOM;
+	if (setrlimit(RLIMIT_AS, &limit) < 0)
+		return 2;
+	if (pulc_stream_inherit(fd, &inherited) != -ESTALE)
+		return 3;
+	return recv(fd, &byte, 1, 0) == -1 && errno == ECONNRESET ? 0 : 4;
+}
+
+static void become_another_program(const char *what)
 {
 	char number[16];
 
@@ -384,7 +409,7 @@ static void become_another_program(void)
 	(void)fcntl(fds[0], F_SETFD, 0);
 	say(to_parent);
 	await(to_child);
-	(void)execl("/proc/self/exe", "stream_exec", "inherit", number, NULL);
+	(void)execl("/proc/self/exe", "stream_exec", what, number, NULL);
 	_exit(99);
 }
 
@@ -410,7 +435,7 @@ static void what_was_read_out_and_reset_is_the_kernels(void)
 	upgrade();
 	pid = fork_here();
 	if (pid == 0)
-		become_another_program();
+		become_another_program("inherit");
 	await(to_parent);
 	reset_by_peer();
 	fake_closed(&peer, stream->conn);
@@ -418,6 +443,28 @@ static void what_was_read_out_and_reset_is_the_kernels(void)
 	fake_wait_counts(&psid, 2, 0);
 	say(to_child);
 	reap(pid);
+	end();
+}
+
+/* What is in the rings it can't have: it is told so, and its peer is. */
+static void whoever_can_not_map_the_memory_resets(void)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+	pid_t pid;
+
+	begin();
+	upgrade();
+	pid = fork_here();
+	if (pid == 0)
+		become_another_program("narrow");
+	await(to_parent);
+	close_ours();
+	fake_wait_counts(&psid, 2, 1);
+	say(to_child);
+	reap(pid);
+	REQUIRE_INT(getsockopt(fds[1], SOL_SOCKET, SO_ERROR, &error, &len), ==, 0);
+	CHECK_INT(error, ==, ECONNRESET);
 	end();
 }
 
@@ -436,6 +483,7 @@ static const struct test tests[] = {
 	TEST(whoever_does_not_come_back_ends_what_was_closed_meanwhile),
 	TEST(an_exec_that_is_over_does_not_matter),
 	TEST(what_was_read_out_and_reset_is_the_kernels),
+	TEST(whoever_can_not_map_the_memory_resets),
 	TEST(psid_was_well),
 };
 
@@ -443,5 +491,7 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "inherit") == 0)
 		return inherit(atoi(argv[2]));
+	if (argc == 3 && strcmp(argv[1], "narrow") == 0)
+		return inherit_without_room(atoi(argv[2]));
 	return TESTS_RUN(tests, argc, argv);
 }
