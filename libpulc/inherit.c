@@ -64,17 +64,18 @@ static uint64_t patience(const struct pulc_stream *s, int fd, bool psid_lives)
 	return psid_lives ? UINT64_MAX : NSEC_PATIENCE;
 }
 
-/* Says what has to be said now. -EAGAIN: it could not be; *ret_lives: by a psid that is there. */
+/* Says what has to be said now. -EAGAIN: it could not be; *ret_lives: by a psid that is there. A
+ * channel may turn out to have ended long ago. */
 static int ask(struct pulc_stream *s, bool *ret_lives)
 {
 	int e = client_attach();
 
 	s->denied = 0;
 	no_psid &= e != 0;
-	*ret_lives = e == 0 || e == -EAGAIN;
 	if (e == 0)
-		return upgrade_ask_again(s);
-	return e == -ENOENT && !no_psid ? seek() : e;
+		e = upgrade_ask_again(s);
+	*ret_lives = e == 0 || e == -EAGAIN;
+	return (e == -ENOENT || e == -ENOTCONN) && !no_psid ? seek() : e;
 }
 
 /* One step of the dialogue. 0: attached; -EAGAIN: not yet; else it has failed. */
