@@ -16,6 +16,7 @@
 #include "lifecycle.h"
 #include "operator.h"
 #include "psid.h"
+#include "reaper.h"
 #include "remote.h"
 #include "user.h"
 
@@ -52,6 +53,14 @@ int psid_identify(int fd, struct ucred *ret_cred, int *ret_pidfd)
 	return 0;
 }
 
+/* Those who take their time to leave keep descriptors of ours, too. */
+static void refuse_at_once(struct psid_client *client)
+{
+	psid_client_refuse(client, PULC__WIRE__REASON__REASON_DESCRIPTORS,
+			   "too many descriptors of this user (MaxDescriptorsPerUser)");
+	psid_doom(client);
+}
+
 /* What can be said before it has said anything. */
 void psid_admit(struct psid_client *client)
 {
@@ -64,6 +73,8 @@ void psid_admit(struct psid_client *client)
 	else if (user->n_sockets > config->max_clients_user + PSID_N_CONTROLS_USER)
 		psid_client_refuse(client, PULC__WIRE__REASON__REASON_LIMIT_CLIENTS,
 				   "too many clients of this user (MaxClientsPerUser)");
+	else if (!psid_user_has_descriptors(user, 0))
+		refuse_at_once(client);
 	else
 		psid_deadline_set(&client->psid->hellos, &client->deadline);
 }

@@ -49,8 +49,12 @@ int psid_boards_make(struct psid_client *client)
 
 void psid_boards_drop(struct psid_client *client)
 {
-	for (size_t i = 0; i < SHM_N_BOARDS; i++)
+	for (size_t i = 0; i < SHM_N_BOARDS; i++) {
+		if (client->bells[i] < 0)
+			continue;
 		client->bells[i] = close_own(client->bells[i]);
+		psid_user_give_descriptors(client->user, 1);
+	}
 	if (client->boards_fd < 0)
 		return;
 	shm_boards_unmap(client->boards);
@@ -163,8 +167,11 @@ int psid_bell_set(struct psid_client *client, uint32_t board, int *fd)
 {
 	if (board >= SHM_N_BOARDS || !psid_bell_is(*fd))
 		return -EBADMSG;
+	/* Without its bell the client wakes up after its patience. */
 	if (psid_descriptor_is_reserve(*fd))
-		return 0; /* without its bell the client wakes up after its patience */
+		return 0;
+	if (client->bells[board] < 0 && psid_user_take_descriptors(client->user, 1) != 0)
+		return 0;
 	(void)close_own(client->bells[board]);
 	client->bells[board] = TAKE_FD(*fd);
 	forget_introductions(client, board);

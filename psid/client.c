@@ -38,6 +38,8 @@
 #include "sems.h"
 #include "user.h"
 
+#define N_DESCRIPTORS 2u /* its channel and its process */
+
 struct psid_client *psid_client_find(struct psid *psid, uint32_t id)
 {
 	struct psid_map_node *node = psid_map_find(&psid->clients, id);
@@ -97,11 +99,13 @@ static struct psid_client *client_make(struct psid *psid, struct psid_user *user
 	LIST_INIT(&client->joints);
 	(void)snprintf(client->program, sizeof(client->program), "?");
 	user->n_sockets++;
+	user->n_descriptors += N_DESCRIPTORS;
 	do
 		client->id = psid->last_client = (psid->last_client + 1) & 0x7fffffffu;
 	while (client->id == 0 || psid_client_find(psid, client->id));
 	if (psid_map_insert(&psid->clients, &client->node, client->id) < 0) {
 		user->n_sockets--;
+		psid_user_give_descriptors(user, N_DESCRIPTORS);
 		(void)psid_user_unref(user);
 		free(client);
 		return NULL;
@@ -140,6 +144,7 @@ void psid_client_new(struct psid *psid, int socket)
 static void release(struct psid_client *client)
 {
 	(void)close_own(client->pidfd);
+	psid_user_give_descriptors(client->user, 1);
 	(void)psid_user_unref(client->user);
 	free(client);
 }
@@ -179,11 +184,13 @@ void psid_client_detach(struct psid_client *client)
 	psid_sems_forget(client);
 	psid_remote_forget(client);
 	client->user->size_kept -= client->outbox.size;
+	psid_user_give_descriptors(client->user, client->outbox.n_fds);
 	psid_outbox_deinit(&client->outbox);
 	close_handle(client, (uv_handle_t *)&client->poll);
 	/* Messages not read yet may hold descriptors, whose last close is this one. */
 	(void)psid_close_foreign(client->psid, client->user, TAKE_FD(client->fd), NULL, NULL);
 	client->user->n_sockets--;
+	psid_user_give_descriptors(client->user, 1);
 	client->state = PSID_CLIENT_DETACHED;
 	psid_conns_doubt(client);
 }

@@ -109,10 +109,16 @@ void psid_client_listen(struct psid_client *client);
 void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, const char *text);
 /*
  * Sends a message, now or when the client reads again. A client that does not read for too long
- * is doomed; nothing is freed here. Returns 0; negative errno: it will never arrive.
+ * is doomed; nothing is freed here. Returns 0; -EMFILE: its descriptors can't be kept until the
+ * client reads, this message alone will not arrive; other negative errno: none will.
  */
-int psid_client_send(struct psid_client *client, Pulc__Wire__ToClient *msg, const int *fds,
-		     size_t n_fds);
+int psid_client_send(struct psid_client *client, const Pulc__Wire__ToClient *msg, const int *fds,
+		     uint32_t n_fds);
+/* The same in two steps, of which only the first one can be short of descriptors; the second one
+ * takes the letter. */
+int psid_client_write(struct psid_client *client, const Pulc__Wire__ToClient *msg, const int *fds,
+		      uint32_t n_fds, struct psid_letter **ret_letter);
+int psid_client_post(struct psid_client *client, struct psid_letter *letter);
 /* The client has sent nonsense: counted, logged, doomed. */
 void psid_client_malformed(struct psid_client *client, const char *what);
 /* Reads on from a client of this user that was paused. */

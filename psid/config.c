@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -21,6 +22,16 @@
 
 #define SIZE_FILE_MAX 65536
 #define STATE_DIR_SYSTEM "/var/lib/pulc"
+
+/* A quarter of what psid may have of each user of the system's; a private one is for one user. */
+static uint32_t n_descriptors_user(bool system)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return PSID_N_DESCRIPTORS_MAX;
+	return (uint32_t)MIN(system ? l.rlim_max / 4 : l.rlim_max, PSID_N_DESCRIPTORS_MAX);
+}
 
 void psid_config_init(struct psid_config *config, bool system)
 {
@@ -35,6 +46,7 @@ void psid_config_init(struct psid_config *config, bool system)
 		.max_processes = 16384,
 		.max_clients_user = 4096,
 		.max_areas_user = 65536,
+		.max_descriptors_user = n_descriptors_user(system),
 		.max_bytes_user = size_memory / 2,
 		.max_bytes = size_memory / 4 * 3,
 		.max_hints_client = 16384, /* ten thousand connections between two processes fit */

@@ -14,6 +14,7 @@
 #include "settings.h"
 
 #define PSID_N_USERS_MAX 64
+#define PSID_N_DESCRIPTORS_MAX 1000000000u /* the kernel's own bound is about that */
 #define PSID_N_SETTINGS_MAX 48u
 #define PSID_SIZE_PATH 108 /* what a socket address holds */
 
@@ -45,6 +46,7 @@ struct psid_config {
 	uint32_t max_processes;
 	uint32_t max_clients_user;
 	uint32_t max_areas_user;
+	uint32_t max_descriptors_user;
 	uint64_t max_bytes_user;
 	uint64_t max_bytes;
 	uint32_t max_hints_client;

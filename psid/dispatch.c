@@ -53,7 +53,8 @@ static const char *refusal_text(int reason)
 	case PULC__WIRE__REASON__REASON_LIMIT_BYTES:
 		return "too much memory of this user, or of this node (MaxBytesPerUser, MaxBytes)";
 	case PULC__WIRE__REASON__REASON_DESCRIPTORS:
-		return "this psid has as many descriptors as it may have (LimitNOFILE)";
+		return "this psid has as many descriptors as it may have (LimitNOFILE), or for "
+		       "this user (MaxDescriptorsPerUser)";
 	default:
 		return "no memory for this client";
 	}

@@ -79,6 +79,7 @@ static void on_returned(void *arg)
 static void give_back(struct side *side)
 {
 	side->state = CLOSING;
+	psid_user_give_descriptors(side->user, 1); /* it is the closer's */
 	if (!psid_close_foreign(side->handover->psid, side->user, TAKE_FD(side->fd), on_returned,
 				side))
 		let_go(side); /* no memory: it is never acknowledged */
@@ -253,11 +254,14 @@ static bool still_true(struct side *side)
 
 static bool take(struct side *side, int fd)
 {
-	int r;
+	int r = psid_user_has_descriptors(side->user, 1) ? 0
+							 : PULC__WIRE__REASON__REASON_DESCRIPTORS;
 
 	side->fd = fd;
 	side->state = HELD;
-	r = psid_proof_socket(side->hint, fd);
+	side->user->n_descriptors++;
+	if (r == 0)
+		r = psid_proof_socket(side->hint, fd);
 	if (r != 0) {
 		side->reason = (Pulc__Wire__Reason)r;
 		side->hint->client->n_failures++;

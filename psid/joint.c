@@ -163,14 +163,20 @@ static int tell_joined(const struct psid_joint *joint)
 	return psid_client_send(joint->client, &msg, &joint->fd, 1);
 }
 
-static void tell_gone(const struct psid_joint *joint)
+/* It is told of who was, or was to be, its other one there. */
+static void say_gone(const struct psid_joint *joint)
 {
 	Pulc__Wire__Gone gone = PULC__WIRE__GONE__INIT;
 	PSID_MESSAGE(msg, GONE, gone) = &gone;
 
 	gone.client = joint->number;
+	(void)psid_client_send(joint->client, &msg, NULL, 0);
+}
+
+static void tell_gone(const struct psid_joint *joint)
+{
 	if (joint->is_joined)
-		(void)psid_client_send(joint->client, &msg, NULL, 0);
+		say_gone(joint);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -271,6 +277,7 @@ static void deliver(struct psid_joint *joint)
 	if (joint->fd < 0 || !joint->has_ports)
 		return;
 	if (tell_news(joint, joint->ports, joint->n_ports, NULL, 0) < 0 || tell_joined(joint) < 0) {
+		say_gone(joint);
 		psid_joint_part(joint->client, joint->node, joint->other);
 		joint_fail(joint, PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT);
 		return;

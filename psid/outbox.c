@@ -4,6 +4,10 @@
  *
  * The kernel's buffer comes first and the queue keeps the order. Kept descriptors are psid's own
  * (slabs, boards) or verified eventfds, so closing them here blocks nobody.
+ *
+ * Descriptors may be out when a message must be kept. Then that message is not sent, and who sends
+ * it knows: what it was for does not happen, and the client, which may only be stopped, stays. A
+ * message that must not fail behind another one is written before.
  */
 #include "outbox.h"
 
@@ -18,7 +22,8 @@
 
 struct psid_letter {
 	TAILQ_ENTRY(psid_letter) link;
-	size_t len, n_fds;
+	size_t len;
+	uint32_t n_fds;
 	int fds[WIRE_FDS_MAX];
 	unsigned char bytes[];
 };
@@ -27,16 +32,20 @@ void psid_outbox_init(struct psid_outbox *box)
 {
 	TAILQ_INIT(&box->letters);
 	box->size = 0;
+	box->n_fds = 0;
 }
 
-static void letter_free(struct psid_letter *letter)
+void psid_letter_free(struct psid_letter *letter)
 {
+	if (!letter)
+		return;
 	while (letter->n_fds > 0)
 		(void)close_own(letter->fds[--letter->n_fds]);
 	free(letter);
 }
 
-static int keep(struct psid_outbox *box, const void *buf, size_t len, const int *fds, size_t n_fds)
+int psid_letter_write(const void *buf, size_t len, const int *fds, uint32_t n_fds,
+		      struct psid_letter **ret_letter)
 {
 	struct psid_letter *letter = malloc(sizeof(*letter) + len);
 
@@ -49,19 +58,54 @@ static int keep(struct psid_outbox *box, const void *buf, size_t len, const int 
 
 		if (fd < 0 || psid_descriptor_is_reserve(fd)) {
 			(void)close_own(fd);
-			letter_free(letter);
+			psid_letter_free(letter);
 			return -EMFILE;
 		}
 		letter->fds[letter->n_fds] = fd;
 	}
-	TAILQ_INSERT_TAIL(&box->letters, letter, link);
-	box->size += sizeof(*letter) + len;
+	*ret_letter = letter;
 	return 0;
 }
 
-int psid_outbox_send(struct psid_outbox *box, int socket, const void *buf, size_t len,
-		     const int *fds, size_t n_fds, size_t size_max)
+static size_t size_of(const struct psid_letter *letter)
 {
+	return sizeof(*letter) + letter->len;
+}
+
+static void keep(struct psid_outbox *box, struct psid_letter *letter)
+{
+	TAILQ_INSERT_TAIL(&box->letters, letter, link);
+	box->size += size_of(letter);
+	box->n_fds += letter->n_fds;
+}
+
+static void take_out(struct psid_outbox *box, struct psid_letter *letter)
+{
+	TAILQ_REMOVE(&box->letters, letter, link);
+	box->size -= size_of(letter);
+	box->n_fds -= letter->n_fds;
+	psid_letter_free(letter);
+}
+
+int psid_outbox_post(struct psid_outbox *box, int socket, struct psid_letter *letter,
+		     struct psid_outbox_room room)
+{
+	int r = -EAGAIN;
+
+	if (psid_outbox_is_empty(box))
+		r = wire_send(socket, letter->bytes, letter->len, letter->fds, letter->n_fds);
+	if (r == -EAGAIN && size_of(letter) <= room.size) {
+		keep(box, letter);
+		return 0;
+	}
+	psid_letter_free(letter);
+	return r == -EAGAIN ? -ENOBUFS : r;
+}
+
+int psid_outbox_send(struct psid_outbox *box, int socket, const void *buf, size_t len,
+		     const int *fds, uint32_t n_fds, struct psid_outbox_room room)
+{
+	struct psid_letter *letter;
 	int r;
 
 	if (psid_outbox_is_empty(box)) {
@@ -69,9 +113,14 @@ int psid_outbox_send(struct psid_outbox *box, int socket, const void *buf, size_
 		if (r != -EAGAIN)
 			return r;
 	}
-	if (box->size + sizeof(struct psid_letter) + len > size_max)
+	if (sizeof(*letter) + len > room.size)
 		return -ENOBUFS;
-	return keep(box, buf, len, fds, n_fds);
+	if (n_fds > room.n_fds)
+		return -EMFILE;
+	r = psid_letter_write(buf, len, fds, n_fds, &letter);
+	if (r == 0)
+		keep(box, letter);
+	return r;
 }
 
 int psid_outbox_flush(struct psid_outbox *box, int socket)
@@ -83,9 +132,7 @@ int psid_outbox_flush(struct psid_outbox *box, int socket)
 
 		if (r < 0)
 			return r == -EAGAIN ? 0 : r;
-		TAILQ_REMOVE(&box->letters, letter, link);
-		box->size -= sizeof(*letter) + letter->len;
-		letter_free(letter);
+		take_out(box, letter);
 	}
 	return 0;
 }
@@ -99,9 +146,6 @@ void psid_outbox_deinit(struct psid_outbox *box)
 {
 	struct psid_letter *letter;
 
-	while ((letter = TAILQ_FIRST(&box->letters))) {
-		TAILQ_REMOVE(&box->letters, letter, link);
-		letter_free(letter);
-	}
-	box->size = 0;
+	while ((letter = TAILQ_FIRST(&box->letters)))
+		take_out(box, letter);
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 struct psid_letter;
@@ -11,15 +12,32 @@ struct psid_letter;
 struct psid_outbox {
 	TAILQ_HEAD(, psid_letter) letters;
 	size_t size;
+	uint32_t n_fds; /* kept with them */
+};
+
+/* How much more may be kept. */
+struct psid_outbox_room {
+	size_t size;
+	uint32_t n_fds;
 };
 
 void psid_outbox_init(struct psid_outbox *box);
+/* A copy of a message and of its descriptors. Returns 0; -ENOMEM; -EMFILE. */
+int psid_letter_write(const void *buf, size_t len, const int *fds, uint32_t n_fds,
+		      struct psid_letter **ret_letter);
+void psid_letter_free(struct psid_letter *letter);
 /*
- * Sends on socket, or keeps a copy (and copies of the descriptors) to send later, at most size_max
- * bytes of them. Returns 0; -ENOBUFS: the client is too slow; negative errno of the socket.
+ * Sends the letter on socket, or keeps it to send later; takes it in any case. Returns 0; -ENOBUFS:
+ * the client is too slow; negative errno of the socket.
+ */
+int psid_outbox_post(struct psid_outbox *box, int socket, struct psid_letter *letter,
+		     struct psid_outbox_room room);
+/*
+ * The same for a message that was not written yet: a copy is made if it must be kept. Also -EMFILE:
+ * its descriptors can't be kept. Nothing of it will arrive, and whatever is sent after it may.
  */
 int psid_outbox_send(struct psid_outbox *box, int socket, const void *buf, size_t len,
-		     const int *fds, size_t n_fds, size_t size_max);
+		     const int *fds, uint32_t n_fds, struct psid_outbox_room room);
 /* Goes on sending. Returns 0; negative errno of the socket. */
 int psid_outbox_flush(struct psid_outbox *box, int socket);
 bool psid_outbox_is_empty(const struct psid_outbox *box);

@@ -52,6 +52,7 @@ static void take_live(struct psid_config *config, const struct psid_config *next
 	config->max_processes = next->max_processes;
 	config->max_clients_user = next->max_clients_user;
 	config->max_areas_user = next->max_areas_user;
+	config->max_descriptors_user = next->max_descriptors_user;
 	config->max_bytes_user = next->max_bytes_user;
 	config->max_bytes = next->max_bytes;
 	config->max_hints_client = next->max_hints_client;

@@ -298,7 +298,14 @@ int psid_sem_open(struct psid_client *client, const Pulc__Wire__SemOpen *msg)
 	if (r == 0)
 		r = take_part(client, sem, 0, &hold);
 	fill(&reply, r, hold);
-	(void)psid_client_send(client, &answer, hold ? &hold->sem->fd : NULL, hold ? 1 : 0);
+	r = psid_client_send(client, &answer, hold ? &hold->sem->fd : NULL, hold ? 1 : 0);
+	if (r != -EMFILE)
+		return 0;
+	hold_free(hold);
+	pulc__wire__port_reply__init(&reply);
+	reply.request = msg->request;
+	fill(&reply, r, NULL);
+	(void)psid_client_send(client, &answer, NULL, 0);
 	return 0;
 }
 

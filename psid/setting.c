@@ -285,6 +285,7 @@ const struct psid_setting psid_settings[] = {
 	SETTING("MaxProcesses", number, max_processes, 0, 1000000),
 	SETTING("MaxClientsPerUser", number, max_clients_user, 0, 1000000),
 	SETTING("MaxAreasPerUser", number, max_areas_user, 0, 10000000),
+	SETTING("MaxDescriptorsPerUser", number, max_descriptors_user, 0, PSID_N_DESCRIPTORS_MAX),
 	SETTING("MaxBytesPerUser", size, max_bytes_user, 0, UINT64_MAX),
 	SETTING("MaxBytes", size, max_bytes, 0, UINT64_MAX),
 	SETTING("MaxHintsPerClient", number, max_hints_client, 1, 1000000),

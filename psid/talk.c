@@ -40,31 +40,30 @@ void psid_client_listen(struct psid_client *client)
 		(void)uv_poll_stop(&client->poll);
 }
 
-static size_t size_max(const struct psid_client *client)
+static struct psid_outbox_room room_of(const struct psid_client *client)
 {
-	uint64_t left = SIZE_OUTBOXES_USER - MIN(client->user->size_kept, SIZE_OUTBOXES_USER);
+	const struct psid_user *user = client->user;
+	uint64_t of_user = SIZE_OUTBOXES_USER - MIN(user->size_kept, SIZE_OUTBOXES_USER);
+	uint64_t own = SIZE_OUTBOX_MAX - MIN(client->outbox.size, SIZE_OUTBOX_MAX);
+	uint32_t max = client->psid->config->max_descriptors_user;
 
-	return MIN(SIZE_OUTBOX_MAX, client->outbox.size + left);
+	return (struct psid_outbox_room){ .size = MIN(own, of_user),
+					  .n_fds = max - MIN(user->n_descriptors, max) };
 }
 
-int psid_client_send(struct psid_client *client, Pulc__Wire__ToClient *msg, const int *fds,
-		     size_t n_fds)
+/* What is kept for the client has changed: its user's account, too. */
+static void count_kept(struct psid_client *client, const struct psid_outbox *before)
 {
-	static uint8_t buf[WIRE_SIZE_MAX];
-	size_t len = pulc__wire__to_client__get_packed_size(msg), before;
-	int r;
+	client->user->size_kept += client->outbox.size - before->size;
+	client->user->n_descriptors += client->outbox.n_fds - before->n_fds;
+}
 
-	if (client->fd < 0 || psid_is_doomed(client))
-		return -EPIPE;
-	if (len > sizeof(buf))
-		return -EMSGSIZE;
-	(void)pulc__wire__to_client__pack(msg, buf);
-	before = client->outbox.size;
-	r = psid_outbox_send(&client->outbox, client->fd, buf, len, fds, n_fds, size_max(client));
-	client->user->size_kept += client->outbox.size - before;
+/* Returns r. */
+static int sent(struct psid_client *client, int r)
+{
 	/* It hears nothing any more, but what it said before is still to be read: that ends with
 	 * its end. */
-	if (r == -EPIPE)
+	if (r == -EPIPE || r == -EMFILE)
 		return r;
 	if (r < 0) {
 		if (r == -ENOBUFS)
@@ -76,6 +75,64 @@ int psid_client_send(struct psid_client *client, Pulc__Wire__ToClient *msg, cons
 	if (!psid_outbox_is_empty(&client->outbox))
 		psid_client_listen(client);
 	return 0;
+}
+
+/* Returns its length in *ret_buf; negative errno. */
+static int pack(const struct psid_client *client, const Pulc__Wire__ToClient *msg,
+		const uint8_t **ret_buf)
+{
+	static uint8_t buf[WIRE_SIZE_MAX];
+	size_t len = pulc__wire__to_client__get_packed_size(msg);
+
+	if (client->fd < 0 || psid_is_doomed(client))
+		return -EPIPE;
+	if (len > sizeof(buf))
+		return -EMSGSIZE;
+	(void)pulc__wire__to_client__pack(msg, buf);
+	*ret_buf = buf;
+	return (int)len;
+}
+
+int psid_client_send(struct psid_client *client, const Pulc__Wire__ToClient *msg, const int *fds,
+		     uint32_t n_fds)
+{
+	struct psid_outbox before = client->outbox;
+	const uint8_t *buf;
+	int r = pack(client, msg, &buf);
+
+	if (r < 0)
+		return r;
+	r = psid_outbox_send(&client->outbox, client->fd, buf, (size_t)r, fds, n_fds,
+			     room_of(client));
+	count_kept(client, &before);
+	return sent(client, r);
+}
+
+int psid_client_write(struct psid_client *client, const Pulc__Wire__ToClient *msg, const int *fds,
+		      uint32_t n_fds, struct psid_letter **ret_letter)
+{
+	const uint8_t *buf;
+	int r = pack(client, msg, &buf);
+
+	if (r < 0)
+		return r;
+	return n_fds > room_of(client).n_fds
+		       ? -EMFILE
+		       : psid_letter_write(buf, (size_t)r, fds, n_fds, ret_letter);
+}
+
+int psid_client_post(struct psid_client *client, struct psid_letter *letter)
+{
+	struct psid_outbox before = client->outbox;
+	int r;
+
+	if (client->fd < 0 || psid_is_doomed(client)) {
+		psid_letter_free(letter);
+		return -EPIPE;
+	}
+	r = psid_outbox_post(&client->outbox, client->fd, letter, room_of(client));
+	count_kept(client, &before);
+	return sent(client, r);
 }
 
 void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, const char *text)
@@ -141,10 +198,10 @@ static void on_socket(uv_poll_t *poll, int status, int events)
 	int r = 0;
 
 	if (status == 0 && (events & UV_WRITABLE)) {
-		size_t before = client->outbox.size;
+		struct psid_outbox before = client->outbox;
 
 		r = psid_outbox_flush(&client->outbox, client->fd);
-		client->user->size_kept -= before - client->outbox.size;
+		count_kept(client, &before);
 		if (r == 0)
 			psid_client_listen(client);
 		else if (r == -EPIPE)

@@ -3,6 +3,10 @@
  * client owns it, and on the node's; both have limits, and what a limit refuses stays on the
  * kernel.
  *
+ * So is every descriptor that psid keeps for a user: channels and processes of clients, areas,
+ * bells, sockets in a hand-over, what a client has not read yet, keepers and waiting jobs. Those
+ * that wait to be closed have a limit of their own (descriptors.c).
+ *
  * Bytes: an area counts with the pages that psid allocates in it, a client with the credit it got
  * for growing rings, whether it uses it or not.
  */
@@ -49,10 +53,35 @@ struct psid_user *psid_user_unref(struct psid_user *user)
 	return NULL;
 }
 
+bool psid_user_has_descriptors(const struct psid_user *user, uint32_t n)
+{
+	uint32_t max = user->psid->config->max_descriptors_user;
+
+	return n <= max && user->n_descriptors <= max - n;
+}
+
+int psid_user_take_descriptors(struct psid_user *user, uint32_t n)
+{
+	if (!psid_user_has_descriptors(user, n))
+		return PULC__WIRE__REASON__REASON_DESCRIPTORS;
+	user->n_descriptors += n;
+	return 0;
+}
+
+void psid_user_give_descriptors(struct psid_user *user, uint32_t n)
+{
+	user->n_descriptors -= n;
+}
+
 int psid_user_take_area(struct psid_user *user)
 {
+	int r;
+
 	if (user->n_areas >= user->psid->config->max_areas_user)
 		return PULC__WIRE__REASON__REASON_LIMIT_AREAS;
+	r = psid_user_take_descriptors(user, 1);
+	if (r != 0)
+		return r;
 	user->n_areas++;
 	user->psid->n_areas++;
 	return 0;
@@ -60,6 +89,7 @@ int psid_user_take_area(struct psid_user *user)
 
 void psid_user_give_area(struct psid_user *user)
 {
+	psid_user_give_descriptors(user, 1);
 	user->n_areas--;
 	user->psid->n_areas--;
 }

@@ -20,6 +20,7 @@ struct psid_user {
 	uint32_t n_clients;  /* processes */
 	uint32_t n_controls; /* pulcctl and friends */
 	uint32_t n_areas;
+	uint32_t n_descriptors; /* of ours, kept for it: of areas, too */
 	uint64_t size_bytes;
 	uint64_t size_kept; /* talk.c: messages that its clients have not read yet */
 	uint32_t n_hints;
@@ -34,7 +35,13 @@ struct psid_user *psid_user_ref(struct psid_user *user);
 /* The last one forgets the user. */
 struct psid_user *psid_user_unref(struct psid_user *user);
 
-/* One more area. Returns 0, or the Reason (positive) why not. */
+/* May psid keep n more descriptors for this user? */
+bool psid_user_has_descriptors(const struct psid_user *user, uint32_t n);
+/* Keeps them. Returns 0, or the Reason (positive) why not. */
+int psid_user_take_descriptors(struct psid_user *user, uint32_t n);
+void psid_user_give_descriptors(struct psid_user *user, uint32_t n);
+
+/* One more area, with its descriptor. Returns 0, or the Reason (positive) why not. */
 int psid_user_take_area(struct psid_user *user);
 void psid_user_give_area(struct psid_user *user);
 /* More bytes. Returns 0, or the Reason (positive) why not. */

@@ -56,6 +56,8 @@ struct psid_job *psid_job_find(struct psid *psid, const char *id)
 
 static void release(struct psid_job *job)
 {
+	if (job->pidfd >= 0)
+		psid_user_give_descriptors(job->user, 1);
 	(void)close_own(job->pidfd);
 	(void)psid_user_unref(job->user);
 	free(job->tasks);
@@ -127,6 +129,7 @@ int psid_job_watch(struct psid_job *job, pid_t keeper, int pidfd, bool is_child)
 
 	job->keeper = keeper;
 	job->pidfd = pidfd;
+	job->user->n_descriptors++;
 	job->is_child = is_child;
 	psid_job_time_look(job);
 	r = uv_poll_init(&job->psid->loop, &job->poll, pidfd);

@@ -128,6 +128,13 @@ static void take_back(struct psid *psid, const Pulc__Job__Start *start, uint32_t
 		psid_job_unplace(psid, start->places[i]->node, start->places[i]->n_ranks, n_cpus);
 }
 
+static int no_descriptors(struct job_why *why)
+{
+	return job_why(why, -EMFILE,
+		       "psid has as many descriptors as it may have (LimitNOFILE), or for this "
+		       "user (MaxDescriptorsPerUser)");
+}
+
 static int submit_job(struct psid_client *client, const Pulc__Wire__Submit *submit, int owner_fd,
 		      struct job_why *why)
 {
@@ -135,6 +142,8 @@ static int submit_job(struct psid_client *client, const Pulc__Wire__Submit *subm
 	struct psid_job *job;
 	int r;
 
+	if (!psid_user_has_descriptors(client->user, 1)) /* its keeper's */
+		return no_descriptors(why);
 	psid_jobs_count(client->psid); /* what has ended meanwhile makes room */
 	r = psid_job_identity(client, &start.identity);
 	if (r == 0)
@@ -168,7 +177,9 @@ static int ask_for_it(struct psid_client *client, const Pulc__Wire__Submit *subm
 	if (r == 0)
 		r = submit->reservation[0] ? 0 : psid_job_may_name(client->psid, submit, why);
 	psid_identity_free(start.identity);
-	return r < 0 ? r : psid_wait_begin(client, submit, owner_fd);
+	if (r == 0)
+		r = psid_wait_begin(client, submit, owner_fd);
+	return r == -EMFILE ? no_descriptors(why) : r;
 }
 
 static int start_places(struct psid_wait *wait, Pulc__Job__Start *start, struct job_why *why)

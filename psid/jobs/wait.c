@@ -19,6 +19,7 @@
 #include "client.h"
 #include "clock.h"
 #include "closer.h"
+#include "descriptors.h"
 #include "macros.h"
 #include "partitions.h"
 #include "peer.h"
@@ -43,6 +44,7 @@ static void reply(const struct psid_wait *wait, const char *error, const char *w
 static void wait_free(struct psid_wait *wait)
 {
 	LIST_REMOVE(wait, link);
+	psid_user_give_descriptors(wait->client->user, 1);
 	(void)psid_close_foreign(wait->client->psid, wait->client->user, wait->owner_fd, NULL,
 				 NULL);
 	pulc__wire__submit__free_unpacked(wait->submit, NULL);
@@ -243,9 +245,13 @@ int psid_wait_begin(struct psid_client *client, const Pulc__Wire__Submit *submit
 
 	if (has_one(client))
 		return -EBADMSG;
+	if (psid_descriptor_is_reserve(*fd) || psid_user_take_descriptors(client->user, 1) != 0)
+		return -EMFILE;
 	wait = wait_new(client, submit);
-	if (!wait)
+	if (!wait) {
+		psid_user_give_descriptors(client->user, 1);
 		return -ENOMEM;
+	}
 	wait->owner_fd = TAKE_FD(*fd);
 	LIST_INSERT_HEAD(&jobs->waits, wait, link);
 	if (!uv_is_active((uv_handle_t *)&jobs->wait_timer))

@@ -18,7 +18,8 @@ struct psid_wait {
 	uint32_t position;
 };
 
-/* Asks for it; the client is answered later. Takes *fd. Returns 0; -EBADMSG, -ENOMEM. */
+/* Asks for it; the client is answered later. Takes *fd. Returns 0; -EBADMSG, -ENOMEM;
+ * -EMFILE: no descriptor can be kept for it. */
 int psid_wait_begin(struct psid_client *client, const Pulc__Wire__Submit *submit, int *fd);
 /* By "17@n1", or "17". */
 struct psid_wait *psid_wait_find(struct psid *psid, const char *name);

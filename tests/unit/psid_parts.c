@@ -100,7 +100,8 @@ static void outboxes_keep_order(void)
 	psid_outbox_init(&box);
 	for (number = 0; number < N; number++)
 		REQUIRE_INT(psid_outbox_send(&box, pair[0], &number, sizeof(number), &devnull,
-					     number % 5 == 0, 1 << 20),
+					     number % 5 == 0,
+					     (struct psid_outbox_room){ 1 << 20, N }),
 			    ==, 0);
 	CHECK(!psid_outbox_is_empty(&box));
 	for (uint32_t i = 0; i < N; i++) {
@@ -134,7 +135,8 @@ static void outboxes_are_bounded(void)
 	REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	psid_outbox_init(&box);
 	while (r == 0 && n++ < 10000)
-		r = psid_outbox_send(&box, pair[0], large, sizeof(large), NULL, 0, 100000);
+		r = psid_outbox_send(&box, pair[0], large, sizeof(large), NULL, 0,
+				     (struct psid_outbox_room){ 100000 - box.size, 0 });
 	CHECK_INT(r, ==, -ENOBUFS);
 	CHECK_INT(box.size, <=, 100000);
 	(void)close(pair[1]);
