@@ -170,6 +170,8 @@ static void forked(pulc_stream *s)
 	atomic_store(&d->n_inside, 0);
 	atomic_store(&d->n_native_receives, 0);
 	atomic_store(&d->meeting, false);
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++)
+		atomic_store(&d->watches[i], 0);
 	datagram_flows_begin_anew(s);
 }
 

@@ -93,7 +93,10 @@ struct datagram {
 	_Atomic uint8_t loss;
 	_Atomic bool shut; /* by shutdown(2) */
 	_Atomic bool shut_rd;
-	_Atomic bool has_over; /* a flow may have ended */
+	_Atomic bool has_over;	    /* a flow may have ended */
+	_Atomic uint32_t n_changes; /* of what is received from: to be watched anew */
+	/* who is to be told of the first flow, where there is none to place it in; 0: free */
+	_Atomic uint64_t watches[SHM_N_WATCHES];
 	/* the kernel has said so, and of no error, and was not sent through since */
 	_Atomic bool writable;
 	_Atomic bool known; /* the next two */
@@ -255,8 +258,11 @@ uint64_t datagram_patience(pulc_stream *s, pulc_waitset *set);
 bool datagram_peer_here(pulc_stream *s);
 /* Tells the peer's waiters that they find something. */
 void datagram_tell(struct udp_flow *queue);
-/* Whoever waits for this socket looks again: there is a flow that it does not watch. */
+/* Whoever waits for this socket looks again, and places its watch anew. */
 void datagram_rouse(pulc_stream *s);
+/* The same when s receives by one flow more, or, ended, which nobody finds any more, by one less.
+ * Under the client lock. */
+void datagram_flows_changed(pulc_stream *s, const struct udp_flow *ended);
 
 /* ---- datagram_kernel.c: a socket of our own to ask the kernel with. Under the client lock but for
  * those that say so. */

@@ -340,7 +340,7 @@ static void begin_receiving(struct flow *f)
 
 	attach(f->stream);
 	(void)atomic_fetch_add(&d->n_unopened, 1);
-	datagram_rouse(f->stream);
+	datagram_flows_changed(f->stream, NULL);
 	datagram_open(f->stream);
 }
 
@@ -431,10 +431,12 @@ static void end_flow(struct flow *f)
 		(void)atomic_fetch_sub(&d->n_unopened, 1);
 	atomic_store(&f->state, FLOW_OVER);
 	atomic_store(&d->has_over, true);
-	if (f->sends)
+	if (f->sends) {
 		list_destinations(d);
-	else
+	} else {
 		udp_remove(&d->rx, &f->queue);
+		datagram_flows_changed(f->stream, &f->queue);
+	}
 	datagram_close_queue(f);
 }
 

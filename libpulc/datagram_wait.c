@@ -1,12 +1,14 @@
 /*
  * Waiting for datagrams, which may come by several flows and by the kernel.
  *
- * A watch is placed in every flow's area. A flow that is made while somebody sleeps has none:
- * whoever makes it rouses all sleepers of the socket by the watches that they have placed
- * elsewhere, and they place them anew. Without any flow left a sleeper trusts nobody for long
- * (patience). The flow to the peer of a connected socket, or to whom the last datagram was sent, is
- * watched as well: its receiver's death is to be heard, for then there is an error to tell, and
- * datagrams that it gives back; and while the peer leaves something unread it is looked after.
+ * A watch is placed in every flow's area; where nothing is received by flows it is kept here. A
+ * flow that is made while somebody sleeps has none, and one that ends takes it along: whoever makes
+ * it, or ends it, rouses all sleepers of the socket by the watches that they have placed, and they
+ * place them anew. One that is being placed meanwhile is placed once more (n_changes). Without a
+ * flow a sleeper does not trust that for long (patience). The flow to the peer of a connected
+ * socket, or to whom the last datagram was sent, is watched as well: its receiver's death is to be
+ * heard, for then there is an error to tell, and datagrams that it gives back; and while the peer
+ * leaves something unread it is looked after.
  */
 #include <errno.h>
 #include <poll.h>
@@ -45,19 +47,46 @@ static uint64_t watch_of(const pulc_waitset *set, unsigned bit)
 	return SHM_WATCH(set->client, set->index, bit % SHM_BOARD_BITS);
 }
 
-int datagram_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events)
+/* For want of room in `watches` nothing is lost: patience is finite without a flow. */
+static void keep_watch(struct datagram *d, uint64_t watch)
 {
-	struct datagram *d = s->datagram;
+	uint64_t nobody;
+
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++)
+		if (atomic_load(&d->watches[i]) == watch)
+			return;
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++) {
+		nobody = 0;
+		if (atomic_compare_exchange_strong(&d->watches[i], &nobody, watch))
+			return;
+	}
+}
+
+static void place_watch(struct datagram *d, uint64_t watch)
+{
 	struct udp_flow *queue;
 
-	(void)events;
-	datagram_enter(d);
+	if (atomic_load(&d->rx.n_flows) == 0)
+		keep_watch(d, watch);
 	EACH_WATCHED(d, queue)
 	{
 		/* More waiters than there is room for: the kernel wakes them all. */
-		if (shm_watch_rx(&queue->ring, watch_of(set, bit)) < 0)
+		if (shm_watch_rx(&queue->ring, watch) < 0)
 			udp_stop(queue);
 	}
+}
+
+int datagram_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events)
+{
+	struct datagram *d = s->datagram;
+	uint32_t n_changes;
+
+	(void)events;
+	datagram_enter(d);
+	do {
+		n_changes = atomic_load(&d->n_changes);
+		place_watch(d, watch_of(set, bit));
+	} while (UNLIKELY(atomic_load(&d->n_changes) != n_changes));
 	datagram_leave(d);
 	return 0;
 }
@@ -65,11 +94,17 @@ int datagram_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned eve
 void datagram_unwatch(pulc_stream *s, pulc_waitset *set, unsigned bit)
 {
 	struct datagram *d = s->datagram;
+	uint64_t watch = watch_of(set, bit), kept;
 	struct udp_flow *queue;
 
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++) {
+		kept = watch;
+		if (atomic_load_explicit(&d->watches[i], memory_order_relaxed) == watch)
+			(void)atomic_compare_exchange_strong(&d->watches[i], &kept, 0);
+	}
 	datagram_enter(d);
 	EACH_WATCHED(d, queue)
-	shm_unwatch(&queue->ring, watch_of(set, bit));
+	shm_unwatch(&queue->ring, watch);
 	datagram_leave(d);
 }
 
@@ -96,19 +131,36 @@ uint64_t datagram_patience(pulc_stream *s, pulc_waitset *set)
 	return MIN(patience, check);
 }
 
+static void rouse_by(const struct udp_flow *queue)
+{
+	uint64_t watches[SHM_N_WATCHES];
+	size_t n = shm_watches(&queue->ring, watches);
+
+	for (size_t i = 0; i < n; i++)
+		waitset_tell(watches[i]);
+}
+
 void datagram_rouse(pulc_stream *s)
 {
 	struct datagram *d = s->datagram;
-	uint64_t watches[SHM_N_WATCHES];
 	struct udp_flow *queue;
-	size_t n;
+	uint64_t watch;
 
 	EACH_WATCHED(d, queue)
-	{
-		n = shm_watches(&queue->ring, watches);
-		for (size_t i = 0; i < n; i++)
-			waitset_tell(watches[i]);
+	rouse_by(queue);
+	for (unsigned i = 0; i < SHM_N_WATCHES; i++) {
+		watch = atomic_exchange(&d->watches[i], 0);
+		if (watch)
+			waitset_tell(watch);
 	}
+}
+
+void datagram_flows_changed(pulc_stream *s, const struct udp_flow *ended)
+{
+	(void)atomic_fetch_add(&s->datagram->n_changes, 1);
+	if (ended)
+		rouse_by(ended);
+	datagram_rouse(s);
 }
 
 /* This thread's processor is told to whoever answers; true if the only sender last ran on it. */

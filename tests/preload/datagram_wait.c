@@ -2,6 +2,7 @@
 #include "epoll_case.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/select.h>
 
 #define ALL (POLLIN | POLLOUT | POLLPRI | POLLRDHUP | POLLRDNORM | POLLWRNORM)
@@ -333,6 +334,68 @@ CASE_TRAITS(datagram_epoll_hears_nothing_of_a_flow_that_ended, ANY, DATAGRAMS | 
 	B {
 		for (int i = 0; i < 2; i++) RECV_FLAGS(4, MSG_DONTWAIT);
 		EXPECT_NONE(ep);
+		close(ep);
+	}
+}
+
+static long receive_in_time(struct play *p, int ep, int fd, const _Atomic long *usec_sent)
+{
+	struct sockaddr_storage from;
+	socklen_t size = sizeof(from);
+	char c;
+
+	WAIT(ep, 20000);
+	R(recvfrom(fd, &c, 1, MSG_DONTWAIT, (struct sockaddr *)&from, &size));
+	return (long)usec_clock() - atomic_load(usec_sent);
+}
+
+static void send_to_sleeper(struct play *p, int fd, _Atomic long *usec_sent)
+{
+	until_other_sleeps(p);
+	atomic_store(usec_sent, (long)usec_clock());
+	R(send(fd, "x", 1, 0));
+}
+
+enum { N_EACH = 30 };
+
+/* Who sent by a queue ends, and whoever sends next gets another one. Nothing is sent back. */
+CASE_TRAITS(datagram_epoll_wakes_for_the_next_sender, DUO, NO_PAIR)
+{
+	_Atomic long *usec_sent = stage_word(p, 0), *port = stage_word(p, 1);
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int ep = -1, receiver = -1, sender = -1;
+	long usec, usec_worst = 0;
+	struct address own;
+
+	B {
+		receiver = bound_on("127.0.0.1", &own);
+		atomic_store(port, ((struct sockaddr_in *)&own.storage)->sin_port);
+		ep = epoll_create1(0);
+		ADD(ep, receiver, EPOLLIN, 1);
+	}
+	for (int i = 0; i < 3 * N_EACH; i++) {
+		A {
+			to.sin_port = (in_port_t)atomic_load(port);
+			if (i % N_EACH == 0)
+				sender = socket(AF_INET, SOCK_DGRAM, 0);
+			if (i % N_EACH == 0)
+				R(connect(sender, (struct sockaddr *)&to, sizeof(to)));
+		}
+		B {
+			usec = receive_in_time(p, ep, receiver, usec_sent);
+			usec_worst = usec > usec_worst ? usec : usec_worst;
+		}
+		WITH_A { send_to_sleeper(p, sender, usec_sent); }
+		A {
+			if (i % N_EACH == N_EACH - 1)
+				close(sender);
+		}
+		B { say_recv(p, receiver, 1, MSG_DONTWAIT); }
+	}
+	B {
+		T(usec_worst < 400000);
+		close(receiver);
 		close(ep);
 	}
 }
