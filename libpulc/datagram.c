@@ -508,6 +508,12 @@ static int take_error(pulc_stream *s)
 	return -datagram_take_loss(s);
 }
 
+static void keep_error(pulc_stream *s, int error)
+{
+	if (error == ECONNREFUSED)
+		datagram_keep_refusal(s);
+}
+
 static bool is_reset(pulc_stream *s)
 {
 	(void)s;
@@ -542,6 +548,7 @@ const struct handler datagram_handler = {
 	.at_mark = at_mark,
 	.add_info = add_info,
 	.take_error = take_error,
+	.keep_error = keep_error,
 	.is_reset = is_reset,
 	.nonblock_changed = nonblock_changed,
 	.option_changed = option_changed,

@@ -98,3 +98,9 @@ int stream_told(struct pulc_stream *s, int fd, int error)
 	}
 	return error;
 }
+
+void stream_keep_error(struct pulc_stream *s, int error)
+{
+	if (pulc_stream_attached(s))
+		tcp_keep_error(&s->tcp, error);
+}

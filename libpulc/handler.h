@@ -49,6 +49,7 @@ struct handler {
 	bool (*at_mark)(pulc_stream *s, int fd);
 	void (*add_info)(pulc_stream *s, void *info, size_t len);
 	int (*take_error)(pulc_stream *s);
+	void (*keep_error)(pulc_stream *s, int error);
 	bool (*is_reset)(pulc_stream *s);
 	void (*nonblock_changed)(pulc_stream *s, bool nonblock);
 	void (*option_changed)(pulc_stream *s, int fd, int level, int option);

@@ -149,6 +149,8 @@ void stream_downgrade(struct pulc_stream *s, int fd, bool for_good);
 /* A pending error, or 0, was taken: if the stream has left the kernel alone serves what follows.
  * Returns it. */
 int stream_told(struct pulc_stream *s, int fd, int error);
+/* One that a call has taken and not told. */
+void stream_keep_error(struct pulc_stream *s, int error);
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 struct wait;

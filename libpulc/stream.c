@@ -375,9 +375,8 @@ static int stream_kernel_enter(pulc_stream *s, unsigned events)
 /* On the kernel, if it still is there: an upgrade needs the lock, and does not come in between. */
 static bool shutdown_native(struct pulc_stream *s, int fd, int how, int *ret_e)
 {
-	bool native, locked = client_lock();
+	bool locked = client_lock(), native = !pulc_stream_attached(s);
 
-	native = !pulc_stream_attached(s);
 	if (native)
 		*ret_e = raw_shutdown(fd, how);
 	if (locked)
@@ -588,6 +587,7 @@ const struct handler stream_handler = {
 	.at_mark = stream_at_mark,
 	.add_info = stream_add_info,
 	.take_error = stream_take_error,
+	.keep_error = stream_keep_error,
 	.is_reset = stream_is_reset,
 	.nonblock_changed = stream_nonblock_changed,
 	.option_changed = stream_option_changed,

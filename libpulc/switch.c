@@ -138,6 +138,11 @@ PULC_EXPORT int pulc_stream_take_error(pulc_stream *s)
 	return s->handler->take_error(s);
 }
 
+PULC_EXPORT void pulc_stream_keep_error(pulc_stream *s, int error)
+{
+	s->handler->keep_error(s, error);
+}
+
 PULC_EXPORT bool pulc_stream_is_reset(pulc_stream *s)
 {
 	return s->handler->is_reset(s);

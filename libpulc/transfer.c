@@ -512,12 +512,14 @@ ssize_t stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 	ssize_t got = receive_message(s, fd, msg, flags);
 	bool attached = stream_is_attached(s);
 
-	if (got == PULC_USE_KERNEL || got == PULC_BEGIN_AGAIN || (got < 0 && !attached))
+	/* One that failed says nothing but that. */
+	if (got < 0)
 		return got;
-	msg->msg_namelen = 0;
+	if (msg->msg_name)
+		msg->msg_namelen = 0;
 	msg->msg_controllen = 0;
-	msg->msg_flags = 0;
-	if (got >= 0 && attached && UNLIKELY(atomic_load(&s->tcp.ring.own->inq)))
+	msg->msg_flags = flags & MSG_CMSG_CLOEXEC;
+	if (attached && UNLIKELY(atomic_load(&s->tcp.ring.own->inq)))
 		tell_left(s, fd, msg, room);
 	return got;
 }

@@ -113,37 +113,59 @@ USUAL ssize_t pre_recv(int fd, void *buf, size_t len, int flags)
 			   pre_real.recv(fd, buf, len, flags), );
 }
 
-/* With a name: a message, for libpulc. What the kernel has named, libpulc is told. */
-static ssize_t receive_from(pulc_stream *s, int fd, const struct iovec *iov, int flags,
-			    struct sockaddr *addr, socklen_t *len_addr)
+/* Where a receive is to say who has sent; room: what *len was before. */
+struct from {
+	struct sockaddr *addr;
+	socklen_t *len, room;
+};
+
+/* With a name: a message, for libpulc. The room for it is looked at behind the bytes, as the kernel
+ * does it. */
+static ssize_t receive_from(pulc_stream *s, int fd, struct iovec *iov, int flags, struct from *from)
 {
-	struct msghdr msg = { .msg_name = addr,
-			      .msg_namelen = *len_addr,
-			      .msg_iov = (struct iovec *)iov,
-			      .msg_iovlen = 1 };
+	bool has_len = !pre_is_bad(from->len, sizeof(*from->len)), is_bad;
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 };
 	ssize_t n;
 
+	from->room = has_len ? *from->len : 0;
+	is_bad = pre_is_bad(from->addr, from->room);
+	if (!is_bad && (int)from->room >= 0) {
+		msg.msg_name = from->addr;
+		msg.msg_namelen = from->room;
+	}
 	if (pre_is_bad(iov->iov_base, iov->iov_len) && !(flags & MSG_TRUNC))
-		return pre_refuse_receive(s, fd, flags);
-	n = pulc_stream_recvmsg(s, fd, &msg, flags);
-	if (n >= 0)
-		*len_addr = msg.msg_namelen;
+		n = pre_refuse_receive(s, fd, flags);
+	else
+		n = pulc_stream_recvmsg(s, fd, &msg, flags);
+	if (n < 0)
+		return n;
+	if (!has_len || (is_bad && pulc_stream_is_datagram(s)))
+		return -EFAULT;
+	if ((int)from->room < 0)
+		return -EINVAL;
+	*from->len = msg.msg_namelen;
 	return n;
+}
+
+/* The kernel's answer is n; whom it has named libpulc is told. */
+static void came_from(pulc_stream *s, int fd, ssize_t n, const struct from *from)
+{
+	socklen_t len = n < 0 ? 0 : *from->len < from->room ? *from->len : from->room;
+
+	pre_received(s, fd, n, from->addr, len);
 }
 
 ssize_t pre_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
 		     socklen_t *len_addr)
 {
-	const struct iovec iov = { .iov_base = buf, .iov_len = len };
-	socklen_t room;
+	struct from from = { .addr = addr, .len = len_addr };
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
 
-	if (!addr || !len_addr || (int)*len_addr < 0)
+	if (!addr)
 		return PRE_RECEIVE(fd, receive(s, fd, buf, len, flags),
-				   pre_real.recvfrom(fd, buf, len, flags, addr, len_addr),
-				   n_ = addr && n_ >= 0 ? len_addr ? -EINVAL : -EFAULT : n_);
-	room = *len_addr;
-#define CAME_FROM(s, fd, n) pre_received(s, fd, n, addr, room < *len_addr ? room : *len_addr)
-	return PRE_MOVE_(fd, receive_from(s, fd, &iov, flags, addr, len_addr),
+				   pre_real.recvfrom(fd, buf, len, flags, addr, len_addr), );
+#define CAME_FROM(s, fd, n) came_from(s, fd, n, &from)
+	return PRE_MOVE_(fd, receive_from(s, fd, &iov, flags, &from),
 			 pre_real.recvfrom(fd, buf, len, flags, addr, len_addr), CAME_FROM, );
 #undef CAME_FROM
 }
@@ -168,6 +190,10 @@ static ssize_t transmit_to(pulc_stream *s, int fd, const struct iovec *iov, int 
 				    .msg_iov = (struct iovec *)iov,
 				    .msg_iovlen = 1 };
 
+	if (len_addr > sizeof(struct sockaddr_storage))
+		return -EINVAL;
+	if (pre_is_bad(addr, len_addr))
+		return -EFAULT;
 	if (pre_is_bad(iov->iov_base, iov->iov_len))
 		return pre_refuse_send(s, fd, flags);
 	return pulc_stream_sendmsg(s, fd, &msg, flags);

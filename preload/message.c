@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "data.h"
 #include "macros.h"
 #include "passing.h"
@@ -20,20 +21,40 @@
 /* Bytes of a message, or why the kernel would refuse it before it looks at the socket. */
 static ssize_t message_len(const struct msghdr *msg)
 {
+	if (msg->msg_name && (int)msg->msg_namelen < 0)
+		return -EINVAL;
 	return msg->msg_iovlen > IOV_MAX ? -EMSGSIZE
 					 : pre_vector_len(msg->msg_iov, msg->msg_iovlen);
+}
+
+static bool has_bad_name(const struct msghdr *msg)
+{
+	return msg->msg_name && (int)msg->msg_namelen > 0 &&
+	       pre_is_bad(msg->msg_name, msg->msg_namelen);
 }
 
 static ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t len;
 
-	if (pre_is_bad(msg, sizeof(*msg)))
+	if (pre_is_bad(msg, sizeof(*msg)) || has_bad_name(msg))
 		return -EFAULT;
 	len = message_len(msg);
 	if (len == -EFAULT)
 		return pre_refuse_send(s, fd, flags);
 	return len < 0 ? len : pulc_stream_sendmsg(s, fd, msg, flags);
+}
+
+/* The kernel finds a bad address for the name when the datagram is taken already. A connection's
+ * messages name nobody. */
+static ssize_t refuse_to_name(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
+{
+	struct msghdr nameless = *msg;
+	ssize_t n;
+
+	nameless.msg_name = NULL;
+	n = pulc_stream_recvmsg(s, fd, &nameless, flags);
+	return n < 0 ? n : -EFAULT;
 }
 
 static ssize_t receive_message(pulc_stream *s, int fd, struct msghdr *msg, int flags)
@@ -47,6 +68,8 @@ static ssize_t receive_message(pulc_stream *s, int fd, struct msghdr *msg, int f
 		return pre_refuse_receive(s, fd, flags);
 	if (len < 0 && len != -EFAULT)
 		return len;
+	if (has_bad_name(msg) && pulc_stream_is_datagram(s))
+		return refuse_to_name(s, fd, msg, flags);
 	return pulc_stream_recvmsg(s, fd, msg, flags);
 }
 
@@ -77,13 +100,23 @@ static void came_from(pulc_stream *s, int fd, ssize_t n, const struct msghdr *ms
 		     n >= 0 && msg->msg_namelen < room ? msg->msg_namelen : room);
 }
 
+/* Before the kernel has made a call nobody knows if there is a header: only of a stream's call it
+ * is read. */
+static ssize_t receive_noted(pulc_stream *s, int fd, struct msghdr *msg, int flags,
+			     socklen_t *ret_room)
+{
+	if (!pre_is_bad(msg, sizeof(*msg)))
+		*ret_room = msg->msg_namelen;
+	return receive_message(s, fd, msg, flags);
+}
+
 ssize_t pre_recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	socklen_t room = pre_is_bad(msg, sizeof(*msg)) ? 0 : msg->msg_namelen;
+	socklen_t room = 0;
 	ssize_t n;
 
 #define CAME_FROM(s, fd, n) came_from(s, fd, n, msg, room)
-	n = PRE_MOVE_(fd, receive_message(s, fd, msg, flags), pre_real.recvmsg(fd, msg, flags),
+	n = PRE_MOVE_(fd, receive_noted(s, fd, msg, flags, &room), pre_real.recvmsg(fd, msg, flags),
 		      CAME_FROM, );
 #undef CAME_FROM
 	if (n >= 0 && msg->msg_controllen >= CMSG_LEN(sizeof(int)))
@@ -146,10 +179,10 @@ static int send_several(struct pre_use *use, int fd, struct mmsghdr *msgs, unsig
 	return several(i, (int)sent, saved);
 }
 
-static bool pass_on(const struct mmsghdr *msgs, unsigned n)
+static bool pass_on(int fd, const struct mmsghdr *msgs, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		if (pre_passing_concerns(&msgs[i].msg_hdr))
+		if (pre_passing_concerns(fd, &msgs[i].msg_hdr))
 			return true;
 	return false;
 }
@@ -188,7 +221,7 @@ static int send_all(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 
 	pre_cancellation_point();
 	n = MIN(n, N_SENT_MAX);
-	if (n > 0 && !pre_is_bad(msgs, n) && pass_on(msgs, n))
+	if (n > 0 && !pre_is_bad(msgs, n) && pass_on(fd, msgs, n))
 		return send_each(fd, msgs, n, flags);
 	pre_send_begins(fd, flags);
 	if (n == 0 || pre_is_bad(msgs, n) || !pre_use_stream(&use, fd)) {
@@ -215,24 +248,32 @@ int pre_sendmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags)
 	return sent;
 }
 
-static bool is_over(const struct timespec *end)
+/* When the time is over, CLOCK_MONOTONIC; as late as can be if there is too much of it. */
+static void begin_timeout(const struct timespec *timeout, struct timespec *ret_end)
+{
+	(void)clock_gettime(CLOCK_MONOTONIC, ret_end);
+	ret_end->tv_nsec += timeout->tv_nsec;
+	ret_end->tv_sec += ret_end->tv_nsec / NSEC_PER_SEC;
+	ret_end->tv_nsec %= NSEC_PER_SEC;
+	if (__builtin_add_overflow(ret_end->tv_sec, timeout->tv_sec, &ret_end->tv_sec))
+		ret_end->tv_sec = LONG_MAX;
+}
+
+/* Leaves in *timeout what there is of it still. False: nothing. */
+static bool has_time(const struct timespec *end, struct timespec *timeout)
 {
 	struct timespec now;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec > end->tv_sec ||
-	       (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
-}
-
-static void begin_timeout(const struct timespec *timeout, struct timespec *ret_end)
-{
-	(void)clock_gettime(CLOCK_MONOTONIC, ret_end);
-	ret_end->tv_sec += timeout->tv_sec;
-	ret_end->tv_nsec += timeout->tv_nsec;
-	if (ret_end->tv_nsec >= 1000000000) {
-		ret_end->tv_nsec -= 1000000000;
-		ret_end->tv_sec++;
+	timeout->tv_sec = end->tv_sec - now.tv_sec;
+	timeout->tv_nsec = end->tv_nsec - now.tv_nsec;
+	if (timeout->tv_nsec < 0) {
+		timeout->tv_nsec += NSEC_PER_SEC;
+		timeout->tv_sec--;
 	}
+	if (timeout->tv_sec < 0)
+		*timeout = (struct timespec){ 0, 0 };
+	return timeout->tv_sec || timeout->tv_nsec;
 }
 
 static int receive_native(int fd, struct mmsghdr *msgs, unsigned n, int flags,
@@ -272,9 +313,18 @@ static int error_before(pulc_stream *s, int fd, int flags)
 	return error ? error : kernel;
 }
 
+/* The answer of a call that ends with a message which did not come: what is there, if anything is;
+ * the socket's error is then the next call's. */
+static int several_received(pulc_stream *s, unsigned n, int last, int saved)
+{
+	if (n > 0 && last != -EAGAIN)
+		pulc_stream_keep_error(s, -last);
+	return several(n, last, saved);
+}
+
 /* The timeout is looked at between messages only: that is the kernel's own behaviour. */
 static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigned n, int flags,
-			   const struct timespec *timeout)
+			   struct timespec *timeout)
 {
 	struct timespec end;
 	int saved = errno;
@@ -293,12 +343,13 @@ static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigne
 	/* With some there is an answer, whatever ends the next wait. */
 	while (got >= 0) {
 		msgs[i].msg_len = (unsigned)got;
-		if (++i == n || (timeout && is_over(&end)))
+		i++;
+		if ((timeout && !has_time(&end, timeout)) || i == n)
 			return (int)i;
 		got = receive_next(s, pulc_stream_fd(s, fd), &msgs[i].msg_hdr,
 				   flags & ~MSG_WAITFORONE);
 	}
-	return several(i, (int)got, saved);
+	return several_received(s, i, (int)got, saved);
 }
 
 static void came_from_all(pulc_stream *s, int fd, int got, const struct mmsghdr *msgs)
@@ -312,8 +363,8 @@ static void came_from_all(pulc_stream *s, int fd, int got, const struct mmsghdr 
 
 static bool is_bad_timeout(const struct timespec *timeout)
 {
-	return timeout &&
-	       (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000);
+	return timeout && (pre_is_bad(timeout, sizeof(*timeout)) || timeout->tv_sec < 0 ||
+			   timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000);
 }
 
 static int receive_all(int fd, struct mmsghdr *msgs, unsigned n, int flags,
@@ -323,8 +374,12 @@ static int receive_all(int fd, struct mmsghdr *msgs, unsigned n, int flags,
 	int got;
 
 	pre_cancellation_point();
-	if (n == 0 || pre_is_bad(msgs, n) || is_bad_timeout(timeout) || !pre_use_stream(&use, fd))
+	if (n == 0 || pre_is_bad(msgs, n) || !pre_use_stream(&use, fd))
 		return receive_native(fd, msgs, n, flags, timeout);
+	if (is_bad_timeout(timeout)) {
+		pre_use_end(&use);
+		return receive_native(fd, msgs, n, flags, timeout);
+	}
 	got = receive_several(use.stream, fd, msgs, n, flags, timeout);
 	if (got == PULC_USE_KERNEL) {
 		got = (int)pre_sys(pre_real.recvmmsg(fd, msgs, n, flags, timeout));

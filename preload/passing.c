@@ -21,6 +21,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -34,12 +35,34 @@
 #include "sockets.h"
 #include "symbols.h"
 
-#define SIZE_NOWHERE 4096
+#define SIZE_PAGE 4096u /* the smallest that there are */
 
+/* Can the program read there? Nobody has judged its addresses yet, and a wrong one is the kernel's
+ * to refuse. Most headers lie on the caller's stack, in the page of this very frame; else the
+ * kernel is asked to take a word from there and, by the first argument, to do nothing with it. */
+static bool is_readable(const void *at, size_t len)
+{
+	uintptr_t own = (uintptr_t)__builtin_frame_address(0) / SIZE_PAGE;
+	uintptr_t first = (uintptr_t)at / SIZE_PAGE, last = ((uintptr_t)at + len - 1) / SIZE_PAGE;
+
+	if (!pre_enabled)
+		return pre_aside && !pre_is_bad(at, len);
+	if (len == 0 || (first == own && last == own))
+		return true;
+	if (len > INT_MAX || last < first)
+		return false;
+	for (uintptr_t page = first; page <= last; page++)
+		if (page != own && raw_syscall(SYS_rt_sigprocmask, -1, page * SIZE_PAGE, NULL,
+					       sizeof(uint64_t)) == -EFAULT)
+			return false;
+	return true;
+}
+
+/* Of a message that is about to be sent. */
 static bool has_room_for_rights(const struct msghdr *msg)
 {
-	return !pre_is_bad(msg, sizeof(*msg)) && msg->msg_controllen >= CMSG_LEN(sizeof(int)) &&
-	       !pre_is_bad(msg->msg_control, 1);
+	return is_readable(msg, sizeof(*msg)) && msg->msg_controllen >= CMSG_LEN(sizeof(int)) &&
+	       is_readable(msg->msg_control, msg->msg_controllen);
 }
 
 static void each_right(const struct msghdr *msg, void (*visit)(int fd, void *arg), void *arg)
@@ -68,11 +91,13 @@ static void note_ours(int fd, void *arg)
 	*(bool *)arg |= f && f != &pre_file_other;
 }
 
-bool pre_passing_concerns(const struct msghdr *msg)
+bool pre_passing_concerns(int via, const struct msghdr *msg)
 {
+	const struct pre_file *f = pre_file_at(via);
 	bool ours = false;
 
-	if (has_room_for_rights(msg))
+	/* What is tracked is no Unix socket. */
+	if ((!f || f == &pre_file_other) && has_room_for_rights(msg))
 		each_right(msg, note_ours, &ours);
 	return ours;
 }
@@ -109,19 +134,20 @@ static void *nowhere(void)
 
 	if (atomic_load(&page))
 		return atomic_load(&page);
-	made = raw_syscall(SYS_mmap, NULL, SIZE_NOWHERE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
-			   -1);
+	made = raw_syscall(SYS_mmap, NULL, SIZE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	if (made < 0)
 		return NULL;
 	if (!atomic_compare_exchange_strong(&page, &none, (void *)made))
-		(void)raw_syscall(SYS_munmap, made, SIZE_NOWHERE);
+		(void)raw_syscall(SYS_munmap, made, SIZE_PAGE);
 	return atomic_load(&page);
 }
 
 /* A message without bytes is tried with one: there would be nothing to be refused for. */
 static bool will_go(int via, const struct msghdr *msg, int flags)
 {
-	ssize_t len = pre_vector_len(msg->msg_iov, msg->msg_iovlen), e;
+	bool has_vector = msg->msg_iovlen <= IOV_MAX &&
+			  is_readable(msg->msg_iov, msg->msg_iovlen * sizeof(*msg->msg_iov));
+	ssize_t len = has_vector ? pre_vector_len(msg->msg_iov, msg->msg_iovlen) : -EFAULT, e;
 	struct iovec bytes = { .iov_base = nowhere(), .iov_len = len > 0 ? (size_t)len : 1 };
 	struct msghdr trial = *msg;
 
@@ -161,7 +187,7 @@ static void send_right(int fd, void *arg)
 
 enum pre_passing pre_passing_begins(int via, const struct msghdr *msg, int flags)
 {
-	if (!pre_passing_concerns(msg) || !is_unix(via))
+	if (!pre_passing_concerns(via, msg) || !is_unix(via))
 		return PRE_PASSES_NOTHING;
 	if (!will_go(via, msg, flags))
 		return PRE_PASSES_HARDLY;

@@ -9,8 +9,8 @@
  * or it will be refused. */
 enum pre_passing { PRE_PASSES_NOTHING, PRE_PASSES, PRE_PASSES_HARDLY };
 
-/* Are sockets of the shim among the descriptors of msg? */
-bool pre_passing_concerns(const struct msghdr *msg);
+/* Are sockets of the shim among the descriptors of msg, which is to be sent through via? */
+bool pre_passing_concerns(int via, const struct msghdr *msg);
 /* msg is about to be sent through via. */
 enum pre_passing pre_passing_begins(int via, const struct msghdr *msg, int flags);
 /* n: the call's answer, a failure as negative errno. */

@@ -186,6 +186,10 @@ void pulc_stream_option_changed(pulc_stream *s, int fd, int level, int option);
 /* A pending error that only PULC knows (a reset made by the survivor): positive errno or 0; clears
  * it. */
 int pulc_stream_take_error(pulc_stream *s);
+/* The opposite: a call above was told this of the connection, a positive errno, or of a UDP
+ * socket's peer, and has told its caller a success instead: the next one is to be told. Other
+ * errors are forgotten. */
+void pulc_stream_keep_error(pulc_stream *s, int error);
 /* The connection was reset in a way that only PULC knows of, be it told or not: to the kernel it
  * may still stand. */
 bool pulc_stream_is_reset(pulc_stream *s);

@@ -499,6 +499,12 @@ int pulc_stream_take_error(pulc_stream *s)
 	return atomic_fetch_and(&s->exact, ~(unsigned)POLLERR) & POLLERR ? ECONNRESET : 0;
 }
 
+void pulc_stream_keep_error(pulc_stream *s, int error)
+{
+	if (error == ECONNRESET)
+		atomic_fetch_or(&s->exact, (unsigned)POLLERR);
+}
+
 bool pulc_stream_is_reset(pulc_stream *s)
 {
 	(void)s;
