@@ -15,6 +15,7 @@
 
 #include "layout.h"
 #include "rawsys.h"
+#include "sparse.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -23,35 +24,24 @@
 int shm_area_map(int fd, uint64_t size, bool writable, struct shm_area *ret_area)
 {
 	struct stat st;
-	int e;
-	long p = raw_syscall(SYS_fstat, fd, &st, 0, 0, 0, 0);
+	void *at;
+	int e = (int)raw_syscall(SYS_fstat, fd, &st, 0, 0, 0, 0);
 
-	if (p < 0)
-		return (int)p;
+	if (e < 0)
+		return e;
 	if ((uint64_t)st.st_size != size || size == 0)
 		return -EBADMSG;
-	/* To nobody's use at first, and not locked: a process that locks all it maps (mlockall)
-	 * would allocate all of it. */
-	p = raw_syscall(SYS_mmap, NULL, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (p < 0 && p > -4096)
-		return (int)p;
-	(void)raw_syscall(SYS_munlock, (void *)p, size, 0, 0, 0, 0);
-	e = (int)raw_syscall(SYS_mprotect, (void *)p, size, PROT_READ | (writable ? PROT_WRITE : 0),
-			     0, 0, 0);
-	if (e < 0) {
-		(void)raw_syscall(SYS_munmap, (void *)p, size, 0, 0, 0, 0);
+	e = shm_sparse_map(fd, size, writable, &at);
+	if (e < 0)
 		return e;
-	}
-	/* A dump of core would read, and so allocate, all of it. */
-	(void)raw_syscall(SYS_madvise, (void *)p, size, MADV_DONTDUMP, 0, 0, 0);
-	*ret_area = (struct shm_area){ .at = (unsigned char *)p, .size = size };
+	*ret_area = (struct shm_area){ .at = at, .size = size };
 	return 0;
 }
 
 void shm_area_unmap(struct shm_area *area)
 {
 	if (area->at)
-		(void)raw_syscall(SYS_munmap, area->at, area->size, 0, 0, 0, 0);
+		shm_sparse_unmap(area->at, area->size);
 	area->at = NULL;
 }
 

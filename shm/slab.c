@@ -14,10 +14,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "rawsys.h"
+#include "sparse.h"
 
 /* Copies the geometry out of the header and checks that it fits the file. */
 static int read_geometry(const struct shm_slab *slab, struct shm_slab_map *map)
@@ -39,20 +39,19 @@ int shm_slab_map(int fd, uint64_t size, bool writable, struct shm_slab_map *ret_
 {
 	struct shm_slab_map map = { .size = size };
 	struct stat st;
-	long p;
+	void *at;
 	int e;
 
-	p = raw_syscall(SYS_fstat, fd, &st, 0, 0, 0, 0);
-	if (p < 0)
-		return (int)p;
+	e = (int)raw_syscall(SYS_fstat, fd, &st, 0, 0, 0, 0);
+	if (e < 0)
+		return e;
 	if ((uint64_t)st.st_size != size || size < SHM_SIZE_HEADER)
 		return -EBADMSG;
 	map.ino = st.st_ino;
-	p = raw_syscall(SYS_mmap, NULL, size, PROT_READ | (writable ? PROT_WRITE : 0),
-			MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (p < 0 && p > -4096)
-		return (int)p;
-	map.slab = (struct shm_slab *)p;
+	e = shm_sparse_map(fd, size, writable, &at);
+	if (e < 0)
+		return e;
+	map.slab = at;
 	e = read_geometry(map.slab, &map);
 	if (e < 0) {
 		shm_slab_unmap(&map);
@@ -65,7 +64,7 @@ int shm_slab_map(int fd, uint64_t size, bool writable, struct shm_slab_map *ret_
 void shm_slab_unmap(struct shm_slab_map *map)
 {
 	if (map->slab)
-		(void)raw_syscall(SYS_munmap, map->slab, map->size, 0, 0, 0, 0);
+		shm_sparse_unmap(map->slab, map->size);
 	map->slab = NULL;
 }
 
