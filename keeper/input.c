@@ -16,6 +16,7 @@
 #include "cleanup.h"
 #include "head.h"
 #include "macros.h"
+#include "pty.h"
 
 bool keeper_input_wanted(const struct keeper *k, const struct task *task)
 {
@@ -72,6 +73,19 @@ static void arm(struct sink *in, bool wanted)
 		(void)uv_poll_stop(&in->poll);
 }
 
+/* Everything has come. Returns whether the task knows: a terminal may have no room. */
+static bool has_ended(struct task *task)
+{
+	const struct input *input = &task->keeper->input;
+	uint8_t last = '\n';
+
+	if (!keeper_is_pty(task))
+		return true;
+	if (input->end > 0)
+		last = input->bytes[(input->end - 1) % INPUT_SIZE_WINDOW];
+	return keeper_pty_end_input(task, last) != -EAGAIN;
+}
+
 static void feed(struct task *task)
 {
 	struct keeper *k = task->keeper;
@@ -90,9 +104,9 @@ static void feed(struct task *task)
 	}
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		keeper_input_close(task);
-	else if (in->at == input->end && input->eof)
+	else if (in->fd >= 0 && in->at == input->end && input->eof && has_ended(task))
 		keeper_input_close(task);
-	arm(in, in->at < input->end);
+	arm(in, in->at < input->end || input->eof);
 }
 
 static void on_writable(uv_poll_t *poll, int status, int events)

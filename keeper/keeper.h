@@ -36,6 +36,7 @@ struct sink {
 	int fd; /* -EBADF: reads nothing (any more) */
 	uint64_t at;
 	bool writing;
+	unsigned n_ends; /* of a terminal: end-of-file characters given to it */
 	uv_poll_t poll;
 };
 

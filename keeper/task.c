@@ -69,7 +69,7 @@ static int open_ends(struct task *task, struct ends *ends)
 {
 	int r;
 
-	if (task->keeper->spec->pty && task->rank == 0) {
+	if (keeper_is_pty(task)) {
 		r = keeper_pty_open(task, ends->std);
 	} else {
 		r = open_input(task, &ends->std[0]);

@@ -3,7 +3,7 @@
  *
  * It is read only as far as the tasks have room (the keeper's credit), so what pulcrun takes from a
  * shared input is what the tasks took, or will. From a terminal nothing is read while pulcrun is in
- * the background: that would stop it.
+ * the background: that would stop it (terminal.c).
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,11 +30,6 @@ static void end(struct run *run)
 							 .rank = run->options->input_rank });
 }
 
-static bool in_background(void)
-{
-	return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp();
-}
-
 /* Reads once. Returns whether there may be more at once. */
 static bool read_once(struct run *run)
 {
@@ -43,7 +38,7 @@ static bool read_once(struct run *run)
 	uint8_t bytes[SIZE_WINDOW];
 	ssize_t n;
 
-	if (in->ended || in->credit == 0 || in_background() || poll(&p, 1, 0) <= 0)
+	if (in->ended || in->credit == 0 || run_terminal_is_others(run) || poll(&p, 1, 0) <= 0)
 		return false;
 	n = read(STDIN_FILENO, bytes, MIN(in->credit, sizeof(bytes)));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -66,7 +61,7 @@ static void on_readable(uv_poll_t *poll, int status, int events);
 static void arm(struct run *run)
 {
 	struct input *in = &run->input;
-	bool wanted = !in->ended && in->credit > 0 && !in_background();
+	bool wanted = !in->ended && in->credit > 0 && !run_terminal_is_others(run);
 
 	if (!in->polls) { /* a file: there is always something */
 		while (read_once(run))

@@ -171,6 +171,8 @@ static int start(struct run *run)
 	run_send_spec(run);
 	r = run_signals_start(run);
 	if (r == 0)
+		r = run_terminal_start(run);
+	if (r == 0)
 		r = run_input_start(run);
 	if (r == 0 && run->options->msec_timeout > 0) {
 		(void)uv_timer_init(&run->loop, &run->timeout);

@@ -83,8 +83,9 @@ struct run {
 	uv_signal_t signals[9];
 	uint64_t nsec_interrupted;
 	uv_timer_t timeout;
-	struct termios terminal;
+	struct termios terminal; /* as it was; terminal.c */
 	bool raw;
+	uv_timer_t look;
 
 	bool waiting, has_waited; /* for room in a partition */
 	bool done, timed_out, output_failed;
@@ -131,6 +132,15 @@ int run_signals_start(struct run *run);
 void run_kill(struct run *run);
 /* Nobody reads our output, or our errors, any more. */
 void run_reader_left(struct run *run);
+
+/* terminal.c */
+int run_terminal_start(struct run *run);
+/* Is our input a terminal that others have now? run_input_again is called when it is ours. */
+bool run_terminal_is_others(struct run *run);
+/* We go on after a stop: it may be ours again. */
+void run_terminal_again(struct run *run);
+/* Its size, for the terminal of rank 0. */
+void run_terminal_window(struct run *run);
 void run_terminal_restore(struct run *run);
 
 /* reserve.c: --reserve. What the job runs, and what becomes of that. */

@@ -1,5 +1,5 @@
 /*
- * Signals, and the terminal.
+ * Signals.
  *
  * What is sent to pulcrun is meant for the job: it is passed on to every task, with the processes
  * that the task has in its group. pulcrun itself ends when the tasks have. A second interrupt
@@ -10,7 +10,6 @@
  * pulcrun does, but pulcrun lives until the job is gone.
  */
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -26,19 +25,6 @@ static void send_signal(struct run *run, int number)
 	JOB_MESSAGE(msg, SIGNAL, signal) = &signal;
 
 	signal.number = number;
-	channel_put(&run->keeper, &msg);
-}
-
-static void send_window(struct run *run)
-{
-	Pulc__Job__WindowSize window = PULC__JOB__WINDOW_SIZE__INIT;
-	JOB_MESSAGE(msg, WINDOW, window) = &window;
-	struct winsize size;
-
-	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) < 0)
-		return;
-	window.rows = size.ws_row;
-	window.columns = size.ws_col;
 	channel_put(&run->keeper, &msg);
 }
 
@@ -106,35 +92,16 @@ static void on_signal(uv_signal_t *signal, int number)
 		stop(run);
 		break;
 	case SIGWINCH: /* the terminal of rank 0, if it has one, is as large as ours; the signal is for all */
-		send_window(run);
+		run_terminal_window(run);
 		send_signal(run, number);
 		break;
 	case SIGCONT:
-		run_input_again(run);
+		run_terminal_again(run);
 		send_signal(run, number);
 		break;
 	default:
 		send_signal(run, number);
 	}
-}
-
-void run_terminal_restore(struct run *run)
-{
-	if (run->raw)
-		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &run->terminal);
-	run->raw = false;
-}
-
-/* With --pty the terminal of rank 0 does all that ours would have done. */
-static void make_raw(struct run *run)
-{
-	struct termios raw;
-
-	if (!run->options->pty || tcgetattr(STDIN_FILENO, &run->terminal) < 0)
-		return;
-	raw = run->terminal;
-	cfmakeraw(&raw);
-	run->raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
 }
 
 /* What pulcrun was told to ignore (nohup) it goes on ignoring. */
@@ -159,6 +126,5 @@ int run_signals_start(struct run *run)
 			r = uv_signal_start(&run->signals[i], on_signal, passed_on[i]);
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
-	make_raw(run);
 	return r;
 }
