@@ -79,17 +79,28 @@ static int tell_keeper(const struct psid_job *job, uint32_t signal, uint32_t onl
 	return psid_client_send(job->client, &msg, NULL, 0);
 }
 
+/* As the kernel keeps signals that are blocked: one that waits already waits once. */
+static void keep_signal(struct psid_job *job, uint32_t number, uint32_t only)
+{
+	for (uint32_t i = 0; i < job->n_signals; i++)
+		if (job->signals[i].number == number && job->signals[i].only == only)
+			return;
+	if (job->n_signals < JOB_N_SIGNALS)
+		job->signals[job->n_signals++] = (struct job_signal){ number, only };
+}
+
 void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only)
 {
 	bool is_end = signal == 0;
 
 	if (job->client && (tell_keeper(job, signal, only, "") == 0 || !is_end))
 		return;
-	if (!job->client &&
-	    !(is_end && job->end_waits)) { /* it has just been started, or we have */
-		job->end_waits |= is_end;
-		job->signal_waits = signal;
-		job->only_waits = only;
+	if (!job->client && !is_end) { /* it has just been started */
+		keep_signal(job, signal, only);
+		return;
+	}
+	if (!job->client && !job->end_waits) { /* the same, or we have */
+		job->end_waits = true;
 		return;
 	}
 	(void)syscall(SYS_pidfd_send_signal, job->pidfd, SIGTERM, NULL, 0);
@@ -103,11 +114,11 @@ void psid_job_end_for(struct psid_job *job, const char *why)
 
 void psid_job_tell_signals(struct psid_job *job)
 {
+	for (uint32_t i = 0; i < job->n_signals && !job->end_waits; i++)
+		psid_job_signal(job, job->signals[i].number, job->signals[i].only);
+	job->n_signals = 0;
 	if (job->end_waits)
 		psid_job_signal(job, 0, 0);
-	else if (job->signal_waits)
-		psid_job_signal(job, job->signal_waits, job->only_waits);
-	job->signal_waits = 0;
 }
 
 static struct psid_job *find_named(struct psid *psid, const char *name)

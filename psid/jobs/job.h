@@ -30,7 +30,8 @@ struct psid_wait;
 struct psid_user;
 
 #define JOB_N_USE_ASKERS 8u
-#define JOB_N_EARLY 64u /* failures of a launch kept until the head keeper is there */
+#define JOB_N_SIGNALS 128u /* that wait: each number for all tasks, and some for one */
+#define JOB_N_EARLY 64u	   /* failures of a launch kept until the head keeper is there */
 
 /* One line for people: why not. */
 struct job_why {
@@ -44,6 +45,11 @@ struct job_task {
 	uint32_t rank, pid, code;
 	Pulc__Wire__TaskState state;
 	bool is_known; /* its keeper has told of it */
+};
+
+/* For all tasks, or (one more than its rank) only for one. */
+struct job_signal {
+	uint32_t number, only;
 };
 
 /* A place that was lost before the head keeper was there, and why, or NULL. */
@@ -82,8 +88,10 @@ struct psid_job {
 	bool is_claimed; /* keep.c: nothing but its keeper's word says that there is such a job */
 	uv_poll_t poll;
 	struct psid_client *client; /* the keeper's; NULL: not there, or not yet */
-	bool end_waits;		    /* end.c: to be told to the keeper when it calls */
-	uint32_t signal_waits, only_waits;
+	/* end.c: to be told to the keeper when it calls: its end, or signals, in their order */
+	bool end_waits;
+	struct job_signal signals[JOB_N_SIGNALS];
+	uint32_t n_signals;
 	bool has_cgroup;
 	/* bind.c: what its tasks are bound to, positions in the order of processors */
 	uint32_t *cpus;
