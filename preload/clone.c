@@ -10,8 +10,8 @@
  * One in its parent's memory that has descriptors of its own, as those who start programs make it,
  * is no matter of ours: what it closes is not the parent's. But one that shares its descriptors,
  * without being a thread that libc has made, closes and opens what another's records are about, and
- * so does a thread that takes a copy of them. From then on nothing that is known of a number holds:
- * such a program is left alone (aside.c).
+ * so does a thread that takes a copy of them (unshare, close_range). From then on nothing that is
+ * known of a number holds: such a program is left alone (aside.c).
  */
 #include <errno.h>
 #include <linux/sched.h>
@@ -113,11 +113,23 @@ int pre_clone(pre_clone_main *run, void *stack, int flags, void *arg, pid_t *par
 	return pid;
 }
 
+/* What threads alone may not do changes nothing for who is the only one. libc does not count down,
+ * and a forked child has its parent's word for it. */
+static bool has_threads(void)
+{
+	return !__libc_single_threaded && raw_syscall(SYS_unshare, CLONE_THREAD) < 0;
+}
+
+void pre_process_unshares(void)
+{
+	if (pre_enabled && has_threads() && pre_process_owns_table())
+		pre_step_aside();
+}
+
 int pre_unshare(int flags)
 {
-	if ((flags & CLONE_FILES) && pre_enabled && !__libc_single_threaded &&
-	    pre_process_owns_table())
-		pre_step_aside();
+	if (flags & CLONE_FILES)
+		pre_process_unshares();
 	return (int)pre_sys(pre_real.unshare(flags));
 }
 

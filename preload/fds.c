@@ -47,9 +47,16 @@ static int close_between(unsigned first, unsigned last, int flags)
 	}
 }
 
+/* What the kernel refuses (flags, or the call as such behind a filter) it refuses for a range that
+ * holds nothing, too, before anything is done. */
 int pre_close_range(unsigned first, unsigned last, int flags)
 {
-	if (first > last || (flags & CLOSE_RANGE_CLOEXEC))
+	if (first > last ||
+	    pre_real.close_range(UINT_MAX, UINT_MAX, flags & ~CLOSE_RANGE_UNSHARE) < 0)
+		return (int)pre_sys(pre_real.close_range(first, last, flags));
+	if (flags & CLOSE_RANGE_UNSHARE)
+		pre_process_unshares();
+	if (flags & CLOSE_RANGE_CLOEXEC)
 		return (int)pre_sys(pre_real.close_range(first, last, flags));
 	if (pre_enabled && pre_process_owns_table())
 		pre_file_forget_range(first, last);

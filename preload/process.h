@@ -22,6 +22,10 @@ void pre_process_notice_fork(void);
  */
 bool pre_process_owns_table(void);
 
+/* The calling thread is about to take descriptors of its own: a program that has others is left
+ * alone. */
+void pre_process_unshares(void);
+
 /* Changes with each fork: records made under another number belong to an ancestor. */
 extern uint32_t pre_process_generation;
 
