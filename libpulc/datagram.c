@@ -333,8 +333,10 @@ static const struct {
 	{ SOL_SOCKET, SO_RCVBUF },
 	{ SOL_SOCKET, SO_SNDBUFFORCE },
 	{ SOL_SOCKET, SO_RCVBUFFORCE },
-	{ SOL_SOCKET, SO_RCVTIMEO },
-	{ SOL_SOCKET, SO_SNDTIMEO },
+	{ SOL_SOCKET, SO_RCVTIMEO_OLD },
+	{ SOL_SOCKET, SO_RCVTIMEO_NEW },
+	{ SOL_SOCKET, SO_SNDTIMEO_OLD },
+	{ SOL_SOCKET, SO_SNDTIMEO_NEW },
 	{ SOL_SOCKET, SO_BROADCAST },
 	{ SOL_SOCKET, SO_PRIORITY },
 	{ SOL_SOCKET, SO_LINGER },
@@ -383,7 +385,7 @@ static void option_changed(pulc_stream *s, int fd, int level, int option)
 {
 	if (!is_harmless(level, option))
 		keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
-	else if (level == SOL_SOCKET && option == SO_RCVTIMEO)
+	else if (level == SOL_SOCKET && (option == SO_RCVTIMEO_OLD || option == SO_RCVTIMEO_NEW))
 		read_timeout(s->datagram, fd);
 	else if (level == SOL_SOCKET && (option == SO_REUSEADDR || option == SO_REUSEPORT))
 		datagram_stop_all(s, false);

@@ -184,7 +184,10 @@ ssize_t stream_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int fla
 	if (UNLIKELY(msg->msg_controllen != 0)) {
 		if (!pulc_stream_attached(s) && stream_native_begin(s, fd, &s->tcp.n_native_sends))
 			return PULC_USE_KERNEL;
-		e = check_control(fd, msg, flags);
+		/* A reset that only we know of comes first, and is told below. */
+		e = tcp_finds_reset(&s->tcp, fd) || tcp_is_reset(&s->tcp)
+			    ? 0
+			    : check_control(fd, msg, flags);
 		if (e < 0)
 			return e;
 	}

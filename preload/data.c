@@ -86,18 +86,27 @@ ssize_t pre_refuse_send(pulc_stream *s, int fd, int flags)
 	return n != 0 ? n : -EFAULT;
 }
 
+/* The most that the kernel moves in one call. A length beyond that may be more than a vector can
+ * have. */
+static size_t at_most(size_t len)
+{
+	const size_t most = INT_MAX / 4096 * 4096;
+
+	return __builtin_expect(len > most, 0) ? most : len;
+}
+
 static ssize_t receive(pulc_stream *s, int fd, void *buf, size_t len, int flags)
 {
-	if (pre_is_bad(buf, len) && !(flags & MSG_TRUNC))
+	if (pre_is_bad(buf, len) && !pre_drops(s, flags))
 		return pre_refuse_receive(s, fd, flags);
-	return pulc_stream_recv(s, fd, buf, len, flags);
+	return pulc_stream_recv(s, fd, buf, at_most(len), flags);
 }
 
 static ssize_t transmit(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
 {
 	if (pre_is_bad(buf, len))
 		return pre_refuse_send(s, fd, flags);
-	return pulc_stream_send(s, fd, buf, len, flags);
+	return pulc_stream_send(s, fd, buf, at_most(len), flags);
 }
 
 USUAL ssize_t pre_read(int fd, void *buf, size_t len)
@@ -133,7 +142,7 @@ static ssize_t receive_from(pulc_stream *s, int fd, struct iovec *iov, int flags
 		msg.msg_name = from->addr;
 		msg.msg_namelen = from->room;
 	}
-	if (pre_is_bad(iov->iov_base, iov->iov_len) && !(flags & MSG_TRUNC))
+	if (pre_is_bad(iov->iov_base, iov->iov_len) && !pre_drops(s, flags))
 		n = pre_refuse_receive(s, fd, flags);
 	else
 		n = pulc_stream_recvmsg(s, fd, &msg, flags);
@@ -159,7 +168,7 @@ ssize_t pre_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *
 		     socklen_t *len_addr)
 {
 	struct from from = { .addr = addr, .len = len_addr };
-	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	struct iovec iov = { .iov_base = buf, .iov_len = at_most(len) };
 
 	if (!addr)
 		return PRE_RECEIVE(fd, receive(s, fd, buf, len, flags),
@@ -202,7 +211,7 @@ static ssize_t transmit_to(pulc_stream *s, int fd, const struct iovec *iov, int 
 ssize_t pre_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
 		   socklen_t len_addr)
 {
-	const struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	const struct iovec iov = { .iov_base = (void *)buf, .iov_len = at_most(len) };
 	ssize_t n;
 
 	pre_send_begins(fd, flags);
@@ -251,29 +260,38 @@ ssize_t pre_writev(int fd, const struct iovec *iov, int n)
 			pre_real.writev(fd, iov, n));
 }
 
-/* On a socket these are readv and writev, if the offset is -1, or an error of the kernel's. */
-static bool is_plain(off_t offset, int flags)
+/* On a socket these are readv and writev, if the offset is -1, or an error of the kernel's. What of
+ * their flags is about files, and which only later kernels know. */
+#define FLAGS_OF_FILES (RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | 0x20 /* RWF_NOAPPEND */)
+#define FLAG_NOSIGNAL 0x100
+
+/* The flags of a send or receive; -EOPNOTSUPP: there are others, and the kernel's socket is not to
+ * be asked of them, for it would move bytes that are not next. */
+static int flags_of(int flags)
 {
-	return offset == -1 && !(flags & ~RWF_NOWAIT);
+	if (flags & ~(FLAGS_OF_FILES | RWF_NOWAIT | FLAG_NOSIGNAL))
+		return -EOPNOTSUPP;
+	return (flags & RWF_NOWAIT ? MSG_DONTWAIT : 0) | (flags & FLAG_NOSIGNAL ? MSG_NOSIGNAL : 0);
 }
 
 ssize_t pre_preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
 {
-	int move = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
+	int move = flags_of(flags);
 
-	if (!is_plain(offset, flags))
+	if (offset != -1)
 		return pre_sys(pre_real.preadv2(fd, iov, n, offset, flags));
-	return PRE_RECEIVE(fd, recv_vector(s, fd, iov, n, move),
+	return PRE_RECEIVE(fd, move < 0 ? move : recv_vector(s, fd, iov, n, move),
 			   pre_real.preadv2(fd, iov, n, offset, flags), );
 }
 
 ssize_t pre_pwritev2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
 {
-	int move = flags & RWF_NOWAIT ? MSG_DONTWAIT : 0;
+	int move = flags_of(flags);
 
-	if (!is_plain(offset, flags))
+	if (offset != -1)
 		return pre_sys(pre_real.pwritev2(fd, iov, n, offset, flags));
-	return PRE_SEND(fd, pre_vector_len(iov, (size_t)n), move, send_vector(s, fd, iov, n, move),
+	return PRE_SEND(fd, pre_vector_len(iov, (size_t)n), move,
+			move < 0 ? move : send_vector(s, fd, iov, n, move),
 			pre_real.pwritev2(fd, iov, n, offset, flags));
 }
 

@@ -23,6 +23,11 @@ static inline bool pre_is_bad(const void *buf, size_t len)
 	return __builtin_expect((uintptr_t)buf < PRE_SIZE_NO_ADDRESS && len > 0, 0);
 #endif
 }
+/* The bytes of a connection are to be dropped, wherever the buffer for them is. */
+static inline bool pre_drops(const pulc_stream *s, int flags)
+{
+	return (flags & MSG_TRUNC) && !pulc_stream_is_datagram(s);
+}
 /* What a call with a bad buffer answers: what the kernel says before it looks at it, else
  * -EFAULT. */
 ssize_t pre_refuse_receive(pulc_stream *s, int fd, int flags);

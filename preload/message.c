@@ -18,28 +18,32 @@
 /* The kernel's UIO_MAXIOV: sendmmsg, unlike recvmmsg, ignores messages beyond. */
 #define N_SENT_MAX 1024u
 
-/* Bytes of a message, or why the kernel would refuse it before it looks at the socket. */
-static ssize_t message_len(const struct msghdr *msg)
+/* Why the kernel refuses a header before it looks at the socket; 0: it does not. */
+static int check_header(const struct msghdr *msg)
 {
+	if (pre_is_bad(msg, sizeof(*msg)))
+		return -EFAULT;
 	if (msg->msg_name && (int)msg->msg_namelen < 0)
 		return -EINVAL;
-	return msg->msg_iovlen > IOV_MAX ? -EMSGSIZE
-					 : pre_vector_len(msg->msg_iov, msg->msg_iovlen);
+	if (msg->msg_iovlen > IOV_MAX)
+		return -EMSGSIZE;
+	return pre_is_bad(msg->msg_iov, msg->msg_iovlen) ? -EFAULT : 0;
 }
 
 static bool has_bad_name(const struct msghdr *msg)
 {
-	return msg->msg_name && (int)msg->msg_namelen > 0 &&
-	       pre_is_bad(msg->msg_name, msg->msg_namelen);
+	return msg->msg_name && pre_is_bad(msg->msg_name, msg->msg_namelen);
 }
 
 static ssize_t send_message(pulc_stream *s, int fd, const struct msghdr *msg, int flags)
 {
-	ssize_t len;
+	ssize_t len = check_header(msg);
 
-	if (pre_is_bad(msg, sizeof(*msg)) || has_bad_name(msg))
-		return -EFAULT;
-	len = message_len(msg);
+	if (len == 0)
+		len = has_bad_name(msg) ? -EFAULT : 0;
+	if (len < 0)
+		return len;
+	len = pre_vector_len(msg->msg_iov, msg->msg_iovlen);
 	if (len == -EFAULT)
 		return pre_refuse_send(s, fd, flags);
 	return len < 0 ? len : pulc_stream_sendmsg(s, fd, msg, flags);
@@ -59,12 +63,12 @@ static ssize_t refuse_to_name(pulc_stream *s, int fd, const struct msghdr *msg, 
 
 static ssize_t receive_message(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
-	ssize_t len;
+	ssize_t len = check_header(msg);
 
-	if (pre_is_bad(msg, sizeof(*msg)))
-		return -EFAULT;
-	len = message_len(msg);
-	if (len == -EFAULT && !(flags & MSG_TRUNC))
+	if (len < 0)
+		return len;
+	len = pre_vector_len(msg->msg_iov, msg->msg_iovlen);
+	if (len == -EFAULT && !pre_drops(s, flags))
 		return pre_refuse_receive(s, fd, flags);
 	if (len < 0 && len != -EFAULT)
 		return len;

@@ -233,6 +233,14 @@ static int complete(pulc_stream *s, int fd, unsigned long command, int *arg)
 		if (*arg)
 			keep(fd);
 		return 0;
+	case SIOCGSTAMP_OLD:
+	case SIOCGSTAMP_NEW:
+	case SIOCGSTAMPNS_OLD:
+	case SIOCGSTAMPNS_NEW:
+		/* It is the kernel that notes when the last datagram has come. */
+		if (pulc_stream_is_datagram(s))
+			keep(fd);
+		return 0;
 	default:
 		return 0;
 	}

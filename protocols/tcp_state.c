@@ -513,8 +513,10 @@ bool tcp_heeds(int level, int option)
 		return level == IPPROTO_TCP && option == TCP_INQ;
 	switch (option) {
 	case SO_RCVLOWAT:
-	case SO_RCVTIMEO:
-	case SO_SNDTIMEO:
+	case SO_RCVTIMEO_OLD:
+	case SO_RCVTIMEO_NEW:
+	case SO_SNDTIMEO_OLD:
+	case SO_SNDTIMEO_NEW:
 	case SO_SNDBUF:
 	case SO_SNDBUFFORCE:
 	case SO_RCVBUF:
