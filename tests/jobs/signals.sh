@@ -61,6 +61,26 @@ wait $runner
 is second_interrupt_kills 137 $?
 gone second_interrupt_kills_all twice
 
+# psid does not answer: there is no job that a signal could be for, or that could take too long.
+"$bin/pulcctl" status >/dev/null
+stopped=$(psid_pid)
+kill -STOP "$stopped"
+listens() { # in its loop, where it handles signals: SIGINT is bit 1
+	local caught
+	caught=$(awk '/^SigCgt/ { print $2 }' "/proc/$(pgrep -P $runner -x pulcrun)/status")
+	((0x$caught & 2))
+}
+for signal in INT TERM HUP QUIT; do
+	start before sh -c 'echo ready; exec sleep 1000'
+	await listens
+	kill -$signal "$(pgrep -P $runner -x pulcrun)"
+	timeout 10 tail --pid="$runner" -f /dev/null
+	is "before_the_job.$signal" "gone $((128 + $(kill -l $signal)))" "$(kill -0 $runner 2>/dev/null && echo there || echo gone) $(kill -KILL "$(pgrep -P $runner -x pulcrun)" 2>/dev/null; wait $runner; echo $?)"
+done
+is before_the_job.timeout "124 pulcrun: time is up: there is no job yet" "$(PULC_TEST_MARK=$TMPDIR/before timeout 10 "$bin/pulcrun" --timeout 0.2 sleep 1000 2>err; echo "$? $(cat err)")"
+kill -CONT "$stopped"
+gone before_the_job.leaves_nothing before
+
 start stop sh -c 'echo ready; i=0; while :; do i=$((i + 1)); echo $i; sleep 0.02; done'
 ready stop 1
 task=$(marked stop | while read -r p; do grep -qs '^sh$' "/proc/$p/comm" && echo "$p"; done | head -n 1)

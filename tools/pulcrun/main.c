@@ -46,7 +46,7 @@ static void on_timeout(uv_timer_t *timer)
 	struct run *run = CONTAINER_OF(timer, struct run, timeout);
 
 	run->timed_out = true;
-	run_note(run, "time is up: the job is ended");
+	run_note(run, "time is up: %s", run->id ? "the job is ended" : "there is no job yet");
 	run_kill(run);
 }
 

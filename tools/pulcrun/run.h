@@ -129,6 +129,7 @@ void run_input_again(struct run *run);
 
 /* signals.c */
 int run_signals_start(struct run *run);
+/* Ends the job, or the wait for it. */
 void run_kill(struct run *run);
 /* Nobody reads our output, or our errors, any more. */
 void run_reader_left(struct run *run);

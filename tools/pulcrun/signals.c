@@ -2,9 +2,10 @@
  * Signals.
  *
  * What is sent to pulcrun is meant for the job: it is passed on to every task, with the processes
- * that the task has in its group. pulcrun itself ends when the tasks have. A second interrupt
- * within a second means it: the job is killed. A stop reaches the tasks as SIGSTOP, for they have
- * no shell above them that could stop them otherwise, and then pulcrun stops itself.
+ * that the task has in its group. pulcrun itself ends when the tasks have; while there is no job
+ * yet, it ends by a signal that would have ended it anyway. A second interrupt within a second
+ * means it: the job is killed. A stop reaches the tasks as SIGSTOP, for they have no shell above
+ * them that could stop them otherwise, and then pulcrun stops itself.
  *
  * SIGPIPE is the one that the kernel would send to pulcrun alone. It ends the job as any death of
  * pulcrun does, but pulcrun lives until the job is gone.
@@ -33,6 +34,8 @@ void run_kill(struct run *run)
 	Pulc__Job__Kill end = PULC__JOB__KILL__INIT;
 	JOB_MESSAGE(msg, KILL, kill) = &end;
 
+	if (!run->id) /* there will be none: whoever begins it yet finds us gone */
+		run->done = true;
 	channel_put(&run->keeper, &msg);
 }
 
@@ -43,9 +46,7 @@ void run_reader_left(struct run *run)
 		return;
 	if (run->status == 0)
 		run->status = 128 + SIGPIPE;
-	if (run->waiting) /* there is no job yet to end */
-		run->done = true;
-	else if (!run->done)
+	if (!run->done)
 		run_kill(run);
 }
 
@@ -53,13 +54,13 @@ static void interrupt(struct run *run, int number)
 {
 	uint64_t now = nsec_now();
 
-	if (run->waiting) { /* there is no job yet to end */
-		run->done = true;
-		run->status = 128 + number;
-		return;
-	}
 	if (run->done) { /* only output is left, and nobody takes it */
 		run->abandoned = number;
+		return;
+	}
+	if (!run->id) {
+		run_kill(run);
+		run->status = 128 + number;
 		return;
 	}
 	if (number == SIGINT && run->nsec_interrupted && now - run->nsec_interrupted < NSEC_PER_SEC)
@@ -87,6 +88,13 @@ static void on_signal(uv_signal_t *signal, int number)
 	case SIGINT:
 	case SIGTERM:
 		interrupt(run, number);
+		break;
+	case SIGHUP:
+	case SIGQUIT:
+		if (run->id)
+			send_signal(run, number);
+		else
+			interrupt(run, number);
 		break;
 	case SIGTSTP:
 		stop(run);
