@@ -489,6 +489,13 @@ static unsigned find_hot(struct pre_set *set, uint32_t answer, struct found ret_
 	return n;
 }
 
+/* A look at another one may have heard of it since: a report of less would take that edge away. */
+static void look_again_if_told(struct found *f)
+{
+	if (__builtin_expect(f->m->told && f->m->ask_kernel, 0))
+		f->ready = exact_news(f->m, &f->marks);
+}
+
 /* Reports hot members at once; those for whom there is no room are listed. */
 static void collect_hot(struct pre_set *set, struct pre_answer *to)
 {
@@ -497,9 +504,11 @@ static void collect_hot(struct pre_set *set, struct pre_answer *to)
 
 	for (unsigned i = 0; i < n; i++) {
 		if (to->n < to->max)
-			report(all[i].m, all[i].ready, &all[i].marks, to);
-		else
+			look_again_if_told(&all[i]);
+		if (to->n == to->max)
 			pre_ready_list(all[i].m);
+		else if (all[i].ready)
+			report(all[i].m, all[i].ready, &all[i].marks, to);
 	}
 	if (n)
 		let_cool(set);
