@@ -50,7 +50,7 @@ static bool is_others_too(const struct pre_set *set, uint64_t data)
 	char wanted[32];
 
 	(void)snprintf(wanted, sizeof(wanted), "data: %16llx ", (unsigned long long)data);
-	return pre_set_listed(set, wanted, &last) != 0;
+	return pre_set_listed(set, wanted, -1, &last) != 0;
 }
 
 /* Under the lock. */

@@ -63,7 +63,7 @@ static bool is_only_one(const struct pre_set *set, uint64_t data, int key)
 	char wanted[32];
 
 	(void)snprintf(wanted, sizeof(wanted), "data: %16llx ", (unsigned long long)data);
-	return pre_set_listed(set, wanted, &last) == 1 && last.fd == key;
+	return pre_set_listed(set, wanted, -1, &last) == 1 && last.fd == key;
 }
 
 static void rearm(const struct pre_set *set, const struct pre_member *m)

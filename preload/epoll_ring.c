@@ -25,10 +25,10 @@
  * in the program's set under the tag, so that threads that sleep there already are woken. Nor does
  * anybody hear who waits for such a set itself (`mute`): he looks after it as often.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <pulc/fds.h>
 
@@ -39,7 +39,6 @@
 #define PSID (UINT64_MAX - 1)
 #define N_DRAIN 32
 #define SIZE_RINGS_FIRST 512u /* one page of pointers */
-#define SIZE_LISTING 4096     /* bytes of it looked through at a time; a line has some eighty */
 
 static int raw_ctl(int epfd, int op, int fd, uint32_t events, uint64_t data)
 {
@@ -352,65 +351,18 @@ static bool take_index(struct pre_member *m)
 	return true;
 }
 
-/* Counts in whole lines. */
-static int count_in(char *text, const char *wanted, struct pre_listed *ret_last)
-{
-	char *found, *line;
-	int n = 0;
-
-	for (; (found = strstr(text, wanted)) != NULL; text = found + strlen(wanted)) {
-		line = memrchr(text, '\n', (size_t)(found - text));
-		if (sscanf(line ? line + 1 : text, "tfd: %d events: %x", &ret_last->fd,
-			   &ret_last->events) == 2)
-			n++;
-	}
-	return n;
-}
-
-static int count_lines(long listing, const char *wanted, struct pre_listed *ret_last)
-{
-	char text[SIZE_LISTING + 1], *rest;
-	size_t len = 0;
-	int found = 0;
-	long n;
-
-	while ((n = raw_syscall(SYS_read, listing, text + len, SIZE_LISTING - len)) > 0) {
-		len += (size_t)n;
-		rest = memrchr(text, '\n', len);
-		if (!rest)
-			continue;
-		*rest++ = '\0';
-		found += count_in(text, wanted, ret_last);
-		/* The next piece goes on with the last line of this one. */
-		len -= (size_t)(rest - text);
-		memmove(text, rest, len);
-	}
-	return found;
-}
-
-int pre_set_listed(const struct pre_set *set, const char *wanted, struct pre_listed *ret_last)
-{
-	char path[64];
-	int found;
-	long fd;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", set->epfd);
-	fd = raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	found = count_lines(fd, wanted, ret_last);
-	(void)raw_syscall(SYS_close, fd);
-	return found;
-}
-
-/* A one-shot member may have been reported by the kernel: only /proc tells. */
+/* A one-shot member may have been reported by the kernel: only /proc tells. Other files may be in the
+ * set under its number, which they have lost since. */
 static bool was_disarmed(const struct pre_member *m)
 {
 	struct pre_listed last = { 0 };
 	char wanted[32];
+	struct stat st;
 
-	(void)snprintf(wanted, sizeof(wanted), "tfd: %8d ", m->key);
-	return pre_set_listed(m->set, wanted, &last) > 0 &&
+	if (raw_syscall(SYS_fstat, m->fd, &st) < 0)
+		return false;
+	(void)snprintf(wanted, sizeof(wanted), " ino:%lx ", (unsigned long)st.st_ino);
+	return pre_set_listed(m->set, wanted, m->key, &last) > 0 &&
 	       !(last.events & (EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLERR | EPOLLHUP));
 }
 
@@ -530,8 +482,11 @@ void pre_member_from_ring(struct pre_member *m)
 	m->stream = pulc_stream_unref(m->stream);
 }
 
+/* Who tells nothing until it is armed again is no reason to wake up. */
 static uint64_t patience_of(const struct pre_member *m)
 {
+	if (m->disarmed)
+		return PRE_FOREVER;
 	return m->watched ? pulc_stream_patience(m->stream, m->set->waitset) : PRE_NSEC_UNSURE;
 }
 

@@ -221,13 +221,17 @@ void pre_set_wake(struct pre_set *set);
  * and nothing ready unsaid. */
 void pre_set_hand_over(struct pre_set *set);
 
-/* A line of the kernel's listing of a set. */
+/* ---- epoll_listing.c: what the kernel says of a set in /proc ---------------------------------- */
+
+/* A line of it. */
 struct pre_listed {
 	int fd;
 	unsigned events;
 };
-/* How many lines have this in them, and the last of those; -1: there is no listing to be had. */
-int pre_set_listed(const struct pre_set *set, const char *wanted, struct pre_listed *ret_last);
+/* How many lines have this in them, and, unless it is negative, this number; and the last of those.
+ * -1: there is no listing to be had. */
+int pre_set_listed(const struct pre_set *set, const char *wanted, int key,
+		   struct pre_listed *ret_last);
 
 /* ---- epoll_filter.c: what of the kernel's events is told ------------------------------------- */
 

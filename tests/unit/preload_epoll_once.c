@@ -62,6 +62,35 @@ static void one_shots_of_a_large_set_stay_disarmed(void)
 	end(&b);
 }
 
+/* Files that have lost the number since, and have another one, are still in the set under it. */
+static void one_shot_is_told_though_others_had_its_number(void)
+{
+	enum { N = 16 };
+	struct bed b = { .ep = epoll_create1(0) };
+	int pipes[N][2], number = -1;
+
+	for (int i = 0; i < N; i++) {
+		REQUIRE_INT(pipe(pipes[i]), ==, 0);
+		number = i ? dup2(pipes[i][0], number) : dup(pipes[i][0]);
+		add(b.ep, number, EPOLLIN | EPOLLONESHOT, (uint64_t)number);
+		CHECK_INT(write(pipes[i][1], "x", 1), ==, 1);
+		CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 1000), ==, 1);
+	}
+	fake_pair(b.fds);
+	b.s = fake_of(b.fds[0]);
+	CHECK_INT(dup2(b.fds[0], number), ==, number);
+	add(b.ep, number, EPOLLIN | EPOLLONESHOT, (uint64_t)number);
+	fake_attach(b.s);
+	fake_arrive(b.s, 1);
+	CHECK_INT(wait_now(&b), ==, 1);
+	close(number);
+	for (int i = 0; i < N; i++) {
+		close(pipes[i][0]);
+		close(pipes[i][1]);
+	}
+	end(&b);
+}
+
 /* What comes for it later is heard where others are put in order. */
 static void disarmed_one_takes_nothing_from_the_order_of_others(void)
 {
@@ -192,6 +221,7 @@ static const struct test tests[] = {
 	TEST(one_shot_is_disarmed_until_modified),
 	TEST(one_shot_stays_disarmed_over_the_upgrade),
 	TEST(one_shots_of_a_large_set_stay_disarmed),
+	TEST(one_shot_is_told_though_others_had_its_number),
 	TEST(disarmed_one_takes_nothing_from_the_order_of_others),
 	TEST(one_shot_is_told_once_over_the_upgrade),
 };

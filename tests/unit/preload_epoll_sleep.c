@@ -222,6 +222,38 @@ static void without_a_wait_set(void)
 	fake.no_waitset = false;
 }
 
+/* Its peer may not know how to wake us, but there is nothing to be woken for. */
+static void who_tells_nothing_keeps_nobody_awake(bool once)
+{
+	unsigned n_sleeps;
+	struct bed b;
+
+	fake.nsec_patience = 1000000;
+	begin(&b, EPOLLIN | (once ? EPOLLONESHOT : 0));
+	CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 3), ==, 0);
+	if (once) {
+		fake_arrive(b.s, 1);
+		CHECK_INT(wait_now(&b), ==, 1);
+	} else {
+		CHECK_INT(epoll_ctl(b.ep, EPOLL_CTL_DEL, b.fds[0], NULL), ==, 0);
+	}
+	n_sleeps = atomic_load(&fake_n_sleeps);
+	CHECK_INT(epoll_wait(b.ep, b.events, N_EVENTS, 100), ==, 0);
+	CHECK_INT(atomic_load(&fake_n_sleeps) - n_sleeps, <, 5);
+	end(&b);
+	fake.nsec_patience = UINT64_MAX;
+}
+
+static void disarmed_one_keeps_nobody_awake(void)
+{
+	who_tells_nothing_keeps_nobody_awake(true);
+}
+
+static void parked_one_keeps_nobody_awake(void)
+{
+	who_tells_nothing_keeps_nobody_awake(false);
+}
+
 enum { N_SHARED = 10, N_BYTES = 3000 };
 
 struct crowd {
@@ -288,6 +320,8 @@ static const struct test tests[] = {
 	TEST(who_leaves_keeps_the_bell_armed_for_early_sleepers),
 	TEST(without_a_wait_set),
 	TEST(without_descriptors),
+	TEST(disarmed_one_keeps_nobody_awake),
+	TEST(parked_one_keeps_nobody_awake),
 	TEST(threads_share_a_set),
 };
 
