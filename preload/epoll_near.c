@@ -219,14 +219,18 @@ int pre_near_unite(struct epoll_event *events, int n_first, int from, int n)
 	return kept;
 }
 
-void pre_near_keep(struct pre_set *set, const struct pre_answer *held)
+void pre_near_keep(struct pre_set *set, struct pre_answer *held)
 {
 	struct pre_member *m;
 
 	for (int i = 0; i < held->n; i++) {
 		m = pre_member_named(set, held->names[i]);
-		if (m)
-			m->answer = held->number;
+		if (!m)
+			continue;
+		/* Armed anew, and told by another answer: that is all that it was armed for. */
+		if (m->disarmed && m->answer != held->number)
+			held->names[i] = PRE_NOBODY;
+		m->answer = held->number;
 	}
 }
 

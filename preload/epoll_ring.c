@@ -351,8 +351,8 @@ static bool take_index(struct pre_member *m)
 	return true;
 }
 
-/* A one-shot member may have been reported by the kernel: only /proc tells. Other files may be in the
- * set under its number, which they have lost since. */
+/* A one-shot member may have been reported by the kernel: only /proc tells. Other files may be in
+ * the set under its number, which they have lost since. */
 static bool was_disarmed(const struct pre_member *m)
 {
 	struct pre_listed last = { 0 };

@@ -204,6 +204,7 @@ void pre_set_drain(struct pre_set *set);
 void pre_set_hear(struct pre_set *set);
 /* The name of a ring member, by which `inner` knows it, and whose it is, NULL: it is no member any
  * more. */
+#define PRE_NOBODY UINT64_MAX
 uint64_t pre_member_name(const struct pre_member *m);
 struct pre_member *pre_member_named(const struct pre_set *set, uint64_t name);
 /* Asks m's peer to mark the board; lists m if it is ready already. */
@@ -228,7 +229,7 @@ struct pre_listed {
 	int fd;
 	unsigned events;
 };
-/* How many lines have this in them, and, unless it is negative, this number; and the last of those.
+/* How many lines have this in them and, unless it is negative, this number; the last of those.
  * -1: there is no listing to be had. */
 int pre_set_listed(const struct pre_set *set, const char *wanted, int key,
 		   struct pre_listed *ret_last);
@@ -318,8 +319,8 @@ void pre_near_append(struct pre_set *set, struct pre_answer *to, const struct pr
  */
 int pre_near_unite(struct epoll_event *events, int n_first, int from, int n);
 /* The lock was given up: another thread's answer may have had members of held since then. They are
- * in this one all the same. */
-void pre_near_keep(struct pre_set *set, const struct pre_answer *held);
+ * in this one all the same, if there is room; a one-shot member is not taken back any more. */
+void pre_near_keep(struct pre_set *set, struct pre_answer *held);
 /* To be called when such an answer is done. Counts near members anew now and then; true:
  * pre_near_advance is to be called. */
 bool pre_near_recount(struct pre_set *set);

@@ -130,7 +130,7 @@ static void append_heard(struct wait *w)
 
 /* Asks the kernel for what came before that which is held (epoll_near.c), and makes one answer of
  * it. Under the lock, which is given up meanwhile. */
-static void answer_in_order(struct wait *w, const struct pre_answer *held)
+static void answer_in_order(struct wait *w, struct pre_answer *held)
 {
 	bool waited = pre_near_waited(w->set);
 	int n_first = w->n, from, max;

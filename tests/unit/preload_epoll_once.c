@@ -113,6 +113,34 @@ static void disarmed_one_takes_nothing_from_the_order_of_others(void)
 	end(&half);
 }
 
+/* What waits for the kernel's events is held without the lock; another thread arms it meanwhile,
+ * and another one is told. */
+static void held_one_that_another_thread_is_told_of_is_not_armed(void)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = 7 }, one;
+	uint64_t name;
+	struct pre_answer held = { .events = &one, .names = &name, .max = 1, .number = 1000 };
+	struct pre_answer full = { .events = &one };
+	struct pre_set *set;
+	struct bed b;
+
+	begin(&b, EPOLLIN | EPOLLONESHOT);
+	set = pre_file_at(b.ep)->set;
+	fake_arrive(b.s, 1);
+	pre_lock(&set->lock);
+	pre_ready_collect(set, &held);
+	pre_set_unlock(set);
+	REQUIRE_INT(held.n, ==, 1);
+	REQUIRE_INT(epoll_ctl(b.ep, EPOLL_CTL_MOD, b.fds[0], &event), ==, 0);
+	REQUIRE_INT(wait_now(&b), ==, 1);
+	pre_lock(&set->lock);
+	pre_near_keep(set, &held);
+	pre_near_append(set, &full, &held);
+	pre_set_unlock(set);
+	CHECK_INT(wait_now(&b), ==, 0);
+	end(&b);
+}
+
 #define N_IDLE 2000
 #define N_ROUNDS 100
 #define DATA 7
@@ -223,6 +251,7 @@ static const struct test tests[] = {
 	TEST(one_shots_of_a_large_set_stay_disarmed),
 	TEST(one_shot_is_told_though_others_had_its_number),
 	TEST(disarmed_one_takes_nothing_from_the_order_of_others),
+	TEST(held_one_that_another_thread_is_told_of_is_not_armed),
 	TEST(one_shot_is_told_once_over_the_upgrade),
 };
 
