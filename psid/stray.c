@@ -1,13 +1,13 @@
 /*
  * Sockets that came too late, or that nobody asked for. They are closed like the others, and the
- * client is told when that is done: until then its connection can't end, and it may wait for
- * that.
+ * client is told when that is done: until then its connection can't end, and it may wait for that.
+ * Without memory it is told at once.
  */
 #include "stray.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
-#include "cleanup.h"
 #include "hint.h"
 #include "psid.h"
 
@@ -33,12 +33,15 @@ int psid_return_stray(struct psid_client *client, uint64_t token, int *fd,
 {
 	struct stray *stray = malloc(sizeof(*stray));
 
-	if (!stray)
+	if (stray)
+		*stray = (struct stray){
+			.psid = client->psid, .client = client->id, .token = token, .reason = reason
+		};
+	if (stray && psid_close_foreign(client->psid, client->user, *fd, on_stray_closed, stray)) {
+		*fd = -EBADF;
 		return 0;
-	*stray = (struct stray){
-		.psid = client->psid, .client = client->id, .token = token, .reason = reason
-	};
-	if (!psid_close_foreign(client->psid, client->user, TAKE_FD(*fd), on_stray_closed, stray))
-		free(stray);
+	}
+	free(stray);
+	psid_deny(client, token, reason);
 	return 0;
 }

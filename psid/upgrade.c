@@ -3,8 +3,8 @@
  * the slots. A slab's descriptor goes to a process once; later connections of the same pair only
  * name it.
  *
- * All descriptors are made, and both messages written, before anything is sent. A client that can't
- * be sent to is doomed, which the other side then learns as the end of its peer.
+ * All descriptors are made, and both messages of a connection written, before anything is sent. A
+ * client that can't be sent to is doomed, which the other side then learns as the end of its peer.
  */
 #include "upgrade.h"
 
@@ -40,37 +40,60 @@ static uint32_t pid_for(const struct psid_client *client, struct psid_side *othe
 	return peer->user == client->user && !peer->exited ? (uint32_t)peer->pid : 0;
 }
 
+/* One side's message, and what it is made of. */
+struct message {
+	Pulc__Wire__ToClient msg;
+	Pulc__Wire__Upgrade upgrade;
+	Pulc__Wire__Slab own, peer;
+	int fds[2];
+	uint32_t n_fds;
+};
+
 /* Descriptors of the own slab and of the other side's (read-only); -EBADF: the client has it
- * already. Returns 0; the Reason (positive) of a refusal. */
+ * already. */
+static void describe(struct psid_side *side, const struct psid_client *client, uint64_t token,
+		     const int fds[2], struct message *m)
+{
+	struct psid_side *other = psid_side_other(side);
+	PSID_MESSAGE(msg, UPGRADE, upgrade) = &m->upgrade;
+
+	m->msg = msg;
+	name_slab(side->slab, &m->own);
+	name_slab(other->slab, &m->peer);
+	pulc__wire__upgrade__init(&m->upgrade);
+	m->upgrade.token = token;
+	m->upgrade.conn = side->conn->id;
+	m->upgrade.own = &m->own;
+	m->upgrade.peer = &m->peer;
+	m->upgrade.own_slot = side->slot;
+	m->upgrade.peer_slot = other->slot;
+	m->upgrade.own_slab_fd = fds[0] >= 0;
+	m->upgrade.peer_slab_fd = fds[1] >= 0;
+	m->upgrade.peer_client = other->n_holders > 0 ? client_of(other)->id : 0;
+	m->upgrade.peer_pid = pid_for(client, other);
+	m->n_fds = 0;
+	for (unsigned i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			m->fds[m->n_fds++] = fds[i];
+}
+
+/* The Reason (positive) for which a message could not be sent, or written; 0: it could, or the
+ * client hears nothing any more. */
+static int reason_of(int r)
+{
+	if (r == -ENOMEM)
+		return PULC__WIRE__REASON__REASON_NO_MEMORY;
+	return r == -EMFILE ? PULC__WIRE__REASON__REASON_DESCRIPTORS : 0;
+}
+
 static int write_to(struct psid_side *side, struct psid_client *client, uint64_t token,
 		    const int fds[2], struct psid_letter **ret_letter)
 {
-	struct psid_side *other = psid_side_other(side);
-	Pulc__Wire__Slab own, peer;
-	Pulc__Wire__Upgrade upgrade = PULC__WIRE__UPGRADE__INIT;
-	PSID_MESSAGE(msg, UPGRADE, upgrade) = &upgrade;
-	int sent[2], r;
-	uint32_t n = 0;
+	struct message m;
 
-	name_slab(side->slab, &own);
-	name_slab(other->slab, &peer);
-	upgrade.token = token;
-	upgrade.conn = side->conn->id;
-	upgrade.own = &own;
-	upgrade.peer = &peer;
-	upgrade.own_slot = side->slot;
-	upgrade.peer_slot = other->slot;
-	upgrade.own_slab_fd = fds[0] >= 0;
-	upgrade.peer_slab_fd = fds[1] >= 0;
-	upgrade.peer_client = other->n_holders > 0 ? client_of(other)->id : 0;
-	upgrade.peer_pid = pid_for(client, other);
-	if (upgrade.own_slab_fd)
-		sent[n++] = fds[0];
-	if (upgrade.peer_slab_fd)
-		sent[n++] = fds[1];
+	describe(side, client, token, fds, &m);
 	*ret_letter = NULL;
-	r = psid_client_write(client, &msg, sent, n, ret_letter);
-	return r == -EMFILE ? PULC__WIRE__REASON__REASON_DESCRIPTORS : 0;
+	return reason_of(psid_client_write(client, &m.msg, m.fds, m.n_fds, ret_letter));
 }
 
 /* NULL: to a client that hears nothing any more. */
@@ -79,18 +102,16 @@ static int post(struct psid_client *client, struct psid_letter *letter)
 	return letter ? psid_client_post(client, letter) : -EPIPE;
 }
 
+/* Who asks waits for it: it is kept, with descriptors, only where the channel is full. */
 int psid_upgrade_send_again(struct psid_side *side, struct psid_client *client, uint64_t token)
 {
 	CLEANUP_FD int peer_fd = -EBADF;
-	struct psid_letter *letter;
-	int r;
+	struct message m;
 
 	if (psid_memory_readonly(psid_side_other(side)->slab->fd, &peer_fd) < 0)
 		return PULC__WIRE__REASON__REASON_DESCRIPTORS;
-	r = write_to(side, client, token, (int[]){ side->slab->fd, peer_fd }, &letter);
-	if (r == 0)
-		(void)post(client, letter);
-	return r;
+	describe(side, client, token, (int[]){ side->slab->fd, peer_fd }, &m);
+	return reason_of(psid_client_send(client, &m.msg, m.fds, m.n_fds));
 }
 
 static int write_first(struct psid_side *side, int peer_fd, struct psid_letter **ret_letter)

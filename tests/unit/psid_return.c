@@ -1,11 +1,13 @@
 /* A psid that was killed, the next one, and those who come back to it; and sides asked for
  * again. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -293,6 +295,34 @@ static void a_program_that_inherits(void)
 	end();
 }
 
+/* From now on psid gets descriptors only of those that it keeps free for what is soon closed. */
+static void fill_psid(void)
+{
+	struct rlimit limit;
+	rlim_t n = 0;
+	char path[64];
+
+	do
+		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%u", psid.pid, (unsigned)n++);
+	while (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+	REQUIRE_INT(prlimit(psid.pid, RLIMIT_NOFILE, NULL, &limit), ==, 0);
+	limit.rlim_cur = n - 1 + n / 7; /* descriptors.c */
+	REQUIRE_INT(prlimit(psid.pid, RLIMIT_NOFILE, &limit, NULL), ==, 0);
+}
+
+static void a_psid_without_descriptors_gives_a_side_again(void)
+{
+	struct fake_client heir;
+
+	upgrade_one();
+	fake_attach(&heir, &psid, FAKE_SELF);
+	fill_psid();
+	fake_ask_attach(&heir, fds[0], 5);
+	check_side(&heir, 5, 0);
+	fake_close(&heir);
+	end();
+}
+
 static void after_a_restart(void)
 {
 	struct fake_client heir;
@@ -345,8 +375,8 @@ static const struct test tests[] = {
 	TEST(what_is_unread_stays),    TEST(a_family_comes_back),
 	TEST(a_child_that_is_late),    TEST(back_to_the_same),
 	TEST(a_psid_that_stops),       TEST(limits_hold),
-	TEST(a_program_that_inherits), TEST(after_a_restart),
-	TEST(another_users_side),
+	TEST(a_program_that_inherits), TEST(a_psid_without_descriptors_gives_a_side_again),
+	TEST(after_a_restart),	       TEST(another_users_side),
 };
 
 int main(int argc, char **argv)
