@@ -10,10 +10,16 @@
  * program wants: the label stays until they have gone the other way. So it does if there is a reset
  * to be told of which the kernel does not know.
  *
+ * Somebody who writes to the socket past us must not overtake what was sent before. So that has to
+ * be in the kernel by then, or in a ring that has ended; where the peer gives it no chance, for
+ * seconds, the connection is reset.
+ *
  * With both ends in one thread nobody else could look: then we act for the other end.
  */
 #include <errno.h>
 #include <sys/single_threaded.h>
+
+#include <pulc/process.h>
 
 #include "clock.h"
 #include "label.h"
@@ -24,6 +30,8 @@
 /* What the peer is given to make room for, or to return, bytes; and how often we look. */
 #define NSEC_MOMENT (20 * 1000 * NSEC_PER_USEC)
 #define NSEC_PAUSE (100 * NSEC_PER_USEC)
+/* A receiver that does not come to look at its ring for so long. */
+#define NSEC_BYPASSED (5 * NSEC_PER_SEC)
 
 static struct pulc_stream *searched;
 
@@ -51,7 +59,7 @@ static void pause_briefly(void)
 	(void)raw_ppoll(NULL, 0, &pause);
 }
 
-void stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
+int stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
 {
 	uint64_t deadline = nsec_now() + NSEC_MOMENT;
 	int e = tcp_leave(&s->tcp, fd);
@@ -69,7 +77,7 @@ void stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
 		(void)raw_shutdown(fd, SHUT_RDWR);
 	if (e < 0) {
 		tcp_keep_on_kernel(&s->tcp);
-		return;
+		return e;
 	}
 	stream_tell_all(s);
 	act_for_peer(s);
@@ -77,6 +85,23 @@ void stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
 		pause_briefly();
 	if (tcp_is_returned(&s->tcp) && !tcp_has_reset(&s->tcp))
 		label_clear(fd);
+	return 0;
+}
+
+PULC_EXPORT void pulc_stream_bypassed(pulc_stream *s, int fd)
+{
+	uint64_t deadline = nsec_now() + NSEC_BYPASSED;
+
+	if (s->handler != &stream_handler || !pulc_stream_attached(s))
+		return;
+	while (!tcp_has_sent(&s->tcp) && nsec_now() < deadline) {
+		tcp_return_all(&s->tcp, fd);
+		/* There was no room for long. */
+		if (tcp_owes(&s->tcp) || stream_downgrade(s, fd, false) != -EAGAIN)
+			break;
+	}
+	if (!tcp_has_sent(&s->tcp))
+		tcp_reset(fd);
 }
 
 PULC_EXPORT bool pulc_stream_disconnected(pulc_stream *s, int fd)

@@ -11,7 +11,8 @@
  * program gets as well has none until that one has ended.
  *
  * A process that ends also pays what its peers are owed: bytes in its rings that they left behind.
- * And a program outside PULC that has the socket from us is not left alone with a part of the
+ * So does one that executes a program, of what it keeps as well: nobody may look at that again. And
+ * a program outside PULC that has the socket from us is not left alone with a part of the
  * bytes, nor one at the other end with an end that is a reset. A forked child leaves that to its
  * parent, while that one lives and holds the side, where it has sent nothing itself: it has
  * thousands of its parent's connections perhaps, and would look at memory of each that it has not
@@ -121,20 +122,6 @@ USUAL static void leave(struct pulc_stream *s)
 	}
 }
 
-PULC_EXPORT void pulc_stream_leaves(pulc_stream *s)
-{
-	if (!client_lock())
-		return;
-	leave(s);
-	client_unlock();
-}
-
-PULC_EXPORT void pulc_stream_changes_hands(pulc_stream *s)
-{
-	if (is_shared_tcp(s) && !s->left && !s->ended)
-		leave_warn(s);
-}
-
 PULC_EXPORT void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces)
 {
 	bool last;
@@ -182,7 +169,8 @@ USUAL static void pay(struct pulc_stream *s)
 		return;
 	holds = !s->left && !s->ended;
 	last = holds && tcp_is_last_inside(&s->tcp);
-	refuses = holds && shm_has_one_holder(&s->tcp.ring) && tcp_refuses(&s->tcp);
+	/* exec may still fail, and leave the connection to us. */
+	refuses = process_ends && holds && shm_has_one_holder(&s->tcp.ring) && tcp_refuses(&s->tcp);
 	if (!(last || refuses || tcp_owes(&s->tcp)) || !stream_owns(s, s->fd))
 		return;
 	if (last)
@@ -190,6 +178,36 @@ USUAL static void pay(struct pulc_stream *s)
 	tcp_return_all(&s->tcp, s->fd);
 	if (refuses)
 		tcp_reset(s->fd);
+}
+
+static bool forker_lives(void)
+{
+	return born.parent && raw_syscall(SYS_getppid) == born.parent;
+}
+
+/* A parent that lets go between our look at its word and our leaving finds us among the holders,
+ * and pays nothing: then we are the last one, who cannot leave. */
+PULC_EXPORT void pulc_stream_leaves(pulc_stream *s)
+{
+	if (!client_lock())
+		return;
+	born.parent_lives = forker_lives();
+	if (!s->left && !s->ended)
+		pay(s);
+	leave(s);
+	if (!s->left && !s->ended)
+		pay(s);
+	client_unlock();
+}
+
+PULC_EXPORT void pulc_stream_changes_hands(pulc_stream *s)
+{
+	if (!is_shared_tcp(s) || s->left || s->ended)
+		return;
+	leave_warn(s);
+	born.parent_lives = forker_lives();
+	if (!is_parents_to_pay(s) && tcp_owes(&s->tcp) && stream_owns(s, s->fd))
+		tcp_return_all(&s->tcp, s->fd);
 }
 
 /* A parent that lets go between our look at its word and our leaving finds us among the holders,
@@ -219,7 +237,7 @@ USUAL PULC_EXPORT void pulc_process_ends(void)
 	    !client_lock())
 		return;
 	process_ends = true;
-	born.parent_lives = born.parent && raw_syscall(SYS_getppid) == born.parent;
+	born.parent_lives = forker_lives();
 	stream_list_each(finish);
 	client_unlock();
 }

@@ -144,8 +144,8 @@ ssize_t stream_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
 unsigned stream_poll(pulc_stream *s, int fd, unsigned events);
 /* ---- downgrade.c ----------------------------------------------------------------------------- */
 /* An attached stream goes on with the kernel, whatever the program does next. May wait some ms for
- * the peer. for_good: what is in the ring is of no use as it is. */
-void stream_downgrade(struct pulc_stream *s, int fd, bool for_good);
+ * the peer. for_good: what is in the ring is of no use as it is. Returns what tcp_leave did. */
+int stream_downgrade(struct pulc_stream *s, int fd, bool for_good);
 /* A pending error, or 0, was taken: if the stream has left the kernel alone serves what follows.
  * Returns it. */
 int stream_told(struct pulc_stream *s, int fd, int error);

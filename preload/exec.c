@@ -97,6 +97,8 @@ static void take_along(const struct start *start, pulc_stream *s, int fd, int as
 			pulc_stream_shared_with(s, start->pid);
 	} else if (start->foreign || as < N_STDIO) {
 		pulc_stream_keep_on_kernel(s, fd, PULC_REASON_SHARED);
+		if (start->outside || as < N_STDIO)
+			pulc_stream_bypassed(s, fd);
 		if (start->outside)
 			pulc_stream_goes_outside(s, fd, start->pid && !other && !start->begun);
 	} else if (other && !start->begun) {

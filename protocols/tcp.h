@@ -164,8 +164,14 @@ static inline bool tcp_has_left(const struct tcp *t)
 bool tcp_owes(const struct tcp *t);
 /* Sends them, as far as the kernel takes them. 1: all. */
 int tcp_return(struct tcp *t, int fd);
-/* The same for a process that ends: waits for room, some seconds at most. */
+/* The same for a process that ends, or hands the socket on: waits for room, some seconds at
+ * most. */
 void tcp_return_all(struct tcp *t, int fd);
+/* What is written to the socket, past this side, comes behind all that it has sent. */
+static inline bool tcp_has_sent(const struct tcp *t)
+{
+	return shm_tx_mode(&t->ring) != SHM_TX_RING && !tcp_owes(t);
+}
 /* True once what this side has left in the peer's ring is on its way. */
 bool tcp_is_returned(const struct tcp *t);
 /* The next byte to be received is the one behind urgent data (or is that, in line). */

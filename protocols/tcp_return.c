@@ -179,10 +179,14 @@ int tcp_return(struct tcp *t, int fd)
 
 void tcp_return_all(struct tcp *t, int fd)
 {
-	if (!shm_lock(&t->ring.own->tx_lock))
-		return;
-	tcp_return_last(t, fd);
-	shm_unlock(&t->ring.own->tx_lock);
+	int e;
+
+	do {
+		if (!shm_lock(&t->ring.own->tx_lock))
+			return;
+		e = tcp_owes(t) ? tcp_return_locked(t, fd) : 1;
+		shm_unlock(&t->ring.own->tx_lock);
+	} while (e == 0 && tcp_owes(t) && await_room(fd, SEC_LAST * NSEC_PER_SEC));
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */

@@ -56,6 +56,10 @@ void pulc_streams_shared_with(int pid);
 /* Between these two a program is being started of which it is not known yet what it holds. */
 void pulc_spawn_begins(void);
 void pulc_spawn_done(void);
+/* Somebody who writes past PULC is about to get the socket fd of s, which has been kept on the
+ * kernel: waits until what was sent comes before that, some seconds as long as nothing moves, and
+ * resets the connection if it can't. */
+void pulc_stream_bypassed(pulc_stream *s, int fd);
 /*
  * A program outside PULC gets the socket fd of s, which has been kept on the kernel; replaces: in
  * place of this process. If bytes are left that only the ring has, that program must not miss them
@@ -63,9 +67,11 @@ void pulc_spawn_done(void);
  * closes.
  */
 void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces);
-/* exec is about to hand s to the next program, which may never look at it. */
+/* exec is about to hand s to the next program, which may never look at it. What the peer is owed is
+ * paid before: that waits for room, some seconds as long as there is none. */
 void pulc_stream_changes_hands(pulc_stream *s);
-/* exec is about to close this process's descriptors of s. */
+/* exec is about to close this process's descriptors of s. What the peer is owed is paid before, as
+ * above. */
 void pulc_stream_leaves(pulc_stream *s);
 /* It was not so, for exec has failed. */
 void pulc_stream_stays(pulc_stream *s);

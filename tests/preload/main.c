@@ -303,6 +303,8 @@ int main(int argc, char **argv)
 		return count_until_end(atoi(argv[2]));
 	if (argc == 5 && strcmp(argv[1], "--pattern") == 0)
 		return check_pattern(atoi(argv[2]), (size_t)atoi(argv[3]), atoi(argv[4]));
+	if (argc == 5 && strcmp(argv[1], "--put") == 0)
+		return write_pattern(atoi(argv[2]), (size_t)atoi(argv[3]), (size_t)atoi(argv[4]));
 	if (argc != 3 || !(p.tcase = find(argv[1]))) {
 		fprintf(stderr, "usage: catalogue --list | NAME self|thread|process\n");
 		return 2;

@@ -47,6 +47,8 @@ int echo_until_end(int fd);
 int count_until_end(int fd);
 /* Waits for the end of gate. 0: the whole pattern has come, or its beginning and then a reset. */
 int check_pattern(int fd, size_t len, int gate);
+/* exec_owed.c: sends len bytes of the pattern that begin with byte `from`. */
+int write_pattern(int fd, size_t len, size_t from);
 /* downgrade.c: the same with a descriptor that is passed to it. */
 int echo_passed(int via);
 

@@ -1,0 +1,234 @@
+/*
+ * A process executes a program while a connection's bytes are still to come to where the other end
+ * is by then: that one has gone outside with some of them unread in a ring. The kernel loses
+ * nothing of what was sent before exec, and nothing overtakes it, be the socket close-on-exec or
+ * the new program's.
+ */
+#include "stage.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+
+extern char **environ;
+
+#define PROGRAM "/proc/self/exe"
+#define LEN 60000
+/* Too much for the kernel once its buffers are small. */
+#define LEN_LONG 1000000
+#define SIZE_WORD 100000
+#define N_WORDS 64
+
+int write_pattern(int fd, size_t len, size_t from)
+{
+	char buf[1000];
+
+	for (size_t n; len > 0; from += n, len -= n) {
+		n = len < sizeof(buf) ? len : sizeof(buf);
+		fill_pattern(buf, n, from);
+		if (send(fd, buf, n, MSG_NOSIGNAL) != (ssize_t)n)
+			return 1;
+	}
+	return 0;
+}
+
+/* This program, outside, as told by three numbers. */
+static pid_t spawn_outside(const char *option, size_t a, size_t b, size_t c)
+{
+	char *preload = getenv("LD_PRELOAD"), text[3][16];
+	char *const argv[] = { "catalogue", (char *)option, text[0], text[1], text[2], NULL };
+	pid_t pid = -1;
+
+	(void)snprintf(text[0], sizeof(text[0]), "%zu", a);
+	(void)snprintf(text[1], sizeof(text[1]), "%zu", b);
+	(void)snprintf(text[2], sizeof(text[2]), "%zu", c);
+	unsetenv("LD_PRELOAD");
+	(void)posix_spawn(&pid, PROGRAM, NULL, NULL, argv, environ);
+	if (preload)
+		setenv("LD_PRELOAD", preload, 1);
+	return pid;
+}
+
+/* To one that reads len bytes of the pattern and an end, once gate ends. */
+static void give_to_outside(struct play *p, size_t len, const int gate[2])
+{
+	pid_t pid = spawn_outside("--pattern", (size_t)FD, len, (size_t)gate[0]);
+
+	until_process_sleeps(pid);
+	close(FD);
+	close(gate[0]);
+	*stage_word(p, 1) = pid;
+}
+
+static void open_gate(int gate[2])
+{
+	(void)!pipe2(gate, O_CLOEXEC);
+	fcntl(gate[0], F_SETFD, 0);
+}
+
+static bool exec_too_much(void)
+{
+	static char word[SIZE_WORD + 1];
+	char *argv[N_WORDS + 1] = { NULL };
+
+	memset(word, 'x', SIZE_WORD);
+	for (int i = 0; i < N_WORDS; i++) argv[i] = word;
+	return execv(PROGRAM, argv) == -1 && errno == E2BIG;
+}
+
+/* B's end is that of a child alone, which is another program in the end. */
+static pid_t start_alone(struct play *p, void (*act)(int fd))
+{
+	int gate[2];
+	char byte;
+	pid_t pid;
+
+	T(pipe2(gate, O_CLOEXEC) == 0);
+	pid = fork();
+	if (pid == 0) {
+		close(gate[1]);
+		if (read(gate[0], &byte, 1) == 0)
+			act(FD);
+		_exit(99);
+	}
+	close(FD);
+	close(gate[0]);
+	close(gate[1]);
+	return pid;
+}
+
+static void become_nothing(int fd)
+{
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	execl("/bin/true", "true", NULL);
+}
+
+static void fail_first(int fd)
+{
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	if (!exec_too_much() || write_pattern(fd, LEN, LEN) != 0 || !exec_too_much() ||
+	    write_pattern(fd, LEN, 2 * LEN) != 0)
+		_exit(98);
+	become_nothing(fd);
+}
+
+static void become_nothing_with_it(int fd)
+{
+	(void)fd;
+	execl("/bin/true", "true", NULL);
+}
+
+static void become_writer(int fd)
+{
+	char number[16], len[16], from[16];
+
+	(void)snprintf(number, sizeof(number), "%d", fd);
+	(void)snprintf(len, sizeof(len), "%d", LEN);
+	(void)snprintf(from, sizeof(from), "%d", LEN_LONG);
+	unsetenv("LD_PRELOAD");
+	execl(PROGRAM, "catalogue", "--put", number, len, from, NULL);
+}
+
+/* What A has not read B has sent before, and B ends as act says. */
+static void all_comes(struct play *p, void (*act)(int fd), size_t len)
+{
+	int gate[2];
+
+	B { T(put_pattern(FD, LEN, 1000) == LEN); }
+	A {
+		settle(p, FD, LEN);
+		open_gate(gate);
+		give_to_outside(p, len, gate);
+	}
+	B { reap(p, "program", start_alone(p, act)); }
+	A {
+		close(gate[1]);
+		reap(p, "pattern", (pid_t)*stage_word(p, 1));
+	}
+}
+
+CASE(exec_pays_what_outside_has_not_read, PROCESS)
+{
+	all_comes(p, become_nothing, LEN);
+}
+
+CASE(exec_pays_with_a_socket_that_nobody_uses, PROCESS)
+{
+	all_comes(p, become_nothing_with_it, LEN);
+}
+
+CASE(exec_that_fails_pays_what_outside_has_not_read, PROCESS)
+{
+	all_comes(p, fail_first, 3 * LEN);
+}
+
+/* The parent goes on with it, and pays. */
+CASE(exec_leaves_it_to_the_parent_to_pay, PROCESS)
+{
+	int gate[2];
+
+	B { T(put_pattern(FD, LEN, 1000) == LEN); }
+	A {
+		settle(p, FD, LEN);
+		open_gate(gate);
+		give_to_outside(p, 2 * LEN, gate);
+	}
+	B {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			become_nothing(FD);
+			_exit(99);
+		}
+		reap(p, "program", pid);
+		T(write_pattern(FD, LEN, LEN) == 0);
+		close(FD);
+	}
+	A {
+		close(gate[1]);
+		reap(p, "pattern", (pid_t)*stage_word(p, 1));
+	}
+}
+
+/* The kernel takes it piece by piece, as the reader goes on. */
+CASE(exec_writes_behind_what_outside_has_not_read, PROCESS)
+{
+	int gate[2];
+
+	B { T(put_pattern(FD, LEN_LONG, 10000) == LEN_LONG); }
+	A {
+		open_gate(gate);
+		give_to_outside(p, LEN_LONG + LEN, gate);
+	}
+	B {
+		R(setsockopt(FD, SOL_SOCKET, SO_SNDBUF, &(int){ 1 }, sizeof(int)));
+		*stage_word(p, 2) = start_alone(p, become_writer);
+	}
+	A {
+		until_process_sleeps((pid_t)*stage_word(p, 2));
+		close(gate[1]);
+		reap(p, "pattern", (pid_t)*stage_word(p, 1));
+	}
+	B { reap(p, "writer", (pid_t)*stage_word(p, 2)); }
+}
+
+CASE(exec_spawned_writes_behind_what_outside_has_not_read, PROCESS)
+{
+	int gate[2];
+
+	B { T(put_pattern(FD, LEN_LONG, 10000) == LEN_LONG); }
+	A {
+		open_gate(gate);
+		give_to_outside(p, LEN_LONG + LEN, gate);
+	}
+	B {
+		R(setsockopt(FD, SOL_SOCKET, SO_SNDBUF, &(int){ 1 }, sizeof(int)));
+		reap(p, "writer", spawn_outside("--put", (size_t)FD, LEN, LEN_LONG));
+		close(FD);
+	}
+	WITH_A {
+		until_other_sleeps(p);
+		close(gate[1]);
+		reap(p, "pattern", (pid_t)*stage_word(p, 1));
+	}
+}
