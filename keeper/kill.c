@@ -5,7 +5,8 @@
  * Without one the keeper is the subreaper: whatever the tasks started descends from it, so the tree
  * is read from /proc and killed through pidfds, again and again until no child is left: what a dead
  * process leaves behind becomes our child. A process that does not go (it hangs in the kernel) is
- * given SEC_PATIENCE, and then named to the owner and left.
+ * given SEC_PATIENCE, and then named to the owner and left: a task counts as killed then, and what
+ * stands in the pipes is the rest of what was said.
  */
 #include "kill.h"
 
@@ -19,6 +20,7 @@
 #include "macros.h"
 #include "owner.h"
 #include "reap.h"
+#include "task.h"
 
 #define MSEC_AGAIN 20
 #define SEC_PATIENCE 10
@@ -47,8 +49,8 @@ static void on_again(uv_timer_t *timer)
 		return;
 	if (++k->n_kills * MSEC_AGAIN > SEC_PATIENCE * 1000u) {
 		keeper_say(k, "some processes of the job can't be killed; they are left behind");
-		k->childless = true;
-		keeper_look_for_end(k);
+		keeper_tasks_leave(k);
+		keeper_all_gone(k);
 		return;
 	}
 	kill_once(k);

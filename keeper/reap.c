@@ -31,20 +31,24 @@ static struct task *find_task(struct keeper *k, pid_t pid)
 	return NULL;
 }
 
+void keeper_all_gone(struct keeper *k)
+{
+	k->childless = true;
+	if (k->tasks)
+		keeper_output_last(k);
+	keeper_look_for_end(k);
+}
+
 /* No task runs any more: the others must go, if there are any. */
 static void end_leftovers(struct keeper *k, bool children)
 {
 	if (k->childless || (k->n_tasks > 0 && !k->tasks))
 		return;
 	keeper_pmi_stop(k);
-	if (!children) {
-		k->childless = true;
-		if (k->tasks)
-			keeper_output_last(k);
-		keeper_look_for_end(k);
-	} else {
+	if (!children)
+		keeper_all_gone(k);
+	else
 		keeper_kill(k);
-	}
 }
 
 void keeper_reap(struct keeper *k)

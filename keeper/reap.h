@@ -13,6 +13,8 @@
 int keeper_reap_start(struct keeper *k);
 /* Looks for children that have ended. */
 void keeper_reap(struct keeper *k);
+/* No process of the job is left, or none that counts. */
+void keeper_all_gone(struct keeper *k);
 /* The helper processes that are no part of the job, ended by 0. */
 const pid_t *keeper_helpers(struct keeper *k);
 

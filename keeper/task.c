@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -271,6 +272,15 @@ static void ended(struct task *task, const struct rusage *usage)
 	exited.size_memory = (uint64_t)usage->ru_maxrss * 1024;
 	exited.usec = task->nsec_started ? (nsec_now() - task->nsec_started) / NSEC_PER_USEC : 0;
 	keeper_head_report(task->keeper, &msg);
+}
+
+void keeper_tasks_leave(struct keeper *k)
+{
+	static const struct rusage unknown;
+
+	for (uint32_t i = 0; k->tasks && i < k->n_tasks; i++)
+		if (k->tasks[i].state == TASK_RUNS)
+			keeper_task_ended(&k->tasks[i], SIGKILL, &unknown);
 }
 
 void keeper_task_ended(struct task *task, int status, const struct rusage *usage)

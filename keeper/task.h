@@ -10,6 +10,8 @@ void keeper_tasks_start(struct keeper *k);
 void keeper_tasks_launch(struct keeper *k);
 /* A task was reaped. */
 void keeper_task_ended(struct task *task, int status, const struct rusage *usage);
+/* Those that run can't be killed: they count as killed. */
+void keeper_tasks_leave(struct keeper *k);
 /* The task of that rank here; NULL: it is elsewhere. */
 struct task *keeper_task(struct keeper *k, uint32_t rank);
 

@@ -199,6 +199,43 @@ kill -KILL "$(pgrep -P $runner)"
 wait $runner 2>/dev/null
 gone forest_falls forest
 
+# What can't be killed is left, and holds nobody up: stopped by a tracer on its way out it keeps its streams.
+cat >tracer.py <<'E2'
+import ctypes, sys
+SEIZE, TRACEEXIT = 0x4206, 0x40
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+print("traced" if libc.ptrace(SEIZE, int(sys.argv[1]), 0, TRACEEXIT) == 0 else "refused", flush=True)
+sys.stdin.read()
+E2
+mkfifo hold
+trace() { # MARK: the sleep of that job
+	until pid=$(for p in $(marked "$1"); do ! grep -qsx sleep "/proc/$p/comm" || echo "$p"; done) && [ -n "$pid" ]; do sleep 0.02; done
+	python3 tracer.py "$pid" <hold >traced &
+	exec {held}>hold
+	await grep -q . traced
+}
+start unkillable sh -c 'echo ready; exec sleep 1000'
+ready unkillable 1
+trace unkillable
+if grep -q refused traced; then
+	echo "skip $suite.unkillable: no tracing here"
+else
+	"$bin/pulcctl" kill "$("$bin/pulcctl" jobs --json | json 'j[0]["job"]')"
+	wait $runner
+	is unkillable_task "137 1" "$? $(grep -c 'left behind' unkillable.err)"
+	exec {held}>&-
+	gone unkillable_task_goes_when_it_can unkillable
+	start unkillable2 sh -c 'sleep 1000 & echo ready; until [ -e left ]; do sleep 0.02; done; seq 1000'
+	ready unkillable2 1
+	trace unkillable2
+	touch left
+	wait $runner
+	is unkillable_leftover "0 1001 1" "$? $(wc -l <unkillable2.out) $(grep -c 'left behind' unkillable2.err)"
+fi
+exec {held}>&-
+gone unkillable_leftover_goes_when_it_can unkillable2
+
 # Where no cgroup is to be had the process tree serves.
 "$bin/pulcctl" stop
 no_cgroup='for m in $(awk "/cgroup/ { print \$2 }" /proc/mounts | sort -r); do umount -l "$m"; done; exec "$0" --daemonize'
