@@ -33,6 +33,7 @@ static void lists(void)
 	CHECK_STR(list("n1"), "n1:0");
 	CHECK_STR(list("n1,n2:3, n3"), "n1:0 n2:3 n3:0");
 	CHECK_STR(list("n1 slots=2\nn2"), "n1:2 n2:0");
+	CHECK_STR(list("n0 n[1-3] slots=2"), "n0:0 n1:2 n2:2 n3:2");
 	CHECK_STR(list("n[1-3]"), "n1:0 n2:0 n3:0");
 	CHECK_STR(list("n[1-2,7]x:4"), "n1x:4 n2x:4 n7x:4");
 	CHECK_STR(list("n[08-11]"), "n08:0 n09:0 n10:0 n11:0");
@@ -77,6 +78,30 @@ static int read_file(const char *text, size_t *ret_n, unsigned *ret_line)
 	return r;
 }
 
+/* As schedulers write them: many ranges in a word, many nodes in a line. */
+static void long_ones(void)
+{
+	enum { N = 2000 };
+	char *text = malloc(N * 16), *p = text + sprintf(text, "n[0");
+	unsigned line = 0;
+	size_t n;
+
+	for (int i = 1; i < N; i++)
+		p += sprintf(p, ",%d", 2 * i);
+	(void)strcpy(p, "] slots=3\nlast\n");
+	CHECK_INT(read_file(text, &n, &line), ==, 0);
+	CHECK_INT(n, ==, N + 1);
+	p = text;
+	for (int i = 0; i < N; i++)
+		p += sprintf(p, "node%d%c", i, i == N - 1 ? '\n' : ' ');
+	CHECK_INT(read_file(text, &n, &line), ==, 0);
+	CHECK_INT(n, ==, N);
+	(void)sprintf(p, "%0*d[1-2]\n", (int)HOSTS_SIZE_NAME, 0);
+	CHECK_INT(read_file(text, &n, &line), ==, -EINVAL);
+	CHECK_INT(line, ==, 2);
+	free(text);
+}
+
 static void files(void)
 {
 	unsigned line = 0;
@@ -92,7 +117,7 @@ static void files(void)
 }
 
 static const struct test tests[] = { TEST(lists), TEST(wrong_lists), TEST(there_is_a_limit),
-				     TEST(files) };
+				     TEST(long_ones), TEST(files) };
 
 int main(int argc, char **argv)
 {

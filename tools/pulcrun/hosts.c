@@ -16,8 +16,6 @@
 
 #include "cleanup.h"
 
-#define SIZE_WORD 256u
-#define SIZE_FILE_MAX (1u << 20)
 
 static bool is_name_char(char c)
 {
@@ -83,7 +81,7 @@ static int add_ranges(struct hosts *hosts, const char *word, const char *open, c
 		      uint32_t slots)
 {
 	const char *p = open + 1;
-	char name[2 * SIZE_WORD];
+	char name[HOSTS_SIZE_NAME + 1]; /* longer ones are none */
 	uint32_t first, last;
 	int width, r;
 
@@ -126,15 +124,16 @@ static int add_word(struct hosts *hosts, char *word)
 	return add_ranges(hosts, word, open, close, slots);
 }
 
-/* "slots=2" behind a name. */
-static int add_slots(struct hosts *hosts, const char *word)
+/* "slots=2" behind a word, whose names begin at `from`. */
+static int add_slots(struct hosts *hosts, size_t from, const char *word)
 {
 	const char *p = word + strlen("slots=");
 	uint32_t slots;
 
-	if (hosts->n == 0 || parse_number(&p, &slots) < 0 || *p || slots == 0)
+	if (hosts->n == from || parse_number(&p, &slots) < 0 || *p || slots == 0)
 		return -EINVAL;
-	hosts->items[hosts->n - 1].slots = slots;
+	for (size_t i = from; i < hosts->n; i++)
+		hosts->items[i].slots = slots;
 	return 0;
 }
 
@@ -154,20 +153,23 @@ static size_t word_length(const char *text, size_t len)
 
 int hosts_parse(struct hosts *hosts, const char *text, size_t len)
 {
-	char word[SIZE_WORD];
+	size_t n_before = hosts->n; /* the last word's names begin there */
 	int r = 0;
 
 	while (r == 0 && len > 0) {
 		size_t n = word_length(text, len);
+		CLEANUP_FREE char *word = strndup(text, n);
 
-		if (n >= sizeof(word) || memchr(text, '\0', n))
+		if (!word)
+			return -ENOMEM;
+		if (strlen(word) < n)
 			return -EINVAL;
-		memcpy(word, text, n);
-		word[n] = '\0';
-		if (n > 0 && strncmp(word, "slots=", 6) == 0)
-			r = add_slots(hosts, word);
-		else if (n > 0)
+		if (strncmp(word, "slots=", 6) == 0) {
+			r = add_slots(hosts, n_before, word);
+		} else if (n > 0) {
+			n_before = hosts->n;
 			r = add_word(hosts, word);
+		}
 		text += n < len ? n + 1 : n;
 		len -= n < len ? n + 1 : n;
 	}
@@ -177,17 +179,21 @@ int hosts_parse(struct hosts *hosts, const char *text, size_t len)
 int hosts_read(struct hosts *hosts, const char *path, unsigned *ret_line)
 {
 	FILE *file = fopen(path, "re");
-	size_t n_before = hosts->n;
+	size_t n_before = hosts->n, size = 0;
+	CLEANUP_FREE char *line = NULL;
 	unsigned n_lines = 0;
-	char line[4096];
+	ssize_t len;
 	int r = 0;
 
 	if (!file)
 		return -errno;
-	for (; r == 0 && fgets(line, sizeof(line), file); n_lines++)
-		r = hosts_parse(hosts, line, strcspn(line, "#\n"));
-	if (r == 0 && ferror(file))
-		r = -EIO;
+	for (; r == 0 && (len = getline(&line, &size, file)) >= 0; n_lines++) {
+		const char *comment = memchr(line, '#', (size_t)len);
+
+		r = hosts_parse(hosts, line, comment ? (size_t)(comment - line) : (size_t)len);
+	}
+	if (r == 0 && !feof(file))
+		r = ferror(file) ? -EIO : -ENOMEM;
 	(void)fclose(file);
 	if (r == -EINVAL)
 		*ret_line = n_lines;
