@@ -41,6 +41,19 @@ is files '0:o0 1:o1' "$(run -n 2 --output 'd/{rank}' sh -c 'echo o$PULC_RANK'; e
 is files_for_each_stream 'o1 e1' "$(run -n 2 --output 'e/{rank}.{stream}' sh -c 'echo o$PULC_RANK; echo e$PULC_RANK >&2'; echo "$(cat e/1.stdout) $(cat e/1.stderr)")"
 is full_disk_is_told 125 "$(run --output /dev/full sh -c 'echo x' >/dev/null 2>&1; echo $?)"
 
+# More files than a program may have open: pulcrun may have more, its tasks may not, and what has ended is closed.
+is many_files '0 100 of 64' "$(ulimit -S -n 64; run -n 100 --oversubscribe --output 'many/{rank}' sh -c ': >many.$PULC_RANK; until [ -e many.99 ]; do sleep 0.1; done; ulimit -S -n'
+	echo "$? $(cat many/* | sort | uniq -c | awk '{ print $1, "of", $2 }')")"
+few_files() { # NAME SCRIPT: whose tasks wait until pulcrun has been limited to 40 files
+	timeout 60 "$bin/pulcrun" -n 60 --oversubscribe --output "$1/{rank}" sh -c "until [ -e $1.go ]; do sleep 0.05; done; $2" 2>"$1.err" &
+	await eval '[ "$("'"$bin"'/pulcctl" tasks --json | json "len(j)")" = 60 ]'
+	prlimit --nofile=40:40 --pid "$(pgrep -P $! -x pulcrun)"
+	touch "$1.go"
+	wait $!
+}
+is files_are_closed '0 60' "$(few_files closed 'until [ $PULC_RANK = 0 ] || [ -s closed/$((PULC_RANK - 1)) ]; do sleep 0.02; done; echo x'; echo "$? $(cat closed/* | wc -l)")"
+is too_many_files_are_told '125 8 1' "$(few_files open 'echo x; until [ -s open.err ]; do sleep 0.05; done'; echo "$? $(grep -c 'Too many open files' open.err) $(grep -c 'further files' open.err)")"
+
 # A disk that is full in the middle of rank 1's file, and one that all ranks share. Both are this script's alone.
 if unshare -m mount -t tmpfs -o size=64k none "$TMPDIR" 2>/dev/null; then
 	lines_of() { run -n 3 --oversubscribe --output "$1" sh -c 'seq $((100000 + PULC_RANK)) 1 $((150000 + PULC_RANK))' 2>&1; }

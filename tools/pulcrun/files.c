@@ -1,7 +1,9 @@
 /*
  * Output into files: a pattern with {rank} and {stream} in it. Without {stream} both streams of a
  * rank share a file, in the order they come. Folders that are missing are made. A file is opened
- * when its first byte comes, or its end, so that every task has one. Files that can't be opened or
+ * when its first byte comes, or its end, so that every task has one, and closed when all has come.
+ * pulcrun may have as many open as its hard limit says; it takes that when there is a job, for psid
+ * has seen what the tasks' limit is then. Files that can't be opened or
  * written are named, the first N_TOLD of them; the others are written on.
  */
 #include <errno.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,6 +61,16 @@ static void failed(struct run *run, const char *path, int error)
 	run->n_files_failed++;
 }
 
+void run_files_start(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int open_file(struct run *run, uint32_t rank, enum frame_stream stream)
 {
 	char path[PATH_MAX];
@@ -86,6 +99,15 @@ struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream)
 	fd = open_file(run, rank, apart ? stream : FRAME_STDOUT);
 	(void)sink_open(sink, run, fd);
 	return sink;
+}
+
+void run_file_end(struct run *run, uint32_t rank, enum frame_stream stream)
+{
+	const struct stream *streams = run->ranks[rank].streams;
+	bool apart = strstr(run->options->output, "{stream}") != NULL;
+
+	if (apart || (streams[0].ended && streams[1].ended))
+		sink_close(run_file(run, rank, stream));
 }
 
 bool run_file_failed(const struct sink *sink, int error)

@@ -67,8 +67,10 @@ static void take_places(struct run *run, Pulc__Job__Message *msg)
 	run->id = placed->id;
 	run->n_ranks = run->options->n_tasks;
 	run->ranks = calloc(run->n_ranks, sizeof(*run->ranks));
-	if (run->options->output)
+	if (run->options->output) {
 		run->files = calloc(2 * (size_t)run->n_ranks, sizeof(*run->files));
+		run_files_start();
+	}
 	if (!run->ranks || (run->options->output && !run->files)) {
 		fputs("pulcrun: no memory\n", stderr);
 		exit(EXIT_OWN);

@@ -203,6 +203,8 @@ static void end(struct run *run, uint32_t rank, int i)
 	stream->ended = true;
 	stream->owed = 0;
 	take(run, rank, i, "", 0);
+	if (run->files)
+		run_file_end(run, rank, FRAME_STDOUT + i);
 }
 
 void run_output(struct run *run, const struct frame *frame)

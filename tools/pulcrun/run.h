@@ -115,10 +115,16 @@ bool run_output_is_done(const struct run *run);
 int sink_open(struct sink *sink, struct run *run, int fd);
 void sink_write(struct sink *sink, const char *bytes, size_t len);
 void sink_flush(struct sink *sink);
+/* Nothing more comes: a file that has everything is closed. */
+void sink_close(struct sink *sink);
 bool sink_is_full(const struct sink *sink);
 
 /* files.c: --output */
 struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream);
+/* There is a job: files are about to be opened. */
+void run_files_start(void);
+/* That stream has said everything. */
+void run_file_end(struct run *run, uint32_t rank, enum frame_stream stream);
 /* A file takes no more: says which, and why. Returns false if that sink is no file. */
 bool run_file_failed(const struct sink *sink, int error);
 

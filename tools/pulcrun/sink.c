@@ -175,3 +175,13 @@ void sink_write(struct sink *sink, const char *bytes, size_t len)
 	if (sink->n_buf - sink->start >= SIZE_GATHER)
 		sink_flush(sink);
 }
+
+void sink_close(struct sink *sink)
+{
+	if (sink->failed || sink->can_wait)
+		return;
+	sink_flush(sink);
+	if (!sink->failed && close(sink->fd) < 0)
+		give_up(sink, errno);
+	sink->failed = true;
+}
