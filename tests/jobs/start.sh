@@ -25,6 +25,10 @@ is ranks '0/3 0/3
 2/3 2/3' "$(run -n 3 --oversubscribe sh -c 'echo $PULC_RANK/$PULC_SIZE $PULC_LOCAL_RANK/$PULC_LOCAL_SIZE' | sort)"
 is environment_is_the_callers 'a b' "$(THING='a b' run sh -c 'echo "$THING"')"
 is folder_is_the_callers "$TMPDIR" "$(run pwd)"
+is folder_that_is_gone 'pulcrun: the current directory: No such file or directory
+status 125' "$(mkdir gone; cd gone && rmdir ../gone && said pwd)"
+is folder_of_any_name "$TMPDIR/"$'a b\nc' "$(mkdir $'a b\nc'; cd $'a b\nc' && run pwd)"
+is arguments_of_any_bytes "$(printf '<%s>' '' $'a b\nc' $'\xff' '*')" "$(run printf '<%s>' '' $'a b\nc' $'\xff' '*')"
 is folder_can_be_chosen / "$(run --directory / pwd)"
 is umask_is_the_callers 0027 "$(umask 027; run sh -c umask)"
 is limits_are_the_callers '333 4096' "$(ulimit -S -n 333; ulimit -S -s 4096; run bash -c 'ulimit -n; ulimit -s' | xargs)"

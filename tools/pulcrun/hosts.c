@@ -16,7 +16,6 @@
 
 #include "cleanup.h"
 
-
 static bool is_name_char(char c)
 {
 	return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.';

@@ -170,8 +170,9 @@ static int start(struct run *run)
 	r = run_submit(run);
 	if (r < 0)
 		return r;
-	run_send_spec(run);
-	r = run_signals_start(run);
+	r = run_send_spec(run);
+	if (r == 0)
+		r = run_signals_start(run);
 	if (r == 0)
 		r = run_terminal_start(run);
 	if (r == 0)

@@ -98,8 +98,8 @@ int run_poll_init(struct run *run, uv_poll_t *poll, int fd);
 
 /* submit.c: asks psid for the job. Returns 0; negative errno after saying why. */
 int run_submit(struct run *run);
-/* spec.c: tells the keeper what to run. */
-void run_send_spec(struct run *run);
+/* spec.c: tells the keeper what to run. Returns 0; negative errno after saying why not. */
+int run_send_spec(struct run *run);
 
 /* output.c */
 int run_output_start(struct run *run);

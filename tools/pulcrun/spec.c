@@ -2,8 +2,11 @@
  * What to run, as the keeper is told: arguments, environment, folder, umask and limits are those of
  * pulcrun itself. What every owner of a job tells is in keeper/common/spec.c.
  */
+#include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,7 +57,7 @@ static void set_window(Pulc__Job__Spec *spec, Pulc__Job__WindowSize *window)
 	spec->window = window;
 }
 
-void run_send_spec(struct run *run)
+int run_send_spec(struct run *run)
 {
 	const struct run_options *o = run->options;
 	Pulc__Job__Message msg = PULC__JOB__MESSAGE__INIT;
@@ -65,10 +68,14 @@ void run_send_spec(struct run *run)
 	bool expected;
 
 	(void)umask(mask);
+	if (!dir && !o->directory) {
+		int r = -errno;
+
+		fprintf(stderr, "pulcrun: the current directory: %s\n", strerror(-r));
+		return r;
+	}
 	spec_init(&spec, o->reserve ? reserve_tasks : o->program, environ, o->n_tasks);
 	spec.spec.directory = dir ? dir : (char *)o->directory;
-	if (!spec.spec.directory)
-		spec.spec.directory = (char *)"";
 	spec.spec.umask = mask;
 	spec.spec.input = o->input;
 	spec.spec.input_rank = o->input_rank;
@@ -86,4 +93,5 @@ void run_send_spec(struct run *run)
 	msg.body_case = PULC__JOB__MESSAGE__BODY_SPEC;
 	msg.spec = &spec.spec;
 	channel_put(&run->keeper, &msg);
+	return 0;
 }
