@@ -222,7 +222,7 @@ void pre_set_wake(struct pre_set *set);
  * and nothing ready unsaid. */
 void pre_set_hand_over(struct pre_set *set);
 
-/* ---- epoll_listing.c: what the kernel says of a set in /proc ---------------------------------- */
+/* ---- epoll_listing.c: what the kernel says of a set in /proc --------------------------------- */
 
 /* A line of it. */
 struct pre_listed {

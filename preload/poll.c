@@ -54,6 +54,7 @@ struct wait {
 	bool urgent; /* urgent data is asked for, of which the kernel alone knows */
 	/* ready for writing, but reading was asked for too: memory may not know all */
 	bool partial;
+	bool crowded; /* the kernel takes no longer list (RLIMIT_NOFILE) */
 	struct pre_thread *thread;
 	uint64_t deadline;
 	const sigset_t *mask;
@@ -61,22 +62,6 @@ struct wait {
 	struct pre_signals signals;
 	int n_ready;
 };
-
-/* Not one that only the kernel knows, nor one whose record says no more than that. */
-static bool is_ours(int fd)
-{
-	const struct pre_file *f = pre_file_at(fd);
-
-	return f && !pre_file_is_standin(f);
-}
-
-/* Or a socket that is not connected. */
-static bool is_listener(int fd)
-{
-	const struct pre_file *f = pre_file_at(fd);
-
-	return f == &pre_file_tcp || f == &pre_file_tcp_shared;
-}
 
 bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 {
@@ -88,7 +73,7 @@ bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		if (pre_file_at(fds[i].fd) == &pre_file_inherited)
 			(void)pre_inherit(fds[i].fd);
-		if (!is_ours(fds[i].fd) || !pre_use_file(&use, fds[i].fd))
+		if (!pre_poll_is_ours(fds[i].fd) || !pre_use_file(&use, fds[i].fd))
 			continue;
 		if (use.stream && (!__libc_single_threaded || pulc_stream_attached(use.stream)))
 			concerned = true;
@@ -97,62 +82,6 @@ bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 		pre_use_end(&use);
 	}
 	return concerned;
-}
-
-/* Longer lists take too long to look at. */
-#define N_AHEAD 128
-
-/* Is there something in the list by which one of this node may be heard through the kernel? */
-static bool is_list_near(const struct pollfd *fds, nfds_t n)
-{
-	bool near = false;
-	struct pre_use use;
-
-	for (nfds_t i = 0; i < n && !near; i++) {
-		near = is_listener(fds[i].fd);
-		if (!is_ours(fds[i].fd) || !pre_use_file(&use, fds[i].fd))
-			continue;
-		near = use.stream && !pulc_stream_is_far(use.stream);
-		pre_use_end(&use);
-	}
-	return near;
-}
-
-bool pre_poll_begins_ahead(const struct pollfd *fds, nfds_t n)
-{
-	return n <= N_AHEAD && (uintptr_t)fds >= PRE_POLL_NO_ADDRESS && pulc_loop_begins() &&
-	       is_list_near(fds, n);
-}
-
-static int look_at_list(void *arg)
-{
-	const struct pre_poll_list *list = arg;
-	struct timespec now = { 0 };
-
-	return (int)raw_syscall(SYS_ppoll, list->fds, list->n, &now, NULL, 8);
-}
-
-int pre_poll_look_ahead(struct pre_poll_list *list, struct pre_signals *signals)
-{
-	const struct pre_ahead ahead = { look_at_list, list, list->deadline, list->mask };
-
-	pre_cancellation_point();
-	return pre_look_ahead(&ahead, signals);
-}
-
-/* Of the kernel's descriptors alone, before which it looks. */
-static int wait_in_kernel(struct pre_poll_list *list)
-{
-	struct pre_signals signals = { 0 };
-	struct timespec left;
-	int ret = pre_poll_look_ahead(list, &signals);
-
-	if (ret == 0)
-		ret = (int)pre_sys(pre_real.ppoll(list->fds, list->n,
-						  pre_time_left(list->deadline, PRE_FOREVER, &left),
-						  list->mask));
-	pre_signals_restore(&signals);
-	return ret;
 }
 
 /* A stream on the kernel could be upgraded by another thread while this one sleeps on its kernel
@@ -185,8 +114,8 @@ static void add(struct wait *w, nfds_t i)
 {
 	struct pre_use use;
 
-	w->near |= is_listener(w->fds[i].fd);
-	if (!is_ours(w->fds[i].fd) || !pre_use_file(&use, w->fds[i].fd))
+	w->near |= pre_poll_is_listener(w->fds[i].fd);
+	if (!pre_poll_is_ours(w->fds[i].fd) || !pre_use_file(&use, w->fds[i].fd))
 		return;
 	if (use.stream)
 		add_stream(w, i, use.stream);
@@ -359,14 +288,31 @@ static int sleep_in_kernel(struct wait *w, nfds_t n, uint64_t nsec_most)
 	return ret < 0 ? (int)ret : 0;
 }
 
+/* Where a sleep's own stand: behind the list or, in a crowded one, where the program has left
+ * places free. How long the list is with them; 0: there is no room. */
+static nfds_t find_places(const struct wait *w, struct pollfd *ret_own[N_OWN])
+{
+	nfds_t n = 0;
+
+	for (nfds_t i = 0; !w->crowded && i < N_OWN; i++)
+		ret_own[i] = &w->kernel[w->n + i];
+	if (!w->crowded)
+		return w->n + N_OWN;
+	for (nfds_t i = 0; i < w->n && n < N_OWN; i++)
+		if (w->fds[i].fd < 0)
+			ret_own[n++] = &w->kernel[i];
+	return n == N_OWN ? w->n : 0;
+}
+
 /* Sleeps once. Returns 0, with w->n_ready set, or -errno. */
 static int sleep_once(struct wait *w)
 {
-	struct pollfd *bell = &w->kernel[w->n], *psid = bell + 1;
+	struct pollfd *own[N_OWN], *bell, *psid;
 	uint64_t nsec_most, nsec_notice, since;
+	nfds_t n = find_places(w, own);
 	int ret = 0;
 
-	w->set = w->n_entries ? pulc_waitset_mine() : NULL;
+	w->set = n && w->n_entries ? pulc_waitset_mine() : NULL;
 	if (!w->set) {
 		ret = sleep_in_kernel(w, w->n, w->n_entries ? PRE_NSEC_UNSURE : patience(w));
 		if (ret == 0)
@@ -376,6 +322,8 @@ static int sleep_once(struct wait *w)
 	nsec_most = watch(w);
 	nsec_notice = patience(w);
 	since = pre_now();
+	bell = own[0];
+	psid = own[1];
 	*bell = (struct pollfd){ .fd = pulc_waitset_fd(w->set), .events = POLLIN };
 	psid->revents = 0;
 	psid->fd = pulc_notice_fd(&psid->events);
@@ -383,13 +331,17 @@ static int sleep_once(struct wait *w)
 	/* A bit that is set already says that a peer has told us, of too little, and will not tell
 	 * us again. */
 	if (!look_at_memory(w) && !pulc_waitset_pending(w->set))
-		ret = sleep_in_kernel(w, w->n + N_OWN,
-				      nsec_most < nsec_notice ? nsec_most : nsec_notice);
+		ret = sleep_in_kernel(w, n, nsec_most < nsec_notice ? nsec_most : nsec_notice);
 	pulc_waitset_disarm(w->set);
 	if (bell->revents)
 		pulc_waitset_quiet(w->set);
 	unwatch(w);
 	pulc_notice(psid->revents);
+	*bell = *psid = (struct pollfd){ .fd = -1 };
+	if (ret == -EINVAL && !w->crowded) {
+		w->crowded = true;
+		return 0;
+	}
 	if (ret == 0 && w->n_ready == 0 && merge(w))
 		pre_spin_slept(&w->thread->spin, since);
 	return ret;
@@ -457,7 +409,7 @@ static int look_ahead(struct wait *w)
 		.look = look_at_held, .arg = w, .deadline = w->deadline, .mask = w->mask
 	};
 
-	if (w->n_entries || !w->near || w->n > N_AHEAD || !pulc_loop_begins())
+	if (w->n_entries || !w->near || w->n > PRE_POLL_N_AHEAD || !pulc_loop_begins())
 		return 0;
 	return pre_look_ahead(&ahead, &w->signals);
 }
@@ -558,7 +510,7 @@ static int poll_in_kernel(struct pollfd *fds, nfds_t n, int msec)
 	if (msec == 0 || !pre_poll_begins_ahead(fds, n))
 		return (int)pre_sys(pre_real.poll(fds, n, msec));
 	list.deadline = pre_deadline_msec(msec);
-	return wait_in_kernel(&list);
+	return pre_poll_in_kernel(&list);
 }
 
 int pre_poll(struct pollfd *fds, nfds_t n, int msec)
@@ -586,7 +538,7 @@ static int ppoll_in_kernel(struct pollfd *fds, nfds_t n, const struct timespec *
 	if (is_zero(timeout) || !pre_poll_begins_ahead(fds, n))
 		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
 	list.deadline = pre_deadline(timeout);
-	return wait_in_kernel(&list);
+	return pre_poll_in_kernel(&list);
 }
 
 int pre_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)

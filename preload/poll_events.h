@@ -1,19 +1,39 @@
-/* What poll.c and poll_short.c have in common: events, and the list that a thread polls busily. */
+/* What the poll*.c files have in common: events, what is in a list, and the list that a thread
+ * polls busily. */
 #ifndef PULC_PRELOAD_POLL_EVENTS_H
 #define PULC_PRELOAD_POLL_EVENTS_H
 
 #include <poll.h>
 #include <stdint.h>
 
+#include "file.h"
 #include "thread.h"
 
 /* Nothing is ever mapped below. */
 #define PRE_POLL_NO_ADDRESS 4096
 #define PRE_POLL_IN (POLLIN | POLLRDNORM)
 #define PRE_POLL_OUT (POLLOUT | POLLWRNORM)
+/* Longer lists take too long to be looked at before a sleep. */
+#define PRE_POLL_N_AHEAD 128
 #define PRE_POLL_ALWAYS (POLLERR | POLLHUP)
 /* The golden ratio's bits: spreads small numbers over the word. */
 #define PRE_POLL_FACTOR 0x9e3779b97f4a7c15ull
+
+/* Not one that only the kernel knows, nor one whose record says no more than that. */
+static inline bool pre_poll_is_ours(int fd)
+{
+	const struct pre_file *f = pre_file_at(fd);
+
+	return f && !pre_file_is_standin(f);
+}
+
+/* Or a socket that is not connected. */
+static inline bool pre_poll_is_listener(int fd)
+{
+	const struct pre_file *f = pre_file_at(fd);
+
+	return f == &pre_file_tcp || f == &pre_file_tcp_shared;
+}
 
 /* Events as libpulc knows them, from the kernel's synonyms, and back. */
 static inline unsigned pre_poll_wanted(short events)

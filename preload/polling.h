@@ -1,4 +1,4 @@
-/* See poll.c. */
+/* See poll.c, poll_short.c, poll_ahead.c. */
 #ifndef PULC_PRELOAD_POLL_H
 #define PULC_PRELOAD_POLL_H
 
@@ -19,8 +19,8 @@ bool pre_poll_concerned(const struct pollfd *fds, nfds_t n);
 #define PRE_POLL_UNSURE (-1)
 int pre_poll_glance(struct pollfd *fds, nfds_t n, bool waits, bool *ret_due);
 
-/* A list that is the kernel's alone, before a wait that may sleep: is it worth while to look
- * first? */
+/* poll_ahead.c: a list that is the kernel's alone, before a wait that may sleep: is it worth while
+ * to look first? */
 bool pre_poll_begins_ahead(const struct pollfd *fds, nfds_t n);
 struct pre_poll_list {
 	struct pollfd *fds;
@@ -30,6 +30,8 @@ struct pre_poll_list {
 };
 /* Looks, as pre_look_ahead does. */
 int pre_poll_look_ahead(struct pre_poll_list *list, struct pre_signals *signals);
+/* Looks, and makes libc's own call, which is ppoll. */
+int pre_poll_in_kernel(struct pre_poll_list *list);
 
 /* poll(2) until deadline (0: does not wait), with mask in place while asleep, if not NULL. Returns
  * a count or -errno. */

@@ -1,6 +1,7 @@
 /* The shim's poll and select, on a fake libpulc. */
-#include <sys/select.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 
 #include "harness.h"
 #include "preload_fake.h"
@@ -267,18 +268,22 @@ struct sleeper {
 	int fd;
 	int n;
 	int error;
+	int number; /* whose places, behind fd's, make the list as long as it may be; 0: no others */
 };
 
 #define SECONDS_HANGING 10
+#define N_LIMIT 200
 
 /* An answer that came with the time-out alone is none. */
 static void *sleep_in_poll(void *arg)
 {
 	struct sleeper *s = arg;
-	struct pollfd pfd = { .fd = s->fd, .events = POLLIN };
+	struct pollfd pfds[N_LIMIT] = { { .fd = s->fd, .events = POLLIN } };
 	time_t start = time(NULL);
 
-	s->n = poll(&pfd, 1, SECONDS_HANGING * 1000);
+	for (int i = 1; i < N_LIMIT; i++)
+		pfds[i] = (struct pollfd){ .fd = s->number, .events = POLLIN };
+	s->n = poll(pfds, s->number ? N_LIMIT : 1, SECONDS_HANGING * 1000);
 	s->error = errno;
 	if (time(NULL) - start >= SECONDS_HANGING)
 		s->n = -2;
@@ -301,6 +306,40 @@ static void bell_wakes_the_sleeper(void)
 	for (int i = 0; i < 8; i++)
 		CHECK(fake_of(fds[0])->watches[i].set == NULL);
 	close_pair(fds);
+}
+
+static void wake_from_a_long_list(int number)
+{
+	struct sleeper sleeper = { .number = number };
+	struct rlimit limit, low;
+	pthread_t thread;
+	int fds[2];
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	low = limit;
+	low.rlim_cur = N_LIMIT;
+	attached_pair(fds);
+	sleeper.fd = fds[0];
+	(void)pulc_waitset_mine();
+	REQUIRE_INT(setrlimit(RLIMIT_NOFILE, &low), ==, 0);
+	pthread_create(&thread, NULL, sleep_in_poll, &sleeper);
+	usleep(20000);
+	fake_arrive(fake_of(fds[0]), 1);
+	pthread_join(thread, NULL);
+	CHECK_INT(sleeper.n, ==, 1);
+	CHECK_INT(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+	close_pair(fds);
+}
+
+/* It is as long as the kernel takes one: with places that are left free, and without. */
+static void sleeper_in_a_long_list_is_woken(void)
+{
+	int pipes[2];
+
+	REQUIRE_INT(pipe(pipes), ==, 0);
+	wake_from_a_long_list(-1);
+	wake_from_a_long_list(pipes[0]);
+	close_pair(pipes);
 }
 
 /* The peer sends after the watch and before the sleeper is armed, too little for it, and tells: it
@@ -433,6 +472,7 @@ static const struct test tests[] = {
 	TEST(select_translates),
 	TEST(select_of_a_closed_number_fails),
 	TEST(bell_wakes_the_sleeper),
+	TEST(sleeper_in_a_long_list_is_woken),
 	TEST(told_of_too_little_it_asks_again),
 	TEST(sleeper_on_the_kernel_holds_the_stream),
 	TEST(signal_ends_the_wait),
