@@ -79,9 +79,8 @@ static int created(int epfd)
 {
 	struct pre_file *f;
 
-	if (epfd < 0 || !pre_enabled)
+	if (epfd < 0 || !pre_enabled || !pre_process_owns_table())
 		return epfd;
-	pre_process_notice_fork();
 	f = pre_file_new();
 	if (!f)
 		return epfd;

@@ -12,8 +12,9 @@
  * stand-in. It is replaced by a record when the socket is connected, duplicated or put into an
  * epoll set.
  *
- * A child in its parent's memory (vfork) has its own descriptors but our table: callers ask
- * pre_process_owns_table first.
+ * A child in its parent's memory (vfork) has its own descriptors but our table: who takes an entry
+ * out, or adds a duplicate, asks pre_process_owns_table first; what is new is put where no entry
+ * stands by anybody, for to ask costs a system call.
  */
 #include <sys/mman.h>
 
@@ -25,6 +26,7 @@
 #include "file.h"
 #include "inherit.h"
 #include "macros.h"
+#include "process.h"
 #include "rawsys.h"
 
 #define N_TRACKABLE (PRE_FD_CHUNK * PRE_FD_CHUNKS)
@@ -214,11 +216,18 @@ USUAL static void place(struct pre_file *_Atomic *entry, int fd, struct pre_file
 		drop(old, fd, false);
 }
 
+/* What stands there was closed behind our back; or is open, for its number was given to a child
+ * that has closed its own copy. */
+static bool is_not_ours(struct pre_file *_Atomic *entry)
+{
+	return atomic_load(entry) && !pre_process_owns_table();
+}
+
 USUAL bool pre_file_install(int fd, struct pre_file *f)
 {
 	struct pre_file *_Atomic *entry = entry_of(fd);
 
-	if (!entry)
+	if (!entry || is_not_ours(entry))
 		return false;
 	if (!pre_file_is_standin(f))
 		(void)atomic_fetch_add(&f->n_fds, 1);
@@ -378,7 +387,7 @@ bool pre_file_join(struct pre_file *f, int to)
 {
 	struct pre_file *_Atomic *entry = entry_of(to);
 
-	if (!entry || !gain(f))
+	if (!entry || is_not_ours(entry) || !gain(f))
 		return false;
 	place(entry, to, f);
 	(void)atomic_fetch_add(&n_joins, 1);

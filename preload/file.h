@@ -89,7 +89,7 @@ struct pre_file *pre_file_new(void);
 /* Gives up a file that never got a descriptor. */
 void pre_file_free(struct pre_file *f);
 /* Makes fd, just given by the kernel, one more descriptor of f. False: no memory, fd is not
- * tracked. */
+ * tracked; or a child in our memory was given it, and the number is somebody else's here. */
 bool pre_file_install(int fd, struct pre_file *f);
 /* fd is about to be closed. */
 void pre_file_forget(int fd);
@@ -104,7 +104,7 @@ bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f);
 /* `to` is a duplicate of `from`. */
 void pre_file_share(int from, int to);
 /* `to`, just given by the kernel, is one more descriptor of f, which the caller uses. False: f has
- * lost its last one, and is being closed; or no memory. */
+ * lost its last one, and is being closed; or as pre_file_install. */
 bool pre_file_join(struct pre_file *f, int to);
 /* How often that was done: whoever goes over the table meanwhile may miss a file that gains a
  * number before it loses another. */
@@ -240,6 +240,9 @@ static inline __attribute__((always_inline)) bool pre_use_stream(struct pre_use 
 	*use = pre_use_any(fd);
 	return use->stream;
 }
+
+/* close, but no place for a cancelled thread to end at. */
+int pre_close_for_good(int fd);
 
 /* libc's result as a handler's. */
 static inline long pre_sys(long ret)

@@ -31,6 +31,7 @@
 #include "data.h"
 #include "inherit.h"
 #include "passing.h"
+#include "process.h"
 #include "rawsys.h"
 #include "sockets.h"
 #include "symbols.h"
@@ -205,9 +206,12 @@ void pre_passing_ends(enum pre_passing passing, const struct msghdr *msg, ssize_
 
 static void receive_right(int fd, void *arg)
 {
-	uint64_t cookie = pre_cookie_of(fd);
+	uint64_t cookie;
 
 	(void)arg;
+	if (!pre_process_owns_table())
+		return;
+	cookie = pre_cookie_of(fd);
 	if (pre_file_at(fd)) /* closed behind our back */
 		(void)pre_file_install(fd, &pre_file_other);
 	if ((!cookie || !pre_cookie_join(cookie, fd)) && pulc_socket_is_upgraded(fd))

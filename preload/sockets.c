@@ -114,6 +114,10 @@ static bool connected_again(int fd, bool unspecified)
 
 	if (!pre_use_stream(&use, fd))
 		return unspecified;
+	if (!pre_process_owns_table()) { /* a child's own socket by the number of one of ours */
+		pre_use_end(&use);
+		return true;
+	}
 	is_done = unspecified || pulc_stream_is_datagram(use.stream);
 	if (unspecified && !pulc_stream_is_datagram(use.stream))
 		disconnected(&use, fd);
