@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <pthread.h>
+#include <sys/resource.h>
 
 #include <pulc/fds.h>
 
@@ -18,13 +20,28 @@
 #include "sockets.h"
 #include "symbols.h"
 
-USUAL int pre_close(int fd)
+/* What has been told an end of does not stay open: a thread is cancelled before that or after the
+ * kernel's close. */
+USUAL int pre_close_for_good(int fd)
 {
+	int ret, state;
+
 	if (pulc_fd_is_own(fd))
 		return -EBADF;
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (pre_file_at(fd) && pre_process_owns_table())
 		pre_file_forget(fd);
-	return (int)pre_sys(pre_real.close(fd));
+	ret = (int)pre_sys(pre_real.close(fd));
+	(void)pthread_setcancelstate(state, NULL);
+	return ret;
+}
+
+USUAL int pre_close(int fd)
+{
+	if (!pre_file_at(fd) && !pulc_fd_is_own(fd))
+		return (int)pre_sys(pre_real.close(fd));
+	pre_cancellation_point();
+	return pre_close_for_good(fd);
 }
 
 /* Closes the range piece by piece around PULC's own descriptors. */
@@ -81,15 +98,26 @@ int pre_dup(int fd)
 	return shared(fd, (int)pre_sys(pre_real.dup(fd)));
 }
 
-/* Makes room at `wanted` for a duplicate of fd. Returns 0 or -EBADF as the call itself would. */
+static bool is_beyond_limit(int fd)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+
+	(void)raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
+	return (rlim_t)fd >= limit.rlim_cur;
+}
+
+/* Makes room at `wanted` for a duplicate of fd. Returns 0 or -EBADF as the call itself would: then
+ * nothing has changed. */
 static int make_room(int fd, int wanted)
 {
-	if (pulc_fd_is_own(fd) || raw_syscall(SYS_fcntl, fd, F_GETFD) < 0)
+	if (pulc_fd_is_own(fd) || raw_syscall(SYS_fcntl, fd, F_GETFD) < 0 ||
+	    is_beyond_limit(wanted))
 		return -EBADF;
+	if (!pre_process_owns_table())
+		return 0;
 	if (pulc_fd_is_own(wanted))
 		return pulc_fd_evict(wanted);
-	if (pre_file_at(wanted) && pre_process_owns_table())
-		pre_file_forget(wanted);
+	pre_file_forget(wanted);
 	return 0;
 }
 

@@ -34,12 +34,20 @@ static ssize_t read_cookie(void *cookie, char *buf, size_t len)
 	return answer(pre_read(fd_of(cookie), buf, len));
 }
 
-/* 0 stands for failure here. */
+/* All of it, as libc's own does, though a handler may have cut a call short: less stands for
+ * failure here. */
 static ssize_t write_cookie(void *cookie, const char *buf, size_t len)
 {
-	ssize_t n = answer(pre_write(fd_of(cookie), buf, len));
+	size_t done = 0;
+	ssize_t n;
 
-	return n < 0 ? 0 : n;
+	while (done < len) {
+		n = answer(pre_write(fd_of(cookie), buf + done, len - done));
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
 }
 
 static int seek_cookie(void *cookie, off64_t *offset, int whence)
@@ -51,9 +59,10 @@ static int seek_cookie(void *cookie, off64_t *offset, int whence)
 	return -1;
 }
 
+/* No place for a cancelled thread to end at. */
 static int close_cookie(void *cookie)
 {
-	return (int)answer(pre_close(fd_of(cookie)));
+	return (int)answer(pre_close_for_good(fd_of(cookie)));
 }
 
 FILE *pre_fdopen(int fd, const char *mode)

@@ -2,6 +2,7 @@
 #include "case.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 CASE(dup_shares_the_stream, ANY)
@@ -208,6 +209,27 @@ CASE(dup_errors, ANY)
 		SEND("x");
 	}
 	B { RECV(1); }
+}
+
+/* What it was to replace stays. */
+CASE(dup_refused_closes_nothing, ANY)
+{
+	struct rlimit limit, lower;
+
+	A {
+		T(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+		lower = (struct rlimit){ (rlim_t)FD, limit.rlim_max };
+		R(dup3(STDIN_FILENO, FD, O_NONBLOCK));
+		R(dup3(-1, FD, 0));
+		R(dup2(999, FD));
+		T(setrlimit(RLIMIT_NOFILE, &lower) == 0);
+		R(dup2(STDIN_FILENO, FD));
+		R(dup3(STDIN_FILENO, FD, O_CLOEXEC));
+		R(dup2(FD, FD) == FD);
+		T(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+		SEND("still there");
+	}
+	answer_and_end(p);
 }
 
 CASE_TRAITS(dup_before_the_upgrade, SELF, OWN_PAIR)

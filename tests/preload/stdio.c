@@ -75,6 +75,79 @@ CASE(stdio_fdopen_both_ways, DUO)
 	}
 }
 
+/* A signal handler cuts a long write short: the rest follows, as in libc's own. */
+static void interrupt_a_long_one(struct play *p, int flags)
+{
+	enum { LEN = 32 << 20 };
+
+	A { count_signal(SIGUSR1, flags); }
+	A {
+		FILE *file = fdopen(FD, "w");
+		char *buf = malloc(LEN);
+
+		fill_pattern(buf, LEN, 0);
+		T(fwrite(buf, 1, LEN, file) == LEN);
+		T(!ferror(file));
+		R(fflush(file));
+		say(p, "%d signals", n_signals);
+		R(fprintf(file, "%s", "end"));
+		R(fclose(file));
+		free(buf);
+	}
+	WITH_B {
+		interrupt_other(p, SIGUSR1);
+		T(drain_exactly(FD, LEN));
+		RECV_FLAGS(3, MSG_WAITALL);
+		RECV(1);
+	}
+}
+
+CASE_TRAITS(stdio_interrupted_write_goes_on, DUO, SETTLED)
+{
+	interrupt_a_long_one(p, 0);
+}
+
+CASE_TRAITS(stdio_restarted_write_goes_on, DUO, SETTLED)
+{
+	interrupt_a_long_one(p, SA_RESTART);
+}
+
+/* Nothing had gone yet. */
+CASE_TRAITS(stdio_interrupted_write_fails, DUO, SETTLED)
+{
+	A { count_signal(SIGUSR1, 0); }
+	A {
+		FILE *file = fdopen(FD, "w");
+
+		(void)stuff(FD);
+		R(fprintf(file, "%d", 1234));
+		R(fflush(file));
+		T(ferror(file));
+		say(p, "%d signals", n_signals);
+	}
+	WITH_B { interrupt_other(p, SIGUSR1); }
+}
+
+/* What the peer does not take is an error, once. */
+CASE_TRAITS(stdio_write_without_room, SELF, SETTLED)
+{
+	enum { LEN = 32 << 20 };
+	char *buf = malloc(LEN);
+
+	A {
+		FILE *file = fdopen(FD, "w");
+		size_t n;
+
+		memset(buf, 'x', LEN);
+		R(fcntl(FD, F_SETFL, O_NONBLOCK));
+		n = fwrite(buf, 1, LEN, file);
+		T(n > 0 && n < LEN);
+		T(errno == EAGAIN);
+		T(ferror(file));
+		free(buf);
+	}
+}
+
 CASE(stdio_sendfile_from_file, ANY)
 {
 	A {

@@ -1,7 +1,9 @@
 /* Threads that share a socket. */
 #include "case.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 
 struct job {
 	int fd;
@@ -258,6 +260,61 @@ CASE(threads_cancelled_in_recv, DUO)
 	WITH_B {
 		RECV_FLAGS(2, MSG_WAITALL);
 		SEND("after");
+	}
+}
+
+/* Who has been cancelled before does not close: others go on with the descriptor. */
+static void *close_cancelled(void *arg)
+{
+	const struct job *job = arg;
+
+	pthread_cancel(pthread_self());
+	close(job->fd);
+	return NULL;
+}
+
+CASE(threads_cancelled_before_close, ANY)
+{
+	A {
+		struct job job = { FD, 0, 0 };
+		pthread_t thread;
+		void *result;
+
+		pthread_create(&thread, NULL, close_cancelled, &job);
+		pthread_join(thread, &result);
+		T(result == PTHREAD_CANCELED);
+		SEND("still there");
+	}
+	answer_and_end(p);
+}
+
+/* A stream's close is no place to end at. */
+static void *fclose_cancelled(void *arg)
+{
+	FILE *file = arg;
+	int result;
+
+	pthread_cancel(pthread_self());
+	result = fclose(file);
+	pthread_testcancel();
+	return (void *)(intptr_t)(result + 1);
+}
+
+CASE(threads_cancelled_before_fclose, ANY)
+{
+	A {
+		pthread_t thread;
+		void *result;
+
+		SEND("x");
+		pthread_create(&thread, NULL, fclose_cancelled, fdopen(FD, "r"));
+		pthread_join(thread, &result);
+		T(result == PTHREAD_CANCELED);
+		R(fcntl(FD, F_GETFD));
+	}
+	B {
+		RECV(1);
+		RECV(1);
 	}
 }
 
