@@ -38,7 +38,7 @@ struct pmix {
 
 static void launch(struct keeper *k)
 {
-	if (!k->launched && !k->owner.ended)
+	if (!k->launched) /* also if the job is over by now: its tasks end unstarted */
 		keeper_tasks_launch(k);
 }
 

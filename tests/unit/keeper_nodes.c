@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "frame.h"
@@ -144,6 +145,23 @@ static void send_spec(struct job *job, const char *script, Pulc__Job__Input inpu
 	spec.input = input;
 	spec.input_rank = 3;
 	spec.keep_going = keep_going;
+	REQUIRE_INT(frame_put_message(&job->pipe, &msg), ==, 0);
+	REQUIRE_INT(frame_flush(&job->pipe), ==, 0);
+}
+
+static void send_mpi_spec(struct job *job, const char *script, Pulc__Job__Mpi mpi)
+{
+	char *arguments[] = { (char *)"bash", (char *)"-c", (char *)script };
+	char *environment[] = { (char *)"PATH=/bin:/usr/bin" };
+	Pulc__Job__Spec spec = PULC__JOB__SPEC__INIT;
+	JOB_MESSAGE(msg, SPEC, spec) = &spec;
+
+	spec.arguments = arguments;
+	spec.n_arguments = 3;
+	spec.environment = environment;
+	spec.n_environment = 1;
+	spec.credit = 65536;
+	spec.mpi = mpi;
 	REQUIRE_INT(frame_put_message(&job->pipe, &msg), ==, 0);
 	REQUIRE_INT(frame_flush(&job->pipe), ==, 0);
 }
@@ -286,6 +304,19 @@ static void the_death_of_the_owner_ends_all(void)
 	while (!all_have_spoken(&job))
 		listen_once(&job);
 	end_job(&job); /* would wait for ever */
+}
+
+/* The PMIx server starts meanwhile. Keepers would be patient with what can't be killed: 10 s. */
+static void the_death_of_the_owner_before_tasks_ends_all(void)
+{
+	static struct job job;
+	time_t begin = time(NULL);
+
+	start_job(&job);
+	start_others(&job);
+	send_mpi_spec(&job, "exec sleep 1000", PULC__JOB__MPI__MPI_PMIX);
+	end_job(&job);
+	CHECK_INT(time(NULL) - begin, <, 8);
 }
 
 static void another_key_is_no_key(void)
@@ -462,21 +493,10 @@ static void collectives_meet(void)
 		"say cmd=finalize";
 	static struct job job;
 	char expected[256];
-	Pulc__Job__Spec spec = PULC__JOB__SPEC__INIT;
-	JOB_MESSAGE(msg, SPEC, spec) = &spec;
-	char *arguments[] = { (char *)"bash", (char *)"-c", (char *)script };
-	char *environment[] = { (char *)"PATH=/bin:/usr/bin" };
 
-	spec.arguments = arguments;
-	spec.n_arguments = 3;
-	spec.environment = environment;
-	spec.n_environment = 1;
-	spec.credit = 65536;
-	spec.mpi = PULC__JOB__MPI__MPI_PMI1;
 	start_job(&job);
 	start_others(&job);
-	REQUIRE_INT(frame_put_message(&job.pipe, &msg), ==, 0);
-	REQUIRE_INT(frame_flush(&job.pipe), ==, 0);
+	send_mpi_spec(&job, script, PULC__JOB__MPI__MPI_PMI1);
 	listen_until_done(&job);
 	for (uint32_t i = 0; i < N_RANKS; i++) {
 		(void)snprintf(expected, sizeof(expected),
@@ -493,6 +513,7 @@ static const struct test tests[] = {
 	TEST(a_failure_anywhere_ends_all),
 	TEST(the_death_of_a_keeper_loses_its_ranks),
 	TEST(the_death_of_the_owner_ends_all),
+	TEST(the_death_of_the_owner_before_tasks_ends_all),
 	TEST(another_key_is_no_key),
 	TEST(callers_wait_for_room),
 	TEST(a_signal_waits_for_tasks),
