@@ -97,12 +97,16 @@ static void close_ends(const struct keeper *k, struct ends ends)
 
 static void ended(struct task *task, const struct rusage *usage);
 
-/* A task that never was: it has ended with an errno. */
+/* A task that never was: it has ended with an errno; ECANCELED: by the kill that kept it from
+ * beginning. */
 static void failed(struct task *task, int error)
 {
 	static const struct rusage none;
 
-	task->error = error;
+	if (error == ECANCELED)
+		task->status = SIGKILL;
+	else
+		task->error = error;
 	task->state = TASK_ENDED;
 	ended(task, &none);
 }

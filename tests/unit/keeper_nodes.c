@@ -319,6 +319,24 @@ static void the_death_of_the_owner_before_tasks_ends_all(void)
 	CHECK_INT(time(NULL) - begin, <, 8);
 }
 
+static void a_kill_before_tasks_counts_as_theirs(void)
+{
+	static struct job job;
+	Pulc__Job__Kill end = PULC__JOB__KILL__INIT;
+	JOB_MESSAGE(msg, KILL, kill) = &end;
+
+	start_job(&job);
+	send_mpi_spec(&job, "exec sleep 1000", PULC__JOB__MPI__MPI_PMIX);
+	REQUIRE_INT(frame_put_message(&job.pipe, &msg), ==, 0);
+	REQUIRE_INT(frame_flush(&job.pipe), ==, 0);
+	start_others(&job);
+	listen_until_done(&job);
+	CHECK_INT(job.n_exited, ==, N_RANKS);
+	for (uint32_t i = 0; i < N_RANKS; i++)
+		CHECK_INT(job.codes[i], ==, 128 + SIGKILL);
+	end_job(&job);
+}
+
 static void another_key_is_no_key(void)
 {
 	static struct job job;
@@ -514,6 +532,7 @@ static const struct test tests[] = {
 	TEST(the_death_of_a_keeper_loses_its_ranks),
 	TEST(the_death_of_the_owner_ends_all),
 	TEST(the_death_of_the_owner_before_tasks_ends_all),
+	TEST(a_kill_before_tasks_counts_as_theirs),
 	TEST(another_key_is_no_key),
 	TEST(callers_wait_for_room),
 	TEST(a_signal_waits_for_tasks),
