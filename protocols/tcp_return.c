@@ -260,6 +260,13 @@ static bool has_ended(const struct tcp *t)
 	       shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED;
 }
 
+/* With the kernel all the same, in every process that holds this side. */
+static void stay(struct tcp *t)
+{
+	shm_notice_set(&t->ring, SHM_WANT_KERNEL);
+	shm_rx_stay(&t->ring);
+}
+
 static int end_receiving(struct tcp *t, int fd)
 {
 	int e = 0;
@@ -272,7 +279,7 @@ static int end_receiving(struct tcp *t, int fd)
 	else if (hung_up(fd) && shm_rx_maybe(&t->ring))
 		e = -EBUSY; /* all of them are dead */
 	if (e == -EBUSY) {
-		shm_rx_stay(&t->ring);
+		stay(t);
 		return e;
 	}
 	atomic_store(&t->ring.own->rx_mode, TCP_RX_KERNEL_AGAIN);
@@ -448,13 +455,14 @@ int tcp_reclaim(struct tcp *t)
 	if (!tcp_may_reclaim(t) || !shm_lock(&t->ring.own->rx_lock))
 		return 0;
 	if (tcp_may_reclaim(t)) {
-		shm_rx_stay(&t->ring);
+		stay(t);
 		e = !wait_out(t, is_deciding, NSEC_DECIDING) ? -EAGAIN : is_unreturned(t);
 		if (e == 1)
 			atomic_store(&t->ring.own->rx_mode, shm_own_notice(&t->ring) & SHM_RX_RING
 								    ? TCP_RX_RING
 								    : TCP_RX_KERNEL);
-		shm_notice_set(&t->ring, e == 1 ? SHM_WANT_KERNEL : SHM_LEFT);
+		if (e != 1)
+			shm_notice_set(&t->ring, SHM_LEFT);
 	}
 	shm_unlock(&t->ring.own->rx_lock);
 	return e;

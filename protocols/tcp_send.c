@@ -56,7 +56,8 @@ static void try_switch(struct tcp *t, int fd)
 	uint64_t written;
 	int e;
 
-	if (t->no_switch || (shm_own_notice(&t->ring) & SHM_LEFT) ||
+	/* Who has the socket since this side has left, be it for a while, writes past us. */
+	if (t->no_switch || (shm_own_notice(&t->ring) & (SHM_LEFT | SHM_WANT_KERNEL)) ||
 	    atomic_load(&t->n_native_sends) != 0)
 		return;
 	tcp_push_corked(fd);

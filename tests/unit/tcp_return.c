@@ -210,6 +210,22 @@ static void closed_afterwards_sends_all(void)
 	tcp_pair_deinit(&p);
 }
 
+/* Programs that have the socket by now write past whoever takes it up again. */
+static void who_left_once_does_not_switch(void)
+{
+	begin(tcp_pair_small_rings);
+	pair_send(&p, 1, 0, 60);
+	leave(0);
+	p.tcp[0].no_switch = false; /* a process's own: the next program's is new */
+	CHECK_INT(tcp_reclaim(&p.tcp[0]), ==, 1);
+	pair_expect(&p, 0, 0, 60);
+	pair_send(&p, 0, 0, 10);
+	CHECK_INT(shm_tx_mode(&p.tcp[0].ring), ==, SHM_TX_KERNEL);
+	pair_send_kernel(&p, 0, 10, 10);
+	pair_expect(&p, 1, 0, 20);
+	tcp_pair_deinit(&p);
+}
+
 /* Ends its ring for a reason of its own: what is in it can be had there only. */
 static void ended_before_is_too_late(void)
 {
@@ -224,7 +240,6 @@ static void ended_before_is_too_late(void)
 	tcp_pair_deinit(&p);
 }
 
-/* More than the kernel takes at once. */
 /* End 0 leaves, and end 1 owes it so many bytes: more than the kernel takes at once. */
 static uint64_t owe_much(void)
 {
@@ -537,6 +552,7 @@ static const struct test tests[] = {
 	TEST(died_before_is_too_late),
 	TEST(shut_down_afterwards_sends_all),
 	TEST(closed_afterwards_sends_all),
+	TEST(who_left_once_does_not_switch),
 	TEST(ended_before_is_too_late),
 	TEST(large_debt_is_paid_in_pieces),
 	TEST(signals_do_not_cut_off_the_last_debt),
