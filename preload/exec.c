@@ -303,18 +303,17 @@ static void begun(struct start *start, int pid)
 	pulc_spawn_done();
 }
 
+/* libc tells the program of its child before a handler of SIGCHLD can run. */
 int pre_posix_spawn(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *actions,
 		    const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
 {
 	struct start start;
-	pid_t pid = 0;
+	pid_t pid, *told = ret_pid ? ret_pid : &pid;
 	int e;
 
 	begin_beside(&start, pre_target(AT_FDCWD, path, env));
-	e = pre_real.posix_spawn(&pid, path, actions, attributes, argv, env);
-	begun(&start, e ? 0 : pid);
-	if (!e && ret_pid)
-		*ret_pid = pid;
+	e = pre_real.posix_spawn(told, path, actions, attributes, argv, env);
+	begun(&start, e ? 0 : *told);
 	return e;
 }
 
@@ -322,14 +321,12 @@ int pre_posix_spawnp(pid_t *ret_pid, const char *name, const posix_spawn_file_ac
 		     const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
 {
 	struct start start;
-	pid_t pid = 0;
+	pid_t pid, *told = ret_pid ? ret_pid : &pid;
 	int e;
 
 	begin_beside(&start, pre_target_search(name, env));
-	e = pre_real.posix_spawnp(&pid, name, actions, attributes, argv, env);
-	begun(&start, e ? 0 : pid);
-	if (!e && ret_pid)
-		*ret_pid = pid;
+	e = pre_real.posix_spawnp(told, name, actions, attributes, argv, env);
+	begun(&start, e ? 0 : *told);
 	return e;
 }
 
