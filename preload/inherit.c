@@ -12,6 +12,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <pulc/fds.h>
@@ -25,8 +26,9 @@
 #include "symbols.h"
 
 #define SIZE_LISTING 4096
-/* Looked at where there is no /proc. */
-#define N_WITHOUT_PROC 256
+/* Looked at where they can't be listed. */
+#define N_UNLISTED_LEAST 256
+#define N_UNLISTED_MOST (1u << 16)
 #define N_STDIO 3
 
 static OFTEN struct pre_lock lock;
@@ -66,6 +68,37 @@ static void visit_listing(int listing, const char *buf, long len, void (*visit)(
 	}
 }
 
+struct visit {
+	void (*visit)(int fd, void *arg);
+	void *arg;
+};
+
+static void visit_if_open(int fd, const struct visit *v)
+{
+	if (raw_syscall(SYS_fcntl, fd, F_GETFD) >= 0 && !pulc_fd_is_own(fd))
+		v->visit(fd, v->arg);
+}
+
+static void visit_known(int fd, struct pre_file *f, void *arg)
+{
+	(void)f;
+	visit_if_open(fd, arg);
+}
+
+/* Neither /proc nor a descriptor to list it with: then all numbers that there may be. A limit that
+ * was lowered has left some open above it. */
+static void visit_numbers(struct visit *v)
+{
+	struct rlimit limit = { 0 };
+	unsigned n;
+
+	(void)raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
+	n = (unsigned)MIN(MAX(limit.rlim_cur, (rlim_t)N_UNLISTED_LEAST), (rlim_t)N_UNLISTED_MOST);
+	for (unsigned fd = 0; fd < n; fd++)
+		visit_if_open((int)fd, v);
+	pre_file_each(n, UINT32_MAX, visit_known, v);
+}
+
 void pre_each_open(void (*visit)(int fd, void *arg), void *arg)
 {
 	char buf[SIZE_LISTING] __attribute__((aligned(8)));
@@ -73,12 +106,10 @@ void pre_each_open(void (*visit)(int fd, void *arg), void *arg)
 				       O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	long len;
 
-	for (int fd = 0; listing < 0 && fd < N_WITHOUT_PROC; fd++) {
-		if (raw_syscall(SYS_fcntl, fd, F_GETFD) >= 0 && !pulc_fd_is_own(fd))
-			visit(fd, arg);
-	}
-	if (listing < 0)
+	if (listing < 0) {
+		visit_numbers(&(struct visit){ .visit = visit, .arg = arg });
 		return;
+	}
 	while ((len = raw_syscall(SYS_getdents64, listing, buf, sizeof(buf))) > 0)
 		visit_listing(listing, buf, len, visit, arg);
 	(void)raw_syscall(SYS_close, listing);

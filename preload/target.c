@@ -24,7 +24,8 @@
 #include "symbols.h"
 
 #define SIZE_HEAD 4096
-#define N_SCRIPTS 4
+/* Interpreters of interpreters: as many as the kernel goes through. */
+#define N_SCRIPTS 5
 #define LOADER "ld-linux"
 
 /* ---- the environment ------------------------------------------------------------------------- */
@@ -151,16 +152,13 @@ static char *interpreter_of(char *line)
 	return name;
 }
 
-static enum pre_target judge(int fd, char path[SIZE_HEAD])
+static enum pre_target judge(int fd, const struct stat *st, char path[SIZE_HEAD])
 {
 	char buf[SIZE_HEAD] __attribute__((aligned(8)));
 	const char *loader;
-	struct stat st;
 	long n;
 
-	if (raw_syscall(SYS_fstat, fd, &st) < 0 || !S_ISREG(st.st_mode) || !(st.st_mode & 0111))
-		return PRE_TARGET_NONE;
-	if (is_privileged(fd, &st))
+	if (is_privileged(fd, st))
 		return PRE_TARGET_FOREIGN;
 	n = read_head(fd, buf);
 	path[0] = '\0';
@@ -174,17 +172,39 @@ static enum pre_target judge(int fd, char path[SIZE_HEAD])
 	return n ? PRE_TARGET_OURS : PRE_TARGET_FOREIGN;
 }
 
-/* A path in `path` on return: the same is to be asked of that file. */
+/* Is there a file that can be executed? That takes no descriptor. */
+static enum pre_target look_for(int dir, const char *name, struct stat *ret)
+{
+	switch (raw_syscall(SYS_newfstatat, dir, name, ret, *name ? 0 : AT_EMPTY_PATH)) {
+	case 0:
+		return S_ISREG(ret->st_mode) && (ret->st_mode & 0111) ? PRE_TARGET_FOREIGN
+								      : PRE_TARGET_NONE;
+	case -ENOENT:
+	case -ENOTDIR:
+	case -ENAMETOOLONG:
+	case -ELOOP:
+	case -EACCES: /* in a folder that nothing can be found in */
+	case -EBADF:
+		return PRE_TARGET_NONE;
+	default:
+		return PRE_TARGET_FOREIGN;
+	}
+}
+
+/* A path in `path` on return: the same is to be asked of that file. One that can't be read, perhaps
+ * for there is no descriptor left, may be executed all the same. */
 static enum pre_target judge_at(int dir, const char *name, char path[SIZE_HEAD])
 {
-	int fd = *name ? (int)raw_syscall(SYS_openat, dir, name, O_RDONLY | O_CLOEXEC) : dir;
-	enum pre_target target;
+	struct stat st = { 0 };
+	enum pre_target target = look_for(dir, name, &st);
+	int fd;
 
-	if (fd == -EACCES) /* perhaps it may be executed all the same */
-		return PRE_TARGET_FOREIGN;
+	if (target == PRE_TARGET_NONE || !S_ISREG(st.st_mode))
+		return target;
+	fd = *name ? (int)raw_syscall(SYS_openat, dir, name, O_RDONLY | O_CLOEXEC) : dir;
 	if (fd < 0)
-		return PRE_TARGET_NONE;
-	target = judge(fd, path);
+		return PRE_TARGET_FOREIGN;
+	target = judge(fd, &st, path);
 	if (*name)
 		(void)raw_syscall(SYS_close, fd);
 	return target;
