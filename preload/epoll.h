@@ -22,8 +22,8 @@ extern _Atomic uint32_t pre_n_exposed;
 /* Makes the kernel's view of a set's readiness true from now on, for somebody who waits for the set
  * itself. False: it is all there is to it, as long as no other thread changes that. */
 bool pre_set_expose(struct pre_set *set);
-/* There is or was a set without a bell that could be heard (mute). */
-extern _Atomic bool pre_any_mute;
+/* Sets without a bell that could be heard (mute). */
+extern _Atomic uint32_t pre_n_mute;
 /* To be called before a sleep that may last for nsec, on a set that may have others in it, or,
  * NULL, on others: how long it may while there are mute ones, which are refreshed then. */
 uint64_t pre_sets_patience(const struct pre_set *outer, uint64_t nsec);

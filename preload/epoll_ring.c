@@ -224,7 +224,6 @@ static void speak(struct pre_set *set)
 {
 	struct pre_member *m = pre_member_named(set, set->spoke);
 
-	atomic_store(&pre_any_mute, true);
 	if (m && m->tagged)
 		(void)raw_ctl(set->epfd, EPOLL_CTL_MOD, m->fd, WHAT_THE_KERNEL_KNOWS & ~EPOLLOUT,
 			      set->tag);
@@ -242,9 +241,20 @@ static void speak(struct pre_set *set)
 			      pre_member_name(m));
 }
 
+void pre_set_note_mute(struct pre_set *set)
+{
+	bool mute = pre_set_is_mute(set);
+
+	if (mute != set->counted_mute)
+		(void)atomic_fetch_add(&pre_n_mute, mute ? 1 : UINT32_MAX);
+	set->counted_mute = mute;
+}
+
 void pre_set_hand_over(struct pre_set *set)
 {
-	if (__builtin_expect(pre_set_is_mute(set), 0))
+	if (__builtin_expect(pre_set_is_mute(set) || set->counted_mute, 0))
+		pre_set_note_mute(set);
+	if (__builtin_expect(set->counted_mute, 0))
 		speak(set);
 	if ((!set->exposed && !sleepers(set)) || !set->waitset)
 		return;

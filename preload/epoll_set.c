@@ -24,7 +24,7 @@
 #include "symbols.h"
 
 _Atomic uint32_t pre_n_exposed;
-_Atomic bool pre_any_mute;
+_Atomic uint32_t pre_n_mute;
 
 static LARGE void *_Atomic set_chunks[PRE_POOL_CHUNKS];
 static struct pre_pool sets = PRE_POOL(struct pre_set, set_chunks);
@@ -66,6 +66,7 @@ USUAL void pre_set_free(struct pre_set *set)
 	if (set->exposed)
 		(void)atomic_fetch_sub(&pre_n_exposed, 1);
 	set->exposed = false;
+	pre_set_note_mute(set);
 	set->closed = true;
 	set->waitset = pulc_waitset_free(set->waitset);
 	pulc_fd_release(&set->inner);
@@ -177,7 +178,7 @@ bool pre_sets_refresh(const struct pre_set *except)
 
 uint64_t pre_sets_patience(const struct pre_set *outer, uint64_t nsec)
 {
-	if (__builtin_expect(!atomic_load_explicit(&pre_any_mute, memory_order_relaxed), 1) ||
+	if (__builtin_expect(atomic_load_explicit(&pre_n_mute, memory_order_relaxed) == 0, 1) ||
 	    (outer && !atomic_load(&outer->has_nested)) || pre_self()->n_locked ||
 	    !pre_sets_refresh(outer) || nsec < PRE_NSEC_UNSURE)
 		return nsec;
@@ -209,6 +210,7 @@ static void cover(struct pre_set *set)
 	if (!set->exposed)
 		return;
 	set->exposed = false;
+	pre_set_note_mute(set);
 	(void)atomic_fetch_sub(&pre_n_exposed, 1);
 	if (set->n_asleep == 0 && atomic_load(&set->n_native) == 0 && set->waitset &&
 	    !pre_set_is_ancestors(set))

@@ -90,6 +90,7 @@ struct pre_set {
 	bool closed;
 	/* somebody waits for the set itself: the kernel must know the truth at any time */
 	bool exposed;
+	bool counted_mute; /* in pre_n_mute */
 	/* ... by poll or select, and may do so again; or by a set of which nothing is known */
 	_Atomic bool polled;
 	_Atomic bool has_rings; /* has or had ring members */
@@ -162,7 +163,7 @@ static inline bool pre_set_is_mute(const struct pre_set *set)
 /* Perhaps there is such a set among the members of this one. */
 static inline bool pre_set_has_mute(const struct pre_set *set)
 {
-	return atomic_load_explicit(&pre_any_mute, memory_order_relaxed) &&
+	return atomic_load_explicit(&pre_n_mute, memory_order_relaxed) > 0 &&
 	       atomic_load(&set->has_nested);
 }
 
@@ -218,6 +219,8 @@ void pre_set_check(struct pre_set *set, bool all);
 void pre_set_notice(struct pre_set *set);
 /* Another waiter must look, if one sleeps. */
 void pre_set_wake(struct pre_set *set);
+/* What decides whether it is mute has changed. */
+void pre_set_note_mute(struct pre_set *set);
 /* Whoever leaves a set that others sleep on, or that is waited for itself, leaves nothing unwatched
  * and nothing ready unsaid. */
 void pre_set_hand_over(struct pre_set *set);

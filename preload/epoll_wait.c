@@ -246,8 +246,11 @@ static int sleep_beside(struct wait *w, uint64_t nsec_most, const sigset_t *mask
 static int sleep_on_set(struct wait *w, uint64_t nsec_most, const sigset_t *mask)
 {
 	struct timespec left;
-	int msec = pre_msec_of(pre_time_left(w->deadline, nsec_most, &left));
-	long n = pre_sys(pre_real.epoll_pwait(epfd_of(w), w->events, w->max, msec, mask));
+	const struct timespec *timeout = pre_time_left(w->deadline, nsec_most, &left);
+	long n = pre_sys(
+		w->fine ? pre_real.epoll_pwait2(epfd_of(w), w->events, w->max, timeout, mask)
+			: pre_real.epoll_pwait(epfd_of(w), w->events, w->max, pre_msec_of(timeout),
+					       mask));
 
 	if (n < 0)
 		return (int)n;

@@ -209,7 +209,7 @@ static void believe(struct pollfd *said)
 /* Merges what the kernel said with what the streams say. */
 static bool merge(struct wait *w)
 {
-	bool exposed = atomic_load(&pre_n_exposed) > 0, mute = atomic_load(&pre_any_mute);
+	bool exposed = atomic_load(&pre_n_exposed) > 0, mute = atomic_load(&pre_n_mute) > 0;
 
 	w->n_ready = 0;
 	for (nfds_t i = 0; i < w->n; i++) {

@@ -1,8 +1,11 @@
 /* Sleeping in the shim's epoll sets, on a fake libpulc: who wakes whom, and what happens where
  * something cannot be had. */
+#include <poll.h>
 #include <sys/resource.h>
 #include <time.h>
 
+#include "epoll.h"
+#include "wait.h"
 #include "preload_epoll_bed.h"
 
 struct sleeper {
@@ -254,6 +257,48 @@ static void parked_one_keeps_nobody_awake(void)
 	who_tells_nothing_keeps_nobody_awake(false);
 }
 
+/* Whoever waits for others need not look after it any more when it is gone, or has a bell. */
+static void mute_set_is_counted_while_it_is_mute(void)
+{
+	struct pollfd pfd = { .events = POLLIN };
+	struct bed b;
+
+	for (int i = 0; i < 2; i++) {
+		fake.no_waitset = true;
+		begin(&b, EPOLLIN);
+		pfd.fd = b.ep;
+		CHECK_INT(poll(&pfd, 1, 0), ==, 0);
+		CHECK_INT(pre_n_mute, ==, 1);
+		fake.no_waitset = false;
+		if (i == 0)
+			CHECK_INT(poll(&pfd, 1, 0), ==, 0);
+		else
+			end(&b);
+		CHECK_INT(pre_n_mute, ==, 0);
+		if (i == 0)
+			end(&b);
+	}
+}
+
+/* The shortest of many: each may be longer. */
+static void fine_time_out_is_not_rounded_up(void)
+{
+	const struct timespec timeout = { .tv_nsec = 100000 };
+	uint64_t start, nsec, nsec_least = UINT64_MAX;
+	struct bed b;
+
+	begin(&b, EPOLLIN);
+	for (int i = 0; i < 200; i++) {
+		start = pre_now();
+		CHECK_INT(epoll_pwait2(b.ep, b.events, N_EVENTS, &timeout, NULL), ==, 0);
+		nsec = pre_now() - start;
+		nsec_least = nsec < nsec_least ? nsec : nsec_least;
+	}
+	CHECK_INT(nsec_least, >=, 100000);
+	CHECK_INT(nsec_least, <, 900000);
+	end(&b);
+}
+
 enum { N_SHARED = 10, N_BYTES = 3000 };
 
 struct crowd {
@@ -322,6 +367,8 @@ static const struct test tests[] = {
 	TEST(without_descriptors),
 	TEST(disarmed_one_keeps_nobody_awake),
 	TEST(parked_one_keeps_nobody_awake),
+	TEST(mute_set_is_counted_while_it_is_mute),
+	TEST(fine_time_out_is_not_rounded_up),
 	TEST(threads_share_a_set),
 };
 
