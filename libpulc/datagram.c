@@ -383,6 +383,8 @@ static void read_timeout(struct datagram *d, int fd)
 
 static void option_changed(pulc_stream *s, int fd, int level, int option)
 {
+	if (level == SOL_SOCKET && option == SO_PEEK_OFF)
+		atomic_store(&s->datagram->rx.peeks_on, true);
 	if (!is_harmless(level, option))
 		keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
 	else if (level == SOL_SOCKET && (option == SO_RCVTIMEO_OLD || option == SO_RCVTIMEO_NEW))

@@ -24,6 +24,7 @@
 
 #include "data.h"
 #include "file.h"
+#include "macros.h"
 #include "symbols.h"
 
 #define NO_LIMIT UINT32_MAX /* SO_MAX_PACING_RATE */
@@ -40,10 +41,8 @@ static int value_of(const void *value, socklen_t len)
 
 static bool is_for_kernel(int level, int option, const void *value, socklen_t len)
 {
-	int word = value_of(value, len);
-
 	if (level == IPPROTO_TCP)
-		return option == TCP_ULP || (option == TCP_REPAIR && word != 0);
+		return option == TCP_ULP || (option == TCP_REPAIR && value_of(value, len) != 0);
 	if (level != SOL_SOCKET)
 		return false;
 	switch (option) {
@@ -53,11 +52,11 @@ static bool is_for_kernel(int level, int option, const void *value, socklen_t le
 	case SO_TIMESTAMPNS_NEW:
 	case SO_TIMESTAMPING_OLD:
 	case SO_TIMESTAMPING_NEW:
-		return word != 0;
+		return value_of(value, len) != 0;
 	case SO_PEEK_OFF:
-		return word >= 0;
+		return value_of(value, len) >= 0;
 	case SO_MAX_PACING_RATE:
-		return (uint32_t)word != NO_LIMIT;
+		return (uint32_t)value_of(value, len) != NO_LIMIT;
 	case SO_ATTACH_FILTER:
 	case SO_ATTACH_BPF:
 		return true;
@@ -110,14 +109,14 @@ static bool take_error(pulc_stream *s, int fd, void *value, socklen_t *len)
 	socklen_t len_kernel = sizeof(int);
 	int error, kernel;
 
-	if (!value || !len || *len < sizeof(error))
+	if (pre_is_bad(len, sizeof(*len)) || (int)*len <= 0 || pre_is_bad(value, 1))
 		return false;
 	error = pulc_stream_take_error(s);
 	if (error == 0)
 		return false;
 	(void)pre_sys(pre_real.getsockopt(fd, SOL_SOCKET, SO_ERROR, &kernel, &len_kernel));
-	memcpy(value, &error, sizeof(error));
-	*len = sizeof(error);
+	*len = MIN(*len, (socklen_t)sizeof(error));
+	memcpy(value, &error, *len);
 	return true;
 }
 
@@ -173,7 +172,8 @@ static bool receive_mapped(pulc_stream *s, int fd, void *value, const socklen_t 
 	socklen_t size;
 	ssize_t n = 0;
 
-	if (pulc_stream_is_kernels(s) || !value || !len || *len < SIZE_UNTIL(recv_skip_hint) ||
+	if (pulc_stream_is_kernels(s) || pre_is_bad(value, sizeof(r)) ||
+	    pre_is_bad(len, sizeof(*len)) || *len < SIZE_UNTIL(recv_skip_hint) ||
 	    *len > sizeof(r) || pulc_stream_inq(s, fd, &there) < 0 || there == 0)
 		return false;
 	size = *len;

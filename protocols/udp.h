@@ -64,6 +64,7 @@ struct udp {
 	_Atomic uint32_t n_flows; /* one more than the last place that is or was taken */
 	uint16_t port;		  /* its own */
 	_Atomic bool shared;	  /* with another process, which may empty the kernel's queue */
+	_Atomic bool peeks_on;	  /* SO_PEEK_OFF was set */
 	/* arrival of the kernel's first datagram; UDP_NONE, UDP_UNKNOWN */
 	_Atomic uint64_t first_in_kernel;
 	_Atomic uint64_t looked;     /* when that was asked, CLOCK_REALTIME */

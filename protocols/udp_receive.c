@@ -228,6 +228,14 @@ static ssize_t peek(int fd)
 	return raw_recv(fd, NULL, 0, MSG_PEEK | MSG_DONTWAIT);
 }
 
+static bool has_kernel(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec now = { 0, 0 };
+
+	return raw_ppoll(&p, 1, &now) > 0 && (p.revents & POLLIN);
+}
+
 static uint64_t read_stamp(int fd)
 {
 	struct timespec ts;
@@ -273,6 +281,9 @@ static int look(struct udp *u, int fd)
 		n = arrival(fd, now, &first);
 	if (is_error(n))
 		return (int)n;
+	/* The program's peeks are further on, and so are ours. */
+	if (n == -EAGAIN && UNLIKELY(LOAD(u->peeks_on)) && has_kernel(fd))
+		first = STAMP_OLDEST;
 	STORE(u->first_in_kernel, first);
 	STORE(u->looked, now);
 	STORE(u->n_since, 0);
@@ -474,14 +485,6 @@ ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct ud
 		if (LIKELY(n != -ESTALE))
 			return n;
 	}
-}
-
-static bool has_kernel(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct timespec now = { 0, 0 };
-
-	return raw_ppoll(&p, 1, &now) > 0 && (p.revents & POLLIN);
 }
 
 /* As find_next for who doesn't tell an error: the kernel is looked at, which takes it, only if

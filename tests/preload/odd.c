@@ -313,3 +313,87 @@ CASE_TRAITS(odd_flags_of_datagrams, ANY, DATAGRAMS)
 		for (int i = 0; i < 5; i++) RECV_FLAGS(8, MSG_DONTWAIT);
 	}
 }
+
+/* ---- ends, errors and options ---------------------------------------------------------------- */
+
+CASE(odd_ways_to_shut_down, ANY)
+{
+	volatile int ways[] = { 3, 99, -1 };
+
+	A {
+		for (int i = 0; i < 3; i++) R(shutdown(FD, ways[i]));
+		SEND("open");
+	}
+	B {
+		RECV_FLAGS(4, MSG_WAITALL);
+		SEND("still");
+	}
+	A { RECV_FLAGS(5, MSG_WAITALL); }
+}
+
+/* The error is told into no more than there is room for, and is told with that. */
+CASE(odd_room_for_the_error, ANY)
+{
+	unsigned char error[4] = { 0xaa, 0xaa, 0xaa, 0xaa };
+	socklen_t size = 1;
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		settle_poll(p, FD, POLLHUP);
+		R(getsockopt(FD, SOL_SOCKET, SO_ERROR, error, (socklen_t *)bad_address));
+		size = (socklen_t)-1;
+		R(getsockopt(FD, SOL_SOCKET, SO_ERROR, error, &size));
+		size = 1;
+		R(getsockopt(FD, SOL_SOCKET, SO_ERROR, error, &size));
+		say(p, "size %u, %x %x", size, error[0], error[1]);
+		say_error(p, FD);
+		RECV(1);
+	}
+}
+
+CASE(odd_room_for_answers, ANY)
+{
+	socklen_t size = 200, no_room = 0;
+
+	A {
+		SEND("x");
+		R(getsockopt(FD, IPPROTO_TCP, TCP_INFO, far_room, (socklen_t *)bad_address));
+		R(getsockopt(FD, IPPROTO_TCP, TCP_INFO, bad_address, &size));
+		R(getsockopt(FD, SOL_SOCKET, SO_ERROR, bad_address, &no_room));
+		R(getsockopt(FD, SOL_SOCKET, SO_ERROR, NULL, NULL));
+		R(getpeername(FD, (struct sockaddr *)bad_address, &size));
+		R(getpeername(FD, (struct sockaddr *)far_room, (socklen_t *)bad_address));
+		R(setsockopt(FD, SOL_SOCKET, SO_KEEPALIVE, bad_address, sizeof(int)));
+		R(setsockopt(FD, SOL_SOCKET, SO_TIMESTAMP, bad_address, sizeof(int)));
+	}
+	B { RECV(1); }
+}
+
+/* More pieces than are looked at at once. */
+CASE(odd_number_of_pieces, DUO)
+{
+	enum { MANY = IOV_MAX };
+	static struct iovec pieces[MANY];
+	static char bytes[MANY * 3];
+	struct msghdr m = { .msg_iov = pieces, .msg_iovlen = MANY };
+
+	for (int i = 0; i < MANY; i++)
+		pieces[i] = (struct iovec){ bytes + 3 * i, (size_t)(i % 4 == 3 ? 0 : 3) };
+	A {
+		R(recvmsg(FD, &m, MSG_WAITALL | MSG_PEEK));
+		R(recvmsg(FD, &m, MSG_WAITALL));
+		for (int i = 0; i < MANY; i++)
+			if (pieces[i].iov_len &&
+			    !is_pattern(pieces[i].iov_base, 3, (uint64_t)(i - i / 4) * 3))
+				say(p, "piece %d is wrong", i);
+	}
+	WITH_B {
+		T(put_pattern(FD, 2304, 100) == 2304);
+		SEND("behind");
+	}
+	A { RECV_FLAGS(6, MSG_WAITALL); }
+}
