@@ -1,10 +1,9 @@
 /*
  * The cgroup of a job: <root>/<job> for its keeper, and in it `tasks` for all that the job starts.
  *
- * The root is a folder below our own cgroup, which may be a scope made for us (scope.c), or our
- * starter's (version 2, also where it is mounted beside version 1). No controller is switched on:
- * the cgroup is there so that one write kills all that is in it. Where we may not make one there is
- * none, and the process tree serves instead.
+ * The root is this psid's (root.c). No controller is switched on: the cgroup is there so that one
+ * write kills all that is in it. Where we may not make one there is none, and the process tree
+ * serves instead.
  *
  * Where another user's keeper must put tasks into it, folder and cgroup.procs are given to that
  * user, and nothing else. A removal that fails because the dead are not buried yet is tried again,
@@ -20,7 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cgroup_own.h"
 #include "cleanup.h"
 #include "client.h"
 #include "folders.h"
@@ -28,66 +26,13 @@
 #include "log.h"
 #include "macros.h"
 #include "psid.h"
-#include "scope.h"
+#include "root.h"
 #include "spare.h"
-#include "starter.h"
 
 #define MSEC_CLAIM 10000
 #define MSEC_AGAIN 50
 #define N_STEPS 200 /* of a removal at once */
 #define FOLDER "job."
-
-/* ---- where ----------------------------------------------------------------------------------- */
-
-/* Where version 2 is mounted: the fifth word of a line of mountinfo. Returns 0, -ENOENT. */
-static int find_mount(char *buf, size_t size)
-{
-	FILE *file = fopen("/proc/self/mountinfo", "re");
-	char line[1024], at[512];
-	int r = -ENOENT;
-
-	if (!file)
-		return -errno;
-	while (r < 0 && fgets(line, sizeof(line), file))
-		if (strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s / %511s", at) == 1 &&
-		    (size_t)snprintf(buf, size, "%s", at) < size)
-			r = 0;
-	(void)fclose(file);
-	return r;
-}
-
-/* One root for each run directory: psids of several users, or of tests, don't sweep each
- * other's. */
-static unsigned hash(const char *text)
-{
-	unsigned h = 2166136261u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619u;
-	return h;
-}
-
-static int make_root(struct psid *psid, char *root, size_t size)
-{
-	char mount[256], own[200];
-	int r;
-
-	unsigned number = hash(psid->config->socket);
-
-	r = find_mount(mount, sizeof(mount));
-	if (r == 0 && !psid->config->starter[0])
-		psid_scope_enter(psid->config, number);
-	if (r == 0)
-		r = psid->config->starter[0]
-			    ? psid_starter_cgroup(psid->config->starter, own, sizeof(own))
-			    : psid_cgroup_own(own, sizeof(own));
-	if (r < 0)
-		return r;
-	(void)snprintf(root, size, "%s%s/pulc.%08x", mount, own, number);
-	if (mkdir(root, 0755) < 0 && errno != EEXIST)
-		return -errno;
-	return access(root, W_OK) < 0 ? -errno : 0;
-}
 
 static void path_of(const struct psid_jobs *jobs, const char *id, const char *rest, char *buf,
 		    size_t size)
@@ -253,8 +198,10 @@ void psid_cgroups_start(struct psid *psid)
 	int r;
 
 	(void)uv_timer_init(&psid->loop, &jobs->sweep);
-	r = make_root(psid, jobs->cgroup_root, sizeof(jobs->cgroup_root));
+	jobs->cgroup_fd = -EBADF;
+	r = psid_root_open(psid->config, jobs->cgroup_root, &jobs->cgroup_fd);
 	if (r < 0) {
+		jobs->cgroup_fd = close_own(jobs->cgroup_fd);
 		jobs->cgroup_root[0] = '\0';
 		psid_log(PSID_DEBUG, "jobs have no cgroup here: %s", strerror(-r));
 		return;

@@ -287,8 +287,7 @@ void psid_jobs_close(struct psid *psid)
 	psid_processors_free(jobs->processors);
 	psid_spare_drop(psid);
 	psid_zygote_drop(psid);
-	if (jobs->cgroup_root[0])
-		(void)rmdir(jobs->cgroup_root); /* stays if a job does */
+	psid_root_close(jobs->cgroup_root, jobs->cgroup_fd);
 	psid_cluster_unwatch(&jobs->watch);
 	psid_surveys_close(psid);
 	psid_kills_close(psid);

@@ -13,6 +13,7 @@
 #include "loop.h"
 #include "map.h"
 #include "peer.pb-c.h"
+#include "root.h"
 
 #define JOB_SIZE_ID 80 /* "17@" and a node's name of up to 63 bytes */
 #define JOB_SIZE_NODE 64
@@ -135,7 +136,8 @@ struct psid_jobs {
 	uv_timer_t idle_timer;	    /* until both go */
 
 	/* cgroup.c */
-	char cgroup_root[512]; /* "": there is none */
+	char cgroup_root[PSID_SIZE_ROOT]; /* "": there is none */
+	int cgroup_fd;
 	uv_timer_t sweep;
 	/* orphans.c */
 	uv_signal_t sigchld;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -239,6 +240,106 @@ static void jobs_whose_end_hangs(void)
 	end();
 }
 
+static void make_partition(struct fake_client *c, const char *name)
+{
+	Pulc__Wire__Partition partition = PULC__WIRE__PARTITION__INIT;
+	Pulc__Wire__PartitionRequest request = PULC__WIRE__PARTITION_REQUEST__INIT;
+	FROM_CLIENT(msg, PARTITION, partition) = &request;
+	char *nodes[] = { (char *)"n1" };
+
+	partition.name = (char *)name;
+	partition.nodes = nodes;
+	partition.n_nodes = 1;
+	partition.max_jobs = 1;
+	request.partition = &partition;
+	fake_send(c, &msg, NULL, 0);
+	REQUIRE_STR(EXPECT(c, PARTITION)->partition->error, "");
+}
+
+/* A job of that partition; takes fd. */
+static const Pulc__Wire__SubmitReply *submit_to(struct fake_client *c, const char *partition,
+						int fd)
+{
+	Pulc__Wire__Submit submit = PULC__WIRE__SUBMIT__INIT;
+	FROM_CLIENT(msg, SUBMIT, submit) = &submit;
+
+	fake_open(c, &psid, UID_HOSTILE);
+	fake_hello(c, PULC__WIRE__ROLE__ROLE_OWNER);
+	(void)EXPECT(c, WELCOME);
+	submit.n_tasks = 1;
+	submit.program = (char *)"true";
+	submit.partition = (char *)partition;
+	submit.wait = true;
+	(void)kill(psid.pid, SIGSTOP); /* so that its close is the last one, not ours */
+	fake_send(c, &msg, &fd, 1);
+	(void)close(fd);
+	(void)kill(psid.pid, SIGCONT);
+	return EXPECT(c, SUBMIT)->submit;
+}
+
+/* One that waits, with a descriptor whose close takes for ever. */
+static void wait_in(struct fake_client *c, const char *partition, int *ret_peer)
+{
+	CHECK(submit_to(c, partition, lingering_socket(ret_peer))->waits[0] != '\0');
+}
+
+/* Their owner goes, or somebody ends them, and nobody waits for that. */
+static void jobs_that_wait(void)
+{
+	/* Of each: its owner's channel and process, what it has passed, or its keeper; the keeper's
+	 * channel and process. */
+	static const char *const settings[] = { "PULC_MAX_DESCRIPTORS_PER_USER=14",
+						"PULC_NODE_NAME=n1", NULL };
+	enum { N = 3 };
+	struct fake_client owners[N + 1], root, first;
+	Pulc__Wire__KillRequest request = PULC__WIRE__KILL_REQUEST__INIT;
+	FROM_CLIENT(msg, KILL, kill) = &request;
+	int peers[N + 1];
+	int ends[2];
+	char job[80];
+
+	if (!has_strangers())
+		return;
+	scene_begin(true, settings);
+	fake_close(&b); /* root has as much as anybody */
+	fake_open(&root, &psid, FAKE_SELF);
+	fake_hello(&root, PULC__WIRE__ROLE__ROLE_CONTROL);
+	(void)EXPECT(&root, WELCOME);
+	make_partition(&root, "p");
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+	REQUIRE_STR(submit_to(&first, "p", ends[1])->error, "");
+	while (first.msg->submit->waits[0])
+		(void)EXPECT(&first, SUBMIT);
+	fake_wait_counts(&psid, 3, 0); /* a, its owner, its keeper */
+	for (unsigned i = 0; i < N; i++)
+		wait_in(&owners[i], "p", &peers[i]);
+	/* Nobody else of this user. */
+	fake_open(&owners[N], &psid, UID_HOSTILE);
+	fake_expect_refusal(&owners[N], PULC__WIRE__REASON__REASON_DESCRIPTORS);
+	fake_close(&owners[0]);
+	(void)snprintf(job, sizeof(job), "%s", owners[1].msg->submit->job);
+	request.job = job;
+	fake_send(&root, &msg, NULL, 0);
+	REQUIRE_STR(EXPECT(&root, KILL)->kill->error, "");
+	CHECK(EXPECT(&owners[1], SUBMIT)->submit->error[0] != '\0');
+	fake_kill(&owners[2]);
+	fake_close(&owners[2]);
+	fake_close(&root);
+	fake_attach(&b, &psid, FAKE_SELF);
+	scene_check_upgrade(2);
+	/* What they had is given back, though none of it is closed yet. */
+	wait_in(&owners[0], "p", &peers[N]);
+	fake_close(&owners[0]);
+	fake_close(&owners[1]);
+	fake_close(&first);
+	(void)close(ends[0]);
+	scene_check_upgrade(4);
+	for (unsigned i = 0; i <= N; i++)
+		(void)close(peers[i]);
+	fake_wait_counts(&psid, 2, 2);
+	scene_end();
+}
+
 /* A full bell that psid would have to wait for. */
 static void bells_that_block(void)
 {
@@ -297,9 +398,9 @@ static void things_that_are_no_bells(void)
 }
 
 static const struct test tests[] = {
-	TEST(wrong_sockets),	TEST(unasked_sockets),		TEST(wrong_numbers_of_descriptors),
-	TEST(closes_that_hang), TEST(closes_that_hang_unread),	TEST(jobs_whose_end_hangs),
-	TEST(bells_that_block), TEST(things_that_are_no_bells),
+	TEST(wrong_sockets),	TEST(unasked_sockets),	       TEST(wrong_numbers_of_descriptors),
+	TEST(closes_that_hang), TEST(closes_that_hang_unread), TEST(jobs_whose_end_hangs),
+	TEST(jobs_that_wait),	TEST(bells_that_block),	       TEST(things_that_are_no_bells),
 };
 
 int main(int argc, char **argv)

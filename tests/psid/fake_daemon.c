@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "macros.h"
+
 #include "psid/fake_client.h"
 
 #define MSEC_PATIENCE 10000
@@ -79,14 +81,18 @@ void daemon_kill(struct daemon *d)
 
 int daemon_wait(struct daemon *d)
 {
+	/* Ours, and what the next one is to find. */
+	static const char *const kept[] = { "notify", "last-job", "partitions" };
 	char path[96];
 	int status = -1;
 
 	(void)waitpid(d->pid, &status, 0);
 	CHECK_INT(access(d->socket, F_OK), ==, -1);
-	(void)snprintf(path, sizeof(path), "%s/notify", d->dir);
-	(void)unlink(path);
-	CHECK_INT(rmdir(d->dir), ==, 0); /* nothing is left in it */
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", d->dir, kept[i]);
+		(void)unlink(path);
+	}
+	CHECK_INT(rmdir(d->dir), ==, 0); /* nothing else is left in it */
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
