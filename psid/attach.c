@@ -53,11 +53,17 @@ static void serve(struct psid_client *client, const struct request *request)
 	int r;
 
 	if (side) {
+		bool held = psid_holder_find(side, client) != NULL;
+		uint64_t conn = side->conn->by_id.key;
+
 		r = psid_side_claim(side, client) < 0
 			    ? PULC__WIRE__REASON__REASON_NO_MEMORY
 			    : psid_upgrade_send_again(side, client, request->token);
 		if (r == 0)
 			return;
+		/* It has not got the memory: as if it had closed. */
+		if (!held)
+			(void)psid_conn_closed(client, conn);
 		reason = (Pulc__Wire__Reason)r;
 	}
 	psid_deny(client, request->token, reason);

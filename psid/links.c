@@ -20,6 +20,8 @@
 #include "remote.h"
 
 #define N_NEWS_MAX 1024u
+/* Of two clients: who links and leaves again and again takes memory of the other's user, too. */
+#define N_LEFT_MAX 8u
 /* Sides are found by the cookie of their socket; these have none, and each needs one of its own. */
 #define COOKIE_LINK (1ull << 63)
 
@@ -97,7 +99,31 @@ void psid_links_tell(struct psid_client *client, uint32_t port, bool opened)
 	}
 }
 
+void psid_links_acquaint(struct psid_client *a, struct psid_client *b)
+{
+	tell_ports(a, b);
+	tell_ports(b, a);
+}
+
 /* ---- joining --------------------------------------------------------------------------------- */
+
+/* How many links with that one the client holds yet that the other has left: it has not read that
+ * they are over. */
+static unsigned n_left(const struct psid_client *client, const struct psid_client *other)
+{
+	const struct psid_holder *holder;
+	unsigned n = 0;
+
+	LIST_FOREACH(holder, &client->holdings, by_client)
+	{
+		const struct psid_side *side = holder->side;
+		const struct psid_pair *pair = side->slab->pair;
+
+		n += side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK &&
+		     psid_side_other(side)->n_holders == 0 && pair && pair->peer == other;
+	}
+	return n;
+}
 
 int psid_links_join(struct psid_client *a, struct psid_client *b)
 {
@@ -111,8 +137,8 @@ int psid_links_join(struct psid_client *a, struct psid_client *b)
 		ends[i].transport = PULC__WIRE__TRANSPORT__TRANSPORT_LINK;
 		ends[i].cookie = COOKIE_LINK | (a->psid->last_conn + 1) << 1 | i;
 	}
-	tell_ports(a, b);
-	tell_ports(b, a);
+	if (n_left(a, b) >= N_LEFT_MAX || n_left(b, a) >= N_LEFT_MAX)
+		return -EMFILE;
 	r = psid_conn_new(&ends[0], &ends[1]);
 	if (r == 0)
 		psid_bell_acquaint(a, b);

@@ -12,8 +12,11 @@ int psid_link(struct psid_client *client, const Pulc__Wire__PortLink *msg);
 void psid_links_tell(struct psid_client *client, uint32_t port, bool opened);
 /* Has each the memory of a link to the other? */
 bool psid_links_joined(const struct psid_client *a, const struct psid_client *b);
-/* Joins two clients that are not joined. Returns 0, a Reason or a negative errno. */
+/* Joins two clients that are not joined. Returns 0, a Reason or a negative errno: neither hears of
+ * it. */
 int psid_links_join(struct psid_client *a, struct psid_client *b);
+/* For upgrade.c: both hear of each other's ports, before they get the link's memory. */
+void psid_links_acquaint(struct psid_client *a, struct psid_client *b);
 /* What is answered when memory could not be made: 0, a Reason or a negative errno. */
 Pulc__Wire__PortError psid_links_error(int r);
 bool psid_is_link(const struct psid_conn *conn);

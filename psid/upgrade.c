@@ -152,6 +152,8 @@ int psid_upgrade_send(struct psid_conn *conn)
 		psid_letter_free(letters[0]);
 		return r;
 	}
+	if (psid_is_link(conn))
+		psid_links_acquaint(client_of(&sides[0]), client_of(&sides[1]));
 	post_first(&sides[0], letters[0]);
 	post_first(&sides[1], letters[1]);
 	return 0;

@@ -470,12 +470,83 @@ static void users_keep_their_ports(void)
 	end();
 }
 
+/* A link that can't be made: nobody but who asks hears of it. */
+static void links_in_vain(void)
+{
+	/* Three board areas. */
+	static const char *const settings[] = { "PULC_MAX_AREAS_PER_USER=3", NULL };
+	uint32_t port;
+
+	scene_begin(false, settings);
+	fake_attach(&hostile, &psid, FAKE_SELF);
+	port = open_port(&a, 0, "");
+	for (unsigned i = 0; i < 50; i++) {
+		link_to(&hostile, port);
+		CHECK_INT(EXPECT(&hostile, PORT_REPLY)->port_reply->error, ==,
+			  PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT);
+	}
+	CHECK(fake_is_quiet(&a));
+	end();
+}
+
+/* Until the answer; leaves the link. The error. */
+static Pulc__Wire__PortError link_and_leave(struct fake_client *c, uint32_t port)
+{
+	const Pulc__Wire__ToClient *msg;
+	uint64_t conn = 0;
+
+	link_to(c, port);
+	do {
+		msg = fake_receive(c);
+		REQUIRE(msg != NULL);
+		if (msg->body_case == PULC__WIRE__TO_CLIENT__BODY_UPGRADE)
+			conn = msg->upgrade->conn;
+	} while (msg->body_case != PULC__WIRE__TO_CLIENT__BODY_PORT_REPLY);
+	if (conn)
+		fake_closed(c, conn);
+	return msg->port_reply->error;
+}
+
+/* It links and leaves, again and again, while the other one does not read: that takes little of the
+ * other one's memory. */
+static void links_left_behind(void)
+{
+	Pulc__Wire__StatusReply before, after;
+	const Pulc__Wire__ToClient *msg;
+	unsigned n = 0;
+	uint32_t port;
+
+	begin();
+	port = open_port(&a, 0, "");
+	fake_status(&psid, &before);
+	for (unsigned i = 0; i < 200; i++)
+		n += link_and_leave(&hostile, port) == PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE;
+	CHECK_INT(n, <, 20);
+	fake_status(&psid, &after);
+	CHECK_INT(after.n_connections, ==, before.n_connections + n);
+	CHECK_INT(after.size_bytes - before.size_bytes, <, 1 << 20);
+	CHECK_INT(link_and_leave(&b, port), ==, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
+	/* It reads, and leaves them, too. */
+	for (n++; n > 0;) {
+		msg = fake_receive(&a);
+		REQUIRE(msg != NULL);
+		if (msg->body_case != PULC__WIRE__TO_CLIENT__BODY_UPGRADE)
+			continue;
+		fake_closed(&a, msg->upgrade->conn);
+		n--;
+	}
+	CHECK_INT(link_and_leave(&hostile, port), ==, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
+	end();
+}
+
 static const struct test tests[] = {
 	TEST(numbers_belong_to_one),
 	TEST(nonsense_ends_the_client),
 	TEST(ports_are_limited),
 	TEST(links_are_made_once),
 	TEST(links_are_paid_for),
+	TEST(links_in_vain),
+	TEST(links_left_behind),
 	TEST(tasks_are_not_invented),
 	TEST(areas_are_shown_to_the_joined),
 	TEST(nothing_is_taken),
