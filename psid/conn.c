@@ -107,7 +107,9 @@ static void count_bytes(struct psid_side *side)
 		side->conn->psid->counts.size_rings += size;
 }
 
-static void side_leave(struct psid_side *side, enum fate fate)
+/* payer: of what is KEPT. If he can't it is emptied: who reads there then finds nonsense, and no
+ * other bytes than his. */
+static void side_leave(struct psid_side *side, enum fate fate, struct psid_user *payer)
 {
 	struct psid_conn *conn = side->conn;
 
@@ -115,10 +117,8 @@ static void side_leave(struct psid_side *side, enum fate fate)
 		return;
 	count_bytes(side);
 	psid_map_remove(&conn->psid->cookies, &side->by_cookie);
-	if (fate == KEPT)
-		psid_slot_keep(side);
-	else
-		psid_slot_free(side, fate == EMPTIED);
+	if (fate != KEPT || psid_slot_keep(side, payer) != 0)
+		psid_slot_free(side, fate != AS_IT_IS);
 	(void)psid_user_unref(side->user);
 }
 
@@ -145,8 +145,9 @@ bool psid_side_has_more(const struct psid_side *side)
 }
 
 /* Holders that a side counts and we don't know may have something to read, or be about to ask for a
- * side that has nothing more. */
-static enum fate settle_owed(const struct psid_conn *conn)
+ * side that has nothing more. Whose have something to read pays for what is there, the other side's
+ * memory too: that there are any is the reader's word alone. */
+static enum fate settle_owed(const struct psid_conn *conn, struct psid_user *payers[2])
 {
 	enum fate fate = EMPTIED;
 
@@ -157,20 +158,30 @@ static enum fate settle_owed(const struct psid_conn *conn)
 
 		if (!counts_others(side))
 			continue;
-		if (psid_side_has_more(side))
+		if (psid_side_has_more(side)) {
 			fate = KEPT;
-		else if (side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP)
+			payers[!i] = side->user;
+			if (!payers[i])
+				payers[i] = side->user;
+		} else if (side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP) {
 			psid_ended_note(&conn->psid->ended, side->user->uid, side->cookie);
+		}
 	}
 	return fate;
 }
 
 static void conn_free(struct psid_conn *conn)
 {
-	enum fate fate = settle_owed(conn);
+	struct psid_user *payers[2] = { NULL };
+	enum fate fate = settle_owed(conn, payers);
 
-	side_leave(&conn->sides[0], fate);
-	side_leave(&conn->sides[1], fate);
+	for (unsigned i = 0; i < 2; i++)
+		if (payers[i])
+			(void)psid_user_ref(payers[i]);
+	for (unsigned i = 0; i < 2; i++)
+		side_leave(&conn->sides[i], fate, payers[i]);
+	for (unsigned i = 0; i < 2; i++)
+		(void)psid_user_unref(payers[i]);
 	psid_doubt_forget(conn);
 	psid_map_remove(&conn->psid->conns, &conn->by_id);
 	free(conn);
@@ -347,7 +358,7 @@ static void side_deinit(struct psid_side *side)
 		return;
 	while ((holder = LIST_FIRST(&side->holders)))
 		psid_holder_free(holder);
-	side_leave(side, EMPTIED);
+	side_leave(side, EMPTIED, NULL);
 }
 
 static int conn_init(struct psid_conn *conn, const struct psid_hint *a, const struct psid_hint *b)

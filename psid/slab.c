@@ -28,6 +28,12 @@
 #include "psid.h"
 #include "user.h"
 
+/* A slot that is kept. */
+struct psid_kept {
+	LIST_ENTRY(psid_kept) link;
+	struct psid_user *payer;
+};
+
 static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "psid_slot_mark_dead writes one byte of a word");
 
 static uint64_t size_ring_pages(const struct psid_slab *slab, uint32_t ring)
@@ -95,6 +101,18 @@ static int make_memory(struct psid_slab *slab)
 	return r < 0 ? r : psid_memory_reserve(slab->fd, 0, SHM_SIZE_HEADER);
 }
 
+static void forget_kept(struct psid_slab *slab)
+{
+	struct psid_kept *kept;
+
+	while ((kept = LIST_FIRST(&slab->kept))) {
+		LIST_REMOVE(kept, link);
+		psid_user_give_bytes(kept->payer, slab->size_slot);
+		(void)psid_user_unref(kept->payer);
+		free(kept);
+	}
+}
+
 static void slab_free(struct psid_slab *slab)
 {
 	if (slab->pair) {
@@ -102,7 +120,8 @@ static void slab_free(struct psid_slab *slab)
 		LIST_REMOVE(slab, link);
 	}
 	psid_map_remove(&slab->psid->slabs, &slab->by_ino);
-	psid_user_give_bytes(slab->user, SHM_SIZE_HEADER + slab->n_kept * size_first(slab));
+	forget_kept(slab);
+	psid_user_give_bytes(slab->user, SHM_SIZE_HEADER);
 	psid_user_give_area(slab->user);
 	(void)psid_user_unref(slab->user);
 	(void)close_own(slab->fd);
@@ -132,6 +151,7 @@ static int slab_make(struct psid *psid, struct psid_user *user, struct psid_slab
 	}
 	slab->psid = psid;
 	slab->user = psid_user_ref(user);
+	LIST_INIT(&slab->kept);
 	slab->fd = -EBADF;
 	*ret_slab = slab;
 	return 0;
@@ -288,10 +308,22 @@ void psid_slot_free(struct psid_side *side, bool emptied)
 	leave_slot(side);
 }
 
-void psid_slot_keep(struct psid_side *side)
+int psid_slot_keep(struct psid_side *side, struct psid_user *payer)
 {
-	side->slab->n_kept++;
+	struct psid_slab *slab = side->slab;
+	struct psid_kept *kept = malloc(sizeof(*kept));
+	int r = kept ? psid_user_take_bytes(payer, slab->size_slot) : -ENOMEM;
+
+	if (r != 0) {
+		free(kept);
+		return r;
+	}
+	kept->payer = psid_user_ref(payer);
+	LIST_INSERT_HEAD(&slab->kept, kept, link);
+	psid_user_give_bytes(slab->user, size_first(slab));
+	slab->n_kept++;
 	leave_slot(side);
+	return 0;
 }
 
 /* ---- returned -------------------------------------------------------------------------------- */

@@ -13,13 +13,15 @@ struct psid;
 struct psid_pair;
 struct psid_side;
 struct psid_user;
+struct psid_kept;
 
 struct psid_slab {
 	struct psid_map_node by_ino; /* psid->slabs */
 	LIST_ENTRY(psid_slab) link;  /* pair->slabs */
 	struct psid *psid;
 	struct psid_pair *pair; /* NULL: one of the two is gone, or a psid before us made it */
-	struct psid_user *user; /* pays */
+	struct psid_user *user; /* pays, but for what is kept */
+	LIST_HEAD(, psid_kept) kept;
 	uint64_t id, size, size_slot;
 	uint32_t size_ring[SHM_N_RINGS];
 	uint32_t n_slots, n_used, n_kept;
@@ -41,10 +43,11 @@ int psid_slot_new(struct psid_pair *pair, struct psid_side *side);
 void psid_slot_free(struct psid_side *side, bool emptied);
 /*
  * The side is done with for psid, but somebody that we don't know may have something to read there:
- * it stays as it is, on the user's account, and is given to nobody, until the slab is freed; its
- * memory then lasts as long as somebody maps it. May free the slab.
+ * it stays as it is, with all that its rings may hold on the account of the payer, and is given to
+ * nobody, until the slab is freed; its memory then lasts as long as somebody maps it. May free the
+ * slab. Returns 0; the Reason (positive) of a refusal; -ENOMEM.
  */
-void psid_slot_keep(struct psid_side *side);
+int psid_slot_keep(struct psid_side *side, struct psid_user *payer);
 
 /*
  * The slab that a psid before us made and a client has returned, or that we know already. Takes *fd

@@ -1,7 +1,8 @@
 /*
  * Clients that have psid keep descriptors for them: bells, messages that they don't read, sockets
- * in hand-overs that don't end. All of it is on their user's account, and others have nothing of
- * it; nor has a client that does not read, when psid has no descriptor left to keep.
+ * in hand-overs that don't end; and memory that they say somebody reads. All of it is on their
+ * user's account, and others have nothing of it; nor has a client that does not read, when psid has
+ * no descriptor left to keep.
  */
 #include <dirent.h>
 #include <linux/sockios.h>
@@ -260,9 +261,47 @@ static void hand_overs(void)
 	scene_end();
 }
 
+/* Connections whose end is said to be held by many, who have not read all, over and over. */
+static void ends_said_to_be_held(void)
+{
+	/* Less than all of their slots would be. */
+	static const char *const settings[] = { "PULC_MAX_BYTES_PER_USER=512K",
+						"PULC_CREDIT_INITIAL=0", NULL };
+	struct fake_upgrade first, u;
+	struct shm_side *side;
+	int fds[2];
+
+	if (!has_strangers())
+		return;
+	scene_begin(true, settings);
+	fake_attach(&hostile, &psid, UID_HOSTILE);
+	for (unsigned i = 0; i < 60; i++) {
+		tcp_connect_pair(fds, AF_INET);
+		fake_upgrade(&a, &hostile, fds, 2 + 2 * i, i == 0 ? &first : &u);
+		u = i == 0 ? first : u;
+		u.side[1].own_fd = first.side[1].own_fd;
+		side = fake_own_side(&u, 1);
+		atomic_store(&side->notice, SHM_RX_READY);
+		atomic_store(&side->rx_taken, 77);
+		atomic_store(fake_own_holders(&u, 1), 100);
+		tcp_close_pair(fds);
+		fake_closed(&hostile, u.conn);
+		fake_closed(&a, u.conn);
+		fake_wait_counts(&psid, 3, 0);
+	}
+	scene_check_upgrade(400);
+	fake_upgrade_done(&first);
+	fake_close(&hostile);
+	scene_end();
+}
+
 static const struct test tests[] = {
-	TEST(bells),	TEST(introductions), TEST(introductions_without_descriptors),
-	TEST(upgrades), TEST(hand_overs),
+	TEST(bells),
+	TEST(introductions),
+	TEST(introductions_without_descriptors),
+	TEST(ends_said_to_be_held),
+	TEST(upgrades),
+	TEST(hand_overs),
 };
 
 int main(int argc, char **argv)
