@@ -7,7 +7,8 @@
  *
  * Descriptors may be out when a message must be kept. Then that message is not sent, and who sends
  * it knows: what it was for does not happen, and the client, which may only be stopped, stays. A
- * message that must not fail behind another one is written before.
+ * message that must not fail behind another one is written before; such are about memory made just
+ * now, which had a number below the reserve (descriptors.c), so hardly any of them has one above.
  */
 #include "outbox.h"
 
@@ -56,8 +57,7 @@ int psid_letter_write(const void *buf, size_t len, const int *fds, uint32_t n_fd
 	for (letter->n_fds = 0; letter->n_fds < n_fds; letter->n_fds++) {
 		int fd = raw_fcntl(fds[letter->n_fds], F_DUPFD_CLOEXEC, 0);
 
-		if (fd < 0 || psid_descriptor_is_reserve(fd)) {
-			(void)close_own(fd);
+		if (fd < 0) {
 			psid_letter_free(letter);
 			return -EMFILE;
 		}
@@ -65,6 +65,14 @@ int psid_letter_write(const void *buf, size_t len, const int *fds, uint32_t n_fd
 	}
 	*ret_letter = letter;
 	return 0;
+}
+
+static bool has_reserve(const struct psid_letter *letter)
+{
+	for (uint32_t i = 0; i < letter->n_fds; i++)
+		if (psid_descriptor_is_reserve(letter->fds[i]))
+			return true;
+	return false;
 }
 
 static size_t size_of(const struct psid_letter *letter)
@@ -118,9 +126,14 @@ int psid_outbox_send(struct psid_outbox *box, int socket, const void *buf, size_
 	if (n_fds > room.n_fds)
 		return -EMFILE;
 	r = psid_letter_write(buf, len, fds, n_fds, &letter);
-	if (r == 0)
-		keep(box, letter);
-	return r;
+	if (r < 0)
+		return r;
+	if (has_reserve(letter)) {
+		psid_letter_free(letter);
+		return -EMFILE;
+	}
+	keep(box, letter);
+	return 0;
 }
 
 int psid_outbox_flush(struct psid_outbox *box, int socket)
