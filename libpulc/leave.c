@@ -117,8 +117,11 @@ USUAL static void leave(struct pulc_stream *s)
 		s->left = true;
 	} else {
 		leave_warn(s);
+		upgrade_leaving(s);
 		if (shm_drop_holder_for_now(&s->tcp.ring, exec_guard(s->own_slab)))
 			has_left(s);
+		else
+			upgrade_stays(s);
 	}
 }
 
@@ -226,9 +229,13 @@ USUAL static void finish(struct pulc_stream *s)
 	do {
 		n = shm_n_holders(&s->tcp.ring);
 		pay(s);
+		if (n > 1)
+			upgrade_leaving(s);
 	} while (!shm_drop_holder_of(&s->tcp.ring, n));
 	if (n > 1)
 		has_left(s);
+	else
+		upgrade_stays(s);
 }
 
 USUAL PULC_EXPORT void pulc_process_ends(void)

@@ -69,6 +69,7 @@ struct pulc_stream {
 	int denied;	       /* why it was not given its memory yet: a Reason */
 	bool left;	       /* no holder any more, though not closed (client lock) */
 	bool ended;	       /* closed (client lock) */
+	bool going;	       /* counts itself off, or has, and psid was not told */
 	struct slab *own_slab, *peer_slab;
 	struct pulc_stream *hash_next;
 	struct pulc_stream *next, *prev; /* all streams of the process, for fork */

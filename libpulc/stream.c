@@ -222,6 +222,7 @@ USUAL static void stream_closing(pulc_stream *s, int fd)
 		return;
 	slabs_let_go(s->own_slab, s->own_slot);
 	leave_warn(s);
+	upgrade_leaving(s);
 	tcp_close(&s->tcp, fd);
 	/* A sender asleep on us gets no event from the kernel if we had shut down before. */
 	stream_tell(s, TCP_SENT | TCP_TAKEN);
@@ -283,11 +284,9 @@ PULC_EXPORT void *pulc_stream_user(const pulc_stream *s)
 
 /* ---- on the kernel --------------------------------------------------------------------------- */
 
-/*
- * Counts the caller as inside the kernel. False: the stream was attached meanwhile, go by tcp. The
+/* Counts the caller as inside the kernel. False: the stream was attached meanwhile, go by tcp. The
  * count is raised before the state is read again, the switcher sets the state before it reads the
- * count: one of the two sees the other.
- */
+ * count: one of the two sees the other. */
 USUAL bool stream_native_begin(struct pulc_stream *s, int fd, _Atomic uint32_t *count)
 {
 	upgrade_step(s, fd);

@@ -372,14 +372,33 @@ void upgrade_closed(uint64_t conn)
 		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_CLOSED, conn);
 }
 
-/* If this process ends before psid has room for that, psid takes it for one that was killed, and is
- * still counted: then it is to ask the kernel who has the socket. */
+static _Atomic uint8_t *let_go(const struct pulc_stream *s)
+{
+	return &s->own_slab->map.slab->let_go[s->own_slot];
+}
+
+/* If this process ends before psid has heard that it is counted no more, psid takes it for one that
+ * was killed, and is still counted: then it is to ask the kernel who has the socket. */
+void upgrade_leaving(struct pulc_stream *s)
+{
+	if (!s->going)
+		(void)atomic_fetch_add(let_go(s), SHM_LET_GO_GOING);
+	s->going = true;
+}
+
+void upgrade_stays(struct pulc_stream *s)
+{
+	if (s->going)
+		(void)atomic_fetch_sub(let_go(s), SHM_LET_GO_GOING);
+	s->going = false;
+}
+
 void upgrade_left(struct pulc_stream *s)
 {
 	upgrade_closed(s->conn);
 	if (UNLIKELY(unsent_any()))
-		(void)atomic_fetch_or(&s->own_slab->map.slab->let_go[s->own_slot],
-				      SHM_LET_GO_UNSAID);
+		(void)atomic_fetch_or(let_go(s), SHM_LET_GO_UNSAID);
+	upgrade_stays(s);
 }
 
 /*

@@ -30,8 +30,11 @@ void upgrade_closing(struct pulc_stream *s, int fd);
 void upgrade_release(struct pulc_stream *s);
 /* Tells psid that this process no longer holds connection conn. Under the client lock. */
 void upgrade_closed(uint64_t conn);
-/* The same for a stream that is attached. */
+/* The same for a stream that is attached. This process says in its memory before that it counts
+ * itself off, or that it has not. */
+void upgrade_leaving(struct pulc_stream *s);
 void upgrade_left(struct pulc_stream *s);
+void upgrade_stays(struct pulc_stream *s);
 /* For people: why this stream, upgraded or not, is on the kernel. */
 void upgrade_note(struct pulc_stream *s, enum pulc_reason reason);
 /* A forked child tells psid what it has inherited. Under the client lock. */

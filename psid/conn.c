@@ -10,9 +10,10 @@
  * A parent may close its copy, or die, before its child has told us that it exists. The side itself
  * counts its holders (n_holders, raised before the fork): if it counts more than we know, it is
  * kept as unclaimed until somebody adopts it, or the kernel says that nobody has its socket
- * (doubt.c). A holder that was killed is still counted there; one that had no room in its channel
- * to say that it has closed, before it ended, is not, and has left a word that it may be so. That
- * count is the side's own memory: a false one keeps only its own user's memory busy.
+ * (doubt.c). A holder that was killed is still counted there; one that was killed before it could
+ * say that it has closed, or had no room in its channel for that, is not, and has left a word that
+ * it may be so. That count is the side's own memory: a false one keeps only its own user's memory
+ * busy.
  *
  * Of a connection whose both directions have ended, with both ends on this node, the kernel knows
  * no socket any more, though somebody may have something to read yet. So what a side's uncounted

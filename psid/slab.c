@@ -426,7 +426,7 @@ bool psid_slot_has_unsaid(const struct psid_slab *slab, uint32_t slot)
 	uint8_t let_go;
 
 	return psid_memory_read(slab->fd, let_go_at(slot), &let_go, sizeof(let_go)) == 0 &&
-	       (let_go & SHM_LET_GO_UNSAID);
+	       (let_go & ~SHM_LET_GO);
 }
 
 void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot, bool exited)

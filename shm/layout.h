@@ -89,6 +89,9 @@ struct shm_slab {
 #define SHM_LET_GO 1u
 /* One has counted itself off, and psid may never hear of it. */
 #define SHM_LET_GO_UNSAID 2u
+/* So many, in the bits above, are about to count themselves off, or have and tell psid next: one
+ * that is killed meanwhile stays among them. */
+#define SHM_LET_GO_GOING 4u
 /* shm_slab.n_holders: the number, and beside it: some who are about to execute a program have let
  * go, and hold the slot again if that fails. */
 #define SHM_HOLDERS 0x1fffffffu

@@ -1,19 +1,24 @@
 /* A connection of two processes, one of which is about to execute a program and lets go of it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <pulc/fds.h>
 #include <pulc/process.h>
 
+#include "macros.h"
 #include "private.h"
 #include "psid/fake_client.h"
 #include "psid/fork_here.h"
@@ -34,7 +39,8 @@ static pulc_stream *stream;
 static const struct shm_side *seen; /* our side, as the peer maps it */
 static int to_child[2], to_parent[2];
 
-static void begin(void)
+/* All but our own end. */
+static void begin_psid(void)
 {
 	static const char *const settings[] = { "PULC_HAND_OVER_MSEC=60000", NULL };
 
@@ -42,15 +48,20 @@ static void begin(void)
 		daemon_start(&psid, false, settings);
 	(void)unsetenv("PULC_SOCKET");
 	(void)setenv("PULC_RUNTIME_DIR", psid.dir, 1);
-	client_prepare();
 	fake_attach(&peer, &psid, FAKE_SELF);
 	tcp_connect_pair(fds, AF_INET);
+	REQUIRE(pipe(to_child) == 0 && pipe(to_parent) == 0);
+}
+
+static void begin(void)
+{
+	begin_psid();
+	client_prepare();
 	REQUIRE_INT(pulc_stream_new(fds[0], PULC_CONNECTED, &stream), ==, 0);
 	for (unsigned i = 0; i <= client_hint_after(); i++)
 		upgrade_step(stream, fds[0]);
 	fake_hint(&peer, fds[1], TOKEN, false);
 	(void)EXPECT(&peer, WANT);
-	REQUIRE(pipe(to_child) == 0 && pipe(to_parent) == 0);
 }
 
 static void look_while(int state)
@@ -63,19 +74,28 @@ static void look_while(int state)
 	}
 }
 
-/* Upgraded, and both ways on rings. */
-static void upgrade(void)
+/* The peer's part; returns its side. */
+static struct shm_side *finish_upgrade(void)
 {
 	const Pulc__Wire__Upgrade *m;
 	struct shm_side *side;
 
-	look_while(STREAM_HINTED);
 	fake_socket(&peer, fds[1], TOKEN);
 	m = EXPECT(&peer, UPGRADE)->upgrade;
 	REQUIRE(m->own_slab_fd);
 	side = fake_side(peer.fds[0], m->own->size, m->own_slot);
 	REQUIRE(m->peer_slab_fd);
 	seen = fake_side(peer.fds[1], m->peer->size, m->peer_slot);
+	return side;
+}
+
+/* Upgraded, and both ways on rings. */
+static void upgrade(void)
+{
+	struct shm_side *side;
+
+	look_while(STREAM_HINTED);
+	side = finish_upgrade();
 	look_while(STREAM_GIVEN);
 	REQUIRE(pulc_stream_attached(stream));
 	(void)atomic_fetch_or(&side->notice, SHM_RX_READY | SHM_RX_RING);
@@ -468,6 +488,83 @@ static void whoever_can_not_map_the_memory_resets(void)
 	end();
 }
 
+/* ---- killed between counting itself off and telling psid ------------------------------------- */
+
+/* The next word to psid ends the process. */
+static void die_of_the_next_message(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendmsg, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { .len = ARRAY_SIZE(code), .filter = code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		_exit(1);
+}
+
+/* Its child, of which psid has not heard, goes on with the connection. */
+static void fork_and_close(void (*leave_it)(void))
+{
+	client_prepare();
+	if (pulc_stream_new(fds[0], PULC_CONNECTED, &stream) < 0)
+		_exit(2);
+	for (unsigned i = 0; i <= client_hint_after(); i++)
+		upgrade_step(stream, fds[0]);
+	look_while(STREAM_HINTED);
+	look_while(STREAM_GIVEN);
+	send_text("parent,");
+	if (fork_here() == 0) {
+		say(to_parent);
+		await(to_child);
+		_exit(0);
+	}
+	die_of_the_next_message();
+	leave_it();
+	_exit(3);
+}
+
+static void check_that_the_child_lives(void (*leave_it)(void))
+{
+	struct shm_side *side;
+	pid_t pid;
+	int status;
+
+	begin_psid();
+	pid = fork_here();
+	if (pid == 0)
+		fork_and_close(leave_it);
+	(void)close(fds[0]);
+	fds[0] = -1;
+	fake_hint(&peer, fds[1], TOKEN, false);
+	(void)EXPECT(&peer, WANT);
+	side = finish_upgrade();
+	(void)atomic_fetch_or(&side->notice, SHM_RX_READY | SHM_RX_RING);
+	await(to_parent);
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+	fake_wait_counts(&psid, 1 + pulc_process_attached(), 1);
+	CHECK_INT(seen->notice & (SHM_CLOSED | SHM_DEAD), ==, 0);
+	say(to_child);
+	for (unsigned i = 0; i < N_TURNS && !(seen->notice & SHM_DEAD); i++)
+		(void)poll(NULL, 0, 1);
+	CHECK_INT(seen->notice & (SHM_CLOSED | SHM_DEAD), ==, SHM_DEAD);
+	end();
+}
+
+static void whoever_is_killed_while_it_closes_leaves_the_others_alone(void)
+{
+	check_that_the_child_lives(close_ours);
+}
+
+static void whoever_is_killed_while_it_ends_leaves_the_others_alone(void)
+{
+	check_that_the_child_lives(pulc_process_ends);
+}
+
 static void psid_was_well(void)
 {
 	CHECK_INT(daemon_stop(&psid), ==, 0);
@@ -484,6 +581,8 @@ static const struct test tests[] = {
 	TEST(an_exec_that_is_over_does_not_matter),
 	TEST(what_was_read_out_and_reset_is_the_kernels),
 	TEST(whoever_can_not_map_the_memory_resets),
+	TEST(whoever_is_killed_while_it_closes_leaves_the_others_alone),
+	TEST(whoever_is_killed_while_it_ends_leaves_the_others_alone),
 	TEST(psid_was_well),
 };
 
