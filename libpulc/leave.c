@@ -166,19 +166,23 @@ static bool is_parents_to_pay(const struct pulc_stream *s)
 
 USUAL static void pay(struct pulc_stream *s)
 {
-	bool holds, last, refuses;
+	bool holds, last, ends, refuses;
 
 	if (!is_shared_tcp(s) || is_parents_to_pay(s))
 		return;
 	holds = !s->left && !s->ended;
 	last = holds && tcp_is_last_inside(&s->tcp);
 	/* exec may still fail, and leave the connection to us. */
-	refuses = process_ends && holds && shm_has_one_holder(&s->tcp.ring) && tcp_refuses(&s->tcp);
+	ends = process_ends && holds && shm_has_one_holder(&s->tcp.ring);
+	refuses = ends && tcp_refuses(&s->tcp);
 	if (!(last || refuses || tcp_owes(&s->tcp)) || !stream_owns(s, s->fd))
 		return;
 	if (last)
 		tcp_close_for_outside(&s->tcp, s->fd);
-	tcp_return_all(&s->tcp, s->fd);
+	if (ends)
+		tcp_return_ending(&s->tcp, s->fd);
+	else
+		tcp_return_all(&s->tcp, s->fd);
 	if (refuses)
 		tcp_reset(s->fd);
 }

@@ -25,6 +25,7 @@
 
 #include "clock.h"
 #include "datagram.h"
+#include "deliver.h"
 #include "hint.h"
 #include "label.h"
 #include "log.h"
@@ -274,6 +275,7 @@ static void upgraded(const Pulc__Wire__Upgrade *m, struct received *r)
 	s->conn = m->conn;
 	s->known = STREAM_KNOWN;
 	s->pid = raw_getpid();
+	tcp_pass_on = deliver_rest;
 	tcp_attach(&s->tcp, s->fd);
 	/* Before anybody can say RX_READY: a peer takes an end without a word for a death. No
 	 * shutdown comes in between, for it needs the lock as well. */

@@ -164,9 +164,16 @@ static inline bool tcp_has_left(const struct tcp *t)
 bool tcp_owes(const struct tcp *t);
 /* Sends them, as far as the kernel takes them. 1: all. */
 int tcp_return(struct tcp *t, int fd);
-/* The same for a process that ends, or hands the socket on: waits for room, some seconds at
- * most. */
+/* The same for a process that hands the socket on, or ends beside others that have it: waits for
+ * room, some seconds at most. */
 void tcp_return_all(struct tcp *t, int fd);
+/* The same for the last process that can send, which ends: of what the kernel has no room for psid
+ * takes care, or it is waited for, and the connection is reset. */
+void tcp_return_ending(struct tcp *t, int fd);
+/* Gives the bytes in `memory`, a sealed memfd, with a descriptor of the socket to psid, which sends
+ * them and then ends the stream. False: there is none. Set by libpulc, called under tx_lock. */
+extern bool (*tcp_pass_on)(int fd, int memory, uint64_t size, bool shut)
+	__attribute__((visibility("hidden")));
 /* What is written to the socket, past this side, comes behind all that it has sent. */
 static inline bool tcp_has_sent(const struct tcp *t)
 {

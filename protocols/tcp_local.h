@@ -61,7 +61,15 @@ int tcp_return_locked(struct tcp *t, int fd);
 /* Under tx_lock, right after the ring was ended or the stream shut: has the peer just left? Then
  * the ring is given up. */
 bool tcp_return_instead(struct tcp *t);
-/* The same, waiting for room: nothing can be sent afterwards. */
-void tcp_return_last(struct tcp *t, int fd);
+/* How a stream ends that owes bytes. */
+enum tcp_last {
+	TCP_LAST_CLOSED,  /* by the last descriptor of the socket */
+	TCP_LAST_SHUT,	  /* it is shut down */
+	TCP_LAST_OF_MANY, /* others may go on sending */
+};
+/* The same at the end of a stream: psid sends what the kernel has no room for, or it is waited for,
+ * some seconds. True: psid also ends the stream, once all is sent; nobody else may. */
+bool tcp_return_last(struct tcp *t, int fd, enum tcp_last last);
+extern uint64_t tcp_last_nsec_wait __attribute__((visibility("hidden")));
 
 #endif

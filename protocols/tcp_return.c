@@ -48,8 +48,6 @@
 #define NSEC_TURN (50 * NSEC_PER_USEC)
 #define NSEC_DECIDING (10 * 1000 * NSEC_PER_USEC)
 uint64_t tcp_leave_nsec_wait = 5 * NSEC_PER_SEC;
-/* A receiver that takes nothing for so long has lost the last bytes of a sender that closes. */
-#define SEC_LAST 5
 
 /* ---- returning ------------------------------------------------------------------------------- */
 
@@ -61,7 +59,7 @@ bool tcp_owes(const struct tcp *t)
 	case SHM_TX_RING:
 		return shm_peer_notice(&t->ring) & SHM_LEFT;
 	case SHM_TX_RETURNED:
-		return shm_tx_returning(&t->ring, &piece) > 0;
+		return shm_tx_returning(&t->ring, 0, &piece) > 0;
 	default:
 		return false;
 	}
@@ -98,7 +96,7 @@ static int return_pieces(struct tcp *t, int fd)
 	size_t len;
 	ssize_t n;
 
-	while ((len = shm_tx_returning(&t->ring, &piece)) > 0) {
+	while ((len = shm_tx_returning(&t->ring, 0, &piece)) > 0) {
 		n = raw_send(fd, piece, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n == -EAGAIN || n == -EINTR)
 			return 0;
@@ -141,30 +139,6 @@ bool tcp_return_instead(struct tcp *t)
 	return (shm_peer_notice(&t->ring) & SHM_LEFT) && begin_return(t) == 1;
 }
 
-/* Whatever handlers run meanwhile: who closes does not hear of them. */
-static bool await_room(int fd, uint64_t nsec)
-{
-	uint64_t deadline = nsec_now() + nsec, now;
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	struct timespec left;
-	long n;
-
-	do {
-		now = nsec_now();
-		left = timespec_from_nsec(now < deadline ? deadline - now : 0);
-		n = raw_ppoll(&p, 1, &left);
-	} while (n == -EINTR);
-	return n > 0;
-}
-
-void tcp_return_last(struct tcp *t, int fd)
-{
-	/* The kernel would go on sending by itself; we can only wait until it has everything. */
-	while (tcp_owes(t) && tcp_return_locked(t, fd) == 0)
-		if (!await_room(fd, SEC_LAST * NSEC_PER_SEC))
-			return;
-}
-
 int tcp_return(struct tcp *t, int fd)
 {
 	int e = 0;
@@ -175,18 +149,6 @@ int tcp_return(struct tcp *t, int fd)
 		e = tcp_return_locked(t, fd);
 	shm_unlock(&t->ring.own->tx_lock);
 	return e;
-}
-
-void tcp_return_all(struct tcp *t, int fd)
-{
-	int e;
-
-	do {
-		if (!shm_lock(&t->ring.own->tx_lock))
-			return;
-		e = tcp_owes(t) ? tcp_return_locked(t, fd) : 1;
-		shm_unlock(&t->ring.own->tx_lock);
-	} while (e == 0 && tcp_owes(t) && await_room(fd, SEC_LAST * NSEC_PER_SEC));
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */

@@ -318,6 +318,7 @@ unsigned tcp_poll(struct tcp *t, int fd, unsigned events)
 
 int tcp_shutdown(struct tcp *t, int fd, int how)
 {
+	bool passed_on = false;
 	int e;
 
 	/* What somebody else has dissolved is none of the peer's matter any more. */
@@ -332,12 +333,14 @@ int tcp_shutdown(struct tcp *t, int fd, int how)
 			return -EAGAIN;
 		shm_notice_set(&t->ring, SHM_TX_FIN);
 		if (UNLIKELY(tcp_owes(t)))
-			tcp_return_last(t, fd);
+			passed_on = tcp_return_last(t, fd, TCP_LAST_SHUT);
 		shm_unlock(&t->ring.own->tx_lock);
 	}
 	if (how == SHUT_RD || how == SHUT_RDWR)
 		tcp_set_local(t, TCP_LOCAL_SHUT_RD);
-	e = raw_shutdown(fd, how);
+	e = LIKELY(!passed_on) ? raw_shutdown(fd, how)
+	    : how == SHUT_RDWR ? raw_shutdown(fd, SHUT_RD)
+			       : 0;
 	/* From now on the kernel answers bytes by a reset, if it is the one that gets them. */
 	if (own_local(t) & TCP_LOCAL_SHUT_RD && shm_own_notice(&t->ring) & SHM_TX_FIN)
 		shm_notice_set(&t->ring, SHM_WANT_KERNEL);
@@ -373,7 +376,8 @@ void tcp_close(struct tcp *t, int fd)
 	if (LIKELY(rest == SHM_REST_NONE))
 		say_closed(t);
 	if (UNLIKELY(tcp_owes(t)))
-		tcp_return_last(t, fd);
+		(void)tcp_return_last(t, fd,
+				      rest == SHM_REST_NONE ? TCP_LAST_CLOSED : TCP_LAST_OF_MANY);
 	if (locked)
 		shm_unlock(&t->ring.own->tx_lock);
 	if (tcp_refuses(t))

@@ -12,19 +12,18 @@
  */
 #include "closer.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "cleanup.h"
 #include "macros.h"
 #include "psid.h"
+#include "thread.h"
 #include "user.h"
 
 #define N_THREADS_MAX 64u
 #define N_THREADS_IDLE 2u
 #define N_RUNNING_USER 4u
-#define SIZE_STACK 65536u
 
 struct psid_closing {
 	TAILQ_ENTRY(psid_closing) link;
@@ -66,19 +65,8 @@ static void *helper(void *arg)
 /* Under the lock: one more helper. */
 static int start_helper(struct psid_closer *closer)
 {
-	sigset_t all, before;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int r;
+	int r = psid_thread_start(helper, closer);
 
-	(void)sigfillset(&all);
-	(void)pthread_attr_init(&attr);
-	(void)pthread_attr_setstacksize(&attr, SIZE_STACK);
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
-	r = -pthread_create(&thread, &attr, helper, closer);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	(void)pthread_attr_destroy(&attr);
 	if (r == 0)
 		closer->n_threads++;
 	return r;

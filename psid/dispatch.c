@@ -18,6 +18,7 @@
 #include "client.h"
 #include "conn.h"
 #include "credit.h"
+#include "deliver.h"
 #include "handover.h"
 #include "hint.h"
 #include "jobs.h"
@@ -117,6 +118,7 @@ SERVE(want_credit, psid_credit_want(client, msg->want_credit->size))
 SERVE(return_credit, psid_credit_return(client, msg->return_credit->size))
 SERVE(come_back, psid_return(client, msg->come_back, fd))
 SERVE(attach, psid_attach(client, msg->attach->token, fd))
+SERVE(deliver, psid_deliver(client, msg->deliver, fd))
 SERVE(status, psid_report_status(client))
 SERVE(sockets, psid_report_sockets(client))
 SERVE(clients, psid_report_clients(client))
@@ -174,6 +176,7 @@ static const struct rule {
 	[BODY(RETURN_CREDIT)] = { return_credit, "ReturnCredit", PROCESS, 0 },
 	[BODY(COME_BACK)] = { come_back, "Return", PROCESS, 1 },
 	[BODY(ATTACH)] = { attach, "Attach", PROCESS, 1 },
+	[BODY(DELIVER)] = { deliver, "Deliver", ASKER, 2 },
 	[BODY(STATUS)] = { status, "StatusRequest", ANYBODY, 0 },
 	[BODY(SOCKETS)] = { sockets, "SocketsRequest", ASKER, 0 },
 	[BODY(CLIENTS)] = { clients, "ClientsRequest", ASKER, 0 },

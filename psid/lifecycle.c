@@ -75,8 +75,8 @@ void psid_lifecycle_busy(struct psid *psid)
 
 void psid_lifecycle_idle(struct psid *psid)
 {
-	if (psid->n_processes > 0 || psid->config->sec_idle_exit == 0 || psid->stopping ||
-	    psid_cluster_is_on(psid->cluster))
+	if (psid->n_processes > 0 || psid->deliveries.n > 0 || psid->config->sec_idle_exit == 0 ||
+	    psid->stopping || psid_cluster_is_on(psid->cluster))
 		return;
 	(void)uv_timer_start(&psid->idle_exit, on_idle_exit,
 			     psid->config->sec_idle_exit * MSEC_PER_SEC, 0);

@@ -104,6 +104,8 @@ static int start_loop(struct psid *psid)
 	psid_deadlines_init(&psid->farewells, &psid->loop, MSEC_FAREWELL, on_deadline);
 	r = psid_closer_start(&psid->closer, &psid->loop);
 	if (r == 0)
+		r = psid_deliveries_start(&psid->deliveries, &psid->loop);
+	if (r == 0)
 		r = psid_cluster_start(&psid->loop, psid->config, &psid->cluster);
 	if (r == 0)
 		psid_traffic_start(psid);
@@ -188,12 +190,14 @@ void psid_stop(struct psid *psid)
 	uv_stop(&psid->loop);
 }
 
-/* Runs the loop until closes, or a reload, that are under way are done, but not for long. */
+/* Runs the loop until closes, deliveries, or a reload, that are under way are done, but not for
+ * long. */
 static void finish_closes(struct psid *psid)
 {
 	uint64_t nsec_end = nsec_now() + NSEC_PER_SEC / 2;
 
-	while ((psid_closer_pending(&psid->closer) > 0 || psid_is_reloading(psid)) &&
+	while ((psid_closer_pending(&psid->closer) > 0 || psid->deliveries.n > 0 ||
+		psid_is_reloading(psid)) &&
 	       nsec_now() < nsec_end)
 		(void)uv_run(&psid->loop, UV_RUN_NOWAIT);
 }
@@ -210,7 +214,8 @@ void psid_run(struct psid *psid)
 	finish_closes(psid);
 	psid_proof_stop(psid);
 	psid_bell_stop(psid);
-	if (!psid_closer_stop(&psid->closer) || psid_is_reloading(psid))
+	if (!psid_deliveries_stop(&psid->deliveries) || !psid_closer_stop(&psid->closer) ||
+	    psid_is_reloading(psid))
 		return; /* a helper hangs and still refers to us */
 	psid_lifecycle_close(psid);
 	psid_notify_close(psid);

@@ -9,6 +9,7 @@
 #include "closer.h"
 #include "config.h"
 #include "deadline.h"
+#include "deliver.h"
 #include "ended.h"
 #include "loop.h"
 #include "map.h"
@@ -53,8 +54,9 @@ static inline void psid_count_reason(uint64_t counts[PSID_N_REASONS], unsigned r
 struct psid {
 	uv_loop_t loop;
 	struct psid_config *config;
-	struct psid_closer closer; /* closer.c */
-	struct psid_counts counts; /* report.c shows them */
+	struct psid_closer closer;	   /* closer.c */
+	struct psid_deliveries deliveries; /* deliver.c */
+	struct psid_counts counts;	   /* report.c shows them */
 	struct psid_traffic traffic;
 	uint64_t usec_started;
 	uint64_t netns;	       /* proof.c: cookie of our own network namespace */

@@ -26,7 +26,8 @@ struct psid_user {
 	uint32_t n_hints;
 	struct psid_closings closings; /* closer.c: closes that wait */
 	unsigned n_running, n_closings;
-	bool jammed; /* some of its clients are paused: too many closings wait */
+	unsigned n_deliveries; /* deliver.c: those under way */
+	bool jammed;	       /* some of its clients are paused: too many closings wait */
 };
 
 /* Returns a reference; NULL: no memory. */

@@ -165,10 +165,11 @@ static inline uint32_t shm_tx_mode(const struct shm_stream *s)
 
 /*
  * The ring is given up: bytes from the peer's tail on are to reach the peer in another way.
- * -EBADMSG: its tail makes no sense. Then piece by piece, until there is none (0).
+ * -EBADMSG: its tail makes no sense. Then piece by piece, until there is none (0);
+ * `skip` bytes behind those that have been returned.
  */
 int shm_tx_return(struct shm_stream *s);
-size_t shm_tx_returning(const struct shm_stream *s, const void **ret_piece);
+size_t shm_tx_returning(const struct shm_stream *s, uint64_t skip, const void **ret_piece);
 void shm_tx_returned(struct shm_stream *s, size_t len);
 
 /* ---- receiving ------------------------------------------------------------------------------- */

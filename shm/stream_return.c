@@ -51,9 +51,9 @@ static uint32_t ring_of(const struct shm_stream *s, uint64_t at, uint64_t *ret_e
 	return found;
 }
 
-size_t shm_tx_returning(const struct shm_stream *s, const void **ret_piece)
+size_t shm_tx_returning(const struct shm_stream *s, uint64_t skip, const void **ret_piece)
 {
-	uint64_t at = ring_load(&s->own->returned), end;
+	uint64_t at = ring_load(&s->own->returned) + skip, end;
 	uint32_t r = ring_of(s, at, &end);
 	uint64_t pos = at & (s->tx_size[r] - 1);
 

@@ -129,6 +129,105 @@ CASE(downgrade_for_repair, ANY)
 	A { RECV_FLAGS(6, MSG_WAITALL); }
 }
 
+/* ---- a sender that ends ---------------------------------------------------------------------- */
+
+/* As much as there is room for. Returns how many bytes. */
+static size_t fill_up(int fd)
+{
+	char buf[4096];
+	size_t sent = 0;
+	ssize_t n;
+
+	for (;;) {
+		fill_pattern(buf, sizeof(buf), sent);
+		n = send(fd, buf, sizeof(buf), MSG_DONTWAIT);
+		if (n < 0)
+			return sent;
+		sent += (size_t)n;
+	}
+}
+
+/* Until the end. Returns how many bytes of the pattern came; what recv said last is logged. */
+static size_t take_all(struct play *p, int fd)
+{
+	char buf[4096];
+	size_t got = 0;
+	ssize_t n;
+
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0 && is_pattern(buf, (size_t)n, got))
+		got += (size_t)n;
+	say_result(p, "recv", (long)n);
+	return got;
+}
+
+/* A has sent more than the kernel has room for when B goes back to it, and then ends. B begins to
+ * read only then, at last from a sender that is no more. */
+static void ends_behind_much(struct play *p, void (*end)(struct play *p))
+{
+	_Atomic long *sent = &p->stage->words[0];
+
+	A { *sent = (long)fill_up(FD); }
+	B {
+		/* Of what is received it means nothing. */
+		R(setsockopt(FD, SOL_SOCKET, SO_MAX_PACING_RATE, &(int){ 2000000000 },
+			     sizeof(int)));
+	}
+	A {
+		T(*sent > 0);
+		end(p);
+	}
+	B { T((long)take_all(p, FD) == *sent); }
+}
+
+static void close_it(struct play *p)
+{
+	R(close(FD));
+}
+
+static void shut_it_down(struct play *p)
+{
+	R(shutdown(FD, SHUT_WR));
+	R(send(FD, "x", 1, MSG_NOSIGNAL));
+}
+
+static void shut_it_down_and_close(struct play *p)
+{
+	R(shutdown(FD, SHUT_RDWR));
+	R(close(FD));
+}
+
+CASE(downgrade_before_its_sender_closes, ANY)
+{
+	ends_behind_much(p, close_it);
+}
+
+CASE(downgrade_before_its_sender_shuts_down, ANY)
+{
+	ends_behind_much(p, shut_it_down);
+	B { SEND("answer"); }
+	A { RECV_FLAGS(6, MSG_WAITALL); }
+}
+
+CASE(downgrade_before_its_sender_shuts_down_and_closes, ANY)
+{
+	ends_behind_much(p, shut_it_down_and_close);
+}
+
+static void exit_with_it(struct play *p)
+{
+	pid_t pid = fork_logged(p);
+
+	if (pid == 0)
+		_exit(0);
+	close(FD);
+	reap(p, "the last holder", pid);
+}
+
+CASE(downgrade_before_its_last_sender_ends, PROCESS)
+{
+	ends_behind_much(p, exit_with_it);
+}
+
 /* ---- passing --------------------------------------------------------------------------------- */
 
 /* A's end goes to an echo that does not know it yet; B has len bytes on the way and then talks. */

@@ -142,7 +142,7 @@ static void who_ends_while_it_is_left_is_read_later(void)
 {
 	leave_a_peer_that_is_stopped_in_its_end();
 	CHECK(tcp_owes(&p.tcp[1]));
-	tcp_return_last(&p.tcp[1], p.fd[1]);
+	CHECK(!tcp_return_last(&p.tcp[1], p.fd[1], TCP_LAST_SHUT));
 	shm_unlock(&p.tcp[1].ring.own->tx_lock);
 	CHECK_INT(shutdown(p.fd[1], SHUT_WR), ==, 0);
 	CHECK(!tcp_goes_outside(&p.tcp[0]));
@@ -237,92 +237,6 @@ static void ended_before_is_too_late(void)
 	CHECK_INT(shm_tx_mode(&p.tcp[1].ring), ==, SHM_TX_ENDED);
 	CHECK_INT(tcp_leave(&p.tcp[0], p.fd[0]), ==, -EBUSY);
 	pair_expect(&p, 0, 1, 19);
-	tcp_pair_deinit(&p);
-}
-
-/* End 0 leaves, and end 1 owes it so many bytes: more than the kernel takes at once. */
-static uint64_t owe_much(void)
-{
-	unsigned char buf[4096];
-	uint64_t sent = 0;
-
-	begin(tcp_pair_usual_rings);
-	bytes_fill(buf, 0, sizeof(buf));
-	while (pair_push(&p, 1, buf, sizeof(buf)) == (ssize_t)sizeof(buf))
-		bytes_fill(buf, sent += sizeof(buf), sizeof(buf));
-	CHECK(sent > 2u << 20);
-	leave(0);
-	return sent;
-}
-
-static void large_debt_is_paid_in_pieces(void)
-{
-	uint64_t sent = owe_much(), got = 0;
-	unsigned char buf[4096];
-	ssize_t n;
-
-	CHECK_INT(pair_push(&p, 1, buf, 1), ==, -EAGAIN);
-	while (got < sent) {
-		n = recv(p.fd[0], buf, sizeof(buf), MSG_DONTWAIT);
-		if (n < 0)
-			(void)tcp_poll(&p.tcp[1], p.fd[1], POLLIN);
-		else
-			REQUIRE(n > 0 && bytes_match(buf, got, (size_t)n));
-		got += n > 0 ? (size_t)n : 0;
-	}
-	CHECK(!tcp_owes(&p.tcp[1]));
-	tcp_pair_deinit(&p);
-}
-
-#define N_HANDLED 5
-
-static volatile sig_atomic_t n_handled;
-
-static void count_signal(int signal)
-{
-	(void)signal;
-	n_handled++;
-}
-
-/* Reads only when the other end's wait has been interrupted. Returns the bytes that came. */
-static void *late_reader(void *arg)
-{
-	uint64_t *got = arg;
-	unsigned char buf[4096];
-	ssize_t n;
-
-	while (n_handled < N_HANDLED)
-		(void)sched_yield();
-	while ((n = recv(p.fd[0], buf, sizeof(buf), 0)) > 0) {
-		CHECK(bytes_match(buf, *got, (size_t)n));
-		*got += (uint64_t)n;
-	}
-	return NULL;
-}
-
-static void signals_do_not_cut_off_the_last_debt(void)
-{
-	struct itimerval often = { .it_value.tv_usec = 10000, .it_interval.tv_usec = 10000 };
-	struct sigaction count = { .sa_handler = count_signal };
-	uint64_t sent = owe_much(), got = 0;
-	sigset_t alarm_only, before;
-	pthread_t reader;
-
-	(void)sigemptyset(&alarm_only);
-	(void)sigaddset(&alarm_only, SIGALRM);
-	REQUIRE(pthread_sigmask(SIG_BLOCK, &alarm_only, &before) == 0);
-	REQUIRE(pthread_create(&reader, NULL, late_reader, &got) == 0);
-	REQUIRE(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-	REQUIRE(sigaction(SIGALRM, &count, NULL) == 0);
-	REQUIRE(setitimer(ITIMER_REAL, &often, NULL) == 0);
-	tcp_return_all(&p.tcp[1], p.fd[1]);
-	CHECK(!tcp_owes(&p.tcp[1]));
-	while (n_handled < N_HANDLED)
-		(void)sched_yield();
-	REQUIRE(setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL) == 0);
-	(void)shutdown(p.fd[1], SHUT_WR);
-	REQUIRE(pthread_join(reader, NULL) == 0);
-	CHECK_INT(got, ==, sent);
 	tcp_pair_deinit(&p);
 }
 
@@ -554,8 +468,6 @@ static const struct test tests[] = {
 	TEST(closed_afterwards_sends_all),
 	TEST(who_left_once_does_not_switch),
 	TEST(ended_before_is_too_late),
-	TEST(large_debt_is_paid_in_pieces),
-	TEST(signals_do_not_cut_off_the_last_debt),
 	TEST(unread_count_is_right_afterwards),
 	TEST(left_behind_can_be_reclaimed),
 	TEST(kernel_part_can_be_reclaimed),
