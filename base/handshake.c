@@ -25,7 +25,7 @@
 #define SIZE_NAME 8u
 #define SIZE_PROOF 8u
 
-static const char name[SIZE_NAME] = { 'P', 'U', 'L', 'C', 't', 'c', 'p', '1' };
+static const char name[SIZE_NAME] = { 'P', 'U', 'L', 'C', 't', 'c', 'p', '2' };
 
 /* ---- SipHash-2-4 ----------------------------------------------------------------------------- */
 

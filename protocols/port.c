@@ -8,6 +8,11 @@
  * Addressed by (to, from) in every frame, an entry is found by the last frame's word first:
  * fragments of a message and messages of a conversation follow each other.
  *
+ * Numbers of ports are used again while frames that name them are on their way. So the way from a
+ * source to a destination has a life, which the source numbers and begins (BEGIN), before any data.
+ * Data that comes without belongs to a way that has ended here, and is dropped; and what a
+ * destination says of a way, names its life, and is about no other one.
+ *
  * Source: pulc-1998, 4.5.2 (ports and their queues; destination prediction), 4.5.4 (Port-M/S/D).
  */
 #include "pairs.h"
@@ -76,18 +81,41 @@ struct port *port_new(uint32_t number, enum port_kind kind)
 	return port;
 }
 
+/* left: of peer_send_later. */
+static int send_control(struct peer *peer, struct hal_frame f, const void *payload, uint32_t *left)
+{
+	struct iovec iov = { .iov_base = (void *)payload, .iov_len = f.len };
+
+	f.protocol = PROTOCOL_PORT;
+	return peer_send_later(peer, &f, &iov, f.len > 0, left);
+}
+
 int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value)
 {
-	bool has_value = kind == PORT_CREDIT || kind >= PORT_MOVE;
-	struct iovec iov = { .iov_base = &value, .iov_len = has_value ? sizeof(value) : 0 };
-	struct hal_frame f = {
+	const struct hal_frame f = {
 		.word = word,
-		.len = (uint32_t)iov.iov_len,
-		.protocol = PROTOCOL_PORT,
+		.len = kind >= PORT_MOVE ? sizeof(value) : 0,
 		.kind = (uint16_t)kind,
 	};
 
-	return peer_send_later(peer, &f, &iov, iov.iov_len > 0, NULL);
+	return send_control(peer, f, &value, NULL);
+}
+
+int port_say(struct peer *peer, uint64_t word, unsigned kind, struct port_about about)
+{
+	const struct hal_frame f = { .word = word, .len = sizeof(about), .kind = (uint16_t)kind };
+
+	return send_control(peer, f, &about, NULL);
+}
+
+static uint64_t word_back(const struct port_in *in)
+{
+	return (uint64_t)in->from << 32 | in->port->number;
+}
+
+int port_say_back(const struct port_in *in, unsigned kind, uint64_t value)
+{
+	return port_say(in->peer, word_back(in), kind, (struct port_about){ in->life, value });
 }
 
 /* ---- destinations ---------------------------------------------------------------------------- */
@@ -107,6 +135,17 @@ struct port_out *port_out_search(struct port *port, uint32_t node, uint32_t to)
 		return out;
 	}
 	return NULL;
+}
+
+/* Nothing was sent to it yet. */
+static void begin_anew(struct port_out *out)
+{
+	static uint64_t lives;
+
+	out->life = ++lives;
+	out->held = PORT_HELD_NEW;
+	if (port_is_moving(out->peer, out->to))
+		out->held |= PORT_HELD_MOVE;
 }
 
 void port_out_show(const struct port_out *out)
@@ -165,8 +204,8 @@ void port_out_rebind(struct port_out *out, struct peer *peer)
 	out->peer = peer_ref(peer);
 	out->n_waiting = 0;
 	out->error = 0;
-	out->held = port_is_moving(peer, out->to) ? PORT_HELD_MOVE : 0;
 	out->sent = out->freed = 0;
+	begin_anew(out);
 	port_out_wait(out, false);
 	shm_pair_rebind(out->shown, peer->client);
 	protocol_count_event();
@@ -226,7 +265,7 @@ struct port_out *port_out_new(struct port *port, uint32_t to, enum port_kind kin
 	out->peer = peer_ref(peer);
 	out->to = to;
 	out->kind = kind;
-	out->held = port_is_moving(peer, to) ? PORT_HELD_MOVE : 0;
+	begin_anew(out);
 	out->shown = shm_pair_add(SHM_PAIR_TO, peer->client, (uint64_t)port->number << 32 | to);
 	TAILQ_INIT(&out->queue);
 	LIST_INSERT_HEAD(&port->outs[to % PORT_N_BUCKETS], out, link);
@@ -288,8 +327,7 @@ struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from)
 	in->port = port;
 	in->peer = peer_ref(peer);
 	in->from = from;
-	in->word = (uint64_t)port->number << 32 | from;
-	in->shown = shm_pair_add(SHM_PAIR_FROM, peer->client, in->word);
+	in->shown = shm_pair_add(SHM_PAIR_FROM, peer->client, (uint64_t)port->number << 32 | from);
 	TAILQ_INIT(&in->queue);
 	LIST_INSERT_HEAD(&port->ins[from % PORT_N_BUCKETS], in, link);
 	port->n_ins++;
@@ -318,6 +356,28 @@ void port_in_end(struct port_in *in, int why)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* These are not lost for being too many: no more ways can begin while so many wait. */
+static uint32_t n_last_words;
+
+static void say_closed(const struct port_out *out)
+{
+	const struct hal_frame f = { .word = word_to(out), .kind = PORT_CLOSED };
+
+	if (!out->error)
+		(void)send_control(out->peer, f, NULL, &n_last_words);
+}
+
+static void say_refused(const struct port_in *in)
+{
+	const struct port_about about = { .life = in->life };
+	const struct hal_frame f = { .word = word_back(in),
+				     .len = sizeof(about),
+				     .kind = PORT_REFUSED };
+
+	if (!in->ended && in->life)
+		(void)send_control(in->peer, f, &about, &n_last_words);
+}
+
 static void tell_all(struct port *port)
 {
 	struct port_out *out;
@@ -325,12 +385,9 @@ static void tell_all(struct port *port)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++) {
 		LIST_FOREACH(out, &port->outs[i], link)
-		if (!out->error)
-			(void)port_control(out->peer, word_to(out), PORT_CLOSED, 0);
+		say_closed(out);
 		LIST_FOREACH(in, &port->ins[i], link)
-		if (!in->ended)
-			(void)port_control(in->peer, (uint64_t)in->from << 32 | port->number,
-					   PORT_REFUSED, 0);
+		say_refused(in);
 	}
 }
 

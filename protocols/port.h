@@ -17,11 +17,11 @@
 #define PORT_FIRST                                                                                 \
 	0x1u /* of a message; if not also the last, 8 bytes with the message's size precede the payload */
 #define PORT_LAST 0x2u
-#define PORT_CREDIT 4u	/* payload: cost of all that was ever taken, 8 bytes */
-#define PORT_REFUSED 5u /* there is no such port (any more) */
+#define PORT_CREDIT 4u	/* struct port_about: cost of all that was ever taken */
+#define PORT_REFUSED 5u /* struct port_about: there is no such port (any more) */
 #define PORT_CLOSED 6u	/* the sender's port is closed, nothing more will come */
-#define PORT_HOLD 7u	/* begin no message to this port until GO */
-#define PORT_GO 8u
+#define PORT_HOLD 7u	/* struct port_about: begin no message to this port until GO */
+#define PORT_GO 8u	/* struct port_about */
 /* A port that passes to another process; all but CARRY and MORE: payload: the hand-over's number, 8
  * bytes. */
 #define PORT_MOVE 9u	 /* from the owner to everybody: begin no message to it, and say so */
@@ -38,6 +38,15 @@
 #define PORT_YOURS 19u /* no, and it will not */
 #define PORT_KEY                                                                                   \
 	20u /* to the taker, before CARRIED: what guests show (guest.h); payload: 8 bytes */
+#define PORT_BEGIN                                                                                 \
+	21u /* struct port_about: data follows, to a port that is taken for one of this kind */
+
+/* What a source and its destination say of the one way between them: of which, as numbers of ports
+ * are used again. */
+struct port_about {
+	uint64_t life; /* of the way, from BEGIN on: a number that the source gives once; never 0 */
+	uint64_t value; /* BEGIN: enum port_kind, CREDIT: cost; else 0 */
+};
 
 /* What a source may have on its way to one port and unread there, bytes of cost; a message may
  * begin while less is used. */
@@ -55,6 +64,7 @@
 /* port_out.held */
 #define PORT_HELD_BUDGET 1u /* the receiver keeps too much already */
 #define PORT_HELD_MOVE 2u   /* it passes to another process */
+#define PORT_HELD_NEW 4u    /* BEGIN has not been sent */
 
 enum port_kind { PORT_S = 1, PORT_M = 2, PORT_D = 3 };
 
@@ -125,7 +135,8 @@ struct port_in {
 	LIST_ENTRY(port_in) link;
 	struct port *port;
 	struct peer *peer;
-	uint64_t word; /* of its frames */
+	uint64_t life; /* of BEGIN; 0: it is waited for, and has not begun */
+	uint64_t word; /* of its data; 0: it has not begun */
 	uint32_t from;
 	int ended; /* negative errno: nothing more will come, and why */
 	uint64_t got, taken, told;
@@ -151,6 +162,7 @@ struct port_out {
 	uint32_t n_waiting;  /* frames accepted, without room yet */
 	uint32_t n_inside;   /* calls that wait: it stays */
 	unsigned held;	     /* PORT_HELD_: it may not be sent to */
+	uint64_t life;	     /* of BEGIN */
 	bool busy;	     /* a long message of somebody who waits for room is under way */
 	bool waits;	     /* it took nothing more when it was last tried */
 	uint64_t sent, freed;
@@ -349,7 +361,11 @@ void port_budget_forget(struct port_in *in);
 /* Lets go whom there is room for again. */
 void port_budget_move_on(void);
 
+/* Of a port: `kind` is CLOSED or has the number of a hand-over. As peer_send_later. */
 int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value);
+/* Of the way from a source, or to a destination. */
+int port_say(struct peer *peer, uint64_t word, unsigned kind, struct port_about about);
+int port_say_back(const struct port_in *in, unsigned kind, uint64_t value);
 
 /* ---- port_move.c: ports of others that pass from one process to another ---------------------- */
 

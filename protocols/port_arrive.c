@@ -3,9 +3,9 @@
  *
  * A frame for somebody who waits with a buffer goes straight there, out of the transport's memory:
  * one copy. All others are queued. Nothing in a frame is believed: the source must be a port that
- * psid has granted to the peer, the destination one of ours, sizes must add up, and a source that
- * has more on its way than its credit allows has broken the rules. Each of these ends the link, but
- * for a source unknown to us, which waits for psid's news.
+ * psid has granted to the peer, sizes must add up, and a source that has more on its way than its
+ * credit allows has broken the rules. Each of these ends the link, but for a source unknown to us,
+ * which waits for psid's news.
  *
  * Source: pulc-1998, 4.5.2 (handlers queue in single streams, multiple streams or datagrams; the
  * receive handler's posted buffers, 4.6.1).
@@ -19,8 +19,7 @@
 
 void port_tell_taken(struct port_in *in)
 {
-	if (!in->ended && port_control(in->peer, (uint64_t)in->from << 32 | in->port->number,
-				       PORT_CREDIT, in->taken) == 0)
+	if (!in->ended && port_say_back(in, PORT_CREDIT, in->taken) == 0)
 		in->told = in->taken;
 }
 
@@ -217,41 +216,81 @@ static int data(struct port_in *in, const struct hal_frame *f)
 	return e;
 }
 
-/* The source and the port that a data frame names, made known. Returns 0 with none: nobody is
- * told. */
-static int find(struct peer *peer, const struct hal_frame *f, struct port_in **ret_in)
+/* The peer has the port that the frame comes from; or nothing can be said of it yet. */
+static bool is_known(struct peer *peer, const struct hal_frame *f)
 {
-	uint32_t to = (uint32_t)(f->word >> 32), from = (uint32_t)f->word;
 	bool self = peer->link->caps.flags & HAL_IMMEDIATE;
-	struct port *port = port_find(to);
-	struct port_in *in;
 
-	*ret_in = NULL;
-	if (self ? !port_find(from) : !peer_has(peer, from)) {
-		peer->held = !self;
-		return -EAGAIN;
-	}
-	if (!port) /* Waits when too many answers wait. */
-		return port_control(peer, (uint64_t)from << 32 | to, PORT_REFUSED, 0) == -ENOBUFS
-			       ? -EAGAIN
-			       : 0;
-	in = port_in_find(port, peer, from);
+	if (self ? port_find((uint32_t)f->word) != NULL : peer_has(peer, (uint32_t)f->word))
+		return true;
+	peer->held = !self;
+	return false;
+}
+
+static int copy_about(const struct peer *peer, const struct hal_frame *f, struct port_about *about)
+{
+	struct iovec iov = { .iov_base = about, .iov_len = sizeof(*about) };
+
+	if (f->len != sizeof(*about))
+		return -EBADMSG;
+	(void)peer->link->ops->copy(peer->link, &iov, 1);
+	return about->life ? 0 : -EBADMSG;
+}
+
+static int begin_source(struct peer *peer, struct port *port, const struct hal_frame *f,
+			uint64_t life)
+{
+	struct port_in *before = port_in_find(port, peer, (uint32_t)f->word), *in = before;
+
+	if (!before || before->life)
+		in = port_in_new(port, peer, (uint32_t)f->word);
 	if (!in)
-		in = port_in_new(port, peer, from);
-	if (!in)
 		return -EAGAIN;
-	peer->in_last = *ret_in = in;
+	in->life = life;
+	in->word = f->word;
+	peer->in_last = in;
+	/* After that: who waits for this source waits for its new life. */
+	if (before && before != in)
+		port_in_end(before, -EPIPE);
 	return 0;
 }
 
-static int credit(struct peer *peer, struct port_out *out, uint32_t len)
+static int begun(struct peer *peer, const struct hal_frame *f)
 {
-	uint64_t freed = 0;
-	struct iovec iov = { .iov_base = &freed, .iov_len = sizeof(freed) };
+	uint32_t to = (uint32_t)(f->word >> 32), from = (uint32_t)f->word;
+	struct port *port = port_find(to);
+	struct port_about about = { 0 };
+	int e = copy_about(peer, f, &about);
 
-	if (len != sizeof(freed))
-		return -EBADMSG;
-	(void)peer->link->ops->copy(peer->link, &iov, 1);
+	if (e < 0)
+		return e;
+	if (!is_known(peer, f))
+		return -EAGAIN;
+	/* One of another kind is another port, for all that the source knows of it. */
+	if (port && port->kind == about.value)
+		return begin_source(peer, port, f, about.life);
+	about.value = 0;
+	e = port_say(peer, (uint64_t)from << 32 | to, PORT_REFUSED, about);
+	return e == -ENOBUFS || e == -ENOMEM ? -EAGAIN : 0;
+}
+
+/* The source and the port that a data frame names. Returns 0 with none: it is of a life that has
+ * ended here. */
+static int find(struct peer *peer, const struct hal_frame *f, struct port_in **ret_in)
+{
+	struct port *port = port_find((uint32_t)(f->word >> 32));
+	struct port_in *in = port ? port_in_find(port, peer, (uint32_t)f->word) : NULL;
+
+	*ret_in = NULL;
+	if (!is_known(peer, f))
+		return -EAGAIN;
+	if (in && in->life)
+		peer->in_last = *ret_in = in;
+	return 0;
+}
+
+static int credit(struct port_out *out, uint64_t freed)
+{
 	if (freed - out->freed > out->sent - out->freed)
 		return -EBADMSG;
 	out->freed = freed;
@@ -270,37 +309,33 @@ static void set_held(struct port_out *out, bool held)
 	port_out_show(out);
 }
 
-/* What a destination, or a source, says of itself. Whom it is about may be gone. */
-static int control(struct peer *peer, const struct hal_frame *f)
+/* What a destination says of the way to it, which may be gone. */
+static int said_back(struct peer *peer, const struct hal_frame *f)
 {
-	uint32_t other = (uint32_t)f->word;
 	struct port *port = port_find((uint32_t)(f->word >> 32));
-	struct port_out *out = port ? port_out_find(port, peer->node, other) : NULL;
-	struct port_in *in = port ? port_in_find(port, peer, other) : NULL;
+	struct port_out *out = port ? port_out_find(port, peer->node, (uint32_t)f->word) : NULL;
+	struct port_about about = { 0 };
+	int e = copy_about(peer, f, &about);
 
-	if (out && out->peer != peer)
-		out = NULL;
-	switch (f->kind) {
-	case PORT_CREDIT:
-		return out ? credit(peer, out, f->len) : 0;
-	case PORT_REFUSED:
-		if (out && !out->error)
-			out->error = -ECONNREFUSED;
-		return 0;
-	case PORT_HOLD:
-	case PORT_GO:
-		if (f->len)
-			return -EBADMSG;
-		if (out)
-			set_held(out, f->kind == PORT_HOLD);
-		return 0;
-	case PORT_CLOSED:
-		if (in)
-			port_in_end(in, -EPIPE);
-		return 0;
-	default:
-		return -EBADMSG;
-	}
+	if (e < 0 || !out || out->peer != peer || out->life != about.life)
+		return e;
+	if (f->kind == PORT_CREDIT)
+		return credit(out, about.value);
+	if (f->kind != PORT_REFUSED)
+		set_held(out, f->kind == PORT_HOLD);
+	else if (!out->error)
+		out->error = -ECONNREFUSED;
+	return 0;
+}
+
+static int source_closed(struct peer *peer, const struct hal_frame *f)
+{
+	struct port *port = port_find((uint32_t)(f->word >> 32));
+	struct port_in *in = port ? port_in_find(port, peer, (uint32_t)f->word) : NULL;
+
+	if (in)
+		port_in_end(in, -EPIPE);
+	return 0;
 }
 
 /* What concerns a port that passes to another process. */
@@ -346,9 +381,11 @@ int port_arrived(struct peer *peer, const struct hal_frame *f)
 	int e;
 
 	if (UNLIKELY(f->kind >= PORT_MOVE))
-		return moving(peer, f);
+		return f->kind == PORT_BEGIN ? begun(peer, f) : moving(peer, f);
+	if (UNLIKELY(f->kind == PORT_CLOSED))
+		return source_closed(peer, f);
 	if (UNLIKELY(f->kind >= PORT_CREDIT))
-		return control(peer, f);
+		return said_back(peer, f);
 	if (LIKELY(in && in->word == f->word && !in->ended))
 		return data(in, f);
 	e = find(peer, f, &in);

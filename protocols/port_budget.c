@@ -53,7 +53,7 @@ static void set_held(struct port_in *in, bool held)
 /* False: not now. */
 static bool tell(struct port_in *in, unsigned kind)
 {
-	int e = port_control(in->peer, (uint64_t)in->from << 32 | in->port->number, kind, 0);
+	int e = port_say_back(in, kind, 0);
 
 	return e != -ENOBUFS && e != -ENOMEM;
 }

@@ -180,10 +180,27 @@ static inline bool is_its_turn(const struct port_out *out, const struct port_sen
 	return !head || head == s;
 }
 
+/* Before anything else is sent there. -EAGAIN: not now. */
+static int __attribute__((noinline)) begin(struct port_out *out)
+{
+	const struct port_about about = { .life = out->life, .value = out->kind };
+	int e = port_say(out->peer, (uint64_t)out->to << 32 | out->port->number, PORT_BEGIN, about);
+
+	if (e == 0)
+		out->held &= ~PORT_HELD_NEW;
+	if (e == -EPIPE)
+		return -ECONNRESET;
+	return e == -ENOBUFS || e == -ENOMEM ? -EAGAIN : e;
+}
+
 int port_push(struct port_out *out, struct port_sending *s)
 {
-	int e;
+	int e = 0;
 
+	if (UNLIKELY(out->held == PORT_HELD_NEW && !out->error))
+		e = begin(out);
+	if (UNLIKELY(e < 0))
+		return e;
 	if (UNLIKELY(out->error))
 		return out->error == PORT_ELSEWHERE ? -EAGAIN : out->error;
 	if (UNLIKELY(s->size > PORT_MESSAGE_MAX && out->kind == PORT_D))

@@ -26,7 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_VERSION 9u
+/* Of what is defined here, and of the frames that processes send each other through it. */
+#define SHM_VERSION 10u
 #define SHM_MAGIC_SLAB 0x6c73636c75703031ull
 #define SHM_MAGIC_BOARDS 0x6462636c75703031ull
 

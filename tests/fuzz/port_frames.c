@@ -17,6 +17,7 @@
 #include "at_once.h"
 #include "fuzz_link.h"
 #include "port.h"
+#include "port_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -72,18 +73,6 @@ static void loosen(void)
 
 /* ---- the peers ------------------------------------------------------------------------------- */
 
-/* What leaves makes sense. */
-static void sent(struct fuzz_link *link, const struct hal_frame *f, const struct iovec *iov)
-{
-	(void)link;
-	fuzz_must(f->protocol == PROTOCOL_PORT && f->kind <= PORT_YOURS);
-	if (f->kind == PORT_REFUSED || f->kind == PORT_CLOSED || f->kind == PORT_HOLD ||
-	    f->kind == PORT_GO)
-		fuzz_must(f->len == 0);
-	if (f->kind == PORT_CREDIT)
-		fuzz_must(f->len == sizeof(uint64_t) && iov[0].iov_len == f->len);
-}
-
 static void grant(unsigned theirs)
 {
 	fuzz_must(peer_grant(owner_of(theirs)->peer, FIRST_THEIRS + theirs) == 0);
@@ -92,9 +81,15 @@ static void grant(unsigned theirs)
 static void join(unsigned i)
 {
 	fuzz_link_open(&links[i], 1 + i, sent);
-	for (unsigned k = 0; k < N_THEIRS; k++)
-		if (owner_of(k) == &links[i])
-			grant(k);
+	for (unsigned k = 0; k < N_THEIRS; k++) {
+		if (owner_of(k) != &links[i])
+			continue;
+		grant(k);
+		for (unsigned ours = 0; ours < N_PORTS; ours++)
+			say_about(&links[i], PORT_BEGIN,
+				  (uint64_t)(1 + ours) << 32 | (FIRST_THEIRS + k),
+				  (struct port_about){ 1, kinds[ours] });
+	}
 }
 
 /* A frame of data goes on with its flow. */
@@ -122,34 +117,45 @@ static void say_data(struct fuzz_link *link, struct fuzz_input *in, unsigned kin
 	flow->sent += len - MIN(len, f->n_head);
 }
 
-static uint64_t control_value(struct fuzz_input *in, unsigned kind, uint64_t word, uint8_t much)
+/* Of the way that there is, or a former one. */
+static struct port_about control_about(struct fuzz_input *in, unsigned kind, uint64_t word,
+				       uint8_t much)
 {
 	struct port *port = port_find((uint32_t)(word >> 32));
 	const struct port_out *out = port ? port_out_find(port, 0, (uint32_t)word) : NULL;
+	struct port_about about = { .life = kind == PORT_BEGIN ? much >> 2
+					    : out	       ? out->life - !(much & 7)
+							       : 1 };
 
-	if (much == 255)
-		return fuzz_value(in);
-	return kind != PORT_CREDIT ? much & 7 : out ? out->freed + much * 512u : 0;
+	if (kind == PORT_BEGIN)
+		about.value = much & 3;
+	if (kind == PORT_CREDIT)
+		about.value = much == 255 ? fuzz_value(in) : out ? out->freed + much * 512u : 0;
+	return about;
 }
 
 static void say_control(struct fuzz_link *link, struct fuzz_input *in, unsigned kind, uint8_t addr,
 			uint8_t much)
 {
 	unsigned theirs = FIRST_THEIRS + (addr >> 3 & 3);
-	uint64_t word = (uint64_t)(1 + (addr >> 1 & 3)) << 32 | theirs, v;
+	uint64_t word = (uint64_t)(1 + (addr >> 1 & 3)) << 32 | theirs, v = much & 7;
 	struct fuzz_frame *f;
 
 	/* Those that the owner says of his port. */
 	if (kind == PORT_MOVE || kind == PORT_STAYS || kind == PORT_MOVED)
 		word = (uint64_t)theirs << 32;
-	v = control_value(in, kind, word, much);
-	f = fuzz_say(link, word, PROTOCOL_PORT, kind,
-		     kind == PORT_CREDIT || kind >= PORT_MOVE ? 8 : 0);
+	if (is_about(kind)) {
+		f = say_about(link, kind, word, control_about(in, kind, word, much));
+	} else {
+		if (much == 255)
+			v = fuzz_value(in);
+		f = fuzz_say(link, word, PROTOCOL_PORT, kind, kind >= PORT_MOVE ? 8 : 0);
+		f->n_head = sizeof(v);
+		memcpy(f->head, &v, sizeof(v));
+	}
 	if (addr >> 5 == 7)
 		f->f.len = much;
-	f->n_head = sizeof(v);
-	memcpy(f->head, &v, sizeof(v));
-	if (kind == PORT_CLOSED || kind == PORT_MOVED || kind == PORT_REFUSED)
+	if (kind == PORT_CLOSED || kind == PORT_MOVED || kind == PORT_REFUSED || kind == PORT_BEGIN)
 		loosen();
 }
 
@@ -178,7 +184,7 @@ static void say_carry(struct fuzz_link *link, struct fuzz_input *in, unsigned ki
 static void say(struct fuzz_input *in, uint8_t what, uint8_t addr, uint8_t much)
 {
 	struct fuzz_link *link = &links[addr & 1];
-	unsigned kind = (what >> 3) % (PORT_YOURS + 2u);
+	unsigned kind = (what >> 3) % (PORT_BEGIN + 2u);
 
 	if (link->n == FUZZ_N_FRAMES)
 		return;

@@ -26,6 +26,7 @@
 #define PORT_LIARS 900u
 #define PORT_HONEST 901u
 #define NODE 5u
+#define LIFE 3u
 #define HEAD 16u
 #define SIZE_STREAM (1u << 18)
 #define N_TURNS_MAX 100000u
@@ -110,6 +111,11 @@ static void others_notice_nothing(void)
 	struct hal_frame f = { .protocol = PROTOCOL_PORT,
 			       .kind = PORT_FIRST | PORT_LAST,
 			       .len = 5 };
+	struct port_about about = { .life = 1, .value = scene.port->kind };
+	struct hal_frame begin = { .protocol = PROTOCOL_PORT,
+				   .kind = PORT_BEGIN,
+				   .len = sizeof(about) };
+	struct iovec life = { &about, sizeof(about) };
 	struct iovec from = { (char *)"hello", 5 };
 	char got[8] = "";
 	struct iovec to = { got, 5 };
@@ -119,7 +125,8 @@ static void others_notice_nothing(void)
 
 	if (scene.port->kind == PORT_S)
 		return;
-	f.word = (uint64_t)PORT_OURS << 32 | PORT_HONEST;
+	f.word = begin.word = (uint64_t)PORT_OURS << 32 | PORT_HONEST;
+	REQUIRE_INT(scene.speaker->ops->send(scene.speaker, &begin, &life, 1), ==, 0);
 	REQUIRE_INT(scene.speaker->ops->send(scene.speaker, &f, &from, 1), ==, 0);
 	while (port_take(scene.port, &r) == -EAGAIN)
 		CHECK(!serve(scene.honest));
@@ -187,24 +194,34 @@ static uint64_t our_word(void)
 	return (uint64_t)PORT_OURS << 32 | PORT_LIARS;
 }
 
+/* For a port of this kind. */
+static void put_begin(enum port_kind kind)
+{
+	const struct port_about about = { .life = LIFE, .value = kind };
+
+	put_frame(our_word(), sizeof(about), PROTOCOL_PORT, PORT_BEGIN, &about, sizeof(about));
+}
+
 /* What an honest process would say: a short message, a long one in three pieces, credit, tags, the
  * end of its port. */
 static void put_honest_words(void)
 {
 	static char text[3000];
-	const uint64_t size = sizeof(text), none = 0;
+	const uint64_t size = sizeof(text);
+	const struct port_about none = { .life = 1 };
 	char first[8 + 1000];
 
 	len_stream = 0;
 	memset(text, 't', sizeof(text));
 	memcpy(first, &size, 8);
 	memcpy(first + 8, text, 1000);
+	put_begin(PORT_D);
 	put_frame(our_word(), 5, PROTOCOL_PORT, PORT_FIRST | PORT_LAST, "short", 5);
 	put_frame(our_word(), sizeof(first), PROTOCOL_PORT, PORT_FIRST, first, sizeof(first));
 	put_frame(our_word(), 1000, PROTOCOL_PORT, 0, text, 1000);
 	put_frame(7, 6, PROTOCOL_TAG, TAG_EAGER, "tagged", 6);
 	put_frame(our_word(), 1000, PROTOCOL_PORT, PORT_LAST, text, 1000);
-	put_frame(our_word(), 8, PROTOCOL_PORT, PORT_CREDIT, &none, 8);
+	put_frame(our_word(), sizeof(none), PROTOCOL_PORT, PORT_CREDIT, &none, sizeof(none));
 	put_frame(0, 0, PROTOCOL_TAG, TAG_CREDIT, NULL, 0);
 	put_frame(our_word(), 0, PROTOCOL_PORT, PORT_CLOSED, NULL, 0);
 }
@@ -246,6 +263,7 @@ static void lie_about(unsigned field, uint64_t value, unsigned protocol, enum po
 
 	begin(kind);
 	len_stream = 0;
+	put_begin(kind);
 	for (unsigned i = 0; i < 3; i++)
 		put_frame(word, claimed, field == 2 ? (unsigned)value : protocol,
 			  field == 3 ? (unsigned)value : PORT_FIRST | PORT_LAST, payload,
@@ -296,7 +314,7 @@ static void another_ones_port_is_not_its_own(void)
 
 static void any_byte_may_be_another(void)
 {
-	for (size_t at = 0; at < 5 * HEAD + 2100; at += at < 100 || at > 2000 ? 1 : 37) {
+	for (size_t at = 0; at < 6 * HEAD + 2100; at += at < 100 || at > 2000 ? 1 : 37) {
 		begin(PORT_D);
 		put_honest_words();
 		REQUIRE(at < len_stream);
@@ -318,7 +336,7 @@ static void cut_off_anywhere(void)
 		say(stream, at, true);
 		CHECK_INT(serve_to_the_end(), ==, -ECONNRESET);
 		n = n_received();
-		CHECK_INT(n, ==, at < HEAD + 5 ? 0 : 1);
+		CHECK_INT(n, ==, at < 2 * HEAD + sizeof(struct port_about) + 5 ? 0 : 1);
 		end();
 	}
 }
@@ -344,6 +362,8 @@ static void noise(void)
 	for (unsigned i = 0; i < 60; i++) {
 		begin((enum port_kind)(1 + i % 3));
 		len_stream = 0;
+		if (i % 2)
+			put_begin((enum port_kind)(1 + i % 3));
 		/* Pure noise; and heads that are taken, with noise in them. */
 		while (len_stream < (i % 2 ? 3000u : 100000u)) {
 			x ^= x << 13;
@@ -354,7 +374,7 @@ static void noise(void)
 				put(&x, 8);
 			else
 				put_frame(x & 1 ? our_word() : x, x >> 8 & 63, 1 + (x >> 3 & 1),
-					  x >> 20 & 15, words, x >> 8 & 63);
+					  x >> 20 & 31, words, x >> 8 & 63);
 		}
 		say(stream, len_stream, true);
 		(void)serve_to_the_end();
