@@ -98,7 +98,7 @@ static int put(struct hal_repair *h, struct hal_frame *f, void *packet, uint64_t
 	return 0;
 }
 
-static int put_slot(struct hal_repair *h, uint64_t seq)
+static int put_slot(struct hal_repair *h, uint64_t seq, uint64_t nsec_now)
 {
 	struct repair_slot *s = &h->tx[seq & h->mask];
 	struct hal_frame f = { s->word, s->len, s->protocol, s->kind };
@@ -107,7 +107,7 @@ static int put_slot(struct hal_repair *h, uint64_t seq)
 	if (e == 0) {
 		h->link.did_send = true;
 		s->n_sent++;
-		s->nsec_sent = h->reliable ? 0 : repair_now(h);
+		s->nsec_sent = nsec_now;
 	}
 	return e;
 }
@@ -199,14 +199,18 @@ static void set_deadline(struct hal_repair *h)
 
 void repair_transmit(struct hal_repair *h)
 {
+	uint64_t nsec_now = 0;
+
 	while (!h->tx_error && h->tx_next < h->tx_end &&
 	       (h->reliable || h->tx_next < h->tx_limit)) {
+		if (!h->reliable)
+			nsec_now = repair_now(h);
 		/* Begins to wait for an answer. */
-		if (h->tx_next == h->tx_first && !h->reliable)
-			h->nsec_heard = repair_now(h);
+		if (h->tx_next == h->tx_first)
+			h->nsec_heard = nsec_now;
 		/* Counted first: to ourselves it may be answered before this returns. */
 		h->tx_next++;
-		if (put_slot(h, h->tx_next - 1) < 0) {
+		if (put_slot(h, h->tx_next - 1, nsec_now) < 0) {
 			h->tx_next--;
 			break;
 		}
@@ -294,7 +298,7 @@ static void repeat_overtaken(struct hal_repair *h, uint64_t nsec_now)
 		else if (n_later >= N_LATER &&
 			 (s->n_sent == 1 ||
 			  nsec_now - s->nsec_sent > h->nsec_smooth + 4 * h->nsec_varies))
-			h->counts.n_fast += put_slot(h, seq) == 0;
+			h->counts.n_fast += put_slot(h, seq, nsec_now) == 0;
 	}
 }
 
@@ -315,7 +319,7 @@ static void repeat_late(struct hal_repair *h, uint64_t nsec_now)
 		s = &h->tx[seq & h->mask];
 		if (s->full || nsec_now - s->nsec_sent < wait)
 			continue;
-		if (put_slot(h, seq) < 0)
+		if (put_slot(h, seq, nsec_now) < 0)
 			break;
 		n++;
 	}
@@ -359,8 +363,10 @@ void repair_maintain(struct hal_repair *h)
 
 void repair_last_words(struct hal_repair *h)
 {
+	uint64_t nsec_now = h->reliable ? 0 : repair_now(h);
+
 	for (uint64_t seq = h->tx_first; seq < h->tx_end && !h->tx_error; seq++)
-		if (!h->tx[seq & h->mask].full && put_slot(h, seq) < 0)
+		if (!h->tx[seq & h->mask].full && put_slot(h, seq, nsec_now) < 0)
 			break;
 	if (h->ack_due && !h->reliable && !h->tx_error)
 		(void)put_ack(h, 0);

@@ -463,7 +463,9 @@ void fake_pair_deinit(struct fake_pair *p)
 
 uint64_t fake_pair_now(void *pair)
 {
-	return ((struct fake_pair *)pair)->nsec_now;
+	struct fake_pair *p = pair;
+
+	return p->nsec_now += p->nsec_look;
 }
 
 void fake_pair_inject(struct fake_pair *p, int to, const struct hal_frame *f, const void *data)

@@ -63,6 +63,7 @@ struct fake_end {
 struct fake_pair {
 	struct fake_config config;
 	uint64_t nsec_now;
+	uint64_t nsec_look; /* what a look at the time takes */
 	uint64_t random;
 	struct hal_link *link[2];
 	struct fake_end end[2];

@@ -285,6 +285,7 @@ static void overtaken_packets_go_again_at_once(void)
 
 	bed_init(&b, &bed_usual, NULL);
 	exchange(&b, 50);
+	b.fake.nsec_look = 1;
 	b.fake.black_hole = true;
 	REQUIRE_INT(bed_send(b.link[0], 100, 10), ==, 0);
 	b.fake.black_hole = false;
