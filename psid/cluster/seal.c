@@ -5,15 +5,17 @@
  *
  * Every start of a psid draws a salt, and uses a key of its own, derived from the cluster's, its id
  * and the salt; the counter is the nonce. So no nonce is used twice under a key, without any memory
- * that outlives a start. A reader knows the last salt of each sender and a window of its counters:
- * what was seen before, or is older than the window, is a copy that somebody sends again.
+ * that outlives a start. A reader knows the salts of each sender's last starts, and of each a
+ * window of its counters: what was seen before, or is older than the window, is a copy that
+ * somebody sends again. Of one start alone copies of two would pass in turn for ever, each as if it
+ * were new.
  *
  * While the cluster's key is changed there are several. All are tried on a datagram of a sender
  * whose key is not known, or is no longer the one that was. Salt and counter go on under the new
  * key, so copies stay out as before.
  *
- * A copy from an earlier start of its sender passes once. It says nothing that was not true then,
- * and news of an earlier life or incarnation is old news (news.c).
+ * A copy from a start of its sender that is not known, or no longer, passes once. It says nothing
+ * that was not true then, and news of an earlier life or incarnation is old news (news.c).
  */
 #include "seal.h"
 
@@ -33,13 +35,19 @@
 #define AT_SALT 7u
 #define AT_COUNTER 13u
 
-struct sender {
-	struct psid_map_node by_id;
+#define N_STARTS 8u
+
+struct start {
 	uint8_t salt[6];
 	uint8_t key[PSID_SIZE_SECRET];
 	bool has_key;	 /* and it may be tried first */
 	uint64_t newest; /* counter */
-	uint64_t window; /* bit i: newest - i was seen */
+	uint64_t window; /* bit i: newest - i was seen; 0: there is no such start */
+};
+
+struct sender {
+	struct psid_map_node by_id;
+	struct start starts[N_STARTS]; /* the last one that something new came of first */
 };
 
 static void derive(const struct psid_keys *keys, const uint8_t *id_and_salt,
@@ -114,9 +122,11 @@ int psid_seal_rekey(struct psid_seal *seal)
 	while ((node = psid_map_next(&seal->senders, node))) {
 		struct sender *sender = CONTAINER_OF(node, struct sender, by_id);
 
-		sender->has_key =
-			false; /* it may be derived from one that is not accepted any more */
-		explicit_bzero(sender->key, sizeof(sender->key));
+		/* They may be derived from one that is not accepted any more. */
+		for (unsigned i = 0; i < N_STARTS; i++) {
+			sender->starts[i].has_key = false;
+			explicit_bzero(sender->starts[i].key, PSID_SIZE_SECRET);
+		}
 	}
 	return 0;
 }
@@ -181,11 +191,11 @@ static int decrypt(struct psid_seal *seal, const uint8_t key[PSID_SIZE_SECRET],
 }
 
 /* With any of the keys, the remembered one first. Returns 0, and in key which; -EBADMSG. */
-static int decrypt_any(struct psid_seal *seal, const struct sender *sender, const uint8_t *datagram,
+static int decrypt_any(struct psid_seal *seal, const struct start *start, const uint8_t *datagram,
 		       size_t len, uint8_t *ret_body, uint8_t key[PSID_SIZE_SECRET])
 {
-	if (sender && sender->has_key) {
-		memcpy(key, sender->key, PSID_SIZE_SECRET);
+	if (start && start->has_key) {
+		memcpy(key, start->key, PSID_SIZE_SECRET);
 		if (decrypt(seal, key, datagram, len, ret_body) == 0)
 			return 0;
 	}
@@ -199,27 +209,43 @@ static int decrypt_any(struct psid_seal *seal, const struct sender *sender, cons
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-static bool is_copy(const struct sender *sender, uint64_t counter)
+static bool is_copy(const struct start *start, uint64_t counter)
 {
-	uint64_t age = sender->newest - counter;
+	uint64_t age = start->newest - counter;
 
-	if (counter > sender->newest)
+	if (counter > start->newest)
 		return false;
-	return age >= SIZE_WINDOW || (sender->window >> age & 1);
+	return age >= SIZE_WINDOW || (start->window >> age & 1);
 }
 
-static void note(struct sender *sender, const uint8_t key[PSID_SIZE_SECRET], uint64_t counter)
+/* Those before it make room at the front. */
+static struct start *to_front(struct sender *sender, unsigned i)
 {
-	uint64_t ahead = counter - sender->newest;
+	struct start start;
 
-	memcpy(sender->key, key, sizeof(sender->key));
-	sender->has_key = true;
-	if (counter <= sender->newest) {
-		sender->window |= 1ull << (sender->newest - counter);
+	if (i > 0) {
+		start = sender->starts[i];
+		memmove(sender->starts + 1, sender->starts, i * sizeof(start));
+		sender->starts[0] = start;
+		explicit_bzero(&start, sizeof(start));
+	}
+	return sender->starts;
+}
+
+static void note(struct sender *sender, struct start *start, const uint8_t key[PSID_SIZE_SECRET],
+		 uint64_t counter)
+{
+	uint64_t ahead = counter - start->newest;
+
+	start = to_front(sender, (unsigned)(start - sender->starts));
+	memcpy(start->key, key, sizeof(start->key));
+	start->has_key = true;
+	if (counter <= start->newest) {
+		start->window |= 1ull << (start->newest - counter);
 		return;
 	}
-	sender->window = ahead < SIZE_WINDOW ? sender->window << ahead | 1 : 1;
-	sender->newest = counter;
+	start->window = ahead < SIZE_WINDOW ? start->window << ahead | 1 : 1;
+	start->newest = counter;
 }
 
 /* The sender of what we have just been able to read, in a start that is new to us. */
@@ -227,6 +253,7 @@ static int remember(struct psid_seal *seal, struct sender *known, const uint8_t 
 		    const uint8_t key[PSID_SIZE_SECRET], uint64_t counter)
 {
 	struct sender *sender = known;
+	struct start *start;
 
 	if (!sender && seal->senders.n >= N_SENDERS_MAX)
 		forget_senders(seal);
@@ -236,11 +263,12 @@ static int remember(struct psid_seal *seal, struct sender *known, const uint8_t 
 		free(sender);
 		return -ENOMEM;
 	}
-	memcpy(sender->salt, head + AT_SALT, sizeof(sender->salt));
-	memcpy(sender->key, key, sizeof(sender->key));
-	sender->has_key = true;
-	sender->newest = counter;
-	sender->window = 1;
+	start = to_front(sender, N_STARTS - 1);
+	memcpy(start->salt, head + AT_SALT, sizeof(start->salt));
+	memcpy(start->key, key, sizeof(start->key));
+	start->has_key = true;
+	start->newest = counter;
+	start->window = 1;
 	return 0;
 }
 
@@ -258,13 +286,23 @@ static struct sender *find(const struct psid_seal *seal, uint64_t id)
 	return node ? CONTAINER_OF(node, struct sender, by_id) : NULL;
 }
 
+/* NULL: it is new to us. */
+static struct start *find_start(struct sender *sender, const uint8_t *salt)
+{
+	for (unsigned i = 0; sender && i < N_STARTS; i++)
+		if (sender->starts[i].window &&
+		    memcmp(sender->starts[i].salt, salt, sizeof(sender->starts[i].salt)) == 0)
+			return &sender->starts[i];
+	return NULL;
+}
+
 int psid_seal_open(struct psid_seal *seal, const uint8_t *datagram, size_t len, uint8_t *ret_body,
 		   uint64_t *ret_id)
 {
 	uint8_t key[PSID_SIZE_SECRET];
 	struct sender *sender;
+	struct start *start;
 	uint64_t id, counter;
-	bool is_known;
 	int n = (int)len - (int)PSID_SEAL_SIZE;
 
 	if (len >= 1 && datagram[0] != PSID_GOSSIP_VERSION)
@@ -274,13 +312,13 @@ int psid_seal_open(struct psid_seal *seal, const uint8_t *datagram, size_t len, 
 	id = number_at(datagram + AT_ID, 6);
 	counter = number_at(datagram + AT_COUNTER, 5);
 	sender = find(seal, id);
-	is_known = sender && memcmp(sender->salt, datagram + AT_SALT, sizeof(sender->salt)) == 0;
-	if (is_known && is_copy(sender, counter))
+	start = find_start(sender, datagram + AT_SALT);
+	if (start && is_copy(start, counter))
 		return -EALREADY;
-	if (decrypt_any(seal, is_known ? sender : NULL, datagram, (size_t)n, ret_body, key) < 0)
+	if (decrypt_any(seal, start, datagram, (size_t)n, ret_body, key) < 0)
 		return -EBADMSG;
-	if (is_known)
-		note(sender, key, counter);
+	if (start)
+		note(sender, start, key, counter);
 	else if (remember(seal, sender, datagram, id, key, counter) < 0)
 		return -ENOMEM;
 	*ret_id = id;

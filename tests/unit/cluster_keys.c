@@ -298,6 +298,39 @@ static void copies_stay_out_when_keys_change(void)
 
 /* ---- greetings ------------------------------------------------------------------------------- */
 
+static void start_anew(void)
+{
+	psid_seal_deinit(&theirs.seal);
+	REQUIRE_INT(psid_seal_init(&theirs.seal, &theirs.ring, 2), ==, 0);
+}
+
+/* In turn, those of one would make the other one new again. */
+static void copies_of_several_starts_stay_out(void)
+{
+	struct datagram first, second;
+
+	open_both("a", "a");
+	first = they_say();
+	CHECK_INT(we_open(&first), ==, 5);
+	start_anew();
+	second = they_say();
+	CHECK_INT(we_open(&second), ==, 5);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_INT(we_open(&first), ==, -EALREADY);
+		CHECK_INT(we_open(&second), ==, -EALREADY);
+		CHECK_INT(we_open_new(), ==, 5);
+	}
+	/* However many starts follow: who is heard is known. */
+	for (unsigned i = 0; i < 20; i++) {
+		start_anew();
+		second = they_say();
+		CHECK_INT(we_open(&second), ==, 5);
+		CHECK_INT(we_open_new(), ==, 5);
+		CHECK_INT(we_open(&second), ==, -EALREADY);
+	}
+	close_both();
+}
+
 static int greet(const char *our_keys, const char *their_keys)
 {
 	const struct psid_keyring our_ring = ring_of(our_keys), their_ring = ring_of(their_keys);
@@ -381,6 +414,7 @@ static const struct test tests[] = {
 	TEST(all_keys_are_accepted),
 	TEST(dropped_keys_are_not),
 	TEST(copies_stay_out_when_keys_change),
+	TEST(copies_of_several_starts_stay_out),
 	TEST(greetings_name_the_key_that_is_used),
 	TEST(nodes_say_which_keys_they_have),
 };
