@@ -105,7 +105,7 @@ static int say_all_ports(const struct psid_joint *joint)
 
 void psid_remote_tell(struct psid_client *client, uint32_t port, bool opened)
 {
-	const struct psid_joint *joint;
+	struct psid_joint *joint;
 
 	LIST_FOREACH(joint, &client->joints, by_client)
 	{
@@ -118,7 +118,9 @@ void psid_remote_tell(struct psid_client *client, uint32_t port, bool opened)
 			ports.closed = &port;
 			ports.n_closed = 1;
 		}
-		(void)say_ports(joint, &ports);
+		/* All are said when there is room, or the node is there, again. */
+		if (say_ports(joint, &ports) < 0)
+			joint->is_untold = true;
 	}
 }
 

@@ -48,7 +48,7 @@ int psid_joint_begin(struct psid_client *client, uint64_t node, uint64_t life, u
 void psid_joint_part(const struct psid_client *client, uint64_t node, uint32_t other);
 /* What was said to that node, or by it, may be lost; or it is another one's life by now. */
 void psid_joints_lost(struct psid_remote *remote, uint64_t node);
-/* The node is in another state or life. */
+/* The node is in another state or life, or there is room for what is to be said to it. */
 void psid_joints_changed(struct psid_remote *remote, const struct psid_node *node);
 void psid_joints_start(struct psid_remote *remote);
 /* The client has no channel any more. */

@@ -386,6 +386,15 @@ static void on_changed(void *data, const struct psid_node *node)
 	psid_joints_changed(data, node);
 }
 
+static void on_drained(void *data, uint64_t id)
+{
+	const struct psid_remote *remote = data;
+	const struct psid_node *node = psid_node_find(remote->psid->cluster, id);
+
+	if (node)
+		psid_joints_changed(data, node);
+}
+
 void psid_remote_forget(struct psid_client *client)
 {
 	struct psid_ask *ask, *next;
@@ -414,6 +423,7 @@ int psid_remote_start(struct psid *psid)
 	remote->watch = (struct psid_cluster_watch){
 		.changed = on_changed,
 		.lost = on_lost,
+		.drained = on_drained,
 		.data = remote,
 	};
 	psid_cluster_watch(psid->cluster, &remote->watch);
