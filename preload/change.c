@@ -98,6 +98,9 @@ static void part(struct pre_change *change)
 bool pre_change_begins(struct pre_change *change, int fd)
 {
 	*change = (struct pre_change){ .fd = fd };
+	/* A handler that has interrupted who has such a lock must not wait for who waits for it. */
+	if (pre_self()->n_locked)
+		return false;
 	hold(change);
 	if (!mark(change)) {
 		let_go(change);

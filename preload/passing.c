@@ -50,7 +50,8 @@ static bool is_readable(const void *at, size_t len)
 		return pre_aside && !pre_is_bad(at, len);
 	if (len == 0 || (first == own && last == own))
 		return true;
-	if (len > INT_MAX || last < first)
+	/* Of the first page the kernel is not asked: there it takes no word for none given. */
+	if (len > INT_MAX || last < first || first == 0)
 		return false;
 	for (uintptr_t page = first; page <= last; page++)
 		if (page != own && raw_syscall(SYS_rt_sigprocmask, -1, page * SIZE_PAGE, NULL,

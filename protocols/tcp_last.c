@@ -88,6 +88,7 @@ static bool pass_on_rest(struct tcp *t, int fd, bool shut)
 	size = copy_rest(t, memory);
 	if (size <= 0 || !tcp_pass_on(fd, memory, (uint64_t)size, shut))
 		return false;
+	tcp_set_local(t, TCP_LOCAL_PASSED_ON);
 	shm_tx_returned(&t->ring, (size_t)size);
 	return true;
 }

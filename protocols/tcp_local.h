@@ -14,6 +14,7 @@ enum { TCP_RX_KERNEL = 0, TCP_RX_RING = 1, TCP_RX_KERNEL_AGAIN = 2 };
 #define TCP_LOCAL_FOR_GOOD 0x10u	 /* has left for a reason that makes the ring useless */
 #define TCP_LOCAL_EOF 0x8u		 /* the kernel's end of file was observed */
 #define TCP_LOCAL_OUTSIDE 0x20u		 /* somebody who can't read the ring holds the socket too */
+#define TCP_LOCAL_PASSED_ON 0x80u	 /* psid sends the last bytes and ends the stream */
 #define TCP_LOCAL_DISCONNECTED                                                                     \
 	0x40u /* by connect(2) with AF_UNSPEC: the socket is another connection's, or none's */
 

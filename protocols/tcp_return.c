@@ -373,7 +373,7 @@ bool tcp_disconnected(struct tcp *t, int fd)
 	if (shm_tx_mode(&t->ring) == SHM_TX_RING)
 		shm_tx_end(&t->ring);
 	tcp_set_local(t, TCP_LOCAL_DISCONNECTED);
-	(void)atomic_fetch_and(&t->ring.own->local, ~TCP_LOCAL_SHUT_RD);
+	(void)atomic_fetch_and(&t->ring.own->local, ~(TCP_LOCAL_SHUT_RD | TCP_LOCAL_PASSED_ON));
 	shm_unlock(&t->ring.own->tx_lock);
 	if (!shm_lock(&t->ring.own->rx_lock))
 		return tcp_has_reset(t);

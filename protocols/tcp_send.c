@@ -253,6 +253,9 @@ static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 	if (UNLIKELY(shm_own_notice(&t->ring) & SHM_TX_FIN))
 		return broken_pipe(t, fd, iov, n, flags);
 	if (UNLIKELY(!tcp_is_plain(t) || (flags & MSG_OOB))) {
+		/* At the end of a process another thread, or a destructor, may still come here. */
+		if (atomic_load(&t->ring.own->local) & TCP_LOCAL_PASSED_ON)
+			return -EPIPE;
 		sent = reset_error(t, fd);
 		if (sent < 0)
 			return sent;

@@ -333,7 +333,8 @@ int tcp_shutdown(struct tcp *t, int fd, int how)
 			return -EAGAIN;
 		shm_notice_set(&t->ring, SHM_TX_FIN);
 		if (UNLIKELY(tcp_owes(t)))
-			passed_on = tcp_return_last(t, fd, TCP_LAST_SHUT);
+			(void)tcp_return_last(t, fd, TCP_LAST_SHUT);
+		passed_on = own_local(t) & TCP_LOCAL_PASSED_ON;
 		shm_unlock(&t->ring.own->tx_lock);
 	}
 	if (how == SHUT_RD || how == SHUT_RDWR)

@@ -239,7 +239,7 @@ int psid_deliver(struct psid_client *client, const Pulc__Wire__Deliver *msg, int
 {
 	struct psid_delivery *d;
 
-	if (msg->sec_linger > INT32_MAX || !is_tcp(fds[0]) || !is_memory(fds[1], msg->size))
+	if (!is_tcp(fds[0]) || !is_memory(fds[1], msg->size))
 		return -EBADMSG;
 	d = new_delivery(client, msg);
 	if (!d)

@@ -210,7 +210,7 @@ sys.stdin.read()
 E2
 mkfifo hold
 trace() { # MARK: the sleep of that job
-	until pid=$(for p in $(marked "$1"); do ! grep -qsx sleep "/proc/$p/comm" || echo "$p"; done) && [ -n "$pid" ]; do sleep 0.02; done
+	until pid=$(for p in $(marked "$1"); do ! grep -qszx 1000 "/proc/$p/cmdline" || echo "$p"; done) && [ -n "$pid" ]; do sleep 0.02; done
 	python3 tracer.py "$pid" <hold >traced &
 	exec {held}>hold
 	await grep -q . traced

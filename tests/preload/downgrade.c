@@ -192,6 +192,7 @@ static void shut_it_down(struct play *p)
 
 static void shut_it_down_and_close(struct play *p)
 {
+	R(shutdown(FD, SHUT_WR));
 	R(shutdown(FD, SHUT_RDWR));
 	R(close(FD));
 }
