@@ -14,43 +14,11 @@
 
 #include <pulc/fds.h>
 
-#include "change.h"
 #include "file.h"
 #include "process.h"
 #include "rawsys.h"
 #include "sockets.h"
 #include "symbols.h"
-
-/* May calls of other threads come in between that would pass rings by? */
-static bool is_exposed(int fd)
-{
-	struct pre_use use;
-	bool on_rings;
-
-	if (__libc_single_threaded || !pre_use_stream(&use, fd))
-		return false;
-	on_rings = pulc_stream_attached(use.stream);
-	pre_use_end(&use);
-	return on_rings;
-}
-
-/* The kernel's close of a number that is in the table. */
-static int close_tracked(int fd)
-{
-	struct pre_change change;
-	struct pre_file *f;
-	int ret;
-
-	f = pre_file_at(fd);
-	if (!f || atomic_load(&f->n_fds) < 2 || !is_exposed(fd) ||
-	    !pre_change_begins(&change, fd)) {
-		pre_file_forget(fd);
-		return (int)pre_sys(pre_real.close(fd));
-	}
-	ret = (int)pre_sys(pre_real.close(fd));
-	pre_change_ends(&change, true);
-	return ret;
-}
 
 /* What has been told an end of does not stay open: a thread is cancelled before that or after the
  * kernel's close. */
@@ -62,9 +30,8 @@ USUAL int pre_close_for_good(int fd)
 		return -EBADF;
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (pre_file_at(fd) && pre_process_owns_table())
-		ret = close_tracked(fd);
-	else
-		ret = (int)pre_sys(pre_real.close(fd));
+		pre_file_forget(fd);
+	ret = (int)pre_sys(pre_real.close(fd));
 	(void)pthread_setcancelstate(state, NULL);
 	return ret;
 }
@@ -139,64 +106,43 @@ static bool is_beyond_limit(int fd)
 	return (rlim_t)fd >= limit.rlim_cur;
 }
 
-/* What the call would be refused for, before anything has changed. */
-static int judge(int fd, int wanted)
+/* Makes room at `wanted` for a duplicate of fd. Returns 0 or -EBADF as the call itself would: then
+ * nothing has changed. */
+static int make_room(int fd, int wanted)
 {
 	if (pulc_fd_is_own(fd) || raw_syscall(SYS_fcntl, fd, F_GETFD) < 0 ||
 	    is_beyond_limit(wanted))
 		return -EBADF;
+	if (!pre_process_owns_table())
+		return 0;
+	if (pulc_fd_is_own(wanted))
+		return pulc_fd_evict(wanted);
+	pre_file_forget(wanted);
 	return 0;
-}
-
-/* flags: dup3's; -1: dup2 */
-static int in_kernel(int fd, int wanted, int flags)
-{
-	return (int)pre_sys(flags < 0 ? pre_real.dup2(fd, wanted)
-				      : pre_real.dup3(fd, wanted, flags));
-}
-
-/* In the process whose table it is. */
-static int replace(int fd, int wanted, int flags)
-{
-	bool is_change = is_exposed(fd) || is_exposed(wanted);
-	struct pre_change change;
-	int ret = pulc_fd_evict(wanted);
-
-	if (ret < 0)
-		return ret;
-	is_change = is_change && pre_change_begins(&change, wanted);
-	if (!is_change)
-		pre_file_forget(wanted);
-	ret = in_kernel(fd, wanted, flags);
-	if (ret >= 0 && pre_file_at(fd))
-		pre_file_share(fd, wanted);
-	if (is_change)
-		pre_change_ends(&change, ret >= 0);
-	return ret;
-}
-
-static int onto(int fd, int wanted, int flags)
-{
-	bool is_known = pre_file_at(wanted) || pulc_fd_is_own(wanted) || pulc_fd_is_own(fd);
-	int ret = is_known ? judge(fd, wanted) : 0;
-
-	if (ret < 0)
-		return ret;
-	if ((!is_known && !pre_file_at(fd)) || !pre_process_owns_table())
-		return in_kernel(fd, wanted, flags);
-	return replace(fd, wanted, flags);
 }
 
 int pre_dup2(int fd, int wanted)
 {
-	return fd == wanted ? in_kernel(fd, wanted, -1) : onto(fd, wanted, -1);
+	int ret = 0;
+
+	if (fd != wanted && (pre_file_at(wanted) || pulc_fd_is_own(wanted) || pulc_fd_is_own(fd)))
+		ret = make_room(fd, wanted);
+	if (ret < 0)
+		return ret;
+	ret = (int)pre_sys(pre_real.dup2(fd, wanted));
+	return fd == wanted ? ret : shared(fd, ret);
 }
 
 int pre_dup3(int fd, int wanted, int flags)
 {
-	if (fd == wanted || (flags & ~O_CLOEXEC))
-		return (int)pre_sys(pre_real.dup3(fd, wanted, flags));
-	return onto(fd, wanted, flags);
+	int ret = 0;
+
+	if (fd != wanted && !(flags & ~O_CLOEXEC) &&
+	    (pre_file_at(wanted) || pulc_fd_is_own(wanted) || pulc_fd_is_own(fd)))
+		ret = make_room(fd, wanted);
+	if (ret < 0)
+		return ret;
+	return shared(fd, (int)pre_sys(pre_real.dup3(fd, wanted, flags)));
 }
 
 static void status_changed(int fd, long flags)

@@ -34,7 +34,7 @@
 LARGE_FIRST struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 static OFTEN_LAST struct pre_fd_chunk near_chunk;
 struct pre_file pre_file_tcp, pre_file_tcp_shared = { .shared = true };
-struct pre_file pre_file_other, pre_file_inherited, pre_file_changing;
+struct pre_file pre_file_other, pre_file_inherited;
 
 static LARGE void *_Atomic file_chunks[PRE_POOL_CHUNKS];
 #define N_NEAR 8
@@ -174,16 +174,11 @@ static void lose(struct pre_file *f, int fd, int other)
 	pre_members_moved(f, fd, other);
 }
 
-void pre_file_loses(struct pre_file *f, int fd)
-{
-	lose(f, fd, pre_file_other_fd(f, fd));
-}
-
-/* fd was one of f's descriptors, and still is if `open` (else the number is another file's by now,
- * for it was closed behind our back, say). The stream may be upgraded while it closes, and whoever
+/* fd was one of f's descriptors, and still is if `open` (else it was closed behind our back, and
+ * the number is another file's by now). The stream may be upgraded while it closes, and whoever
  * hears of that sees a file without descriptors: only this use keeps it from being recycled under
  * our hands. */
-USUAL void pre_file_drop(struct pre_file *f, int fd, bool open)
+USUAL static void drop(struct pre_file *f, int fd, bool open)
 {
 	struct pre_use use;
 	pulc_stream *s;
@@ -192,7 +187,7 @@ USUAL void pre_file_drop(struct pre_file *f, int fd, bool open)
 		return;
 	pre_use_known(&use, f);
 	if (atomic_fetch_sub(&f->n_fds, 1) > 1) {
-		pre_file_loses(f, fd);
+		lose(f, fd, pre_file_other_fd(f, fd));
 		pre_use_end(&use);
 		return;
 	}
@@ -218,7 +213,7 @@ USUAL static void place(struct pre_file *_Atomic *entry, int fd, struct pre_file
 	old = atomic_exchange(entry, f);
 
 	if (old) /* closed behind our back */
-		pre_file_drop(old, fd, false);
+		drop(old, fd, false);
 }
 
 /* What stands there was closed behind our back; or is open, for its number was given to a child
@@ -248,7 +243,7 @@ USUAL void pre_file_forget(int fd)
 		return;
 	f = atomic_exchange(entry_of(fd), NULL);
 	if (f)
-		pre_file_drop(f, fd, true);
+		drop(f, fd, true);
 }
 
 USUAL void pre_file_each(unsigned first, unsigned last, pre_visit *visit, void *arg)
@@ -282,12 +277,10 @@ void pre_file_forget_range(unsigned first, unsigned last)
 struct pre_file *pre_file_own(int fd)
 {
 	struct pre_file *_Atomic *entry = entry_of(fd);
-	struct pre_file *f = pre_file_settled(fd), *own;
+	struct pre_file *f = pre_file_at(fd), *own;
 
 	if (f == &pre_file_inherited)
 		f = pre_inherit(fd);
-	if (f == &pre_file_changing)
-		return NULL;
 	if (!f || !pre_file_is_standin(f))
 		return f;
 	own = pre_file_new();
@@ -373,8 +366,6 @@ static void share_closed(int to)
 
 USUAL bool pre_use_shared(struct pre_use *use, int fd, const struct pre_file *f)
 {
-	if (f == &pre_file_changing)
-		f = pre_file_changed(fd);
 	if (f == &pre_file_tcp) {
 		if (pre_file_replace(fd, &pre_file_tcp, &pre_file_tcp_shared))
 			return false;

@@ -60,15 +60,13 @@ extern struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 
 /* Stand-ins that need no record: an unconnected TCP socket or a listener; the same where another
  * process holds it too; a socket of which it is known that it is none; an upgraded connection that
- * this program found when it began (inherit.c); a number that is just becoming somebody else's
- * (change.c). */
-extern struct pre_file pre_file_tcp, pre_file_tcp_shared, pre_file_other, pre_file_inherited,
-	pre_file_changing;
+ * this program found when it began (inherit.c). */
+extern struct pre_file pre_file_tcp, pre_file_tcp_shared, pre_file_other, pre_file_inherited;
 
 static inline bool pre_file_is_standin(const struct pre_file *f)
 {
 	return f == &pre_file_tcp || f == &pre_file_tcp_shared || f == &pre_file_other ||
-	       f == &pre_file_inherited || f == &pre_file_changing;
+	       f == &pre_file_inherited;
 }
 
 /* The file of a descriptor, NULL: not tracked. Nobody keeps it from being closed meanwhile. */
@@ -86,15 +84,6 @@ static inline struct pre_file *pre_file_at(int fd)
 				    memory_order_acquire);
 }
 
-/* As pre_file_at, once fd is not changing any more; for who holds no lock. */
-struct pre_file *pre_file_changed(int fd);
-static inline struct pre_file *pre_file_settled(int fd)
-{
-	struct pre_file *f = pre_file_at(fd);
-
-	return __builtin_expect(f == &pre_file_changing, 0) ? pre_file_changed(fd) : f;
-}
-
 /* A new file with no descriptor yet; NULL: no memory. */
 struct pre_file *pre_file_new(void);
 /* Gives up a file that never got a descriptor. */
@@ -104,11 +93,7 @@ void pre_file_free(struct pre_file *f);
 bool pre_file_install(int fd, struct pre_file *f);
 /* fd is about to be closed. */
 void pre_file_forget(int fd);
-/* fd, whose entry is gone, was one of f's descriptors; open: it still is. */
-void pre_file_drop(struct pre_file *f, int fd, bool open);
-/* What goes on with fd, one of several of f's, goes on with another one. */
-void pre_file_loses(struct pre_file *f, int fd);
-/* The same as pre_file_forget for all of first..last. */
+/* The same for all of first..last. */
 void pre_file_forget_range(unsigned first, unsigned last);
 /* Replaces a stand-in at fd by a record of its own. NULL: no memory, or fd holds none any more. */
 struct pre_file *pre_file_own(int fd);
@@ -160,12 +145,6 @@ static inline void pre_use_slot(struct pre_use *use)
 /* f is being closed: calls of other threads that are inside go on with a descriptor of their own.
  * False: there are none. */
 bool pre_linger(struct pre_file *f, int fd);
-/* The same in two steps, which is for the last descriptor of a file that is about to close: calls
- * on it, these and others, go on with another. False: none is to be had. Then, after nobody can
- * find the file any more, it closes with the last of them; or nothing was closed. */
-bool pre_linger_begins(struct pre_file *f, int fd);
-void pre_linger_goes_on(struct pre_file *f);
-void pre_linger_undone(struct pre_file *f, int fd);
 /* A use of a file that lingers has ended: perhaps the last one. */
 void pre_linger_end(struct pre_file *f);
 /* In a forked child, where those calls are not. */
@@ -200,12 +179,12 @@ static inline void pre_use_end(struct pre_use *use)
 /* Begins to use fd's file. False: not tracked, nothing to end. stream is NULL if it has none. */
 static inline bool pre_use_file(struct pre_use *use, int fd)
 {
-	struct pre_file *f = pre_file_settled(fd), *again;
+	struct pre_file *f = pre_file_at(fd), *again;
 
 	if (!f)
 		return false;
 	pre_use_known(use, f);
-	while (__builtin_expect((again = pre_file_settled(fd)) != f, 0)) {
+	while (__builtin_expect((again = pre_file_at(fd)) != f, 0)) {
 		/* Closed in between, by somebody who may have seen this use and left the rest to
 		 * its end. */
 		pre_use_end(use);

@@ -40,11 +40,12 @@ static bool has_barrier(void)
 	       raw_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0;
 }
 
-bool pre_linger_begins(struct pre_file *f, int fd)
+USUAL bool pre_linger(struct pre_file *f, int fd)
 {
 	pulc_stream *s = atomic_load(&f->stream);
 
-	if (!has_barrier() || pulc_fd_copy(fd, &f->home) < 0)
+	if (__builtin_expect(!pre_thread_others_inside(f), 1) || !has_barrier() ||
+	    pulc_fd_copy(fd, &f->home) < 0)
 		return false;
 	if (s) {
 		/* A call that is inside the kernel stays there, so there is nothing to be gained
@@ -54,33 +55,9 @@ bool pre_linger_begins(struct pre_file *f, int fd)
 		pulc_stream_moved(s, &f->home);
 	}
 	pre_members_moved(f, fd, f->home);
-	return true;
-}
-
-void pre_linger_goes_on(struct pre_file *f)
-{
 	atomic_store(&f->lingers, true);
 	/* What was inside at the first look may have ended without seeing the flag. */
 	(void)raw_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0);
-}
-
-void pre_linger_undone(struct pre_file *f, int fd)
-{
-	pulc_stream *s = atomic_load(&f->stream);
-
-	pre_members_moved(f, f->home, fd);
-	if (s) {
-		pulc_stream_moved(s, &fd);
-		pulc_stream_moved(s, NULL);
-	}
-	pulc_fd_release(&f->home);
-}
-
-USUAL bool pre_linger(struct pre_file *f, int fd)
-{
-	if (__builtin_expect(!pre_thread_others_inside(f), 1) || !pre_linger_begins(f, fd))
-		return false;
-	pre_linger_goes_on(f);
 	return true;
 }
 
