@@ -138,10 +138,18 @@ PULC_EXPORT void pulc_stream_goes_outside(pulc_stream *s, int fd, bool replaces)
 		tcp_reset(fd);
 }
 
+static void linger(int fd, const struct linger *how)
+{
+	(void)raw_syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_LINGER, how, sizeof(*how));
+}
+
 PULC_EXPORT void pulc_stream_stays(pulc_stream *s)
 {
 	if (!client_lock())
 		return;
+	if (s->resets)
+		linger(s->fd, &s->linger);
+	s->resets = false;
 	if (s->left && !s->ended && is_shared_tcp(s)) {
 		shm_return_holder(&s->tcp.ring);
 		slabs_hold(s->own_slab, s->own_slot);
@@ -192,6 +200,21 @@ static bool forker_lives(void)
 	return born.parent && raw_syscall(SYS_getppid) == born.parent;
 }
 
+/* The kernel will close it. What we still owe then, or have unread in the ring, it knows nothing
+ * of: it would be an end in order. */
+static void close_by_reset(struct pulc_stream *s)
+{
+	static const struct linger by_reset = { .l_onoff = 1 };
+	socklen_t len = sizeof(s->linger);
+
+	if (!is_shared_tcp(s) || !shm_has_one_holder(&s->tcp.ring) || !stream_owns(s, s->fd) ||
+	    !(tcp_owes(&s->tcp) || tcp_refuses(&s->tcp)) ||
+	    raw_getsockopt(s->fd, SOL_SOCKET, SO_LINGER, &s->linger, &len) < 0)
+		return;
+	linger(s->fd, &by_reset);
+	s->resets = true;
+}
+
 /* A parent that lets go between our look at its word and our leaving finds us among the holders,
  * and pays nothing: then we are the last one, who cannot leave. */
 PULC_EXPORT void pulc_stream_leaves(pulc_stream *s)
@@ -202,8 +225,10 @@ PULC_EXPORT void pulc_stream_leaves(pulc_stream *s)
 	if (!s->left && !s->ended)
 		pay(s);
 	leave(s);
-	if (!s->left && !s->ended)
+	if (!s->left && !s->ended) {
 		pay(s);
+		close_by_reset(s);
+	}
 	client_unlock();
 }
 

@@ -69,6 +69,8 @@ struct pulc_stream {
 	int denied;	       /* why it was not given its memory yet: a Reason */
 	bool left;	       /* no holder any more, though not closed (client lock) */
 	bool ended;	       /* closed (client lock) */
+	bool resets;	       /* exec will end it so; lingered before as `linger` says */
+	struct linger linger;
 	bool going;	       /* counts itself off, or has, and psid was not told */
 	struct slab *own_slab, *peer_slab;
 	struct pulc_stream *hash_next;

@@ -16,8 +16,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 
 #include "cleanup.h"
 #include "clock.h"
@@ -31,20 +34,38 @@
 uint64_t tcp_last_nsec_wait = 5 * NSEC_PER_SEC;
 bool (*tcp_pass_on)(int fd, int memory, uint64_t size, bool shut);
 
-/* Whatever handlers run meanwhile: who closes does not hear of them. */
+/* What the receiver's side has not taken. */
+static int queued(int fd)
+{
+	int size = 0;
+
+	(void)raw_ioctl(fd, SIOCOUTQ, &size);
+	return size;
+}
+
+/* Whatever handlers run meanwhile: who closes does not hear of them. There may be room only long
+ * after the receiver has taken some. */
 static bool await_room(int fd, uint64_t nsec)
 {
 	uint64_t deadline = nsec_now() + nsec, now;
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	int before = queued(fd), after;
 	struct timespec left;
 	long n;
 
-	do {
+	for (;;) {
 		now = nsec_now();
 		left = timespec_from_nsec(now < deadline ? deadline - now : 0);
 		n = raw_ppoll(&p, 1, &left);
-	} while (n == -EINTR);
-	return n > 0;
+		if (n != 0 && n != -EINTR)
+			return n > 0;
+		after = queued(fd);
+		if (after != before)
+			deadline = nsec_now() + nsec;
+		else if (n == 0)
+			return false;
+		before = after;
+	}
 }
 
 static bool ends_by_reset(int fd)
@@ -60,12 +81,17 @@ static bool ends_by_reset(int fd)
  * errno. */
 static int64_t copy_rest(const struct tcp *t, int memory)
 {
+	struct rlimit most = { .rlim_cur = 0 };
 	const void *piece;
 	int64_t size = 0;
 	size_t len;
 	long n;
 
+	/* Beyond that a write would be a signal to the program. */
+	(void)raw_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &most);
 	while ((len = shm_tx_returning(&t->ring, (uint64_t)size, &piece)) > 0) {
+		if ((uint64_t)size + len > most.rlim_cur)
+			return -EFBIG;
 		n = raw_syscall(SYS_write, memory, piece, len);
 		if (n <= 0)
 			return n < 0 ? n : -ENOSPC;

@@ -9,9 +9,13 @@
  * he likes, and a send waits for that. At most N_USER of a user and N_MAX of all are under way, and
  * the bytes and both descriptors are on the user's account.
  *
+ * The sender waits for our word that we send. Where a limit is reached it goes on by itself. So it
+ * does if it has given up waiting: the word cannot be sent any more then, and we send nothing.
+ *
  * Until all has been sent the socket resets its connection when it is closed. So a receiver gets
- * all of the stream or an error, whatever happens: to a sender that dies before we have its
- * message, to us, or where a limit is reached. Then the socket gets back how it lingered.
+ * all of the stream or an error, whatever happens to a sender that dies before it has our word, or
+ * to us. Then the socket gets back how it lingered. Only a sender that keeps a socket that it has
+ * shut down keeps its connection from that, should we be killed, for as long as it does.
  *
  * A receiver that takes nothing for SEC_PATIENCE is treated as the kernel treats one that keeps its
  * window shut to a connection that nobody holds: it is reset.
@@ -20,9 +24,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,20 +56,32 @@ struct psid_delivery {
 	uint64_t size;
 	bool shut; /* its sender has ended the stream, and keeps the socket */
 	struct linger linger;
+	bool is_ours; /* its sender has heard that we send; else it does so itself */
 	bool delivered;
 };
 
 /* ---- in a thread ----------------------------------------------------------------------------- */
 
-/* Waits until the socket takes bytes. An error is left to whoever else holds the socket. */
+/* What the receiver's side has not taken. */
+static int queued(int fd)
+{
+	int size = 0;
+
+	(void)ioctl(fd, SIOCOUTQ, &size);
+	return size;
+}
+
+/* Waits until the socket takes bytes: there may be room only long after the receiver took some. An
+ * error is left to whoever else holds the socket. */
 static bool has_room(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	int n;
+	int n, before;
 
-	do
+	do {
+		before = queued(fd);
 		n = poll(&p, 1, SEC_PATIENCE * 1000);
-	while (n < 0 && errno == EINTR);
+	} while ((n < 0 && errno == EINTR) || (n == 0 && queued(fd) != before));
 	return n > 0 && !(p.revents & (POLLERR | POLLHUP | POLLNVAL));
 }
 
@@ -96,11 +114,8 @@ static bool send_all(const struct psid_delivery *d)
 	return true;
 }
 
-static void *deliver(void *arg)
+static void send_and_end(struct psid_delivery *d)
 {
-	struct psid_delivery *d = arg;
-	struct psid_deliveries *all = &d->psid->deliveries;
-
 	d->delivered = send_all(d);
 	if (d->delivered && d->shut)
 		(void)shutdown(d->socket, SHUT_WR);
@@ -109,6 +124,17 @@ static void *deliver(void *arg)
 	else if (d->shut) /* its sender would keep it open */
 		(void)connect(d->socket, &(struct sockaddr){ .sa_family = AF_UNSPEC },
 			      sizeof(struct sockaddr));
+}
+
+static void *deliver(void *arg)
+{
+	struct psid_delivery *d = arg;
+	struct psid_deliveries *all = &d->psid->deliveries;
+
+	(void)pthread_mutex_lock(&all->lock); /* its sender hears of it */
+	(void)pthread_mutex_unlock(&all->lock);
+	if (d->is_ours)
+		send_and_end(d);
 	(void)raw_close(d->socket);
 	(void)raw_close(d->memory);
 	(void)pthread_mutex_lock(&all->lock);
@@ -164,9 +190,10 @@ static void on_finished(uv_async_t *async)
 		(void)pthread_mutex_unlock(&all->lock);
 		if (!d)
 			return;
-		psid_log(PSID_INFO, "uid %u: the last %llu bytes of a connection %s", d->user->uid,
-			 (unsigned long long)d->size,
-			 d->delivered ? "are delivered" : "are not wanted: reset");
+		if (d->is_ours)
+			psid_log(PSID_INFO, "uid %u: the last %llu bytes of a connection %s",
+				 d->user->uid, (unsigned long long)d->size,
+				 d->delivered ? "are delivered" : "are not wanted: reset");
 		forget(d);
 	}
 }
@@ -235,6 +262,37 @@ static struct psid_delivery *new_delivery(struct psid_client *client,
 	return d;
 }
 
+/* True: the client has the answer, or will have it. */
+static bool say_delivering(struct psid_client *client)
+{
+	Pulc__Wire__Delivering delivering = PULC__WIRE__DELIVERING__INIT;
+	PSID_MESSAGE(msg, DELIVERING, delivering) = &delivering;
+
+	return psid_client_send(client, &msg, NULL, 0) == 0;
+}
+
+static void say_undelivered(struct psid_client *client)
+{
+	Pulc__Wire__Undelivered undelivered = PULC__WIRE__UNDELIVERED__INIT;
+	PSID_MESSAGE(msg, UNDELIVERED, undelivered) = &undelivered;
+
+	(void)psid_client_send(client, &msg, NULL, 0);
+}
+
+/* False: there is no thread to be had. The sender must not hear of a delivery before there is one,
+ * nor may that begin before it has heard. */
+static bool begin(struct psid_client *client, struct psid_delivery *d)
+{
+	pthread_mutex_t *lock = &client->psid->deliveries.lock;
+	bool begun;
+
+	(void)pthread_mutex_lock(lock);
+	begun = psid_thread_start(deliver, d) == 0;
+	d->is_ours = begun && say_delivering(client);
+	(void)pthread_mutex_unlock(lock);
+	return begun;
+}
+
 int psid_deliver(struct psid_client *client, const Pulc__Wire__Deliver *msg, int *fds)
 {
 	struct psid_delivery *d;
@@ -242,12 +300,15 @@ int psid_deliver(struct psid_client *client, const Pulc__Wire__Deliver *msg, int
 	if (!is_tcp(fds[0]) || !is_memory(fds[1], msg->size))
 		return -EBADMSG;
 	d = new_delivery(client, msg);
-	if (!d)
+	if (!d) {
+		say_undelivered(client);
 		return 0;
+	}
 	d->socket = fds[0];
 	d->memory = fds[1];
-	if (psid_thread_start(deliver, d) < 0) {
+	if (!begin(client, d)) {
 		forget(d);
+		say_undelivered(client);
 		return 0;
 	}
 	fds[0] = fds[1] = -EBADF;

@@ -26,8 +26,7 @@ int psid_deliveries_start(struct psid_deliveries *deliveries, uv_loop_t *loop);
 bool psid_deliveries_stop(struct psid_deliveries *deliveries);
 /*
  * A message, with a socket and the bytes that it is to send before its connection ends. Takes the
- * descriptors that it keeps. Returns 0 also if it does not deliver: closing the socket resets the
- * connection then, for so its sender has set it (SO_LINGER).
+ * descriptors that it keeps. Returns 0 also if it does not deliver, which it answers; -EBADMSG.
  */
 int psid_deliver(struct psid_client *client, const Pulc__Wire__Deliver *msg, int *fds);
 

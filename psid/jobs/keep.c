@@ -59,8 +59,6 @@ static struct psid_job *take_back(struct psid_client *client, const Pulc__Wire__
 	struct psid_job *job = NULL;
 	int pidfd;
 
-	if (!psid_user_has_descriptors(client->user, 1))
-		return NULL;
 	if (proven || !has_cgroups || client->user->uid == geteuid())
 		job = psid_job_new(client->psid, client->user, keep->job);
 	if (!job)

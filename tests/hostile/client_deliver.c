@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -51,7 +52,7 @@ static int memory_of(size_t size)
 }
 
 /* The socket is set as a sender's is, and stays ours. */
-static void deliver(int socket, int memory, uint64_t size, bool shut)
+static void ask(int socket, int memory, uint64_t size, bool shut)
 {
 	Pulc__Wire__Deliver body = PULC__WIRE__DELIVER__INIT;
 	FROM_CLIENT(msg, DELIVER, deliver) = &body;
@@ -63,6 +64,24 @@ static void deliver(int socket, int memory, uint64_t size, bool shut)
 	body.lingers = true;
 	body.sec_linger = 7;
 	fake_send(&sender, &msg, (int[]){ socket, memory }, 2);
+}
+
+/* Does psid take it? */
+static bool deliver(int socket, int memory, uint64_t size, bool shut)
+{
+	ask(socket, memory, size, shut);
+	return fake_receive(&sender)->body_case == PULC__WIRE__TO_CLIENT__BODY_DELIVERING;
+}
+
+/* A new connection, whose sender has gone with SIZE_MUCH bytes to be sent. Returns its receiver. */
+static int leave_much(int memory)
+{
+	int fds[2];
+
+	tcp_connect_pair(fds, AF_INET);
+	CHECK(deliver(fds[0], memory, SIZE_MUCH, false));
+	(void)close(fds[0]);
+	return fds[1];
 }
 
 /* Waits for what poll tells of the receiver. */
@@ -93,19 +112,32 @@ static size_t read_all(int fd, ssize_t *ret_end)
 	return got;
 }
 
-static void all_of_it_and_then_the_end(void)
+static void gets_all(int fd)
 {
-	int fds[2], memory = memory_of(SIZE_MUCH);
 	ssize_t last;
 
-	begin();
-	tcp_connect_pair(fds, AF_INET);
-	deliver(fds[0], memory, SIZE_MUCH, false);
-	(void)close(fds[0]);
-	fake_close(&sender); /* psid has it all the same */
-	CHECK_INT(read_all(fds[1], &last), ==, SIZE_MUCH);
+	CHECK_INT(read_all(fd, &last), ==, SIZE_MUCH);
 	CHECK_INT(last, ==, 0);
-	(void)close(fds[1]);
+	(void)close(fd);
+}
+
+static void gets_a_reset(int fd)
+{
+	ssize_t last;
+
+	CHECK_INT(read_all(fd, &last), <, SIZE_MUCH);
+	CHECK_INT(last, ==, -ECONNRESET);
+	(void)close(fd);
+}
+
+static void all_of_it_and_then_the_end(void)
+{
+	int fd, memory = memory_of(SIZE_MUCH);
+
+	begin();
+	fd = leave_much(memory);
+	fake_close(&sender); /* psid has it all the same */
+	gets_all(fd);
 	(void)close(memory);
 	scene_end();
 }
@@ -118,7 +150,7 @@ static void a_stream_is_shut_and_its_socket_stays(void)
 
 	begin();
 	tcp_connect_pair(fds, AF_INET6);
-	deliver(fds[0], memory, SIZE_MUCH, true);
+	CHECK(deliver(fds[0], memory, SIZE_MUCH, true));
 	CHECK_INT(read_all(fds[1], &last), ==, SIZE_MUCH);
 	CHECK_INT(last, ==, 0);
 	CHECK_INT(send(fds[1], "x", 1, 0), ==, 1);
@@ -138,66 +170,69 @@ static void a_stream_is_shut_and_its_socket_stays(void)
 /* Nobody gets an end of what is not all. */
 static void a_psid_that_is_killed_resets(void)
 {
-	int fds[2], memory = memory_of(SIZE_MUCH);
-	ssize_t last;
+	int fd, memory = memory_of(SIZE_MUCH);
 
 	begin();
-	tcp_connect_pair(fds, AF_INET);
-	deliver(fds[0], memory, SIZE_MUCH, false);
-	(void)close(fds[0]);
-	await(fds[1]);
+	fd = leave_much(memory);
+	await(fd);
 	fake_close(&sender);
 	daemon_kill(&psid);
-	CHECK_INT(read_all(fds[1], &last), <, SIZE_MUCH);
-	CHECK_INT(last, ==, -ECONNRESET);
-	(void)close(fds[1]);
+	gets_a_reset(fd);
 	(void)close(memory);
 	daemon_run(&psid, false, NULL);
 	scene_end();
 }
 
-static void no_more_than_some_of_a_user(void)
+/* It sends them by itself then: psid sends nothing. */
+static void a_sender_that_has_not_waited(void)
 {
-	int fds[N_OF_A_USER + 1][2], memory = memory_of(SIZE_MUCH);
-	ssize_t last;
+	int fds[2], memory = memory_of(4096);
+	struct pollfd p = { .events = POLLIN };
 
 	begin();
-	for (int i = 0; i <= N_OF_A_USER; i++) {
-		tcp_connect_pair(fds[i], AF_INET);
-		deliver(fds[i][0], memory, SIZE_MUCH, false);
-		(void)close(fds[i][0]);
-	}
-	CHECK_INT(read_all(fds[N_OF_A_USER][1], &last), ==, 0);
-	CHECK_INT(last, ==, -ECONNRESET);
-	for (int i = 0; i < N_OF_A_USER; i++) {
-		CHECK_INT(read_all(fds[i][1], &last), ==, SIZE_MUCH);
-		CHECK_INT(last, ==, 0);
-		(void)close(fds[i][1]);
-	}
-	/* They are over, and another one has a place. */
-	tcp_connect_pair(fds[0], AF_INET);
-	deliver(fds[0][0], memory, SIZE_MUCH, false);
-	(void)close(fds[0][0]);
-	CHECK_INT(read_all(fds[0][1], &last), ==, SIZE_MUCH);
-	(void)close(fds[0][1]);
+	tcp_connect_pair(fds, AF_INET);
+	REQUIRE_INT(kill(psid.pid, SIGSTOP), ==, 0);
+	ask(fds[0], memory, 4096, false);
+	REQUIRE_INT(shutdown(sender.fd, SHUT_RDWR), ==, 0);
+	REQUIRE_INT(kill(psid.pid, SIGCONT), ==, 0);
+	fake_close(&sender);
+	fake_wait_counts(&psid, 2, 0);
+	p.fd = fds[1];
+	CHECK_INT(poll(&p, 1, 100), ==, 0);
+	tcp_close_pair(fds);
+	(void)close(memory);
+	scene_end();
+}
+
+static void no_more_than_some_of_a_user(void)
+{
+	int receivers[N_OF_A_USER], fds[2], memory = memory_of(SIZE_MUCH);
+
+	begin();
+	for (int i = 0; i < N_OF_A_USER; i++)
+		receivers[i] = leave_much(memory);
+	tcp_connect_pair(fds, AF_INET);
+	CHECK(!deliver(fds[0], memory, SIZE_MUCH, false));
+	for (int i = 0; i < N_OF_A_USER; i++)
+		gets_all(receivers[i]);
+	/* They are over, and there is a place. */
+	for (int i = 0; !deliver(fds[0], memory, SIZE_MUCH, false); i++)
+		REQUIRE(i < MSEC_PATIENCE && poll(NULL, 0, 1) == 0);
+	(void)close(fds[0]);
+	gets_all(fds[1]);
 	(void)close(memory);
 	end();
 }
 
 static void a_file_that_shrinks_resets(void)
 {
-	int fds[2], memory = memory_of(SIZE_MUCH);
-	ssize_t last;
+	int fd, memory = memory_of(SIZE_MUCH);
 
 	begin();
-	tcp_connect_pair(fds, AF_INET);
-	deliver(fds[0], memory, SIZE_MUCH, false);
-	(void)close(fds[0]);
-	await(fds[1]);
+	fd = leave_much(memory);
+	await(fd);
 	CHECK_INT(ftruncate(memory, 1), ==, 0);
-	CHECK_INT(read_all(fds[1], &last), <, SIZE_MUCH);
-	CHECK_INT(last, ==, -ECONNRESET);
-	(void)close(fds[1]);
+	gets_a_reset(fd);
 	(void)close(memory);
 	end();
 }
@@ -207,7 +242,7 @@ static void a_file_that_shrinks_resets(void)
 static void refused(int socket, int memory, uint64_t size)
 {
 	begin();
-	deliver(socket, memory, size, false);
+	ask(socket, memory, size, false);
 	fake_expect_end(&sender);
 	end();
 }
@@ -256,7 +291,7 @@ static void take_place(bool listens, int memory)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	REQUIRE(fd >= 0 && (!listens || listen(fd, 1) == 0));
-	deliver(fd, memory, 4096, !listens);
+	(void)deliver(fd, memory, 4096, !listens);
 	(void)close(fd);
 }
 
@@ -265,28 +300,28 @@ static void take_place(bool listens, int memory)
 static void sockets_that_take_nothing(void)
 {
 	int memory = memory_of(4096), fds[2];
-	ssize_t last = -1;
+	ssize_t last;
 
 	begin();
 	for (int i = 0; i < N_OF_A_USER / 2; i++)
 		take_place(true, memory);
 	for (int i = 0; i < 4 * N_OF_A_USER; i++)
 		take_place(false, memory);
-	for (int i = 0; i < MSEC_PATIENCE && last != 0; i++) {
-		tcp_connect_pair(fds, AF_INET);
-		deliver(fds[0], memory, 4096, false);
-		(void)close(fds[0]);
-		CHECK_INT(read_all(fds[1], &last), ==, last == 0 ? 4096 : 0);
-		(void)close(fds[1]);
-	}
+	tcp_connect_pair(fds, AF_INET);
+	for (int i = 0; !deliver(fds[0], memory, 4096, false); i++)
+		REQUIRE(i < MSEC_PATIENCE && poll(NULL, 0, 1) == 0);
+	(void)close(fds[0]);
+	CHECK_INT(read_all(fds[1], &last), ==, 4096);
 	CHECK_INT(last, ==, 0);
+	(void)close(fds[1]);
 	(void)close(memory);
 	end();
 }
 
 static const struct test tests[] = {
 	TEST(all_of_it_and_then_the_end),     TEST(a_stream_is_shut_and_its_socket_stays),
-	TEST(a_psid_that_is_killed_resets),   TEST(no_more_than_some_of_a_user),
+	TEST(a_psid_that_is_killed_resets),
+	TEST(a_sender_that_has_not_waited),   TEST(no_more_than_some_of_a_user),
 	TEST(a_file_that_shrinks_resets),     TEST(what_is_no_tcp_socket),
 	TEST(what_is_no_memory_of_that_size), TEST(sockets_that_take_nothing),
 };

@@ -162,6 +162,26 @@ CASE(exec_that_fails_pays_what_outside_has_not_read, PROCESS)
 	all_comes(p, fail_first, 3 * LEN);
 }
 
+/* Nobody reads before exec has given up: all comes or a reset, and no end in between. */
+CASE(exec_of_much_that_outside_has_not_read, PROCESS)
+{
+	int gate[2];
+
+	B { T(put_pattern(FD, LEN_LONG, 10000) == LEN_LONG); }
+	A {
+		open_gate(gate);
+		give_to_outside(p, LEN_LONG, gate);
+	}
+	B {
+		R(setsockopt(FD, SOL_SOCKET, SO_SNDBUF, &(int){ 1 }, sizeof(int)));
+		reap(p, "program", start_alone(p, become_nothing));
+	}
+	A {
+		close(gate[1]);
+		reap(p, "pattern", (pid_t)*stage_word(p, 1));
+	}
+}
+
 /* The parent goes on with it, and pays. */
 CASE(exec_leaves_it_to_the_parent_to_pay, PROCESS)
 {

@@ -282,6 +282,7 @@ static struct mmsghdr *beyond_the_end(int n, struct iovec *piece)
 static void pass_bad_headers(struct play *p, int fd)
 {
 	void *far = out_of_reach();
+	struct msghdr *volatile nobody = NULL;
 	struct iovec piece = { "abc", 3 };
 	struct msghdr m = {
 		.msg_iov = &piece, .msg_iovlen = 1, .msg_control = far, .msg_controllen = 64
@@ -291,6 +292,7 @@ static void pass_bad_headers(struct play *p, int fd)
 	char byte[1];
 
 	R(sendmsg(fd, far, MSG_NOSIGNAL));
+	R(sendmsg(fd, nobody, MSG_NOSIGNAL));
 	R(sendmmsg(fd, far, 2, MSG_NOSIGNAL));
 	R(sendmsg(fd, &m, MSG_NOSIGNAL));
 	m = (struct msghdr){ .msg_iov = far, .msg_iovlen = 1 };

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -196,6 +197,17 @@ static void who_shuts_down_leaves_that_to_psid_too(void)
 	end_test();
 }
 
+/* By another thread, at the end of a process. */
+static void nothing_is_sent_behind_the_rest(void)
+{
+	uint64_t sent = owe_to_be_passed_on();
+
+	tcp_return_ending(&p.tcp[1], p.fd[1]);
+	CHECK_INT(pair_push(&p, 1, "x", 1), ==, -EPIPE);
+	the_rest_is_all_that_the_kernel_lacks(sent);
+	end_test();
+}
+
 static void who_ends_leaves_others_that_hold_it_the_rest(void)
 {
 	uint64_t sent = owe_to_be_passed_on(), usual = tcp_last_nsec_wait;
@@ -255,6 +267,26 @@ static void close_by_reset(void)
 	CHECK_INT(passed.n_calls, ==, 0);
 }
 
+/* A write beyond the limit would end the program. */
+static void close_with_small_files(void)
+{
+	struct rlimit usual, small;
+
+	REQUIRE_INT(getrlimit(RLIMIT_FSIZE, &usual), ==, 0);
+	small = (struct rlimit){ .rlim_cur = 4096, .rlim_max = usual.rlim_max };
+	passed.n_calls = 0;
+	tcp_pass_on = take_rest;
+	REQUIRE_INT(setrlimit(RLIMIT_FSIZE, &small), ==, 0);
+	close_it();
+	REQUIRE_INT(setrlimit(RLIMIT_FSIZE, &usual), ==, 0);
+	CHECK_INT(passed.n_calls, ==, 0);
+}
+
+static void without_a_file_for_it_is_reset(void)
+{
+	what_nobody_takes_is_reset(close_with_small_files);
+}
+
 static void closed_without_psid_is_reset(void)
 {
 	what_nobody_takes_is_reset(close_it);
@@ -285,6 +317,8 @@ static const struct test tests[] = {
 	TEST(shut_down_without_psid_is_reset),
 	TEST(held_by_others_outside_is_reset),
 	TEST(closed_by_reset_is_reset),
+	TEST(nothing_is_sent_behind_the_rest),
+	TEST(without_a_file_for_it_is_reset),
 };
 
 int main(int argc, char **argv)
