@@ -46,6 +46,21 @@ static struct psid_side *find(const struct psid_client *client, uint64_t cookie,
 	return psid_conn_is_half(side->conn) ? NULL : side;
 }
 
+/* Returns 0; the Reason (positive) why not. */
+static int claim_and_send(struct psid_side *side, struct psid_client *client, uint64_t token)
+{
+	bool held = psid_holder_find(side, client) != NULL;
+	int r;
+
+	if (psid_side_claim(side, client) < 0)
+		return PULC__WIRE__REASON__REASON_NO_MEMORY;
+	r = psid_upgrade_send_again(side, client, token);
+	/* It has not got the memory: as if it had closed. */
+	if (r != 0 && !held)
+		psid_side_disclaim(side, client);
+	return r;
+}
+
 static void serve(struct psid_client *client, const struct request *request)
 {
 	Pulc__Wire__Reason reason;
@@ -53,17 +68,9 @@ static void serve(struct psid_client *client, const struct request *request)
 	int r;
 
 	if (side) {
-		bool held = psid_holder_find(side, client) != NULL;
-		uint64_t conn = side->conn->by_id.key;
-
-		r = psid_side_claim(side, client) < 0
-			    ? PULC__WIRE__REASON__REASON_NO_MEMORY
-			    : psid_upgrade_send_again(side, client, request->token);
+		r = claim_and_send(side, client, request->token);
 		if (r == 0)
 			return;
-		/* It has not got the memory: as if it had closed. */
-		if (!held)
-			(void)psid_conn_closed(client, conn);
 		reason = (Pulc__Wire__Reason)r;
 	}
 	psid_deny(client, request->token, reason);

@@ -472,6 +472,14 @@ int psid_side_claim(struct psid_side *side, struct psid_client *client)
 	return 0;
 }
 
+void psid_side_disclaim(struct psid_side *side, struct psid_client *client)
+{
+	struct psid_holder *holder = psid_holder_find(side, client);
+
+	if (holder)
+		leave(holder, false);
+}
+
 int psid_conn_adopt(struct psid_client *client, const Pulc__Wire__Adopt *msg)
 {
 	struct psid_client *parent = psid_client_find(client->psid, msg->parent);

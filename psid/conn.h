@@ -73,6 +73,8 @@ void psid_side_end(struct psid_side *side);
 /* The client, which has a detached one of the same process for forerunner, holds the side from now
  * on. */
 int psid_side_claim(struct psid_side *side, struct psid_client *client);
+/* It holds that side no more. */
+void psid_side_disclaim(struct psid_side *side, struct psid_client *client);
 
 /* Messages. Return 0; -EBADMSG. */
 int psid_conn_closed(struct psid_client *client, uint64_t id);
