@@ -110,6 +110,17 @@ def begun_in_the_background(t):
     t.expect("> ")
 
 
+def goes_on_in_front(t):
+    t.type("fg\r")
+    t.expect("sh -c")
+    t.await_raw(True)
+    t.type("one\r")
+    t.expect("<one>")
+    t.type("\x04")
+    t.expect("> ")
+    t.await_raw(False)
+
+
 def raw_again(t):
     t.type(PULCRUN + " --pty" + UPPER)
     t.expect("ready")
@@ -117,28 +128,14 @@ def raw_again(t):
     os.kill(pulcruns(t)[0], signal.SIGTSTP)
     t.expect("> ")
     t.await_raw(False)
-    t.type("fg\r")
-    t.expect("sh -c")
-    t.await_raw(True)
-    t.type("one\r")
-    t.expect("<one>")
-    t.type("\x04")
-    t.expect("> ")
-    t.await_raw(False)
+    goes_on_in_front(t)
 
 
 def raw_when_in_front(t):
     t.type(PULCRUN + " --pty" + UPPER.rstrip() + " &\r")
     t.expect("ready")
     t.await_raw(False)
-    t.type("fg\r")
-    t.expect("sh -c")
-    t.await_raw(True)
-    t.type("one\r")
-    t.expect("<one>")
-    t.type("\x04")
-    t.expect("> ")
-    t.await_raw(False)
+    goes_on_in_front(t)
 
 
 def terminal_of_another(_):

@@ -162,20 +162,24 @@ CASE(exec_that_fails_pays_what_outside_has_not_read, PROCESS)
 	all_comes(p, fail_first, 3 * LEN);
 }
 
+/* More than the kernel takes of B at once, to one that reads len bytes once the gate ends. */
+static void owe_much_outside(struct play *p, size_t len, int gate[2])
+{
+	B { T(put_pattern(FD, LEN_LONG, 10000) == LEN_LONG); }
+	A {
+		open_gate(gate);
+		give_to_outside(p, len, gate);
+	}
+	B { R(setsockopt(FD, SOL_SOCKET, SO_SNDBUF, &(int){ 1 }, sizeof(int))); }
+}
+
 /* Nobody reads before exec has given up: all comes or a reset, and no end in between. */
 CASE(exec_of_much_that_outside_has_not_read, PROCESS)
 {
 	int gate[2];
 
-	B { T(put_pattern(FD, LEN_LONG, 10000) == LEN_LONG); }
-	A {
-		open_gate(gate);
-		give_to_outside(p, LEN_LONG, gate);
-	}
-	B {
-		R(setsockopt(FD, SOL_SOCKET, SO_SNDBUF, &(int){ 1 }, sizeof(int)));
-		reap(p, "program", start_alone(p, become_nothing));
-	}
+	owe_much_outside(p, LEN_LONG, gate);
+	B { reap(p, "program", start_alone(p, become_nothing)); }
 	A {
 		close(gate[1]);
 		reap(p, "pattern", (pid_t)*stage_word(p, 1));
@@ -215,15 +219,8 @@ CASE(exec_writes_behind_what_outside_has_not_read, PROCESS)
 {
 	int gate[2];
 
-	B { T(put_pattern(FD, LEN_LONG, 10000) == LEN_LONG); }
-	A {
-		open_gate(gate);
-		give_to_outside(p, LEN_LONG + LEN, gate);
-	}
-	B {
-		R(setsockopt(FD, SOL_SOCKET, SO_SNDBUF, &(int){ 1 }, sizeof(int)));
-		*stage_word(p, 2) = start_alone(p, become_writer);
-	}
+	owe_much_outside(p, LEN_LONG + LEN, gate);
+	B { *stage_word(p, 2) = start_alone(p, become_writer); }
 	A {
 		until_process_sleeps((pid_t)*stage_word(p, 2));
 		close(gate[1]);
@@ -236,13 +233,8 @@ CASE(exec_spawned_writes_behind_what_outside_has_not_read, PROCESS)
 {
 	int gate[2];
 
-	B { T(put_pattern(FD, LEN_LONG, 10000) == LEN_LONG); }
-	A {
-		open_gate(gate);
-		give_to_outside(p, LEN_LONG + LEN, gate);
-	}
+	owe_much_outside(p, LEN_LONG + LEN, gate);
 	B {
-		R(setsockopt(FD, SOL_SOCKET, SO_SNDBUF, &(int){ 1 }, sizeof(int)));
 		reap(p, "writer", spawn_outside("--put", (size_t)FD, LEN, LEN_LONG));
 		close(FD);
 	}

@@ -130,40 +130,39 @@ static void start_job(struct job *job)
 	(void)close(job->listener);
 }
 
-static void send_spec(struct job *job, const char *script, Pulc__Job__Input input, bool keep_going)
+/* Completes it: what it is for is set already. */
+static void send_whole(struct job *job, const char *shell, const char *script,
+		       Pulc__Job__Spec *spec)
 {
-	char *arguments[] = { (char *)"sh", (char *)"-c", (char *)script };
+	char *arguments[] = { (char *)shell, (char *)"-c", (char *)script };
 	char *environment[] = { (char *)"PATH=/bin:/usr/bin" };
-	Pulc__Job__Spec spec = PULC__JOB__SPEC__INIT;
-	JOB_MESSAGE(msg, SPEC, spec) = &spec;
+	JOB_MESSAGE(msg, SPEC, spec) = spec;
 
-	spec.arguments = arguments;
-	spec.n_arguments = 3;
-	spec.environment = environment;
-	spec.n_environment = 1;
-	spec.credit = 65536;
-	spec.input = input;
-	spec.input_rank = 3;
-	spec.keep_going = keep_going;
+	spec->arguments = arguments;
+	spec->n_arguments = 3;
+	spec->environment = environment;
+	spec->n_environment = 1;
+	spec->credit = 65536;
 	REQUIRE_INT(frame_put_message(&job->pipe, &msg), ==, 0);
 	REQUIRE_INT(frame_flush(&job->pipe), ==, 0);
 }
 
+static void send_spec(struct job *job, const char *script, Pulc__Job__Input input, bool keep_going)
+{
+	Pulc__Job__Spec spec = PULC__JOB__SPEC__INIT;
+
+	spec.input = input;
+	spec.input_rank = 3;
+	spec.keep_going = keep_going;
+	send_whole(job, "sh", script, &spec);
+}
+
 static void send_mpi_spec(struct job *job, const char *script, Pulc__Job__Mpi mpi)
 {
-	char *arguments[] = { (char *)"bash", (char *)"-c", (char *)script };
-	char *environment[] = { (char *)"PATH=/bin:/usr/bin" };
 	Pulc__Job__Spec spec = PULC__JOB__SPEC__INIT;
-	JOB_MESSAGE(msg, SPEC, spec) = &spec;
 
-	spec.arguments = arguments;
-	spec.n_arguments = 3;
-	spec.environment = environment;
-	spec.n_environment = 1;
-	spec.credit = 65536;
 	spec.mpi = mpi;
-	REQUIRE_INT(frame_put_message(&job->pipe, &msg), ==, 0);
-	REQUIRE_INT(frame_flush(&job->pipe), ==, 0);
+	send_whole(job, "bash", script, &spec);
 }
 
 static void hear(struct job *job, const struct frame *frame)
