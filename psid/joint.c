@@ -15,9 +15,9 @@
  * are opened and closed. A joint ends when our client has closed the link or is gone; the other
  * psid is told (Parted) and tells its client (Gone), who may still have something to read.
  *
- * When the connection between psids breaks, news may be lost: meetings fail, and joints are told of
- * all ports anew. The other node in a new life knows nothing of its joints: they end here too, and
- * the links go on.
+ * When the connection between psids breaks, news may be lost: meetings fail, and joints are told
+ * anew of all ports that are open. The other node in a new life knows nothing of its joints: they
+ * end here too, and the links go on.
  *
  * Source: DESIGN 5.
  */

@@ -3,9 +3,10 @@
  *
  * What is sent to pulcrun is meant for the job: it is passed on to every task, with the processes
  * that the task has in its group. pulcrun itself ends when the tasks have; while there is no job
- * yet, it ends by a signal that would have ended it anyway. A second interrupt within a second
- * means it: the job is killed. A stop reaches the tasks as SIGSTOP, for they have no shell above
- * them that could stop them otherwise, and then pulcrun stops itself.
+ * yet, it ends by a signal that would have ended it anyway (SIGUSR1 and SIGUSR2 wait for the job).
+ * A second interrupt within a second means it: the job is killed. A stop reaches the tasks as
+ * SIGSTOP, for they have no shell above them that could stop them otherwise, and then pulcrun stops
+ * itself.
  *
  * SIGPIPE is the one that the kernel would send to pulcrun alone. It ends the job as any death of
  * pulcrun does, but pulcrun lives until the job is gone.
