@@ -222,6 +222,8 @@ int client_send(const Pulc__Wire__FromClient *msg, const int *fds, size_t n_fds)
 		e = unsent_send(self.fd);
 	if (e == 0)
 		e = wire_send_from_client(self.fd, msg, fds, n_fds);
+	if (e == -ETOOMANYREFS)
+		e = -EAGAIN;
 	if (e == -EPIPE || e == -ECONNRESET || e == -ENOTCONN) {
 		client_detach();
 		return -ENOTCONN;

@@ -92,7 +92,7 @@ static void announce(struct pulc_waitset *set)
 		e = client_send(&msg, NULL, 0);
 	if (e == 0)
 		set->generation = client_generation();
-	else if (e == -EAGAIN || e == -ETOOMANYREFS)
+	else if (e == -EAGAIN)
 		announcement_is_due = true;
 }
 

@@ -178,6 +178,7 @@ void psid_client_detach(struct psid_client *client)
 	if (client->fd < 0)
 		return;
 	clear_deadline(client);
+	psid_deadline_clear(&client->psid->resends, &client->again);
 	psid_hints_deinit(client);
 	psid_port_moves_forget(client);
 	psid_ports_forget(client);

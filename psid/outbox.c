@@ -2,8 +2,12 @@
  * What a slow reader has not taken yet. A client looks at its socket when it has a reason to,
  * which may be a while, and never when it is stopped; psid neither waits for it nor forgets.
  *
- * The kernel's buffer comes first and the queue keeps the order. Kept descriptors are psid's own
- * (slabs, boards) or verified eventfds, so closing them here blocks nobody.
+ * The kernel's buffer comes first and the queue keeps the order. It takes none with a descriptor
+ * while those that its user's processes have sent and nobody has received are too many
+ * (ETOOMANYREFS, unix(7)): somebody else's doing, not the client's, so such a message is kept, too.
+ *
+ * Kept descriptors are psid's own (slabs, boards) or verified eventfds, so closing them here blocks
+ * nobody.
  *
  * Descriptors may be out when a message must be kept. Then that message is not sent, and who sends
  * it knows: what it was for does not happen, and the client, which may only be stopped, stays. A
@@ -67,6 +71,12 @@ int psid_letter_write(const void *buf, size_t len, const int *fds, uint32_t n_fd
 	return 0;
 }
 
+/* The message is to be sent once more. */
+static bool is_early(int r)
+{
+	return r == -EAGAIN || r == -ETOOMANYREFS;
+}
+
 static bool has_reserve(const struct psid_letter *letter)
 {
 	for (uint32_t i = 0; i < letter->n_fds; i++)
@@ -102,12 +112,12 @@ int psid_outbox_post(struct psid_outbox *box, int socket, struct psid_letter *le
 
 	if (psid_outbox_is_empty(box))
 		r = wire_send(socket, letter->bytes, letter->len, letter->fds, letter->n_fds);
-	if (r == -EAGAIN && size_of(letter) <= room.size) {
+	if (is_early(r) && size_of(letter) <= room.size) {
 		keep(box, letter);
 		return 0;
 	}
 	psid_letter_free(letter);
-	return r == -EAGAIN ? -ENOBUFS : r;
+	return is_early(r) ? -ENOBUFS : r;
 }
 
 int psid_outbox_send(struct psid_outbox *box, int socket, const void *buf, size_t len,
@@ -118,7 +128,7 @@ int psid_outbox_send(struct psid_outbox *box, int socket, const void *buf, size_
 
 	if (psid_outbox_is_empty(box)) {
 		r = wire_send(socket, buf, len, fds, n_fds);
-		if (r != -EAGAIN)
+		if (!is_early(r))
 			return r;
 	}
 	if (sizeof(*letter) + len > room.size)

@@ -32,12 +32,17 @@ void psid_client_listen(struct psid_client *client)
 
 	if (psid_is_doomed(client))
 		return;
-	if (!psid_outbox_is_empty(&client->outbox))
+	if (!psid_outbox_is_empty(&client->outbox) && !client->again.set)
 		events |= UV_WRITABLE;
 	if (events)
 		(void)uv_poll_start(&client->poll, events, on_socket);
 	else
 		(void)uv_poll_stop(&client->poll);
+}
+
+void psid_client_resend(struct psid_deadline *again)
+{
+	psid_client_listen(CONTAINER_OF(again, struct psid_client, again));
 }
 
 static struct psid_outbox_room room_of(const struct psid_client *client)
@@ -202,6 +207,10 @@ static void on_socket(uv_poll_t *poll, int status, int events)
 
 		r = psid_outbox_flush(&client->outbox, client->fd);
 		count_kept(client, &before);
+		if (r == -ETOOMANYREFS) {
+			psid_deadline_set(&client->psid->resends, &client->again);
+			r = 0;
+		}
 		if (r == 0)
 			psid_client_listen(client);
 		else if (r == -EPIPE)

@@ -13,9 +13,10 @@
 
 /*
  * Sends an encoded message; never blocks, raises no signal, uses no libc entry point that a shim
- * interposes. Returns 0; -EAGAIN: the other side does not read; -EPIPE, -ECONNRESET: it is gone;
- * -EMSGSIZE: larger than WIRE_SIZE_MAX or more than WIRE_FDS_MAX descriptors. The descriptors
- * stay the caller's.
+ * interposes. Returns 0; -EAGAIN: the other side does not read; -ETOOMANYREFS: descriptors of ours,
+ * or of others of our user, that nobody has received yet are too many, and no poll tells when they
+ * no longer are; -EPIPE, -ECONNRESET: the other side is gone; -EMSGSIZE: larger than WIRE_SIZE_MAX
+ * or more than WIRE_FDS_MAX descriptors. The descriptors stay the caller's.
  */
 int wire_send(int fd, const void *buf, size_t len, const int *fds, size_t n_fds);
 int wire_send_from_client(int fd, const Pulc__Wire__FromClient *msg, const int *fds, size_t n_fds);

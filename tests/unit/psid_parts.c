@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "channel.h"
@@ -21,6 +23,7 @@
 
 /* So often that one of them meets a change. */
 #define N_DEATHS 100000u
+#define UID_OTHER 65531u
 
 static void maps_find_what_they_hold(void)
 {
@@ -146,6 +149,54 @@ static void outboxes_are_bounded(void)
 	(void)close(pair[0]);
 }
 
+/* As a user who may not have more descriptors under way than open: 0, or which step has failed. */
+static int send_under_way(void)
+{
+	enum { N = 32 };
+	struct rlimit limit = { N / 2, N / 2 };
+	struct psid_outbox_room room = { 1 << 20, N };
+	struct psid_outbox box;
+	unsigned char buf[WIRE_SIZE_MAX];
+	int others[2], pair[2], fds[WIRE_FDS_MAX], own[2];
+	size_t len, n_fds;
+
+	psid_outbox_init(&box);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, others) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
+	    pipe2(own, O_CLOEXEC) < 0 || setrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    (geteuid() == 0 && setresuid(UID_OTHER, UID_OTHER, UID_OTHER) < 0))
+		return 1;
+	while (wire_send(others[0], "o", 1, own, 1) == 0)
+		;
+	if (wire_send(pair[0], "s", 1, own, 1) != -ETOOMANYREFS ||
+	    psid_outbox_send(&box, pair[0], "1", 1, own, 1, room) != 0)
+		return 2;
+	if (psid_outbox_send(&box, pair[0], "2", 1, NULL, 0, room) != 0 ||
+	    psid_outbox_flush(&box, pair[0]) != -ETOOMANYREFS || box.n_fds != 1)
+		return 3;
+	(void)close(others[1]);
+	if (psid_outbox_flush(&box, pair[0]) != 0 || !psid_outbox_is_empty(&box))
+		return 4;
+	if (wire_recv(pair[1], buf, &len, fds, &n_fds) != 0 || buf[0] != '1' || n_fds != 1 ||
+	    wire_recv(pair[1], buf, &len, fds, &n_fds) != 0 || buf[0] != '2')
+		return 5;
+	return 0;
+}
+
+/* What others of its user leave in the kernel is no client's fault. */
+static void outboxes_wait_for_descriptors_under_way(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	REQUIRE(pid >= 0);
+	if (pid == 0)
+		_exit(send_under_way());
+	REQUIRE(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status));
+	CHECK_INT(WEXITSTATUS(status), ==, 0);
+}
+
 static void messages_have_a_largest_size(void)
 {
 	static unsigned char buf[WIRE_SIZE_MAX + 1], got[WIRE_SIZE_MAX];
@@ -241,6 +292,7 @@ static const struct test tests[] = {
 	TEST(tuples_mirror),
 	TEST(outboxes_keep_order),
 	TEST(outboxes_are_bounded),
+	TEST(outboxes_wait_for_descriptors_under_way),
 	TEST(messages_have_a_largest_size),
 	TEST(memory_is_sealed_and_given_back),
 	TEST(who_is_marked_dead_may_be_at_work),
