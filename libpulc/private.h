@@ -71,7 +71,7 @@ struct pulc_stream {
 	bool ended;	       /* closed (client lock) */
 	bool resets;	       /* exec will end it so; lingered before as `linger` says */
 	struct linger linger;
-	bool going;	       /* counts itself off, or has, and psid was not told */
+	int going;	       /* the process that counts itself off, or has, unknown to psid */
 	struct slab *own_slab, *peer_slab;
 	struct pulc_stream *hash_next;
 	struct pulc_stream *next, *prev; /* all streams of the process, for fork */

@@ -379,20 +379,26 @@ static _Atomic uint8_t *let_go(const struct pulc_stream *s)
 	return &s->own_slab->map.slab->let_go[s->own_slot];
 }
 
+/* What a parent has counted when it forks is its own to take back: the child has counted nothing. */
+static bool is_going(const struct pulc_stream *s)
+{
+	return s->going && s->going == client_pid();
+}
+
 /* If this process ends before psid has heard that it is counted no more, psid takes it for one that
  * was killed, and is still counted: then it is to ask the kernel who has the socket. */
 void upgrade_leaving(struct pulc_stream *s)
 {
-	if (!s->going)
+	if (!is_going(s))
 		(void)atomic_fetch_add(let_go(s), SHM_LET_GO_GOING);
-	s->going = true;
+	s->going = client_pid();
 }
 
 void upgrade_stays(struct pulc_stream *s)
 {
-	if (s->going)
+	if (is_going(s))
 		(void)atomic_fetch_sub(let_go(s), SHM_LET_GO_GOING);
-	s->going = false;
+	s->going = 0;
 }
 
 void upgrade_left(struct pulc_stream *s)

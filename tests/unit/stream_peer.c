@@ -411,6 +411,37 @@ static void a_child_pays_when_its_parent_has_let_go(void)
 	fake_close(&peer);
 }
 
+/* A thread forks while another one is closing: the child takes back nothing of what its parent has
+ * counted, and counts for itself. */
+static void a_child_does_not_take_back_its_parents_count(void)
+{
+	_Atomic uint8_t *let_go;
+	int status;
+	pid_t pid;
+
+	(void)begin_in_ring();
+	let_go = &stream->own_slab->map.slab->let_go[stream->own_slot];
+	upgrade_leaving(stream);
+	CHECK_INT(atomic_load(let_go) / SHM_LET_GO_GOING, ==, 1);
+	pid = fork_here();
+	if (pid == 0) {
+		upgrade_stays(stream);
+		if (atomic_load(let_go) / SHM_LET_GO_GOING != 1)
+			_exit(1);
+		upgrade_leaving(stream);
+		if (atomic_load(let_go) / SHM_LET_GO_GOING != 2)
+			_exit(2);
+		upgrade_stays(stream);
+		_exit(0);
+	}
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 0);
+	CHECK_INT(atomic_load(let_go) / SHM_LET_GO_GOING, ==, 1);
+	upgrade_stays(stream);
+	CHECK_INT(atomic_load(let_go) / SHM_LET_GO_GOING, ==, 0);
+	end();
+}
+
 /* Whose parent is no more has nobody to leave it to. */
 static void a_childs_child_pays_when_that_has_ended(void)
 {
@@ -481,6 +512,7 @@ static const struct test tests[] = {
 	TEST(a_child_pays_where_it_has_sent),
 	TEST(a_child_leaves_it_to_its_parent_otherwise),
 	TEST(a_child_pays_when_its_parent_has_let_go),
+	TEST(a_child_does_not_take_back_its_parents_count),
 	TEST(a_childs_child_pays_when_that_has_ended),
 	TEST(a_child_hints_later_until_it_is_a_client),
 	TEST(psid_was_well),
