@@ -379,7 +379,7 @@ static _Atomic uint8_t *let_go(const struct pulc_stream *s)
 	return &s->own_slab->map.slab->let_go[s->own_slot];
 }
 
-/* What a parent has counted when it forks is its own to take back: the child has counted nothing. */
+/* What a parent has counted when it forks is the parent's to take back: a child counts anew. */
 static bool is_going(const struct pulc_stream *s)
 {
 	return s->going && s->going == client_pid();

@@ -108,8 +108,11 @@ void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only)
 
 void psid_job_end_for(struct psid_job *job, const char *why)
 {
-	if (!job->client || tell_keeper(job, 0, 0, why) < 0)
-		psid_job_signal(job, 0, 0);
+	if (job->client && tell_keeper(job, 0, 0, why) == 0)
+		return;
+	if (!job->client && !job->end_waits)
+		(void)snprintf(job->end_why, sizeof(job->end_why), "%s", why);
+	psid_job_signal(job, 0, 0);
 }
 
 void psid_job_tell_signals(struct psid_job *job)
@@ -118,7 +121,7 @@ void psid_job_tell_signals(struct psid_job *job)
 		psid_job_signal(job, job->signals[i].number, job->signals[i].only);
 	job->n_signals = 0;
 	if (job->end_waits)
-		psid_job_signal(job, 0, 0);
+		psid_job_end_for(job, job->end_why);
 }
 
 static struct psid_job *find_named(struct psid *psid, const char *name)

@@ -91,6 +91,7 @@ struct psid_job {
 	struct psid_client *client; /* the keeper's; NULL: not there, or not yet */
 	/* end.c: to be told to the keeper when it calls: its end, or signals, in their order */
 	bool end_waits;
+	char end_why[JOB_SIZE_WAITS];
 	struct job_signal signals[JOB_N_SIGNALS];
 	uint32_t n_signals;
 	bool has_cgroup;

@@ -79,9 +79,12 @@ comes as_many_cores_as_he_likes test -e c.up
 is one_job "pulcrun: limit jobs=1 of partition all for each user: 1 run (--wait waits for that) status 125" "$(run_as 6002 true | xargs)"
 
 # psid dies and comes back: what runs still counts.
-kill -KILL $psid
-wait $psid 2>/dev/null
-system_psid
+restart_psid() {
+	kill -KILL $psid
+	wait $psid 2>/dev/null
+	system_psid
+}
+restart_psid
 still() {
 	[ "$(run_as 6002 true | xargs)" = "pulcrun: limit jobs=1 of partition all for each user: 1 run (--wait waits for that) status 125" ]
 }
@@ -93,6 +96,21 @@ wait "${runner[c]}"
 is ended_for_its_time 137 $?
 is and_its_owner_reads_why 1 "$(grep -c 'limit time of partition all: a job may run for 1 s: it is ended' c.out)"
 is so_is_a_new_one 137 "$(as 6002 "$dir/bin/pulcrun" sleep 50 2>/dev/null; echo $?)"
+
+
+# Also of one whose keeper has not called by then.
+mv "$dir/libexec/pulc/keeper" "$dir/libexec/pulc/keeper.late"
+cat >"$dir/libexec/pulc/keeper" <<E2
+#!/bin/sh
+sleep 3
+exec "$dir/libexec/pulc/keeper.late" "\$@"
+E2
+chmod 755 "$dir/libexec/pulc/keeper"
+restart_psid
+as 6002 "$dir/bin/pulcrun" sleep 50 >late.out 2>&1
+is late_keeper 137 $?
+is late_keeper_and_why 1 "$(grep -c 'limit time of partition all: a job may run for 1 s: it is ended' late.out)"
+mv "$dir/libexec/pulc/keeper.late" "$dir/libexec/pulc/keeper"
 
 is users_and_kind "" "$(ctl 0 partition set all --user 6003 --owner 6003 --no-default --limit time=none --exclusive)"
 is all_of_it "all 6003 exclusive 6003 here -" "$(line)"
