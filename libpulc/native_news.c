@@ -42,6 +42,7 @@ struct news {
 	struct native_move move;
 	uint32_t own_slot, peer_slot, peer_pid;
 	size_t n_opened, n_closed;
+	bool all;			  /* it has no other ports than those opened */
 	uint32_t ports[2 * N_PORTS_NEWS]; /* opened, then closed */
 };
 
@@ -165,6 +166,7 @@ static void keep_ports(const Pulc__Wire__PortNews *m)
 		return;
 	n->n_opened = m->n_opened;
 	n->n_closed = m->n_closed;
+	n->all = m->all;
 	for (size_t i = 0; i < m->n_opened; i++)
 		n->ports[i] = m->opened[i];
 	for (size_t i = 0; i < m->n_closed; i++)
@@ -243,6 +245,8 @@ static void take_ports(const struct news *n)
 {
 	struct peer *peer = peer_for(n->client);
 
+	if (peer && n->all)
+		peer_revoke_others(peer, n->ports, n->n_opened);
 	for (size_t i = 0; peer && i < n->n_opened; i++)
 		(void)peer_grant(peer, n->ports[i]);
 	for (size_t i = 0; peer && i < n->n_closed; i++)

@@ -117,6 +117,8 @@ void peer_unref(struct peer *peer);
 /* psid's word on its ports. 0; -ENOMEM. */
 int peer_grant(struct peer *peer, uint32_t port);
 void peer_revoke(struct peer *peer, uint32_t port);
+/* All but these. */
+void peer_revoke_others(struct peer *peer, const uint32_t *ports, size_t n);
 bool peer_has(const struct peer *peer, uint32_t port);
 
 /* Peers of which something was done that their sleepers have not been told. */

@@ -146,6 +146,18 @@ void peer_revoke(struct peer *peer, uint32_t port)
 	peer->any_closing = true;
 }
 
+void peer_revoke_others(struct peer *peer, const uint32_t *ports, size_t n)
+{
+	for (uint32_t i = 0; i < peer->n_granted; i++) {
+		size_t k = 0;
+
+		while (k < n && ports[k] != peer->granted[i].port)
+			k++;
+		if (k == n)
+			peer->granted[i].closing = peer->any_closing = true;
+	}
+}
+
 /* Nothing is left that was sent before the ports were closed. */
 static void forget_closed(struct peer *peer)
 {

@@ -16,8 +16,8 @@
  * psid is told (Parted) and tells its client (Gone), who may still have something to read.
  *
  * When the connection between psids breaks, news may be lost: meetings fail, and joints are told
- * anew of all ports that are open. The other node in a new life knows nothing of its joints: they
- * end here too, and the links go on.
+ * anew of all ports that are open, so what is missing there is closed. The other node in a new life
+ * knows nothing of its joints: they end here too, and the links go on.
  *
  * Source: DESIGN 5.
  */
@@ -103,9 +103,28 @@ static int say_all_ports(const struct psid_joint *joint)
 	return say_ports(joint, &ports);
 }
 
+/* All are said when there is room, or the node is there, again; and after a while, for nothing
+ * tells of memory. What is missed while they meet is said as soon as they have. */
+static void say_later(struct psid_joint *joint, int why)
+{
+	joint->is_untold = true;
+	if (joint->is_joined && why != -EHOSTUNREACH)
+		psid_deadline_set(&joint->client->psid->remote->joints_due, &joint->deadline);
+}
+
+static void say_again(struct psid_joint *joint)
+{
+	int r = say_all_ports(joint);
+
+	joint->is_untold = false;
+	if (r < 0)
+		say_later(joint, r);
+}
+
 void psid_remote_tell(struct psid_client *client, uint32_t port, bool opened)
 {
 	struct psid_joint *joint;
+	int r;
 
 	LIST_FOREACH(joint, &client->joints, by_client)
 	{
@@ -118,9 +137,8 @@ void psid_remote_tell(struct psid_client *client, uint32_t port, bool opened)
 			ports.closed = &port;
 			ports.n_closed = 1;
 		}
-		/* All are said when there is room, or the node is there, again. */
-		if (say_ports(joint, &ports) < 0)
-			joint->is_untold = true;
+		if ((r = say_ports(joint, &ports)) < 0)
+			say_later(joint, r);
 	}
 }
 
@@ -140,17 +158,17 @@ static int say_meet(const struct psid_joint *joint, uint8_t key[HANDSHAKE_KEY], 
 
 /* ---- what a client hears --------------------------------------------------------------------- */
 
-static int tell_news(const struct psid_joint *joint, uint32_t *opened, size_t n_opened,
-		     uint32_t *closed, size_t n_closed)
+static int tell_news(const struct psid_joint *joint, const Pulc__Peer__PortsOf *ports)
 {
 	Pulc__Wire__PortNews news = PULC__WIRE__PORT_NEWS__INIT;
 	PSID_MESSAGE(msg, PORT_NEWS, port_news) = &news;
 
 	news.client = joint->number;
-	news.opened = opened;
-	news.n_opened = n_opened;
-	news.closed = closed;
-	news.n_closed = n_closed;
+	news.opened = ports->opened;
+	news.n_opened = ports->n_opened;
+	news.closed = ports->closed;
+	news.n_closed = ports->n_closed;
+	news.all = ports->all;
 	return psid_client_send(joint->client, &msg, NULL, 0);
 }
 
@@ -192,7 +210,6 @@ static void end_meeting(struct psid_joint *joint)
 	joint->fd = close_own(joint->fd);
 	free(TAKE_PTR(joint->ports));
 	joint->n_ports = 0;
-	psid_deadline_clear(&remote->joints_due, &joint->deadline);
 	remote->n_meeting--;
 }
 
@@ -200,6 +217,7 @@ static void joint_free(struct psid_joint *joint)
 {
 	if (!joint->is_joined)
 		end_meeting(joint);
+	psid_deadline_clear(&joint->client->psid->remote->joints_due, &joint->deadline);
 	joint->client->n_joints--;
 	LIST_REMOVE(joint, by_client);
 	LIST_REMOVE(joint, all);
@@ -269,6 +287,10 @@ static void on_deadline(struct psid_deadline *deadline)
 {
 	struct psid_joint *joint = CONTAINER_OF(deadline, struct psid_joint, deadline);
 
+	if (joint->is_joined) {
+		say_again(joint);
+		return;
+	}
 	psid_joint_part(joint->client, joint->node, joint->other);
 	joint_fail(joint, PULC__WIRE__PORT_ERROR__PORT_ERROR_UNREACHABLE);
 }
@@ -276,16 +298,24 @@ static void on_deadline(struct psid_deadline *deadline)
 /* When all is there. */
 static void deliver(struct psid_joint *joint)
 {
+	Pulc__Peer__PortsOf ports = PULC__PEER__PORTS_OF__INIT;
+
 	if (joint->fd < 0 || !joint->has_ports)
 		return;
-	if (tell_news(joint, joint->ports, joint->n_ports, NULL, 0) < 0 || tell_joined(joint) < 0) {
+	ports.all = true;
+	ports.opened = joint->ports;
+	ports.n_opened = joint->n_ports;
+	if (tell_news(joint, &ports) < 0 || tell_joined(joint) < 0) {
 		say_gone(joint);
 		psid_joint_part(joint->client, joint->node, joint->other);
 		joint_fail(joint, PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT);
 		return;
 	}
 	end_meeting(joint);
+	psid_deadline_clear(&joint->client->psid->remote->joints_due, &joint->deadline);
 	joint->is_joined = true;
+	if (joint->is_untold)
+		say_again(joint);
 	psid_asks_settle(joint, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
 	psid_port_moves_go_on(joint->client);
 }
@@ -436,7 +466,7 @@ static int on_ports_of(void *data, uint64_t from, uint64_t life, const Pulc__Pee
 		return 0;
 	if (!joint->is_joined)
 		return keep_ports(joint, ports);
-	(void)tell_news(joint, ports->opened, ports->n_opened, ports->closed, ports->n_closed);
+	(void)tell_news(joint, ports);
 	return 0;
 }
 
@@ -472,7 +502,7 @@ static void renew(struct psid_joint *joint, const struct psid_node *node)
 		tell_gone(joint);
 		joint_free(joint);
 	} else if (joint->is_untold && psid_node_is_up(node)) {
-		joint->is_untold = say_all_ports(joint) < 0;
+		say_again(joint);
 	}
 }
 

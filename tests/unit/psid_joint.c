@@ -2,13 +2,16 @@
  * psid/joint.c: what another node's psid is told of the ports of a client of ours, also when there
  * is no room to tell it at once.
  */
+#include "channel.h"
 #include "cluster_bed.h"
 #include "joint.h"
 #include "ports.h"
 #include "psid.h"
 #include "remote.h"
+#include "user.h"
 
 static struct psid psid;
+static struct psid_user user;
 static struct psid_client client;
 static struct psid_joint joint;
 static struct psid_port port;
@@ -27,8 +30,8 @@ static int on_ports_of(void *data, uint64_t from, uint64_t life, const Pulc__Pee
 /* A client of node 0 is joined with one of node 1, and has opened a port. */
 static void join(void)
 {
-	psid = (struct psid){ .cluster = nodes[0] };
-	client = (struct psid_client){ .psid = &psid, .id = 3, .fd = -EBADF };
+	psid = (struct psid){ .cluster = nodes[0], .config = &configs[0] };
+	client = (struct psid_client){ .psid = &psid, .user = &user, .id = 3, .fd = -EBADF };
 	port = (struct psid_port){ .client = &client, .number = 80 };
 	joint = (struct psid_joint){ .client = &client,
 				     .node = nodes[1]->self->id,
@@ -40,6 +43,7 @@ static void join(void)
 	REQUIRE_INT(uv_loop_init(&psid.loop), ==, 0);
 	REQUIRE_INT(psid_remote_start(&psid), ==, 0);
 	psid_peer_on(nodes[1], PULC__PEER__MESSAGE__BODY_PORTS_OF, on_ports_of, NULL);
+	psid_outbox_init(&client.outbox);
 	LIST_INIT(&client.ports);
 	LIST_INIT(&client.joints);
 	LIST_INSERT_HEAD(&client.ports, &port, by_client);
@@ -65,32 +69,127 @@ static void a_port_is_told_at_once(void)
 	part();
 }
 
-static void or_when_there_is_room_again(void)
+/* More is not taken for node 1. */
+static void fill(void)
 {
 	char *text = malloc((1 << 20) + 1);
 	unsigned n = 0;
 	int r;
 
 	REQUIRE(text != NULL);
-	set_up(2);
-	join();
 	memset(text, 'x', 1 << 20);
 	text[1 << 20] = '\0';
 	while ((r = say(0, 1, n, text)) == 0)
 		n++;
-	while (*text && (r = say(0, 1, n, text + (1 << 20) - 8)) == 0)
+	while ((r = say(0, 1, n, text + (1 << 20) - 8)) == 0)
 		n++;
 	CHECK_INT(r, ==, -ENOBUFS);
+	free(text);
+}
+
+static void or_when_there_is_room_again(void)
+{
+	set_up(2);
+	join();
+	fill();
 	psid_remote_tell(&client, 80, true);
 	RUN_UNTIL(n_told == 1);
 	CHECK(!joint.is_untold);
-	free(text);
+	part();
+}
+
+static bool is_told_by_turns_of_psid(void)
+{
+	(void)uv_run(&psid.loop, UV_RUN_NOWAIT);
+	return n_told == 1;
+}
+
+/* As for want of memory. */
+static void or_after_a_while_if_nothing_tells_of_room(void)
+{
+	set_up(2);
+	join();
+	psid.remote->joints_due.msec = 10;
+	fill();
+	psid_remote_tell(&client, 80, true);
+	peer_of(0, 1)->was_full = false;
+	RUN_UNTIL(is_told_by_turns_of_psid());
+	CHECK(!joint.is_untold);
+	part();
+}
+
+/* The client is told of ports, and whether these are all. */
+static bool hears_all(int fd)
+{
+	static uint8_t bytes[WIRE_SIZE_MAX];
+	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	Pulc__Wire__ToClient *msg;
+	bool all;
+
+	REQUIRE(n > 0);
+	msg = pulc__wire__to_client__unpack(NULL, (size_t)n, bytes);
+	REQUIRE(msg && msg->body_case == PULC__WIRE__TO_CLIENT__BODY_PORT_NEWS);
+	all = msg->port_news->all;
+	pulc__wire__to_client__free_unpacked(msg, NULL);
+	return all;
+}
+
+static void serve(const Pulc__Peer__Message *msg)
+{
+	const struct psid_node *from = nodes[1]->self;
+
+	REQUIRE_INT(psid_peers_serve(nodes[0], from->id, from->life, msg), ==, 0);
+}
+
+/* There is no room while the two are brought together, and room again before they are. */
+static void or_when_they_are_joined(void)
+{
+	Pulc__Peer__Message msg = PULC__PEER__MESSAGE__INIT;
+	Pulc__Peer__PortsOf ports = PULC__PEER__PORTS_OF__INIT;
+	char joined;
+	int heard[2];
+
+	set_up(2);
+	join();
+	REQUIRE_INT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, heard), ==, 0);
+	REQUIRE_INT(psid_map_insert(&psid.clients, &client.node, client.id), ==, 0);
+	client.fd = heard[0];
+	joint.is_joined = false;
+	psid.remote->n_meeting = 1;
+	joint.fd = dup(heard[1]);
+	fill();
+	psid_remote_tell(&client, 80, true);
+	CHECK(joint.is_untold);
+	RUN_UNTIL(!psid_peer_is_full(nodes[0], nodes[1]->self->id));
+	CHECK_INT(n_told, ==, 0);
+	ports.client = 3;
+	ports.other = 5;
+	ports.all = true;
+	msg.body_case = PULC__PEER__MESSAGE__BODY_PORTS_OF;
+	msg.ports_of = &ports;
+	serve(&msg);
+	CHECK(joint.is_joined);
+	CHECK(hears_all(heard[1]));
+	CHECK_INT(recv(heard[1], &joined, 1, MSG_DONTWAIT), ==, 1);
+	serve(&msg);
+	CHECK(hears_all(heard[1]));
+	ports.all = false;
+	serve(&msg);
+	CHECK(!hears_all(heard[1]));
+	RUN_UNTIL(n_told == 1);
+	CHECK(!joint.is_untold);
+	psid_map_remove(&psid.clients, &client.node);
+	psid_map_deinit(&psid.clients);
+	(void)close(heard[0]);
+	(void)close(heard[1]);
 	part();
 }
 
 static const struct test tests[] = {
 	TEST(a_port_is_told_at_once),
 	TEST(or_when_there_is_room_again),
+	TEST(or_after_a_while_if_nothing_tells_of_room),
+	TEST(or_when_they_are_joined),
 };
 
 int main(int argc, char **argv)
