@@ -38,7 +38,7 @@ int psid_outbox_post(struct psid_outbox *box, int socket, struct psid_letter *le
  */
 int psid_outbox_send(struct psid_outbox *box, int socket, const void *buf, size_t len,
 		     const int *fds, uint32_t n_fds, struct psid_outbox_room room);
-/* Goes on sending. Returns 0; -ETOOMANYREFS: the rest is to be sent later, and the socket won't tell
+/* Goes on sending. Returns 0; -ETOOMANYREFS: the rest is to be sent later, the socket won't tell
  * when; other negative errno of the socket. */
 int psid_outbox_flush(struct psid_outbox *box, int socket);
 bool psid_outbox_is_empty(const struct psid_outbox *box);

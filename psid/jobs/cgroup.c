@@ -90,6 +90,9 @@ int psid_cgroup_make(struct psid *psid, const char *id, uid_t uid, int *ret_keep
 
 	if (!jobs->cgroup_root[0])
 		return -ENOENT;
+	r = psid_root_keep(jobs->cgroup_root, &jobs->cgroup_fd);
+	if (r < 0)
+		return r;
 	path_of(jobs, id, "", path, sizeof(path));
 	r = make_folder(path, uid, &keeper);
 	if (r < 0)

@@ -8,8 +8,9 @@
  * A psid that is killed leaves it behind, for the next one of the same run directory; there may
  * never be one. So whoever lives holds a lock on his own, the kernel's, which goes with him, and
  * who begins removes those of his user that nobody holds and that have no process in them. A lock
- * can be had by everybody who may look into the folder: he can keep it from being removed, and
- * nothing else.
+ * can be had by everybody who may look into the folder: he can keep it from being removed. While he
+ * has it for himself we have none, and what we made may be removed once he lets go; so before each
+ * job we see whether it is still there and held, make it anew where it is not, and try again.
  */
 #include "root.h"
 
@@ -33,6 +34,7 @@
 #define PREFIX "pulc."
 #define N_STEPS 200 /* of the removal of one */
 #define N_TRIES 20
+#define N_TRIES_JOB 2 /* the loop waits for it */
 #define NSEC_AGAIN 5000000l /* somebody who begins looks at it for some microseconds */
 
 /* Where version 2 is mounted: the fifth word of a line of mountinfo. Returns 0, -ENOENT. */
@@ -105,17 +107,24 @@ static int try_hold(const char *path, int *ret_fd)
 }
 
 /* Somebody who keeps the lock does not keep us from having jobs. */
-static int hold(const char *path, int *ret_fd)
+static int hold(const char *path, unsigned n_tries, int *ret_fd)
 {
 	static const struct timespec pause = { .tv_nsec = NSEC_AGAIN };
-	int r = -EAGAIN;
+	int r = try_hold(path, ret_fd);
 
-	for (unsigned i = 0; i < N_TRIES && r == -EAGAIN; i++) {
+	while (r == -EAGAIN && --n_tries > 0) {
+		(void)nanosleep(&pause, NULL);
 		r = try_hold(path, ret_fd);
-		if (r == -EAGAIN)
-			(void)nanosleep(&pause, NULL);
 	}
 	return r == -EAGAIN ? 0 : r;
+}
+
+int psid_root_keep(const char *root, int *fd)
+{
+	if (*fd >= 0 && is_same(*fd, root))
+		return 0;
+	*fd = close_own(*fd);
+	return hold(root, N_TRIES_JOB, fd);
 }
 
 /* ---- those of others ------------------------------------------------------------------------- */
@@ -172,7 +181,7 @@ int psid_root_open(const struct psid_config *config, char root[PSID_SIZE_ROOT], 
 		return r;
 	(void)snprintf(name, sizeof(name), PREFIX "%08x", number);
 	(void)snprintf(root, PSID_SIZE_ROOT, "%s/%s", parent, name);
-	r = hold(root, ret_fd);
+	r = hold(root, N_TRIES, ret_fd);
 	if (r < 0)
 		return r;
 	remove_others(parent, name);

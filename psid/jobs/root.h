@@ -12,6 +12,9 @@ struct psid_config;
  * negative errno: there is none.
  */
 int psid_root_open(const struct psid_config *config, char root[PSID_SIZE_ROOT], int *ret_fd);
+/* The same, without regard to others, before it is used: it may have been removed since, or be held
+ * only now. *fd: as above, or -EBADF. Returns 0; negative errno: there is none. */
+int psid_root_keep(const char *root, int *fd);
 /* Takes fd. root "": there was none. */
 void psid_root_close(const char *root, int fd);
 

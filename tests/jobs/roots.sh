@@ -78,6 +78,21 @@ at new begin new
 is locked_and_not_removed 1 "$([ -d "$dead" ] && echo 1 || echo 0)"
 exec 9<&-
 
+# Nor does its psid have the lock, then: it has a folder all the same when the stranger has let go and others removed it.
+exec 9<"$dead"
+flock -x 9
+at dead begin dead
+exec 9<&-
+at new "$bin/pulcctl" stop >/dev/null
+await eval '! at new "'"$bin"'/pulcctl" status'
+at new begin new
+is not_held_and_removed 0 "$([ -d "$dead" ] && echo 1 || echo 0)"
+is made_anew_for_a_job 1 "$(at dead run grep -c "/${dead##*/}/job\." /proc/self/cgroup)"
+at dead kill_psid
+at new "$bin/pulcctl" stop >/dev/null
+await eval '! at new "'"$bin"'/pulcctl" status'
+at new begin new
+
 # One with the empty folders of a job whose processes are all gone.
 mkdir -p "$dead/job.1@n/tasks"
 at new "$bin/pulcctl" stop >/dev/null
