@@ -119,14 +119,15 @@ void psid_client_new(struct psid *psid, int socket)
 	CLEANUP_FD int pidfd = -EBADF;
 	struct psid_client *client;
 	struct psid_user *user;
-	struct ucred cred;
+	struct ucred cred = { .uid = geteuid() };
+	int r = psid_identify(fd, &cred, &pidfd);
 
-	if (psid_identify(fd, &cred, &pidfd) < 0)
-		return;
 	user = psid_user_get(psid, cred.uid);
 	if (!user)
 		return;
-	client = client_make(psid, user);
+	client = r < 0 ? NULL : client_make(psid, user);
+	if (!client) /* what it has sent may hold descriptors, as in psid_client_detach */
+		(void)psid_close_foreign(psid, user, TAKE_FD(fd), NULL, NULL);
 	(void)psid_user_unref(user);
 	if (!client)
 		return;

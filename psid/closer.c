@@ -3,6 +3,11 @@
  * server the client runs (FUSE), blocks for as long as the client likes. So psid's loop closes
  * none. It hands them to helper threads, and is told when one is gone.
  *
+ * A socket that lingers hangs until a signal comes to who closes it; it is closed then as well, and
+ * the kernel goes on sending what it holds. So a helper has a timer send it one: clients that come
+ * and go with such sockets unread, whose channels nobody can read first, leave no more behind than
+ * helpers close in the meantime. Files of FUSE and the like heed none; they come by messages only.
+ *
  * A helper that hangs is written off: another one is started in its place, up to N_THREADS_MAX.
  * So that one user can't hang them all, at most N_RUNNING_USER closes of a user are under way at
  * once; the rest wait in that user's own queue. A user with too many waiting is not listened to
@@ -12,7 +17,9 @@
  */
 #include "closer.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -24,6 +31,12 @@
 #define N_THREADS_MAX 64u
 #define N_THREADS_IDLE 2u
 #define N_RUNNING_USER 4u
+#define NSEC_LINGER 5000000l
+#define SIGNAL_LINGER SIGURG
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
 struct psid_closing {
 	TAILQ_ENTRY(psid_closing) link;
@@ -34,9 +47,39 @@ struct psid_closing {
 	void *arg;
 };
 
-static void *helper(void *arg)
+static void on_linger(int number)
 {
-	struct psid_closer *closer = arg;
+	(void)number;
+}
+
+/* Without a timer closes take as long as they take. */
+static bool make_timer(timer_t *ret_timer)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGNAL_LINGER };
+	sigset_t linger;
+
+	(void)sigemptyset(&linger);
+	(void)sigaddset(&linger, SIGNAL_LINGER);
+	(void)pthread_sigmask(SIG_UNBLOCK, &linger, NULL);
+	event.sigev_notify_thread_id = gettid();
+	return timer_create(CLOCK_MONOTONIC, &event, ret_timer) == 0;
+}
+
+/* Once more and again: the first one may come before the close has begun to wait. */
+static void close_in_time(int fd, const timer_t *timer)
+{
+	static const struct itimerspec often = { { 0, NSEC_LINGER }, { 0, NSEC_LINGER } };
+	static const struct itimerspec never;
+
+	if (timer)
+		(void)timer_settime(*timer, 0, &often, NULL);
+	(void)raw_close(fd);
+	if (timer)
+		(void)timer_settime(*timer, 0, &never, NULL);
+}
+
+static void help(struct psid_closer *closer, const timer_t *timer)
+{
 	struct psid_closing *closing;
 
 	(void)pthread_mutex_lock(&closer->lock);
@@ -46,7 +89,7 @@ static void *helper(void *arg)
 				closer->n_threads--;
 				(void)pthread_cond_signal(&closer->fewer);
 				(void)pthread_mutex_unlock(&closer->lock);
-				return NULL;
+				return;
 			}
 			closer->n_idle++;
 			(void)pthread_cond_wait(&closer->more, &closer->lock);
@@ -55,11 +98,22 @@ static void *helper(void *arg)
 		TAILQ_REMOVE(&closer->ready, closing, link);
 		closer->n_ready--;
 		(void)pthread_mutex_unlock(&closer->lock);
-		(void)raw_close(closing->fd);
+		close_in_time(closing->fd, timer);
 		(void)pthread_mutex_lock(&closer->lock);
 		TAILQ_INSERT_TAIL(&closer->done, closing, link);
 		(void)uv_async_send(&closer->finished);
 	}
+}
+
+static void *helper(void *arg)
+{
+	timer_t timer;
+	bool has_timer = make_timer(&timer);
+
+	help(arg, has_timer ? &timer : NULL);
+	if (has_timer)
+		(void)timer_delete(timer);
+	return NULL;
 }
 
 /* Under the lock: one more helper. */
@@ -122,8 +176,10 @@ static void on_finished(uv_async_t *async)
 
 int psid_closer_start(struct psid_closer *closer, uv_loop_t *loop)
 {
+	static const struct sigaction action = { .sa_handler = on_linger };
 	int r;
 
+	(void)sigaction(SIGNAL_LINGER, &action, NULL);
 	TAILQ_INIT(&closer->ready);
 	TAILQ_INIT(&closer->done);
 	(void)pthread_mutex_init(&closer->lock, NULL);

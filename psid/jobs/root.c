@@ -34,7 +34,7 @@
 #define PREFIX "pulc."
 #define N_STEPS 200 /* of the removal of one */
 #define N_TRIES 20
-#define N_TRIES_JOB 2 /* the loop waits for it */
+#define N_TRIES_JOB 2	    /* the loop waits for it */
 #define NSEC_AGAIN 5000000l /* somebody who begins looks at it for some microseconds */
 
 /* Where version 2 is mounted: the fifth word of a line of mountinfo. Returns 0, -ENOENT. */

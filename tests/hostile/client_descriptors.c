@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "board.h"
@@ -210,6 +211,42 @@ static void closes_that_hang_unread(void)
 	end();
 }
 
+/* Clients of one user that come and go, each with such a socket that nobody has read: what psid
+ * has of them is soon gone, though nothing is read at the other ends. */
+static void closes_that_hang_again_and_again(void)
+{
+	static const struct timespec moment = { .tv_nsec = 10000000 };
+	enum { N = 60 };
+	Pulc__Wire__Socket body = PULC__WIRE__SOCKET__INIT;
+	FROM_CLIENT(msg, SOCKET, socket) = &body;
+	unsigned before;
+	int peers[N];
+
+	if (!has_strangers())
+		return;
+	scene_begin(true, NULL);
+	before = daemon_n_open(&psid);
+	for (unsigned i = 0; i < N; i++) {
+		int fd;
+
+		fake_open(&hostile, &psid, UID_HOSTILE);
+		fd = lingering_socket(&peers[i]); /* of which its process knows nothing */
+		(void)kill(psid.pid, SIGSTOP);
+		fake_send(&hostile, &msg, NULL, 0); /* nonsense: psid reads no further */
+		CHECK_INT(wire_send_from_client(hostile.fd, &msg, &fd, 1), ==, 0);
+		(void)close(fd);
+		(void)kill(psid.pid, SIGCONT);
+		fake_close(&hostile);
+	}
+	scene_check_upgrade(2); /* psid has seen all of them, and has one slab more for each side */
+	for (unsigned i = 0; i < 1000 && daemon_n_open(&psid) > before + 4; i++)
+		(void)nanosleep(&moment, NULL);
+	CHECK_INT(daemon_n_open(&psid), <=, before + 4);
+	for (unsigned i = 0; i < N; i++)
+		(void)close(peers[i]);
+	scene_end();
+}
+
 /* The same as pulcrun's end of a job's channel. */
 static void jobs_whose_end_hangs(void)
 {
@@ -398,9 +435,16 @@ static void things_that_are_no_bells(void)
 }
 
 static const struct test tests[] = {
-	TEST(wrong_sockets),	TEST(unasked_sockets),	       TEST(wrong_numbers_of_descriptors),
-	TEST(closes_that_hang), TEST(closes_that_hang_unread), TEST(jobs_whose_end_hangs),
-	TEST(jobs_that_wait),	TEST(bells_that_block),	       TEST(things_that_are_no_bells),
+	TEST(wrong_sockets),
+	TEST(unasked_sockets),
+	TEST(wrong_numbers_of_descriptors),
+	TEST(closes_that_hang),
+	TEST(closes_that_hang_unread),
+	TEST(jobs_whose_end_hangs),
+	TEST(closes_that_hang_again_and_again),
+	TEST(jobs_that_wait),
+	TEST(bells_that_block),
+	TEST(things_that_are_no_bells),
 };
 
 int main(int argc, char **argv)

@@ -4,7 +4,6 @@
  * user's account, and others have nothing of it; nor has a client that does not read, when psid has
  * no descriptor left to keep.
  */
-#include <dirent.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -31,27 +30,12 @@ static bool has_strangers(void)
 
 static const struct timespec moment = { .tv_nsec = 10000000 };
 
-static unsigned n_open(void)
-{
-	unsigned n = 0;
-	char path[64];
-	DIR *dir;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/fd", psid.pid);
-	dir = opendir(path);
-	REQUIRE(dir);
-	while (readdir(dir))
-		n++;
-	(void)closedir(dir);
-	return n;
-}
-
 /* The helpers close what psid does not keep. */
 static void wait_until_closed(unsigned n_max)
 {
-	for (unsigned i = 0; i < 1000 && n_open() > n_max; i++)
+	for (unsigned i = 0; i < 1000 && daemon_n_open(&psid) > n_max; i++)
 		(void)nanosleep(&moment, NULL);
-	CHECK_INT(n_open(), <=, n_max);
+	CHECK_INT(daemon_n_open(&psid), <=, n_max);
 }
 
 static void send_bell(struct fake_client *c, uint32_t board, int event)
@@ -106,7 +90,7 @@ static void bells(void)
 	if (!has_strangers())
 		return;
 	scene_begin(true, settings);
-	before = n_open();
+	before = daemon_n_open(&psid);
 	fake_attach(&hostile, &psid, UID_HOSTILE);
 	for (uint32_t i = 0; i < SHM_N_BOARDS; i++)
 		send_bell(&hostile, i, event);
@@ -144,7 +128,7 @@ static void introductions(void)
 	if (!has_strangers())
 		return;
 	scene_begin(true, settings);
-	before = n_open();
+	before = daemon_n_open(&psid);
 	fake_attach(&hostile, &psid, UID_HOSTILE);
 	fake_attach(&other, &psid, UID_HOSTILE);
 	tcp_connect_pair(fds, AF_INET);

@@ -33,6 +33,8 @@ void daemon_run(struct daemon *d, bool system, const char *const settings[]);
 int daemon_stop(struct daemon *d);
 /* Waits for its end. Returns its exit status. */
 int daemon_wait(struct daemon *d);
+/* How many descriptors it has, more or less. */
+unsigned daemon_n_open(const struct daemon *d);
 
 struct fake_client {
 	pid_t pid; /* of the process psid sees */

@@ -1,4 +1,5 @@
 /* A psid for a test, in a folder of its own. READY comes by NOTIFY_SOCKET: nobody sleeps. */
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,4 +101,19 @@ int daemon_stop(struct daemon *d)
 {
 	(void)kill(d->pid, SIGTERM);
 	return daemon_wait(d);
+}
+
+unsigned daemon_n_open(const struct daemon *d)
+{
+	unsigned n = 0;
+	char path[64];
+	DIR *dir;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", d->pid);
+	dir = opendir(path);
+	REQUIRE(dir);
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);
+	return n;
 }
