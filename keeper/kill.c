@@ -63,5 +63,6 @@ void keeper_kill(struct keeper *k)
 	if (k->killing || k->childless)
 		return;
 	k->killing = true;
+	keeper_tasks_cancel(k);
 	kill_once(k);
 }

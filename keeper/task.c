@@ -244,8 +244,18 @@ void keeper_tasks_start(struct keeper *k)
 							.fd = -EBADF };
 	}
 	keeper_environment_begin(k);
-	if (keeper_pmi_start(k) == 0)
+	if (k->killing || keeper_pmi_start(k) == 0)
 		keeper_tasks_launch(k);
+}
+
+void keeper_tasks_cancel(struct keeper *k)
+{
+	bool begins = k->n_running > 0;
+
+	if (!k->tasks || k->launched || begins)
+		return;
+	keeper_pmi_stop(k);
+	keeper_tasks_launch(k);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -8,6 +8,8 @@
 void keeper_tasks_start(struct keeper *k);
 /* The same, once nothing is missing any more. */
 void keeper_tasks_launch(struct keeper *k);
+/* The job is being killed: tasks that still wait for their PMI service end unstarted. */
+void keeper_tasks_cancel(struct keeper *k);
 /* A task was reaped. */
 void keeper_task_ended(struct task *task, int status, const struct rusage *usage);
 /* Those that run can't be killed: they count as killed. */
