@@ -21,6 +21,7 @@
 #include "keys.h"
 #include "log.h"
 #include "psid.h"
+#include "said.h"
 
 struct options {
 	const char *config;
@@ -182,11 +183,11 @@ int main(int argc, char **argv)
 	psid_log_init(PSID_INFO);
 	r = parse_options(argc, argv, &options);
 	if (r != 0)
-		return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+		return r < 0 ? EXIT_FAILURE : said_all("psid", EXIT_SUCCESS, EXIT_FAILURE);
 	if ((options.daemonize && name_absolutely(&options) < 0) || load(&options, &config) < 0)
 		return EXIT_FAILURE;
 	if (options.check)
-		return check(&options, &config);
+		return said_all("psid", check(&options, &config), EXIT_FAILURE);
 	if (options.system && geteuid() != 0) {
 		psid_log(PSID_ERROR, "--system is for root");
 		return EXIT_FAILURE;

@@ -74,6 +74,12 @@ else
 fi
 is pulcctl.version_without_psid 0 "$(status_of "$bin/pulcctl" --json version)"
 is pulcctl.full_disk 1 "$("$bin/pulcctl" version >/dev/full 2>/dev/null; echo $?)"
+is full_disk.help '1 1 pulc: 125 1 pulcrun: 125 1 psid: 1 1' "$(for c in pulcctl pulc pulcrun psid; do
+	[ $c = pulcctl ] || printf '%s: ' $c
+	for what in --help --version; do "$bin/$c" $what >/dev/full 2>"$TMPDIR/err"; echo $?; done | sort -u
+	grep -c "^$c: cannot write to standard output: No space left" "$TMPDIR/err"
+done | xargs)"
+is full_disk.check_config '1' "$("$bin/psid" --check-config --config /dev/null >/dev/full 2>/dev/null; echo $?)"
 
 is pulc.no_program 125 "$(status_of "$bin/pulc")"
 is pulc.program_not_found 127 "$(status_of "$bin/pulc" --no-psid no-such-program)"

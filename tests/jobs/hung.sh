@@ -10,7 +10,16 @@ cp "$bin/psid" "$bin/pulcrun" "$bin/pulcctl" bin
 cp -r "$PULC_BUILD/libexec/pulc" libexec
 printf '#!/bin/sh\n: >"%s/hangs"\nexec sleep 1000\n' "$PWD" >libexec/pulc/keeper-pmix
 bin=$PWD/bin
-"$bin/psid" --daemonize
+
+# Nor does the time wait for a psid that does not get ready.
+mkdir none late late/libexec
+cp bin/pulcrun late
+printf '#!/bin/sh\necho $$ >psid.pid\nexec sleep 30\n' >late/psid
+chmod +x late/psid
+is time_is_up_while_psid_starts "124 1 at once" "$(began=$SECONDS
+	XDG_RUNTIME_DIR=$PWD/none PULC_RUNTIME_DIR=$PWD/none timeout 60 late/pulcrun --timeout 0.5 true 2>err
+	echo $? "$(grep -c 'time is up: there is no job yet' err)" "$([ $((SECONDS - began)) -lt 5 ] && echo at once)")"
+kill "$(cat psid.pid)"
 
 start() { # ARGUMENT...
 	rm -f hangs
@@ -23,6 +32,7 @@ job() {
 	"$bin/pulcctl" jobs --json | json 'j[0]["job"]'
 }
 
+"$bin/psid" --daemonize
 start -n 2
 began=$SECONDS
 "$bin/pulcctl" kill "$(job)"

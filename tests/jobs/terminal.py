@@ -3,8 +3,10 @@
 
     terminal.py PULCRUN     one line for each test: "ok NAME" or "not ok NAME: why"
 """
+import json
 import os
 import pty
+import resource
 import select
 import signal
 import subprocess
@@ -138,6 +140,29 @@ def raw_when_in_front(t):
     goes_on_in_front(t)
 
 
+def psid():
+    status = subprocess.run([os.path.join(os.path.dirname(PULCRUN), "pulcctl"), "status", "--json"], stdout=subprocess.PIPE)
+    return json.loads(status.stdout)["pid"]
+
+
+def raw_and_no_memory(t):
+    """Once there is a job it needs memory for 20000 tasks, which is not to be had; none of them is started."""
+    t.type(PULCRUN + " true\r")
+    t.expect("> ")
+    stopped = psid()
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        t.type(PULCRUN + " --pty -n 20000 --oversubscribe --directory /none true\r")
+        t.await_raw(True)
+        pid = pulcruns(t)[0]
+        size = int(open("/proc/%d/statm" % pid).read().split()[0]) * resource.getpagesize() + (1 << 20)
+        resource.prlimit(pid, resource.RLIMIT_AS, (size, size))
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    t.expect("pulcrun: no memory")
+    t.await_raw(False)
+
+
 def terminal_of_another(_):
     """Standard input is a terminal, but not that of our session."""
     ours, theirs = pty.openpty()
@@ -157,7 +182,7 @@ def terminal_of_another(_):
         raise Failed("said %r" % said)
 
 
-for test in (stopped_and_continued, away_and_back, begun_in_the_background, raw_again, raw_when_in_front,
+for test in (stopped_and_continued, away_and_back, begun_in_the_background, raw_again, raw_when_in_front, raw_and_no_memory,
              terminal_of_another):
     terminal = Terminal()
     try:

@@ -19,6 +19,7 @@
 #include "daemon.h"
 #include "library.h"
 #include "program.h"
+#include "said.h"
 
 enum exit_status { EXIT_PULC_FAILED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
@@ -151,7 +152,7 @@ int main(int argc, char **argv)
 
 	r = parse(argc, argv, &set);
 	if (r != 0)
-		return r < 0 ? EXIT_PULC_FAILED : EXIT_SUCCESS;
+		return r < 0 ? EXIT_PULC_FAILED : said_all("pulc", EXIT_SUCCESS, EXIT_PULC_FAILED);
 	r = run_find_program(argv[optind], program, sizeof(program));
 	if (r < 0)
 		return fail(argv[optind], r, false);

@@ -5,7 +5,6 @@
  * watch asks again each time, so it also survives a restart of psid between two pictures.
  * Errors go to stderr in one line that names the socket and says what to do.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "options.h"
 #include "partition.h"
 #include "query.h"
+#include "said.h"
 #include "say.h"
 #include "text.h"
 #include "top.h"
@@ -160,12 +160,8 @@ int main(int argc, char **argv)
 	int r, status;
 
 	r = ctl_options_parse(argc, argv, &options);
-	if (r != 0)
-		return r < 0 ? EXIT_USAGE : EXIT_SUCCESS;
-	status = run(&options);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		fprintf(stderr, "pulcctl: cannot write the answer: %s\n", strerror(errno));
-		return EXIT_REFUSED;
-	}
-	return status;
+	if (r < 0)
+		return EXIT_USAGE;
+	status = r > 0 ? EXIT_SUCCESS : run(&options);
+	return said_all("pulcctl", status, EXIT_REFUSED);
 }

@@ -8,15 +8,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "allocation.h"
 #include "lodging.h"
 #include "macros.h"
 #include "run.h"
+#include "said.h"
 
 int run_poll_init(struct run *run, uv_poll_t *poll, int fd)
 {
@@ -50,9 +53,16 @@ static void on_timeout(uv_timer_t *timer)
 	run_kill(run);
 }
 
-static int start_timeout(struct run *run)
+static int start_timeout(struct run *run, uint64_t msec)
 {
-	return uv_timer_start(&run->timeout, on_timeout, run->options->msec_timeout, 0);
+	return uv_timer_start(&run->timeout, on_timeout, msec, 0);
+}
+
+static void give_up(struct run *run, const char *why)
+{
+	run->done = true;
+	run->status = EXIT_OWN;
+	run_note(run, "%s", why);
 }
 
 /* Keeps the message: names point into it. */
@@ -61,7 +71,7 @@ static void take_places(struct run *run, Pulc__Job__Message *msg)
 	const Pulc__Job__Placed *placed = msg->placed;
 
 	if (run->waiting && run->options->msec_timeout > 0)
-		(void)start_timeout(run);
+		(void)start_timeout(run, run->options->msec_timeout);
 	run->waiting = false;
 	run->placed_message = msg;
 	run->id = placed->id;
@@ -72,8 +82,9 @@ static void take_places(struct run *run, Pulc__Job__Message *msg)
 		run_files_start();
 	}
 	if (!run->ranks || (run->options->output && !run->files)) {
-		fputs("pulcrun: no memory\n", stderr);
-		exit(EXIT_OWN);
+		run->n_ranks = 0;
+		give_up(run, "no memory for so many tasks");
+		return;
 	}
 	for (uint32_t i = 0; i < run->n_ranks; i++)
 		set_rank(run, i, "");
@@ -154,8 +165,38 @@ static void on_end(struct channel *channel, int reason)
 
 /* ---- from start to end ----------------------------------------------------------------------- */
 
+/* Before there is a terminal to put back, or a job to end. */
+static void on_alarm(int number)
+{
+	static const char text[] = "pulcrun: time is up: there is no job yet\n";
+
+	(void)number;
+	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+	_exit(EXIT_TIMEOUT);
+}
+
+/* psid is called, and started, outside of the loop: the kernel says then that time is up. Returns
+ * what is left of it. */
+static int submit_in_time(struct run *run, uint64_t *ret_msec)
+{
+	uint64_t msec = run->options->msec_timeout;
+	struct itimerval time = { .it_value = { .tv_sec = (time_t)(msec / 1000),
+						.tv_usec = (suseconds_t)(msec % 1000 * 1000) } };
+	struct itimerval left = { 0 };
+	int r;
+
+	(void)signal(SIGALRM, on_alarm);
+	(void)setitimer(ITIMER_REAL, &time, NULL);
+	r = run_submit(run);
+	(void)setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, &left);
+	(void)signal(SIGALRM, SIG_DFL);
+	*ret_msec = (uint64_t)left.it_value.tv_sec * 1000 + (uint64_t)left.it_value.tv_usec / 1000;
+	return r;
+}
+
 static int start(struct run *run)
 {
+	uint64_t msec = 0;
 	int r;
 
 	r = uv_loop_init(&run->loop);
@@ -167,20 +208,23 @@ static int start(struct run *run)
 		fprintf(stderr, "pulcrun: cannot start: %s\n", strerror(-r));
 		return r;
 	}
-	r = run_submit(run);
+	r = submit_in_time(run, &msec);
 	if (r < 0)
 		return r;
 	r = run_send_spec(run);
-	if (r == 0)
-		r = run_signals_start(run);
+	if (r < 0)
+		return r;
+	r = run_signals_start(run);
 	if (r == 0)
 		r = run_terminal_start(run);
 	if (r == 0)
 		r = run_input_start(run);
 	if (r == 0 && run->options->msec_timeout > 0) {
 		(void)uv_timer_init(&run->loop, &run->timeout);
-		r = start_timeout(run);
+		r = start_timeout(run, msec);
 	}
+	if (r < 0)
+		fprintf(stderr, "pulcrun: cannot start: %s\n", strerror(-r));
 	return r;
 }
 
@@ -249,8 +293,10 @@ static int run_job(struct run *run)
 {
 	run->keeper.on_frame = on_frame;
 	run->keeper.on_end = on_end;
-	if (start(run) < 0)
+	if (start(run) < 0) {
+		run_terminal_restore(run);
 		return EXIT_OWN;
+	}
 	while (!run->done && uv_run(&run->loop, UV_RUN_ONCE))
 		;
 	return finish(run);
@@ -266,7 +312,7 @@ int main(int argc, char **argv)
 	fill_standard_streams();
 	r = run_options_parse(argc, argv, &options);
 	if (r != 0)
-		return r < 0 ? EXIT_OWN : EXIT_SUCCESS;
+		return r < 0 ? EXIT_OWN : said_all("pulcrun", EXIT_SUCCESS, EXIT_OWN);
 	if (lodge(&options, &lodging) < 0)
 		return EXIT_OWN;
 	r = run_job(&run);
