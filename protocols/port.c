@@ -345,6 +345,7 @@ void port_in_end(struct port_in *in, int why)
 	protocol_count_event();
 	port_queue_drop_partial(in);
 	port_budget_forget(in);
+	port_budget_leave(in->peer, in->size_unread);
 	in->direct = NULL;
 	if (r) {
 		r->bound = NULL;

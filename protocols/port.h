@@ -356,6 +356,10 @@ uint64_t port_budget_used(void);
 /* So much more is kept of this source; its sender may be told to wait. */
 void port_budget_take(struct port_in *in, size_t size);
 void port_budget_give(size_t size);
+/* May the peer begin no other way now? Then its link is held until it may. */
+bool port_budget_bars(struct peer *peer);
+/* So much more is unread of the peer's ways that have ended. */
+void port_budget_leave(struct peer *peer, size_t size);
 /* The source is going. */
 void port_budget_forget(struct port_in *in);
 /* Lets go whom there is room for again. */

@@ -223,7 +223,8 @@ static bool is_known(struct peer *peer, const struct hal_frame *f)
 
 	if (self ? port_find((uint32_t)f->word) != NULL : peer_has(peer, (uint32_t)f->word))
 		return true;
-	peer->held = !self;
+	if (!self)
+		peer->held |= PEER_HELD_NEWS;
 	return false;
 }
 
@@ -268,7 +269,7 @@ static int begun(struct peer *peer, const struct hal_frame *f)
 		return -EAGAIN;
 	/* One of another kind is another port, for all that the source knows of it. */
 	if (port && port->kind == about.value)
-		return begin_source(peer, port, f, about.life);
+		return port_budget_bars(peer) ? -EAGAIN : begin_source(peer, port, f, about.life);
 	about.value = 0;
 	e = port_say(peer, (uint64_t)from << 32 | to, PORT_REFUSED, about);
 	return e == -ENOBUFS || e == -ENOMEM ? -EAGAIN : 0;

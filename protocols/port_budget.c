@@ -13,6 +13,10 @@
  * Nothing is dropped and nothing is refused, so more than the budget is kept for a while: what was
  * on its way when a source was held, its window and one datagram at most.
  *
+ * A way that has ended is not told to wait, and its credit is not given to the next one of its
+ * source. What is unread of all such ways of a peer is bounded by the budget, too: above it the
+ * peer's next way does not begin, and its frames stay on their link, until some of that is read.
+ *
  * Source: pulc-1998, 5.1 (above a high-water mark fragments move to private memory, and then
  * senders are stopped); DESIGN 5.
  */
@@ -63,6 +67,24 @@ static bool is_too_much(const struct port *port)
 	if (size_kept > size_max)
 		return true;
 	return size_kept > size_max / 10 * 9 && port->size_unread > size_max / PART_SHARE;
+}
+
+/* Ways that begin are what takes memory without bound: each has a window of its own. */
+bool port_budget_bars(struct peer *peer)
+{
+	if (LIKELY(peer->size_left <= size_max) || (peer->link->caps.flags & HAL_IMMEDIATE))
+		return false;
+	peer->held |= PEER_HELD_FULL;
+	return true;
+}
+
+void port_budget_leave(struct peer *peer, size_t size)
+{
+	peer->size_left += size;
+	if (LIKELY(!(peer->held & PEER_HELD_FULL)) || peer->size_left > size_max)
+		return;
+	peer->held &= (uint8_t)~PEER_HELD_FULL;
+	protocol_count_event();
 }
 
 void port_budget_take(struct port_in *in, size_t size)

@@ -85,6 +85,8 @@ static void count_unread(struct port_in *in, size_t size)
 
 	port->size_unread += size;
 	in->size_unread += size;
+	if (UNLIKELY(in->ended))
+		port_budget_leave(in->peer, size);
 	shm_state_port_set(port->shown, SHM_PORT_UNREAD, port->size_unread);
 	shm_pair_set(in->shown, 0, in->size_unread);
 }

@@ -31,6 +31,9 @@ STAILQ_HEAD(pending_list, pending);
 struct port_in;
 struct tag_peer;
 
+#define PEER_HELD_NEWS 1u /* it cannot be judged before psid has told us more */
+#define PEER_HELD_FULL 2u /* too much is unread of ways from it that have ended */
+
 struct peer {
 	TAILQ_ENTRY(peer) link_all;
 	struct hal_link *link; /* NULL: the peer is gone */
@@ -43,7 +46,7 @@ struct peer {
 	int error;    /* link NULL: -ECONNRESET: it is gone; -EBADMSG: what it said made no sense */
 	unsigned did; /* HAL_DID_: what its sleepers have not been told; if any, */
 	struct peer *next_to_tell; /* one of protocol_to_tell */
-	bool held;	  /* its oldest frame cannot be judged before psid has told us more */
+	uint8_t held;	  /* PEER_HELD_: why its oldest frame stays on the link; 0: it does not */
 	bool orphan;	  /* psid will tell us nothing more */
 	uint8_t gathered; /* libpulc's: the sets that its descriptor is in, */
 	bool heard;	  /* and whether it has told of something since nothing was found */
@@ -53,6 +56,7 @@ struct peer {
 	bool untold;  /* a frame was sent that needs nobody's work */
 	/* HAL_WATCH_: what libpulc's progress thread was to be told of when it last fell asleep */
 	uint8_t attended;
+	uint64_t size_left; /* port_budget.c's: memory of what is unread of its ended ways */
 	struct granted *granted;
 	uint32_t n_granted, n_granted_max;
 	struct pending_list pending; /* frames that found no room, oldest first */

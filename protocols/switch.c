@@ -132,7 +132,7 @@ int peer_grant(struct peer *peer, uint32_t port)
 	if (!g)
 		g = &peer->granted[peer->n_granted++];
 	*g = (struct granted){ .port = port };
-	peer->held = false;
+	peer->held &= (uint8_t)~PEER_HELD_NEWS;
 	return 0;
 }
 
@@ -391,7 +391,7 @@ bool peer_serve(struct peer *peer, unsigned n_max)
 {
 	int e;
 
-	if (UNLIKELY(peer->held && peer->orphan))
+	if (UNLIKELY((peer->held & PEER_HELD_NEWS) && peer->orphan))
 		peer_break(peer, -ECONNRESET);
 	if (UNLIKELY(!peer->link || peer->held))
 		return !peer->link;

@@ -10,6 +10,8 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -382,6 +384,74 @@ static void noise(void)
 	}
 }
 
+/* One way after the other, each with something that nobody reads. */
+static unsigned live_once_more(unsigned n, bool says_its_end)
+{
+	static char text[3000];
+	int on = 1;
+	unsigned i;
+
+	/* Each word is there when it has been said. */
+	(void)setsockopt(scene.liar_fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	for (i = 0; i < n && !scene.liar->held; i++) {
+		len_stream = 0;
+		put_begin(PORT_D);
+		put_frame(our_word(), sizeof(text), PROTOCOL_PORT, PORT_FIRST | PORT_LAST, text,
+			  sizeof(text));
+		if (says_its_end)
+			put_frame(our_word(), 0, PROTOCOL_PORT, PORT_CLOSED, NULL, 0);
+		say(stream, len_stream, false);
+		for (unsigned k = 0; k < 50; k++)
+			CHECK(!serve(scene.liar));
+	}
+	return i;
+}
+
+/* What is unread of them all is bounded: no other one begins, and nothing is lost. */
+static void lives_take_no_more_than_the_budget(void)
+{
+	enum { N_MANY = 200 };
+	unsigned n;
+
+	port_budget_set("100000");
+	for (unsigned says_its_end = 0; says_its_end < 2; says_its_end++) {
+		begin(PORT_D);
+		n = live_once_more(N_MANY, says_its_end);
+		CHECK_INT(n, <, N_MANY);
+		CHECK(scene.liar->held);
+		CHECK_INT(port_budget_used(), <, 120000);
+		for (unsigned k = 0; k < 1000; k++)
+			CHECK(!serve(scene.liar));
+		CHECK_INT(n_received(), ==, n - 1);
+		CHECK(!scene.liar->held);
+		/* The last of them stood before the bar. */
+		for (unsigned k = 0; k < 50; k++)
+			CHECK(!serve(scene.liar));
+		CHECK_INT(n_received(), ==, 1);
+		CHECK_INT(live_once_more(5, says_its_end), ==, 5);
+		CHECK_INT(n_received(), ==, 5);
+		say(NULL, 0, true);
+		CHECK_INT(serve_to_the_end(), ==, -ECONNRESET);
+		end();
+	}
+	port_budget_set(NULL);
+}
+
+/* Its link ends while it is held: what came is received, and the rest is forgotten with it. */
+static void one_that_is_held_ends(void)
+{
+	port_budget_set("20000");
+	begin(PORT_D);
+	(void)live_once_more(20, true);
+	CHECK(scene.liar->held);
+	say(NULL, 0, true);
+	CHECK_INT(n_received(), >=, 6);
+	CHECK_INT(serve_to_the_end(), ==, -ECONNRESET);
+	CHECK_INT(n_received(), ==, 1);
+	end();
+	port_budget_set(NULL);
+}
+
 static const struct test tests[] = {
 	TEST(honest_words_are_understood),
 	TEST(each_field_each_value),
@@ -391,6 +461,8 @@ static const struct test tests[] = {
 	TEST(cut_off_anywhere),
 	TEST(a_byte_at_a_time),
 	TEST(noise),
+	TEST(lives_take_no_more_than_the_budget),
+	TEST(one_that_is_held_ends),
 };
 
 int main(int argc, char **argv)
