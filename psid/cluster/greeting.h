@@ -10,8 +10,10 @@
 #include "keys.h"
 #include "settings.h"
 
-#define PSID_PEER_VERSION_MIN 1u
-#define PSID_PEER_VERSION_MAX 1u
+/* Of what two psids say to each other, and the processes that they join: neither can tell what of
+ * the other's it does not know, so whoever changes a frame of either changes this. */
+#define PSID_PEER_VERSION_MIN 2u
+#define PSID_PEER_VERSION_MAX 2u
 #define PSID_SIZE_GREETING 52u
 
 struct psid_greeting {

@@ -78,8 +78,11 @@ static Pulc__Peer__No objection(const struct psid_link *link, const Pulc__Peer__
 	psid_tls_peer_name(link->ssl, name);
 	if (psid_version_of_both(PSID_PEER_VERSION_MIN, PSID_PEER_VERSION_MAX, hello->version_min,
 				 hello->version_max) != PSID_PEER_VERSION_MAX) {
-		(void)snprintf(text, size, "%s speaks another version of the protocol than %s",
-			       hello->name, self->name);
+		(void)snprintf(text, size,
+			       "%s speaks versions %u to %u of the protocol between psids, %s %u "
+			       "to %u",
+			       hello->name, hello->version_min, hello->version_max, self->name,
+			       PSID_PEER_VERSION_MIN, PSID_PEER_VERSION_MAX);
 		return PULC__PEER__NO__NO_VERSION;
 	}
 	if (hello->to && hello->to != self->id) {

@@ -2,7 +2,7 @@
 """Somebody who can reach a psid's port and should not be there.
 
     stranger.py garbage ADDRESS    random datagrams, and connections that say nothing of use
-    stranger.py version ADDRESS    greets in a version that is not spoken there; prints its greeting
+    stranger.py version ADDRESS N  greets in version N, which is not spoken there; prints its greeting
     stranger.py crowd ADDRESS N    N connections that never say anything; prints how many were ended, and how much of a
                                    greeting one more got that came when they were there
 """
@@ -55,11 +55,11 @@ def garbage(address):
     print("done")
 
 
-def version(address):
+def version(address, spoken):
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.sendto(bytes([9]) + bytes(100), (address, PORT))
     with connect(address) as tcp:
-        tcp.sendall(greeting(7))
+        tcp.sendall(greeting(spoken))
         theirs = tcp.recv(SIZE_GREETING, socket.MSG_WAITALL)
         rest = tcp.recv(1)
     print(theirs[:4].decode(), *struct.unpack(">HH", theirs[4:8]), len(rest))
@@ -90,7 +90,7 @@ def crowd(address, n):
 
 if __name__ == "__main__":
     what, where = sys.argv[1:3]
-    if what == "crowd":
-        crowd(where, int(sys.argv[3]))
+    if what == "garbage":
+        garbage(where)
     else:
-        {"garbage": garbage, "version": version}[what](where)
+        {"crowd": crowd, "version": version}[what](where, int(sys.argv[3]))
