@@ -56,6 +56,7 @@ struct psid_client {
 	bool released;		       /* only libuv still knows us */
 	bool in_group;		       /* of operators */
 	bool paused;		       /* not read from: see psid_user_is_jammed */
+	bool misses_news;	       /* as some of its holdings say */
 
 	/* reaper.c */
 	TAILQ_ENTRY(psid_client) doomed_link;

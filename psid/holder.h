@@ -2,6 +2,7 @@
 #ifndef PULC_PSID_HOLDER_H
 #define PULC_PSID_HOLDER_H
 
+#include <stdbool.h>
 #include <sys/queue.h>
 
 struct psid_client;
@@ -11,6 +12,7 @@ struct psid_holder {
 	LIST_ENTRY(psid_holder) by_client, by_side;
 	struct psid_client *client;
 	struct psid_side *side;
+	bool misses_news; /* links.c: of the ports of who holds the other side */
 };
 
 struct psid_holder *psid_holder_find(struct psid_side *side, const struct psid_client *client);

@@ -4,6 +4,10 @@
  * port of the other's; the other gets its side unasked. Two clients need one link, whoever asks and
  * how often.
  *
+ * Who opens and closes ports without end must not fill the outbox of those who are joined with it
+ * and don't read just now. One that is that far behind misses such news, and is told all the ports
+ * there are when it has read what was kept, or before anything else that names a port.
+ *
  * The order on either side's channel: news of the other's ports, the memory, the other's wait sets
  * as far as there are any, the answer to who asked.
  */
@@ -20,6 +24,8 @@
 #include "remote.h"
 
 #define N_NEWS_MAX 1024u
+/* Kept for a client, of whatever kind: it is behind. */
+#define SIZE_BEHIND 65536u
 /* Of two clients: who links and leaves again and again takes memory of the other's user, too. */
 #define N_LEFT_MAX 8u
 /* Sides are found by the cookie of their socket; these have none, and each needs one of its own. */
@@ -31,14 +37,19 @@ bool psid_is_link(const struct psid_conn *conn)
 	       conn->sides[1].transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK;
 }
 
+/* That of the other end of a link, or NULL. */
+static struct psid_holder *holder_joined(const struct psid_holder *holder)
+{
+	if (holder->side->transport != PULC__WIRE__TRANSPORT__TRANSPORT_LINK)
+		return NULL;
+	return LIST_FIRST(&psid_side_other(holder->side)->holders);
+}
+
 /* Whom this holding joins its client with, or NULL. */
 static struct psid_client *joined_by(const struct psid_holder *holder)
 {
-	const struct psid_holder *other;
+	const struct psid_holder *other = holder_joined(holder);
 
-	if (holder->side->transport != PULC__WIRE__TRANSPORT__TRANSPORT_LINK)
-		return NULL;
-	other = LIST_FIRST(&psid_side_other(holder->side)->holders);
 	return other ? other->client : NULL;
 }
 
@@ -57,52 +68,77 @@ bool psid_links_joined(const struct psid_client *a, const struct psid_client *b)
 
 /* ---- news ------------------------------------------------------------------------------------ */
 
-static void send_news(struct psid_client *to, const struct psid_client *of, uint32_t *ports,
-		      size_t n, bool opened)
+static void tell_port(struct psid_client *to, const struct psid_client *of, uint32_t port,
+		      bool opened)
 {
 	Pulc__Wire__PortNews news = PULC__WIRE__PORT_NEWS__INIT;
 	PSID_MESSAGE(msg, PORT_NEWS, port_news) = &news;
 
 	news.client = of->id;
 	if (opened) {
-		news.opened = ports;
-		news.n_opened = n;
+		news.opened = &port;
+		news.n_opened = 1;
 	} else {
-		news.closed = ports;
-		news.n_closed = n;
+		news.closed = &port;
+		news.n_closed = 1;
 	}
 	(void)psid_client_send(to, &msg, NULL, 0);
 }
 
-static void tell_ports(struct psid_client *to, const struct psid_client *of)
+static void tell_ports(struct psid_client *to, const struct psid_client *of, bool anew)
 {
+	Pulc__Wire__PortNews news = PULC__WIRE__PORT_NEWS__INIT;
+	PSID_MESSAGE(msg, PORT_NEWS, port_news) = &news;
 	uint32_t ports[N_NEWS_MAX];
 	const struct psid_port *port;
-	size_t n = 0;
 
+	news.client = of->id;
+	news.opened = ports;
+	news.all = anew;
 	LIST_FOREACH(port, &of->ports, by_client)
-	if (n < N_NEWS_MAX)
-		ports[n++] = port->number;
-	send_news(to, of, ports, n, true);
+	if (news.n_opened < N_NEWS_MAX)
+		ports[news.n_opened++] = port->number;
+	(void)psid_client_send(to, &msg, NULL, 0);
 }
 
 void psid_links_tell(struct psid_client *client, uint32_t port, bool opened)
 {
 	const struct psid_holder *holder;
-	struct psid_client *other;
+	struct psid_holder *other;
 
 	LIST_FOREACH(holder, &client->holdings, by_client)
 	{
-		other = joined_by(holder);
-		if (other)
-			send_news(other, client, &port, 1, opened);
+		other = holder_joined(holder);
+		if (!other)
+			continue;
+		if (other->misses_news || other->client->outbox.size >= SIZE_BEHIND)
+			other->misses_news = other->client->misses_news = true;
+		else
+			tell_port(other->client, client, port, opened);
+	}
+}
+
+void psid_links_catch_up(struct psid_client *client)
+{
+	struct psid_holder *holder;
+	const struct psid_client *of;
+
+	if (!client->misses_news)
+		return;
+	client->misses_news = false;
+	LIST_FOREACH(holder, &client->holdings, by_client)
+	{
+		of = holder->misses_news ? joined_by(holder) : NULL;
+		holder->misses_news = false;
+		if (of)
+			tell_ports(client, of, true);
 	}
 }
 
 void psid_links_acquaint(struct psid_client *a, struct psid_client *b)
 {
-	tell_ports(a, b);
-	tell_ports(b, a);
+	tell_ports(a, b, false);
+	tell_ports(b, a, false);
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */

@@ -38,8 +38,10 @@ static void say(struct psid_client *to, const struct psid_port *port,
 	move.port = port->number;
 	move.kind = port->kind;
 	move.client = other->id;
-	if (to->fd >= 0)
-		(void)psid_client_send(to, &msg, NULL, 0);
+	if (to->fd < 0)
+		return;
+	psid_links_catch_up(to);
+	(void)psid_client_send(to, &msg, NULL, 0);
 }
 
 static void answer(struct psid_client *client, uint32_t request, Pulc__Wire__PortError error)

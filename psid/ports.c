@@ -66,6 +66,7 @@ void psid_port_reply(struct psid_client *client, uint32_t request, Pulc__Wire__P
 		reply.kind = port->kind;
 		reply.client = port->client->id;
 	}
+	psid_links_catch_up(client);
 	(void)psid_client_send(client, &msg, NULL, 0);
 }
 

@@ -10,6 +10,7 @@
 
 #include "client.h"
 #include "dispatch.h"
+#include "links.h"
 #include "log.h"
 #include "macros.h"
 #include "psid.h"
@@ -211,6 +212,8 @@ static void on_socket(uv_poll_t *poll, int status, int events)
 			psid_deadline_set(&client->psid->resends, &client->again);
 			r = 0;
 		}
+		if (r == 0 && psid_outbox_is_empty(&client->outbox))
+			psid_links_catch_up(client);
 		if (r == 0)
 			psid_client_listen(client);
 		else if (r == -EPIPE)

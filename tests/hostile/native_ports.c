@@ -539,6 +539,36 @@ static void links_left_behind(void)
 	end();
 }
 
+/* News without end do not end the one who is stopped: it hears what there is when it goes on. */
+static void news_do_not_pile_up(void)
+{
+	enum { N = 100000 };
+	const Pulc__Wire__PortNews *news;
+	uint32_t port;
+
+	begin();
+	port = open_port(&hostile, 0, "");
+	link_to(&a, port);
+	expect_link(&a, &hostile, port);
+	(void)EXPECT(&a, PORT_REPLY);
+	expect_link(&hostile, &a, 0);
+	for (unsigned i = 0; i < N; i++) {
+		REQUIRE_INT(open_port(&hostile, 7, ""), ==, 7);
+		close_port(&hostile, 7);
+	}
+	CHECK_INT(open_port(&hostile, 8, ""), ==, 8);
+	do
+		news = EXPECT(&a, PORT_NEWS)->port_news;
+	while (!news->all);
+	CHECK_INT(news->client, ==, hostile.id);
+	CHECK_INT(news->n_opened, ==, 2);
+	CHECK_INT(news->opened[0] + news->opened[1], ==, port + 8);
+	close_port(&hostile, 8);
+	CHECK_INT(EXPECT(&a, PORT_NEWS)->port_news->closed[0], ==, 8);
+	CHECK(fake_is_quiet(&a));
+	end();
+}
+
 static const struct test tests[] = {
 	TEST(numbers_belong_to_one),
 	TEST(nonsense_ends_the_client),
@@ -547,6 +577,7 @@ static const struct test tests[] = {
 	TEST(links_are_paid_for),
 	TEST(links_in_vain),
 	TEST(links_left_behind),
+	TEST(news_do_not_pile_up),
 	TEST(tasks_are_not_invented),
 	TEST(areas_are_shown_to_the_joined),
 	TEST(nothing_is_taken),
