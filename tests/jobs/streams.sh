@@ -39,6 +39,22 @@ is long_lines_stay_whole '2 ok' "$(run -n 2 python3 -c 'import os; print(os.envi
 is everything_is_drained 20000000 "$(run -n 2 sh -c 'head -c 10000000 /dev/zero' | wc -c)"
 is files '0:o0 1:o1' "$(run -n 2 --output 'd/{rank}' sh -c 'echo o$PULC_RANK'; echo "0:$(cat d/0) 1:$(cat d/1)")"
 is files_for_each_stream 'o1 e1' "$(run -n 2 --output 'e/{rank}.{stream}' sh -c 'echo o$PULC_RANK; echo e$PULC_RANK >&2'; echo "$(cat e/1.stdout) $(cat e/1.stderr)")"
+is one_file_for_all '8 o0 o1 o2 o3' "$(run -n 4 --oversubscribe --output all sh -c 'echo o$PULC_RANK; printf e$PULC_RANK >&2; echo >&2'; wc -l <all) $(sort all | grep o | xargs)"
+is one_file_keeps_lines 100000 "$(run -n 4 --oversubscribe --output one python3 -c "$lines" 25000; python3 -c "$check_lines" <one)"
+
+# A FIFO: what has ended is closed, so that its reader sees the end; one that nobody reads holds nobody up.
+mkfifo fifo.0 nobody
+cat fifo.0 >fifo.read &
+reader=$!
+timeout 20 "$bin/pulcrun" -n 2 --output 'fifo.{rank}' sh -c '[ $PULC_RANK = 0 ] && seq 100000 || until [ -e fifo.end ]; do sleep 0.05; done' &
+runner=$!
+timeout 10 tail --pid=$reader -f /dev/null
+is fifo_is_closed "gone 100000" "$(kill -0 $reader 2>/dev/null && echo there || echo gone) $(wc -l <fifo.read)"
+touch fifo.end
+wait $runner
+is fifo_status 0 $?
+is fifo_without_reader "125 pulcrun: nobody: No such device or address" "$(timeout 10 "$bin/pulcrun" --output nobody echo x 2>err; echo "$? $(cat err)")"
+is device 0 "$(status_of -n 2 --output /dev/null seq 1000)"
 is full_disk_is_told 125 "$(run --output /dev/full sh -c 'echo x' >/dev/null 2>&1; echo $?)"
 
 # More files than a program may have open: pulcrun may have more, its tasks may not, and what has ended is closed.

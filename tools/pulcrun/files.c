@@ -1,6 +1,7 @@
 /*
  * Output into files: a pattern with {rank} and {stream} in it. Without {stream} both streams of a
- * rank share a file, in the order they come. Folders that are missing are made. A file is opened
+ * rank share a file, in the order they come; without {rank} all ranks do, with whole lines.
+ * Folders that are missing are made. A file is opened
  * when its first byte comes, or its end, so that every task has one, and closed when all has come.
  * pulcrun may have as many open as its hard limit says; it takes that when there is a job, for psid
  * has seen what the tasks' limit is then. Files that can't be opened or
@@ -79,35 +80,43 @@ static int open_file(struct run *run, uint32_t rank, enum frame_stream stream)
 	r = expand(run->options->output, rank, stream, path, sizeof(path));
 	if (r == 0) {
 		make_folders(path);
-		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+			  0666);
 		if (fd >= 0)
 			return fd;
-		r = -errno;
+		r = -errno; /* ENXIO: a FIFO that nobody reads */
 	}
 	failed(run, path, -r);
 	return r;
 }
 
+static bool has(const struct run *run, const char *what)
+{
+	return strstr(run->options->output, what) != NULL;
+}
+
 struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream)
 {
-	bool apart = strstr(run->options->output, "{stream}") != NULL;
-	struct sink *sink = &run->files[2 * rank + (apart && stream == FRAME_STDERR ? 1 : 0)];
+	bool apart = has(run, "{stream}"), each = has(run, "{rank}");
+	size_t i = 2 * (size_t)(each ? rank : 0);
+	struct sink *sink = &run->files[i + (apart && stream == FRAME_STDERR ? 1 : 0)];
 	int fd;
 
 	if (sink->run)
 		return sink;
 	fd = open_file(run, rank, apart ? stream : FRAME_STDOUT);
 	(void)sink_open(sink, run, fd);
+	sink->is_shared = !each && run->n_ranks > 1;
 	return sink;
 }
 
 void run_file_end(struct run *run, uint32_t rank, enum frame_stream stream)
 {
-	const struct stream *streams = run->ranks[rank].streams;
-	bool apart = strstr(run->options->output, "{stream}") != NULL;
+	struct sink *sink = run_file(run, rank, stream);
+	uint32_t n = (has(run, "{stream}") ? 1 : 2) * (has(run, "{rank}") ? 1 : run->n_ranks);
 
-	if (apart || (streams[0].ended && streams[1].ended))
-		sink_close(run_file(run, rank, stream));
+	if (++sink->n_ended == n)
+		sink_close(sink);
 }
 
 bool run_file_failed(const struct sink *sink, int error)

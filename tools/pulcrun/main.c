@@ -88,6 +88,7 @@ static void take_places(struct run *run, Pulc__Job__Message *msg)
 	}
 	for (uint32_t i = 0; i < run->n_ranks; i++)
 		set_rank(run, i, "");
+	run->out.is_shared = run->err.is_shared = run->n_ranks > 1;
 	for (size_t i = 0; i < placed->n_places; i++)
 		for (size_t j = 0; j < placed->places[i]->n_ranks; j++)
 			if (placed->places[i]->ranks[j] < run->n_ranks)

@@ -193,13 +193,15 @@ static void take(struct run *run, uint32_t rank, int i, const char *text, size_t
 
 static bool passes(const struct run *run, const struct stream *stream)
 {
-	return run->options->prefix == PREFIX_NONE && (run->n_ranks == 1 || !stream->sink->is_own);
+	return run->options->prefix == PREFIX_NONE && !stream->sink->is_shared;
 }
 
 static void end(struct run *run, uint32_t rank, int i)
 {
 	struct stream *stream = &run->ranks[rank].streams[i];
 
+	if (stream->ended)
+		return;
 	stream->ended = true;
 	stream->owed = 0;
 	take(run, rank, i, "", 0);
@@ -259,6 +261,8 @@ static void on_release(uv_timer_t *timer)
 
 	release(run, &run->out);
 	release(run, &run->err);
+	for (int i = 0; i < 2 && run->files; i++) /* those that ranks share, if they do */
+		release(run, &run->files[i]);
 }
 
 int run_output_start(struct run *run)
@@ -282,6 +286,8 @@ int run_output_start(struct run *run)
 void run_output_finish(struct run *run)
 {
 	run->out.holder = run->err.holder = NULL;
+	for (int i = 0; i < 2 && run->files; i++)
+		run->files[i].holder = NULL;
 	for (uint32_t rank = 0; rank < run->n_ranks; rank++)
 		for (int i = 0; i < 2; i++) {
 			struct stream *stream = &run->ranks[rank].streams[i];

@@ -29,7 +29,10 @@ struct sink {
 	struct run *run;
 	int fd;
 	bool is_own, is_socket, can_wait, failed;
-	bool waiting; /* for room */
+	bool is_shared;	  /* by ranks: only whole lines go there */
+	bool closing;	  /* nothing more comes */
+	uint32_t n_ended; /* of a file's streams */
+	bool waiting;	  /* for room */
 	char *buf;
 	size_t n_buf, size_buf, start;
 	struct stream *holder; /* whose line is too long to wait for its end */

@@ -4,7 +4,8 @@
  * Bytes are gathered and written at the end of a turn of the loop, or when there are many. Pipes
  * and terminals are opened once more, so that writing to them does not block and does not change
  * how those who share them with us write; sockets are sent to without waiting. What does not go
- * stays in the buffer until there is room. Files are simply written.
+ * stays in the buffer until there is room. Files are simply written; a FIFO
+ * named as one is opened without waiting.
  *
  * A place that takes nothing any more (a full disk) is written off: what it should have got is
  * dropped and counted as failure of pulcrun. All other places get theirs. When the reader of our
@@ -59,8 +60,8 @@ int sink_open(struct sink *sink, struct run *run, int fd)
 		return 0;
 	}
 	if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)) {
-		sink->fd = open_again(fd);
-		sink->can_wait = sink->fd != fd;
+		sink->fd = sink->is_own ? open_again(fd) : fd;
+		sink->can_wait = !sink->is_own || sink->fd != fd;
 	}
 	sink->is_socket = S_ISSOCK(st.st_mode);
 	if (sink->can_wait || sink->is_socket)
@@ -126,12 +127,28 @@ static void set_waiting(struct sink *sink, bool waiting)
 		(void)uv_poll_stop(&sink->poll);
 }
 
+/* Not our own streams: they are open for longer than we have something to say. */
+static void close_file(struct sink *sink)
+{
+	int fd = sink->fd;
+
+	if (sink->can_wait)
+		uv_close((uv_handle_t *)&sink->poll, NULL);
+	sink->can_wait = false;
+	sink->fd = -EBADF;
+	if (close(fd) < 0 && !sink->failed)
+		give_up(sink, errno);
+	sink->failed = true;
+}
+
 void sink_flush(struct sink *sink)
 {
 	sink->start += push(sink, sink->buf + sink->start, sink->n_buf - sink->start);
 	if (sink->start >= sink->n_buf)
 		sink->start = sink->n_buf = 0;
 	set_waiting(sink, sink->n_buf > 0);
+	if (sink->closing && sink->n_buf == 0 && sink->fd >= 0)
+		close_file(sink);
 	run_output_pay(sink->run, sink);
 }
 
@@ -178,10 +195,6 @@ void sink_write(struct sink *sink, const char *bytes, size_t len)
 
 void sink_close(struct sink *sink)
 {
-	if (sink->failed || sink->can_wait)
-		return;
+	sink->closing = true;
 	sink_flush(sink);
-	if (!sink->failed && close(sink->fd) < 0)
-		give_up(sink, errno);
-	sink->failed = true;
 }
