@@ -21,6 +21,7 @@ struct script {
 	Pulc__Wire__ToClient replies[N_REPLIES_MAX];
 	size_t n;
 	const char *garbage; /* sent instead of the last reply */
+	bool dies_first;     /* another conversation before, in which nothing is said */
 	int listener;
 	pthread_t thread;
 };
@@ -40,6 +41,11 @@ static void *play(void *arg)
 	int fd = accept(s->listener, NULL, NULL);
 
 	await_message(fd);
+	if (s->dies_first) {
+		(void)close(fd);
+		fd = accept(s->listener, NULL, NULL);
+		await_message(fd);
+	}
 	for (size_t i = 0; i < s->n; i++) {
 		if (i == 1)
 			await_message(fd);
@@ -185,6 +191,27 @@ static void nonsense_is_malformed(void)
 	}
 }
 
+static void the_next_one_is_asked(void)
+{
+	Pulc__Wire__SocketsReply part;
+	struct script s = { .replies = { reply_welcome(), reply_sockets(&part, false) },
+			    .n = 2,
+			    .dies_first = true };
+	struct ctl_replies replies = { 0 };
+	struct ctl_psid psid;
+	int r = converse(&s, &psid, &replies);
+
+	if (r == -EPIPE) { /* for the script to go on */
+		ctl_psid_close(&psid);
+		(void)ctl_psid_open(&psid);
+	}
+	CHECK_INT(r, ==, 0);
+	CHECK_INT(replies.n, ==, 1);
+	ctl_replies_deinit(&replies);
+	ctl_psid_close(&psid);
+	finish(&s);
+}
+
 static void an_early_end_is_told(void)
 {
 	Pulc__Wire__SocketsReply part;
@@ -246,6 +273,7 @@ static const struct test tests[] = {
 	TEST(refusal_of_the_question_is_told),
 	TEST(nonsense_is_malformed),
 	TEST(an_early_end_is_told),
+	TEST(the_next_one_is_asked),
 	TEST(only_questions_are_asked),
 	TEST(no_psid_is_told),
 	TEST(process_is_the_peer_s),

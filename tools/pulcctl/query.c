@@ -23,6 +23,7 @@
 
 #define SEC_PATIENCE 5
 #define N_TRIES 50
+#define USEC_AGAIN 20000
 
 static uint64_t patience(void)
 {
@@ -48,13 +49,21 @@ static int introduce(struct ctl_psid *psid)
 	}
 }
 
+/* One that is killed before it has greeted us was asked nothing yet: the next one is, which may be
+ * there already, at a socket that the service manager keeps. */
 int ctl_psid_open(struct ctl_psid *psid)
 {
+	uint64_t nsec_end = patience();
 	int r;
 
 	*psid = CTL_PSID_NONE;
-	r = wire_talk_call(N_TRIES, psid->path, sizeof(psid->path), &psid->fd);
-	return r < 0 ? r : introduce(psid);
+	do {
+		psid->fd = close_own(psid->fd);
+		r = wire_talk_call(N_TRIES, psid->path, sizeof(psid->path), &psid->fd);
+		if (r == 0)
+			r = introduce(psid);
+	} while (r == -EPIPE && nsec_now() < nsec_end && usleep(USEC_AGAIN) == 0);
+	return r;
 }
 
 void ctl_psid_close(struct ctl_psid *psid)
