@@ -91,10 +91,12 @@ int stream_downgrade(struct pulc_stream *s, int fd, bool for_good)
 PULC_EXPORT void pulc_stream_bypassed(pulc_stream *s, int fd)
 {
 	uint64_t deadline = nsec_now() + NSEC_BYPASSED;
+	bool takes;
 
 	if (s->handler != &stream_handler || !pulc_stream_attached(s))
 		return;
-	while (!tcp_has_sent(&s->tcp) && nsec_now() < deadline) {
+	takes = leave_pay(s);
+	while (takes && !tcp_has_sent(&s->tcp) && nsec_now() < deadline) {
 		tcp_return_all(&s->tcp, fd);
 		/* There was no room for long. */
 		if (tcp_owes(&s->tcp) || stream_downgrade(s, fd, false) != -EAGAIN)

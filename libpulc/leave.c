@@ -20,6 +20,7 @@
  */
 #include <pulc/process.h>
 
+#include "clock.h"
 #include "datagram.h"
 #include "macros.h"
 #include "rawsys.h"
@@ -172,6 +173,69 @@ static bool is_parents_to_pay(const struct pulc_stream *s)
 	       !(atomic_load(&s->own_slab->map.slab->let_go[s->own_slot]) & SHM_LET_GO);
 }
 
+/* How long receivers that are owed may all take nothing, and how often we look. */
+#define NSEC_TAKE (5 * NSEC_PER_SEC)
+#define NSEC_PAUSE (1000 * NSEC_PER_USEC)
+
+static uint64_t unpaid; /* to all that are waited for */
+static bool some_owe;
+
+/* It was given time, and its receiver has taken nothing since. */
+static bool is_stuck(const struct pulc_stream *s)
+{
+	return s->stuck_at && tcp_unpaid(&s->tcp, s->fd) == s->stuck_at;
+}
+
+static bool is_to_be_paid(const struct pulc_stream *s)
+{
+	return is_shared_tcp(s) && tcp_owes(&s->tcp) && !is_parents_to_pay(s) &&
+	       stream_owns(s, s->fd) && !is_stuck(s);
+}
+
+static void pay_what_fits(struct pulc_stream *s)
+{
+	if (!is_to_be_paid(s) || tcp_return(&s->tcp, s->fd) != 0 || !tcp_owes(&s->tcp))
+		return;
+	unpaid += tcp_unpaid(&s->tcp, s->fd);
+	some_owe = true;
+}
+
+static void give_up(struct pulc_stream *s)
+{
+	if (is_to_be_paid(s))
+		s->stuck_at = tcp_unpaid(&s->tcp, s->fd);
+}
+
+/* Whoever is owed has the same time: one that takes what it is sent does not stand behind those
+ * that do not, nor these one behind the other. Under the client lock. */
+static void pay_all(void)
+{
+	struct timespec pause = timespec_from_nsec(NSEC_PAUSE);
+	uint64_t deadline = 0, before = 0;
+
+	do {
+		unpaid = 0;
+		some_owe = false;
+		stream_list_each(pay_what_fits);
+		if (some_owe && (deadline == 0 || unpaid != before))
+			deadline = nsec_now() + NSEC_TAKE;
+		before = unpaid;
+		if (some_owe)
+			(void)raw_ppoll(NULL, 0, &pause);
+	} while (some_owe && nsec_now() < deadline);
+	stream_list_each(give_up);
+}
+
+bool leave_pay(struct pulc_stream *s)
+{
+	if (!tcp_owes(&s->tcp) || !client_lock())
+		return true;
+	if (is_to_be_paid(s))
+		pay_all();
+	client_unlock();
+	return !tcp_owes(&s->tcp) || !is_stuck(s);
+}
+
 USUAL static void pay(struct pulc_stream *s)
 {
 	bool holds, last, ends, refuses;
@@ -187,11 +251,9 @@ USUAL static void pay(struct pulc_stream *s)
 		return;
 	if (last)
 		tcp_close_for_outside(&s->tcp, s->fd);
-	if (ends)
-		tcp_return_ending(&s->tcp, s->fd);
-	else
-		tcp_return_all(&s->tcp, s->fd);
-	if (refuses)
+	if ((!ends || !tcp_pass_on_ending(&s->tcp, s->fd)) && is_to_be_paid(s))
+		pay_all();
+	if (refuses || (ends && tcp_owes(&s->tcp)))
 		tcp_reset(s->fd);
 }
 
@@ -238,8 +300,8 @@ PULC_EXPORT void pulc_stream_changes_hands(pulc_stream *s)
 		return;
 	leave_warn(s);
 	born.parent_lives = forker_lives();
-	if (!is_parents_to_pay(s) && tcp_owes(&s->tcp) && stream_owns(s, s->fd))
-		tcp_return_all(&s->tcp, s->fd);
+	if (!is_parents_to_pay(s) && stream_owns(s, s->fd))
+		(void)leave_pay(s);
 }
 
 /* A parent that lets go between our look at its word and our leaving finds us among the holders,

@@ -69,6 +69,7 @@ struct pulc_stream {
 	int denied;	       /* why it was not given its memory yet: a Reason */
 	bool left;	       /* no holder any more, though not closed (client lock) */
 	bool ended;	       /* closed (client lock) */
+	uint64_t stuck_at;     /* its receiver has taken nothing beyond that (client lock) */
 	bool resets;	       /* exec will end it so; lingered before as `linger` says */
 	struct linger linger;
 	int going;	       /* the process that counts itself off, or has, unknown to psid */
@@ -251,6 +252,9 @@ void leave_forked(int parent);
 /* This process is about to let go of s, which is attached: those that it has forked rely on it no
  * longer. */
 void leave_warn(const struct pulc_stream *s);
+/* Sends on what it owes, and what others do meanwhile, as they are taken. False: its receiver has
+ * taken nothing for seconds. */
+bool leave_pay(struct pulc_stream *s);
 
 /* ---- nursery.c: which processes hold a socket that is not upgraded yet ----------------------- */
 uint32_t nursery_enter(void);

@@ -167,9 +167,11 @@ int tcp_return(struct tcp *t, int fd);
 /* The same for a process that hands the socket on, or ends beside others that have it: waits for
  * room, some seconds at most. */
 void tcp_return_all(struct tcp *t, int fd);
-/* The same for the last process that can send, which ends: of what the kernel has no room for psid
- * takes care, or it is waited for, and the connection is reset. */
-void tcp_return_ending(struct tcp *t, int fd);
+/* For the last process that can send, which ends: of what the kernel has no room for psid takes
+ * care. False: it does not, and there is to be waited for room. */
+bool tcp_pass_on_ending(struct tcp *t, int fd);
+/* What a receiver that is owed has not taken yet, of the debt or of what the kernel has for it. */
+uint64_t tcp_unpaid(const struct tcp *t, int fd);
 /* Gives the bytes in `memory`, a sealed memfd, with a descriptor of the socket to psid, which sends
  * them and then ends the stream. False: there is none. Set by libpulc, called under tx_lock. */
 extern bool (*tcp_pass_on)(int fd, int memory, uint64_t size, bool shut)

@@ -149,10 +149,19 @@ void tcp_return_all(struct tcp *t, int fd)
 	} while (e == 0 && tcp_owes(t) && await_room(fd, tcp_last_nsec_wait));
 }
 
-void tcp_return_ending(struct tcp *t, int fd)
+bool tcp_pass_on_ending(struct tcp *t, int fd)
 {
+	bool done;
+
 	if (!shm_lock(&t->ring.own->tx_lock))
-		return;
-	(void)tcp_return_last(t, fd, TCP_LAST_CLOSED);
+		return true;
+	done = !tcp_owes(t) || tcp_return_locked(t, fd) != 0 || ends_by_reset(fd) ||
+	       pass_on_rest(t, fd, false);
 	shm_unlock(&t->ring.own->tx_lock);
+	return done;
+}
+
+uint64_t tcp_unpaid(const struct tcp *t, int fd)
+{
+	return shm_tx_unread(&t->ring) + (uint64_t)queued(fd);
 }

@@ -244,3 +244,68 @@ CASE(exec_spawned_writes_behind_what_outside_has_not_read, PROCESS)
 		reap(p, "pattern", (pid_t)*stage_word(p, 1));
 	}
 }
+
+/* ---- several at once ------------------------------------------------------------------------- */
+
+#define N_OWED 5
+#define HEALTHY 2
+/* Those who take nothing are given 5 s together. */
+#define SECONDS_MOST 12
+
+/* Alone with all ends that owe. */
+static pid_t start_owing(int fds[N_OWED][2], int begin[2], int open)
+{
+	char byte;
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	close(begin[1]);
+	close(open);
+	if (read(begin[0], &byte, 1) != 0)
+		_exit(98);
+	for (int i = 0; i < N_OWED; i++) {
+		(void)setsockopt(fds[i][0], SOL_SOCKET, SO_SNDBUF, &(int){ 1 }, sizeof(int));
+		fcntl(fds[i][0], F_SETFD, FD_CLOEXEC);
+	}
+	alarm(SECONDS_MOST);
+	execl("/bin/true", "true", NULL);
+	_exit(99);
+}
+
+/* One reader has its gate open, the others' are shut until the program was executed. */
+CASE(exec_waits_once_for_all_that_take_nothing, PROCESS)
+{
+	int fds[N_OWED][2], gate[2], open[2], begin[2];
+	pid_t pids[N_OWED], owing;
+
+	A {
+		open_gate(gate);
+		open_gate(open);
+		T(pipe2(begin, O_CLOEXEC) == 0);
+		for (int i = 0; i < N_OWED; i++) {
+			pair_local(fds[i]);
+			warm(p, fds[i]);
+			fcntl(fds[i][0], F_SETFD, FD_CLOEXEC);
+			T(write_pattern(fds[i][0], LEN_LONG, 0) == 0);
+		}
+		owing = start_owing(fds, begin, open[1]);
+		for (int i = 0; i < N_OWED; i++) close(fds[i][0]);
+		for (int i = 0; i < N_OWED; i++)
+			pids[i] = spawn_outside("--pattern", (size_t)fds[i][1], LEN_LONG,
+						(size_t)(i == HEALTHY ? open : gate)[0]);
+		for (int i = 0; i < N_OWED; i++) {
+			until_process_sleeps(pids[i]);
+			close(fds[i][1]);
+		}
+		close(open[0]);
+		close(open[1]);
+		close(begin[1]);
+		reap(p, "program", owing);
+		reap(p, "healthy", pids[HEALTHY]);
+		close(gate[1]);
+		for (int i = 0; i < N_OWED; i++)
+			if (i != HEALTHY)
+				reap(p, "late", pids[i]);
+	}
+}

@@ -202,7 +202,7 @@ static void nothing_is_sent_behind_the_rest(void)
 {
 	uint64_t sent = owe_to_be_passed_on();
 
-	tcp_return_ending(&p.tcp[1], p.fd[1]);
+	CHECK(tcp_pass_on_ending(&p.tcp[1], p.fd[1]));
 	CHECK_INT(pair_push(&p, 1, "x", 1), ==, -EPIPE);
 	the_rest_is_all_that_the_kernel_lacks(sent);
 	end_test();
