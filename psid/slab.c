@@ -292,7 +292,7 @@ static void leave_slot(struct psid_side *side)
 	slab->n_used--;
 	side->slab = NULL;
 	/* A pair keeps one empty slab: short connections come one after the other. */
-	if (slab->n_used == 0 && (!slab->pair || !is_only_one(slab)))
+	if (slab->n_used == 0 && !slab->returning && (!slab->pair || !is_only_one(slab)))
 		slab_free(slab);
 }
 
@@ -362,9 +362,14 @@ int psid_slab_return(struct psid *psid, struct psid_user *user, int *fd,
 	r = psid_memory_check(*fd, &ino, &size);
 	if (r < 0)
 		return r;
-	*ret_slab = psid_slab_find(psid, ino);
-	if (*ret_slab)
-		return (*ret_slab)->user == user ? 0 : -EPERM;
+	slab = psid_slab_find(psid, ino);
+	if (slab && slab->user != user)
+		return -EPERM;
+	if (slab) {
+		slab->returning = true;
+		*ret_slab = slab;
+		return 0;
+	}
 	if (psid_descriptor_is_reserve(*fd))
 		return -EMFILE;
 	r = slab_make(psid, user, &slab);
@@ -378,7 +383,7 @@ int psid_slab_return(struct psid *psid, struct psid_user *user, int *fd,
 		return r;
 	}
 	slab->fd = TAKE_FD(*fd);
-	slab->sent_owner = slab->sent_peer = true;
+	slab->sent_owner = slab->sent_peer = slab->returning = true;
 	*ret_slab = slab;
 	return 0;
 }
@@ -394,7 +399,8 @@ int psid_slot_return(struct psid_slab *slab, uint32_t slot, struct psid_side *si
 
 void psid_slab_tidy(struct psid_slab *slab)
 {
-	if (slab->n_used == 0 && !slab->pair)
+	slab->returning = false;
+	if (slab->n_used == 0 && (!slab->pair || !is_only_one(slab)))
 		slab_free(slab);
 }
 

@@ -29,6 +29,7 @@ struct psid_slab {
 	struct psid_side **sides;	   /* of each slot in use */
 	int fd;
 	bool sent_owner, sent_peer;
+	bool returning; /* stays until psid_slab_tidy */
 };
 
 /*
@@ -51,15 +52,16 @@ int psid_slot_keep(struct psid_side *side, struct psid_user *payer);
 
 /*
  * The slab that a psid before us made and a client has returned, or that we know already. Takes *fd
- * if it keeps it. Returns 0; -EBADMSG: not a slab; -EPERM: of another user; the Reason (positive)
- * of a refusal; other negative errno.
+ * if it keeps it. It stays, whatever becomes of its slots, until psid_slab_tidy. Returns 0;
+ * -EBADMSG: not a slab; -EPERM: of another user; the Reason (positive) of a refusal; other negative
+ * errno.
  */
 int psid_slab_return(struct psid *psid, struct psid_user *user, int *fd,
 		     struct psid_slab **ret_slab);
 struct psid_slab *psid_slab_find(const struct psid *psid, uint64_t ino);
 /* The slot of a returned slab is this side's. Returns 0; the Reason (positive) of a refusal. */
 int psid_slot_return(struct psid_slab *slab, uint32_t slot, struct psid_side *side);
-/* Frees a returned slab in which no slot is used. */
+/* All that was returned with it is taken: frees it if no slot is used. */
 void psid_slab_tidy(struct psid_slab *slab);
 
 /* A copy of what the side says; nothing of it is true. Returns 0; negative errno. */
