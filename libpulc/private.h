@@ -72,7 +72,7 @@ struct pulc_stream {
 	uint64_t stuck_at;     /* its receiver has taken nothing beyond that (client lock) */
 	bool resets;	       /* exec will end it so; lingered before as `linger` says */
 	struct linger linger;
-	int going;	       /* the process that counts itself off, or has, unknown to psid */
+	int going; /* the process that counts itself off, or has, unknown to psid */
 	struct slab *own_slab, *peer_slab;
 	struct pulc_stream *hash_next;
 	struct pulc_stream *next, *prev; /* all streams of the process, for fork */
