@@ -70,7 +70,9 @@ void pre_sent(pulc_stream *s, int fd, ssize_t n, const void *addr, socklen_t len
 again_:                                                                                            \
 		pre_cancellation_point();                                                          \
 		if (!pre_use_stream(&use_, (fd))) {                                                \
-			n_ = pre_sys(on_kernel);                                                   \
+			n_ = __builtin_expect(use_.file == &pre_file_gone, 0)                      \
+				     ? -EBADF                                                      \
+				     : pre_sys(on_kernel);                                         \
 		} else {                                                                           \
 			pulc_stream *s = use_.stream;                                              \
 			n_ = (on_ring);                                                            \

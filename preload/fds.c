@@ -2,7 +2,8 @@
  * Closing and duplicating descriptors.
  *
  * The table's entry goes before the kernel's, so that a number given out again meanwhile is never
- * taken for its predecessor; libpulc hears of the last close while the descriptor still works.
+ * taken for its predecessor, and says in between that it is going (change.c) where other threads
+ * may come by; libpulc hears of the last close while the descriptor still works.
  * PULC's own descriptors are not there for the program: closing one answers EBADF, closing a range
  * leaves them out, and one that stands on a number the program asks for by dup2 moves away.
  */
@@ -14,11 +15,26 @@
 
 #include <pulc/fds.h>
 
+#include "change.h"
 #include "file.h"
 #include "process.h"
 #include "rawsys.h"
 #include "sockets.h"
 #include "symbols.h"
+
+/* The kernel's close of a number that is in the table. */
+static int close_tracked(int fd)
+{
+	bool is_change = pre_change_begins(fd, -1);
+	int ret;
+
+	if (!is_change)
+		pre_file_forget(fd);
+	ret = (int)pre_sys(pre_real.close(fd));
+	if (is_change)
+		pre_change_ends(fd, -1);
+	return ret;
+}
 
 /* What has been told an end of does not stay open: a thread is cancelled before that or after the
  * kernel's close. */
@@ -30,8 +46,9 @@ USUAL int pre_close_for_good(int fd)
 		return -EBADF;
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (pre_file_at(fd) && pre_process_owns_table())
-		pre_file_forget(fd);
-	ret = (int)pre_sys(pre_real.close(fd));
+		ret = close_tracked(fd);
+	else
+		ret = (int)pre_sys(pre_real.close(fd));
 	(void)pthread_setcancelstate(state, NULL);
 	return ret;
 }
@@ -106,43 +123,63 @@ static bool is_beyond_limit(int fd)
 	return (rlim_t)fd >= limit.rlim_cur;
 }
 
-/* Makes room at `wanted` for a duplicate of fd. Returns 0 or -EBADF as the call itself would: then
- * nothing has changed. */
-static int make_room(int fd, int wanted)
+/* What the call would be refused for, before anything has changed. */
+static int judge(int fd, int wanted)
 {
 	if (pulc_fd_is_own(fd) || raw_syscall(SYS_fcntl, fd, F_GETFD) < 0 ||
 	    is_beyond_limit(wanted))
 		return -EBADF;
-	if (!pre_process_owns_table())
-		return 0;
-	if (pulc_fd_is_own(wanted))
-		return pulc_fd_evict(wanted);
-	pre_file_forget(wanted);
 	return 0;
+}
+
+/* flags: dup3's; -1: dup2 */
+static int in_kernel(int fd, int wanted, int flags)
+{
+	return (int)pre_sys(flags < 0 ? pre_real.dup2(fd, wanted)
+				      : pre_real.dup3(fd, wanted, flags));
+}
+
+/* In the process whose table it is. */
+static int replace(int fd, int wanted, int flags)
+{
+	int ret = pulc_fd_evict(wanted);
+	bool is_change;
+
+	if (ret < 0)
+		return ret;
+	is_change = pre_change_begins(wanted, fd);
+	if (!is_change)
+		pre_file_forget(wanted);
+	ret = in_kernel(fd, wanted, flags);
+	if (ret >= 0 && pre_file_at(fd))
+		pre_file_share(fd, wanted);
+	if (is_change)
+		pre_change_ends(wanted, fd);
+	return ret;
+}
+
+static int onto(int fd, int wanted, int flags)
+{
+	bool is_known = pre_file_at(wanted) || pulc_fd_is_own(wanted) || pulc_fd_is_own(fd);
+	int ret = is_known ? judge(fd, wanted) : 0;
+
+	if (ret < 0)
+		return ret;
+	if ((!is_known && !pre_file_at(fd)) || !pre_process_owns_table())
+		return in_kernel(fd, wanted, flags);
+	return replace(fd, wanted, flags);
 }
 
 int pre_dup2(int fd, int wanted)
 {
-	int ret = 0;
-
-	if (fd != wanted && (pre_file_at(wanted) || pulc_fd_is_own(wanted) || pulc_fd_is_own(fd)))
-		ret = make_room(fd, wanted);
-	if (ret < 0)
-		return ret;
-	ret = (int)pre_sys(pre_real.dup2(fd, wanted));
-	return fd == wanted ? ret : shared(fd, ret);
+	return fd == wanted ? in_kernel(fd, wanted, -1) : onto(fd, wanted, -1);
 }
 
 int pre_dup3(int fd, int wanted, int flags)
 {
-	int ret = 0;
-
-	if (fd != wanted && !(flags & ~O_CLOEXEC) &&
-	    (pre_file_at(wanted) || pulc_fd_is_own(wanted) || pulc_fd_is_own(fd)))
-		ret = make_room(fd, wanted);
-	if (ret < 0)
-		return ret;
-	return shared(fd, (int)pre_sys(pre_real.dup3(fd, wanted, flags)));
+	if (fd == wanted || (flags & ~O_CLOEXEC))
+		return in_kernel(fd, wanted, flags);
+	return onto(fd, wanted, flags);
 }
 
 static void status_changed(int fd, long flags)

@@ -34,7 +34,7 @@
 LARGE_FIRST struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 static OFTEN_LAST struct pre_fd_chunk near_chunk;
 struct pre_file pre_file_tcp, pre_file_tcp_shared = { .shared = true };
-struct pre_file pre_file_other, pre_file_inherited;
+struct pre_file pre_file_other, pre_file_inherited, pre_file_changing, pre_file_gone;
 
 static LARGE void *_Atomic file_chunks[PRE_POOL_CHUNKS];
 #define N_NEAR 8
@@ -178,7 +178,7 @@ static void lose(struct pre_file *f, int fd, int other)
  * the number is another file's by now). The stream may be upgraded while it closes, and whoever
  * hears of that sees a file without descriptors: only this use keeps it from being recycled under
  * our hands. */
-USUAL static void drop(struct pre_file *f, int fd, bool open)
+USUAL void pre_file_drop(struct pre_file *f, int fd, bool open)
 {
 	struct pre_use use;
 	pulc_stream *s;
@@ -213,14 +213,16 @@ USUAL static void place(struct pre_file *_Atomic *entry, int fd, struct pre_file
 	old = atomic_exchange(entry, f);
 
 	if (old) /* closed behind our back */
-		drop(old, fd, false);
+		pre_file_drop(old, fd, false);
 }
 
 /* What stands there was closed behind our back; or is open, for its number was given to a child
  * that has closed its own copy. */
 static bool is_not_ours(struct pre_file *_Atomic *entry)
 {
-	return atomic_load(entry) && !pre_process_owns_table();
+	const struct pre_file *f = atomic_load(entry);
+
+	return f && f != &pre_file_gone && !pre_process_owns_table();
 }
 
 USUAL bool pre_file_install(int fd, struct pre_file *f)
@@ -237,13 +239,13 @@ USUAL bool pre_file_install(int fd, struct pre_file *f)
 
 USUAL void pre_file_forget(int fd)
 {
-	struct pre_file *f;
+	struct pre_file *f = pre_file_settled(fd);
 
-	if (!pre_file_at(fd))
+	if (!f || f == &pre_file_gone)
 		return;
 	f = atomic_exchange(entry_of(fd), NULL);
 	if (f)
-		drop(f, fd, true);
+		pre_file_drop(f, fd, true);
 }
 
 USUAL void pre_file_each(unsigned first, unsigned last, pre_visit *visit, void *arg)
@@ -277,10 +279,12 @@ void pre_file_forget_range(unsigned first, unsigned last)
 struct pre_file *pre_file_own(int fd)
 {
 	struct pre_file *_Atomic *entry = entry_of(fd);
-	struct pre_file *f = pre_file_at(fd), *own;
+	struct pre_file *f = pre_file_settled(fd), *own;
 
 	if (f == &pre_file_inherited)
 		f = pre_inherit(fd);
+	if (f == &pre_file_changing || f == &pre_file_gone)
+		return NULL;
 	if (!f || !pre_file_is_standin(f))
 		return f;
 	own = pre_file_new();
@@ -298,14 +302,16 @@ struct pre_file *pre_file_own(int fd)
 struct pre_use pre_use_any(int fd)
 {
 	struct pre_use use;
+	bool is_gone;
 
 	if (!pre_use_file(&use, fd))
 		return (struct pre_use){ .stream = NULL };
 	if (use.stream || (use.file == &pre_file_inherited && pre_use_inherited(&use, fd)))
 		return use;
+	is_gone = use.file == &pre_file_gone;
 	if (use.file != &pre_file_inherited)
 		pre_use_end(&use);
-	return (struct pre_use){ .stream = NULL };
+	return (struct pre_use){ .file = is_gone ? &pre_file_gone : NULL };
 }
 
 bool pre_use_own(struct pre_use *use, int fd)
@@ -316,6 +322,11 @@ bool pre_use_own(struct pre_use *use, int fd)
 		pre_use_end(use);
 	}
 	return false;
+}
+
+bool pre_file_is_trackable(int fd)
+{
+	return entry_of(fd);
 }
 
 bool pre_file_untrack(int fd, struct pre_file *f)
@@ -427,6 +438,23 @@ USUAL void pre_files_forked(void)
 
 	for (uint32_t i = 0; (f = pre_pool_at(&files, i)) != NULL; i++)
 		pre_lock_reset(&f->lock);
+}
+
+static void count(int fd, struct pre_file *f, void *arg)
+{
+	(void)fd;
+	(void)arg;
+	if (!pre_file_is_standin(f))
+		(void)atomic_fetch_add(&f->n_fds, 1);
+}
+
+void pre_files_recount(void)
+{
+	struct pre_file *f;
+
+	for (uint32_t i = 0; (f = pre_pool_at(&files, i)) != NULL; i++)
+		atomic_store(&f->n_fds, 0);
+	pre_file_each(0, UINT32_MAX, count, NULL);
 }
 
 /* A parent's other threads are not here, nor are their calls. */

@@ -60,13 +60,15 @@ extern struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 
 /* Stand-ins that need no record: an unconnected TCP socket or a listener; the same where another
  * process holds it too; a socket of which it is known that it is none; an upgraded connection that
- * this program found when it began (inherit.c). */
-extern struct pre_file pre_file_tcp, pre_file_tcp_shared, pre_file_other, pre_file_inherited;
+ * this program found when it began (inherit.c); a number that is just becoming somebody else's, and
+ * one that was closed (change.c). */
+extern struct pre_file pre_file_tcp, pre_file_tcp_shared, pre_file_other, pre_file_inherited,
+	pre_file_changing, pre_file_gone;
 
 static inline bool pre_file_is_standin(const struct pre_file *f)
 {
 	return f == &pre_file_tcp || f == &pre_file_tcp_shared || f == &pre_file_other ||
-	       f == &pre_file_inherited;
+	       f == &pre_file_inherited || f == &pre_file_changing || f == &pre_file_gone;
 }
 
 /* The file of a descriptor, NULL: not tracked. Nobody keeps it from being closed meanwhile. */
@@ -84,6 +86,20 @@ static inline struct pre_file *pre_file_at(int fd)
 				    memory_order_acquire);
 }
 
+/* As pre_file_at, once fd is not changing any more. &pre_file_gone: it is closed, and the kernel is
+ * not to be asked. */
+struct pre_file *pre_file_changed(int fd);
+static inline struct pre_file *pre_file_settled(int fd)
+{
+	struct pre_file *f = pre_file_at(fd);
+
+	return __builtin_expect(f == &pre_file_changing || f == &pre_file_gone, 0)
+		       ? pre_file_changed(fd)
+		       : f;
+}
+/* Can it stand in the table? */
+bool pre_file_is_trackable(int fd);
+
 /* A new file with no descriptor yet; NULL: no memory. */
 struct pre_file *pre_file_new(void);
 /* Gives up a file that never got a descriptor. */
@@ -93,7 +109,9 @@ void pre_file_free(struct pre_file *f);
 bool pre_file_install(int fd, struct pre_file *f);
 /* fd is about to be closed. */
 void pre_file_forget(int fd);
-/* The same for all of first..last. */
+/* fd, whose entry is gone, was one of f's descriptors; open: it still is. */
+void pre_file_drop(struct pre_file *f, int fd, bool open);
+/* The same as pre_file_forget for all of first..last. */
 void pre_file_forget_range(unsigned first, unsigned last);
 /* Replaces a stand-in at fd by a record of its own. NULL: no memory, or fd holds none any more. */
 struct pre_file *pre_file_own(int fd);
@@ -111,6 +129,8 @@ bool pre_file_join(struct pre_file *f, int to);
 uint32_t pre_file_n_joins(void);
 /* In a forked child: whoever held a file's lock is not here. */
 void pre_files_forked(void);
+/* There too: whoever was about to take an entry out, or to put one in, is not here either. */
+void pre_files_recount(void);
 /* Another descriptor of f than fd, or -1. Looks through the whole table. */
 int pre_file_other_fd(const struct pre_file *f, int fd);
 /* Calls visit for each tracked descriptor in first..last. */
@@ -179,22 +199,19 @@ static inline void pre_use_end(struct pre_use *use)
 /* Begins to use fd's file. False: not tracked, nothing to end. stream is NULL if it has none. */
 static inline bool pre_use_file(struct pre_use *use, int fd)
 {
-	struct pre_file *f = pre_file_at(fd), *again;
+	struct pre_file *f;
 
-	if (!f)
-		return false;
-	pre_use_known(use, f);
-	while (__builtin_expect((again = pre_file_at(fd)) != f, 0)) {
-		/* Closed in between, by somebody who may have seen this use and left the rest to
-		 * its end. */
-		pre_use_end(use);
-		if (!again)
-			return false;
-		f = again;
+	while ((f = pre_file_settled(fd)) != NULL) {
 		pre_use_known(use, f);
+		if (__builtin_expect(pre_file_at(fd) == f || f == &pre_file_gone, 1)) {
+			use->stream = atomic_load_explicit(&f->stream, memory_order_acquire);
+			return true;
+		}
+		/* Closed in between, by somebody who may have seen this use and left the rest to
+		 * its end, or waits for that. */
+		pre_use_end(use);
 	}
-	use->stream = atomic_load_explicit(&f->stream, memory_order_acquire);
-	return true;
+	return false;
 }
 
 /* Begins to use fd's file, after a stand-in was replaced by a record of its own. False: no memory,
@@ -210,19 +227,22 @@ bool pre_use_shared(struct pre_use *use, int fd, const struct pre_file *f);
  * fails. */
 bool pre_use_inherited(struct pre_use *use, int fd);
 
-/* As pre_use_stream, whatever the case; stream is NULL if it has none. */
+/* As pre_use_stream, whatever the case; stream is NULL if it has none, and file is &pre_file_gone
+ * if fd is closed. */
 struct pre_use pre_use_any(int fd);
 
-/* Begins to use fd's stream. False: it has none, nothing to end. The usual case stands in each
- * caller: it is a good part of a call. */
+/* Begins to use fd's stream. False: it has none, nothing to end; use->file is &pre_file_gone if fd
+ * is closed. The usual case stands in each caller: it is a good part of a call. */
 static inline __attribute__((always_inline)) bool pre_use_stream(struct pre_use *use, int fd)
 {
 	struct pre_thread *t = pre_thread_self;
 	struct pre_file *f = pre_file_at(fd);
 	unsigned slot = t ? t->n_using : PRE_N_USING;
 
-	if (!f)
+	if (!f) {
+		use->file = NULL;
 		return false;
+	}
 	if (__builtin_expect(slot >= PRE_N_USING, 0) ||
 	    __builtin_expect(atomic_load_explicit(&t->using[slot], memory_order_relaxed) != NULL,
 			     0)) {

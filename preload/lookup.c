@@ -134,7 +134,7 @@ static void set_up(void)
 	pre_enabled = !(disable && strcmp(disable, "") != 0 && strcmp(disable, "0") != 0);
 	if (!pre_enabled)
 		return;
-	sys.ppoll = pre_real.ppoll;
+	sys.ppoll = pre_thread_sleep;
 	pulc_sys_set(&sys);
 	pre_process_start();
 }

@@ -88,14 +88,14 @@ static void each_right(const struct msghdr *msg, void (*visit)(int fd, void *arg
 
 static void note_ours(int fd, void *arg)
 {
-	const struct pre_file *f = pre_file_at(fd);
+	const struct pre_file *f = pre_file_settled(fd);
 
 	*(bool *)arg |= f && f != &pre_file_other;
 }
 
 bool pre_passing_concerns(int via, const struct msghdr *msg)
 {
-	const struct pre_file *f = pre_file_at(via);
+	const struct pre_file *f = pre_file_settled(via);
 	bool ours = false;
 
 	/* What is tracked is no Unix socket. */

@@ -22,7 +22,7 @@
 /* Not one that only the kernel knows, nor one whose record says no more than that. */
 static inline bool pre_poll_is_ours(int fd)
 {
-	const struct pre_file *f = pre_file_at(fd);
+	const struct pre_file *f = pre_file_settled(fd);
 
 	return f && !pre_file_is_standin(f);
 }

@@ -20,6 +20,7 @@
 #include <pulc/process.h>
 
 #include "awaited.h"
+#include "change.h"
 #include "epoll.h"
 #include "file.h"
 #include "inherit.h"
@@ -137,6 +138,7 @@ USUAL static void forked_child(void)
 	atomic_store(owner, (int)raw_syscall(SYS_getpid));
 	pre_process_generation++;
 	pre_thread_forked();
+	pre_change_forked();
 	pre_epoll_forked();
 	pre_inherit_forked();
 	pre_linger_forked();

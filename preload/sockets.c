@@ -171,7 +171,7 @@ USUAL static int accepted(int listener, int fd, int flags)
 	if (fd < 0)
 		return fd;
 	pre_process_notice_fork();
-	if (!pre_file_at(listener))
+	if (!pre_file_settled(listener))
 		(void)pre_file_replace(listener, NULL,
 				       is_tcp(fd) ? &pre_file_tcp : &pre_file_other);
 	/* NULL: closed meanwhile. */

@@ -71,7 +71,7 @@ FILE *pre_fdopen(int fd, const char *mode)
 						  .write = write_cookie,
 						  .seek = seek_cookie,
 						  .close = close_cookie };
-	struct pre_file *f = pre_file_at(fd);
+	struct pre_file *f = pre_file_settled(fd);
 	FILE *file;
 
 	if (!f || f == &pre_file_other || f->set)

@@ -29,7 +29,9 @@ static void reset(struct pre_thread *t)
 	for (int i = 0; i < PRE_N_USING; i++)
 		atomic_store(&t->using[i], NULL);
 	t->n_using = 0;
+	atomic_store(&t->sleeps, false);
 	atomic_store(&t->n_interrupted, 0);
+	t->changing = 0;
 	t->n_locked = 0;
 	t->n_sets_locked = 0;
 	t->n_forks_bare = 0;
@@ -107,6 +109,29 @@ USUAL bool pre_thread_others_inside(const struct pre_file *f)
 		if (t != self && uses_from(t, atomic_load(&t->n_interrupted), f))
 			return true;
 	return false;
+}
+
+bool pre_thread_others_awake(const struct pre_file *f)
+{
+	const struct pre_thread *self = pre_self();
+	struct pre_thread *t;
+
+	for (uint32_t i = 0; (t = pre_pool_at(&pre_threads, i)) != NULL; i++)
+		if (t != self && !atomic_load(&t->sleeps) && uses_from(t, 0, f))
+			return true;
+	return false;
+}
+
+int pre_thread_sleep(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		     const sigset_t *mask)
+{
+	struct pre_thread *self = pre_self();
+	int ret;
+
+	atomic_store(&self->sleeps, true);
+	ret = pre_real.ppoll(fds, n, timeout, mask);
+	atomic_store(&self->sleeps, false);
+	return ret;
 }
 
 unsigned pre_thread_handles(void)

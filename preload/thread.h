@@ -2,7 +2,9 @@
 #ifndef PULC_PRELOAD_THREAD_H
 #define PULC_PRELOAD_THREAD_H
 
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,8 +24,10 @@ struct pre_thread {
 	struct pre_pooled pooled;
 	struct pre_file *_Atomic using[PRE_N_USING]; /* not to be recycled meanwhile */
 	unsigned n_using;
+	_Atomic bool sleeps; /* over what it uses, and will look at its descriptor again */
 	/* The first so many, by a handler that runs, or has left by longjmp. */
 	_Atomic unsigned n_interrupted;
+	int changing;		/* the number that it is changing, and one (change.c); 0: none */
 	unsigned n_locked;	/* locks of epoll_set.c that this thread holds */
 	uint32_t n_sets_locked; /* by its fork, which is under way: the first so many */
 	unsigned n_forks_bare;	/* such that have locked nothing (epoll_set.c) */
@@ -44,6 +48,11 @@ bool pre_thread_uses(const struct pre_file *f);
 /* True if another thread is inside a call that goes on with f: one that a handler has interrupted
  * ends, or begins anew from its descriptor. */
 bool pre_thread_others_inside(const struct pre_file *f);
+/* The same of one that does not sleep. */
+bool pre_thread_others_awake(const struct pre_file *f);
+/* ppoll, as libpulc is given it to sleep in. */
+int pre_thread_sleep(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		     const sigset_t *mask);
 /* A handler of the program's begins, and what is to be given to its end. */
 unsigned pre_thread_handles(void);
 void pre_thread_handled(unsigned before);

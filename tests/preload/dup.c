@@ -2,6 +2,8 @@
 #include "case.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -263,4 +265,97 @@ CASE(dup_reader_blocked_while_duplicate_closes, THREAD)
 		until_other_sleeps(p);
 		SEND("x");
 	}
+}
+
+/* ---- while another thread uses the number ---------------------------------------------------- */
+
+enum { N_WORDS = 30000 };
+
+struct sender {
+	int fd;
+	_Atomic bool is_done;
+	uint32_t n_refused;
+};
+
+/* A word at a time, each one higher; one that the number, which was just closed, does not take is
+ * sent again. */
+static void *send_words(void *arg)
+{
+	struct sender *sender = arg;
+
+	for (uint32_t word = 1; word <= N_WORDS; word++) {
+		while (send(sender->fd, &word, sizeof(word), MSG_NOSIGNAL) < 0) {
+			if (errno != EBADF)
+				sender->n_refused++;
+			sched_yield();
+		}
+	}
+	sender->is_done = true;
+	return NULL;
+}
+
+struct receiver {
+	int fd;
+	uint32_t last, n, n_disordered;
+};
+
+static void receive_words(struct receiver *r)
+{
+	uint32_t words[256];
+	ssize_t n;
+
+	while ((n = recv(r->fd, words, sizeof(words), MSG_DONTWAIT)) > 0) {
+		for (size_t i = 0; i < (size_t)n / sizeof(*words); i++) {
+			r->n++;
+			r->n_disordered += words[i] <= r->last;
+			r->last = words[i];
+		}
+	}
+}
+
+/* The number is now one connection's, now the other's: each word goes to one of them. */
+static void exchange_under_a_sender(struct play *p, bool with_close)
+{
+	int one[2], two[2];
+	struct sender sender = { 0 };
+	struct receiver receivers[2] = { 0 };
+	pthread_t thread;
+
+	A {
+		pair_local(one);
+		pair_local(two);
+		warm(p, one);
+		warm(p, two);
+		receivers[0].fd = one[1];
+		receivers[1].fd = two[1];
+		sender.fd = dup(one[0]);
+		pthread_create(&thread, NULL, send_words, &sender);
+		while (!sender.is_done) {
+			dup2(two[0], sender.fd);
+			receive_words(&receivers[0]);
+			if (with_close)
+				close(sender.fd);
+			dup2(one[0], sender.fd);
+			receive_words(&receivers[1]);
+		}
+		pthread_join(thread, NULL);
+		close(sender.fd);
+		for (int i = 0; i < 2; i++) {
+			R(shutdown(i ? two[0] : one[0], SHUT_WR));
+			settle_poll(p, receivers[i].fd, POLLRDHUP);
+			receive_words(&receivers[i]);
+			say(p, "%u out of order", receivers[i].n_disordered);
+		}
+		say(p, "%u words, %u refused", receivers[0].n + receivers[1].n, sender.n_refused);
+	}
+}
+
+CASE_TRAITS(dup2_under_a_sender, SELF, OWN_PAIR)
+{
+	exchange_under_a_sender(p, false);
+}
+
+CASE_TRAITS(dup2_and_close_under_a_sender, SELF, OWN_PAIR)
+{
+	exchange_under_a_sender(p, true);
 }

@@ -278,11 +278,18 @@ static void *close_it(void *arg)
 	return NULL;
 }
 
+static bool is_being_closed(int fd)
+{
+	const struct pre_file *f = pre_file_at(fd);
+
+	return !f || f == &pre_file_changing;
+}
+
 static void close_meanwhile(pulc_stream *s)
 {
 	if (!atomic_load(&s->attached) || atomic_exchange(&closing.now, true))
 		return;
-	while (pre_file_at(closing.fd))
+	while (!is_being_closed(closing.fd))
 		(void)sched_yield();
 	/* Who closes it has begun. */
 	for (int i = 0; i < 20; i++)
