@@ -71,9 +71,9 @@ CASE_TRAITS(session_daemon_closes_alone, PROCESS, DATAGRAMS)
 		reap(p, "parent of the daemon", pid);
 		R(close(FD));
 		*stage_word(p, 1) = 1;
+		wait_for_word(p, 2);
 	}
 	A {
-		wait_for_word(p, 2);
 		RECV(8);
 		for (int i = 0; i < 3; i++) SEND("x");
 		*stage_word(p, 3) = 1;
