@@ -4,7 +4,8 @@
  *
  * A caller is nobody until it has said Attach over a connection that the key has opened; who does
  * not within MSEC_ATTACH, or says anything else, is hung up on. Beyond N_CALLERS_MAX of them the
- * next ones wait in the kernel until one has been told apart: all keepers of a job call at once.
+ * next ones wait in the kernel until one has been told apart: all keepers of a job call at once. So
+ * they do for a while when there are no descriptors left, of which the poll would tell without end.
  * Keep-alives tell of a node that has
  * died in silence: after SEC_IDLE seconds without a word it is asked N_PROBES times, a second
  * apart.
@@ -34,6 +35,7 @@
 #define N_PROBES 3
 #define MSEC_UNACKNOWLEDGED 4000
 #define MSEC_ATTACH 10000
+#define MSEC_PAUSE 100
 #define N_CALLERS_MAX 64u /* that have not said who they are */
 
 struct caller {
@@ -46,6 +48,7 @@ struct caller {
 
 static const struct keeper_tls *plug_in;
 static uv_poll_t listener;
+static uv_timer_t listener_pause;
 static int listener_fd = -EBADF;
 static unsigned n_callers;
 
@@ -160,10 +163,16 @@ static void on_call(uv_poll_t *poll, int status, int events);
 
 static void listen_if_room(void)
 {
-	if (n_callers < N_CALLERS_MAX)
+	if (n_callers < N_CALLERS_MAX && !uv_is_active((uv_handle_t *)&listener_pause))
 		(void)uv_poll_start(&listener, UV_READABLE, on_call);
 	else
 		(void)uv_poll_stop(&listener);
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+	(void)timer;
+	listen_if_room();
 }
 
 static void forget(struct caller *caller)
@@ -244,6 +253,8 @@ static void on_call(uv_poll_t *poll, int status, int events)
 	while (n_callers < N_CALLERS_MAX &&
 	       (fd = accept4(listener_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
 		take_call(k, fd);
+	if (n_callers < N_CALLERS_MAX && errno != EAGAIN)
+		(void)uv_timer_start(&listener_pause, on_pause_over, MSEC_PAUSE, 0);
 	listen_if_room();
 }
 
@@ -258,6 +269,7 @@ int keeper_remote_listen(struct keeper *k, int fd)
 		return r;
 	listener_fd = fd;
 	listener.data = k;
+	(void)uv_timer_init(&k->loop, &listener_pause);
 	r = uv_poll_init(&k->loop, &listener, fd);
 	if (r == 0)
 		listen_if_room();

@@ -123,6 +123,27 @@ wait $runner
 is kill_from_another_node 137 $?
 gone kill_from_another_node_leaves_nothing ctl
 
+# The head keeper has no descriptor for who calls: it looks again later, and has not the processor meanwhile.
+start crowded "${everywhere[@]}" "$TMPDIR/tree"
+keeper=$(on 1 "$bin/pulcctl" jobs --json | json 'j[0]["keeper"]')
+port=$(on 1 ss -Hltnp | awk -v who="pid=$keeper," 'index($0, who) { n = split($4, a, ":"); print a[n]; exit }')
+free=0
+while [ -e "/proc/$keeper/fd/$free" ]; do ((free++)); done
+ticks() { awk '{ print $14 + $15 }' "/proc/$keeper/stat"; }
+prlimit --pid "$keeper" --nofile=$free:
+on 1 timeout 30 bash -c 'exec 3<>"/dev/tcp/10.77.0.1/$0" && echo nonsense >&3 && echo called && cat <&3; echo hung up' "$port" >caller.out 2>/dev/null &
+caller=$!
+await grep -q called caller.out
+before=$(ticks)
+sleep 1
+is caller_without_a_descriptor "calm 1" "$([ $(($(ticks) - before)) -lt $(($(getconf CLK_TCK) / 2)) ] && echo calm || echo busy) $(wc -l <caller.out)"
+prlimit --pid "$keeper" --nofile=1024:
+wait $caller
+is caller_with_a_descriptor "hung up" "$(tail -n 1 caller.out)"
+on 1 "$bin/pulcctl" kill "$(on 1 "$bin/pulcctl" jobs --json | json 'j[0]["job"]')"
+wait $runner
+gone crowded_keeper_leaves_nothing crowded
+
 start keeper "${everywhere[@]}" "$TMPDIR/tree"
 kill -KILL "$(on 3 "$bin/pulcctl" jobs --json | json 'j[0]["keeper"]')"
 wait $runner
