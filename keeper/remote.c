@@ -6,9 +6,9 @@
  * not within MSEC_ATTACH, or says anything else, is hung up on. Beyond N_CALLERS_MAX of them the
  * next ones wait in the kernel until one has been told apart: all keepers of a job call at once. So
  * they do for a while when there are no descriptors left, of which the poll would tell without end.
- * Keep-alives tell of a node that has
- * died in silence: after SEC_IDLE seconds without a word it is asked N_PROBES times, a second
- * apart.
+ *
+ * Keep-alives tell of a node that has died in silence: after SEC_IDLE seconds without a word it is
+ * asked N_PROBES times, a second apart.
  */
 #include "remote.h"
 

@@ -250,9 +250,7 @@ void keeper_tasks_start(struct keeper *k)
 
 void keeper_tasks_cancel(struct keeper *k)
 {
-	bool begins = k->n_running > 0;
-
-	if (!k->tasks || k->launched || begins)
+	if (!k->tasks || k->launched || k->n_running > 0)
 		return;
 	keeper_pmi_stop(k);
 	keeper_tasks_launch(k);

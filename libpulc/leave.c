@@ -173,8 +173,7 @@ static bool is_parents_to_pay(const struct pulc_stream *s)
 	       !(atomic_load(&s->own_slab->map.slab->let_go[s->own_slot]) & SHM_LET_GO);
 }
 
-/* How long receivers that are owed may all take nothing, and how often we look. */
-#define NSEC_TAKE (5 * NSEC_PER_SEC)
+/* How often receivers that are owed are looked at. */
 #define NSEC_PAUSE (1000 * NSEC_PER_USEC)
 
 static uint64_t unpaid; /* to all that are waited for */
@@ -218,7 +217,7 @@ static void pay_all(void)
 		some_owe = false;
 		stream_list_each(pay_what_fits);
 		if (some_owe && (deadline == 0 || unpaid != before))
-			deadline = nsec_now() + NSEC_TAKE;
+			deadline = nsec_now() + TCP_NSEC_OWED;
 		before = unpaid;
 		if (some_owe)
 			(void)raw_ppoll(NULL, 0, &pause);

@@ -46,11 +46,6 @@ static void wait_a_little(unsigned n)
 			    : raw_syscall(SYS_nanosleep, &nap, NULL));
 }
 
-static bool is_unsettled(const struct pre_file *f)
-{
-	return f == &pre_file_changing || f == &pre_file_gone;
-}
-
 /* Whoever changes it may need a lock that this thread holds, or be what a handler in this thread
  * has interrupted. */
 static bool may_wait(int fd)
@@ -81,7 +76,7 @@ struct pre_file *pre_file_changed(int fd)
 {
 	struct pre_file *f;
 
-	for (unsigned n = 0; is_unsettled(f = pre_file_at(fd)); n++) {
+	for (unsigned n = 0; pre_file_is_unsettled(f = pre_file_at(fd)); n++) {
 		if (!is_open(fd)) {
 			if (pre_file_at(fd) == f)
 				return &pre_file_gone;

@@ -283,7 +283,7 @@ struct pre_file *pre_file_own(int fd)
 
 	if (f == &pre_file_inherited)
 		f = pre_inherit(fd);
-	if (f == &pre_file_changing || f == &pre_file_gone)
+	if (pre_file_is_unsettled(f))
 		return NULL;
 	if (!f || !pre_file_is_standin(f))
 		return f;

@@ -65,10 +65,16 @@ extern struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 extern struct pre_file pre_file_tcp, pre_file_tcp_shared, pre_file_other, pre_file_inherited,
 	pre_file_changing, pre_file_gone;
 
+/* Said of a number, not of a file. */
+static inline bool pre_file_is_unsettled(const struct pre_file *f)
+{
+	return f == &pre_file_changing || f == &pre_file_gone;
+}
+
 static inline bool pre_file_is_standin(const struct pre_file *f)
 {
 	return f == &pre_file_tcp || f == &pre_file_tcp_shared || f == &pre_file_other ||
-	       f == &pre_file_inherited || f == &pre_file_changing || f == &pre_file_gone;
+	       f == &pre_file_inherited || pre_file_is_unsettled(f);
 }
 
 /* The file of a descriptor, NULL: not tracked. Nobody keeps it from being closed meanwhile. */
@@ -93,9 +99,7 @@ static inline struct pre_file *pre_file_settled(int fd)
 {
 	struct pre_file *f = pre_file_at(fd);
 
-	return __builtin_expect(f == &pre_file_changing || f == &pre_file_gone, 0)
-		       ? pre_file_changed(fd)
-		       : f;
+	return __builtin_expect(pre_file_is_unsettled(f), 0) ? pre_file_changed(fd) : f;
 }
 /* Can it stand in the table? */
 bool pre_file_is_trackable(int fd);

@@ -100,26 +100,36 @@ USUAL bool pre_thread_uses(const struct pre_file *f)
 	return false;
 }
 
-USUAL bool pre_thread_others_inside(const struct pre_file *f)
+static bool is_inside(const struct pre_thread *t, const struct pre_file *f)
+{
+	return uses_from(t, atomic_load(&t->n_interrupted), f);
+}
+
+static bool is_awake_inside(const struct pre_thread *t, const struct pre_file *f)
+{
+	return !atomic_load(&t->sleeps) && uses_from(t, 0, f);
+}
+
+static inline bool others_do(bool (*what)(const struct pre_thread *, const struct pre_file *),
+			     const struct pre_file *f)
 {
 	const struct pre_thread *self = pre_self();
 	struct pre_thread *t;
 
 	for (uint32_t i = 0; (t = pre_pool_at(&pre_threads, i)) != NULL; i++)
-		if (t != self && uses_from(t, atomic_load(&t->n_interrupted), f))
+		if (t != self && what(t, f))
 			return true;
 	return false;
 }
 
+USUAL bool pre_thread_others_inside(const struct pre_file *f)
+{
+	return others_do(is_inside, f);
+}
+
 bool pre_thread_others_awake(const struct pre_file *f)
 {
-	const struct pre_thread *self = pre_self();
-	struct pre_thread *t;
-
-	for (uint32_t i = 0; (t = pre_pool_at(&pre_threads, i)) != NULL; i++)
-		if (t != self && !atomic_load(&t->sleeps) && uses_from(t, 0, f))
-			return true;
-	return false;
+	return others_do(is_awake_inside, f);
 }
 
 int pre_thread_sleep(struct pollfd *fds, nfds_t n, const struct timespec *timeout,

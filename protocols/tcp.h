@@ -160,6 +160,8 @@ static inline bool tcp_has_left(const struct tcp *t)
 {
 	return UNLIKELY(shm_own_notice(&t->ring) & SHM_LEFT) && !tcp_reads_ring(t);
 }
+/* How long a receiver that is owed may take nothing while somebody waits for it. */
+#define TCP_NSEC_OWED (5 * NSEC_PER_SEC)
 /* Bytes in our ring are to be sent once more, through the kernel. Two loads. */
 bool tcp_owes(const struct tcp *t);
 /* Sends them, as far as the kernel takes them. 1: all. */

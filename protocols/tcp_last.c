@@ -31,7 +31,7 @@
 
 #define ALL_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-uint64_t tcp_last_nsec_wait = 5 * NSEC_PER_SEC;
+uint64_t tcp_last_nsec_wait = TCP_NSEC_OWED;
 bool (*tcp_pass_on)(int fd, int memory, uint64_t size, bool shut);
 
 /* What the receiver's side has not taken. */

@@ -137,7 +137,8 @@ void psid_remote_tell(struct psid_client *client, uint32_t port, bool opened)
 			ports.closed = &port;
 			ports.n_closed = 1;
 		}
-		if ((r = say_ports(joint, &ports)) < 0)
+		r = say_ports(joint, &ports);
+		if (r < 0)
 			say_later(joint, r);
 	}
 }

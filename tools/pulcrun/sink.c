@@ -4,8 +4,8 @@
  * Bytes are gathered and written at the end of a turn of the loop, or when there are many. Pipes
  * and terminals are opened once more, so that writing to them does not block and does not change
  * how those who share them with us write; sockets are sent to without waiting. What does not go
- * stays in the buffer until there is room. Files are simply written; a FIFO
- * named as one is opened without waiting.
+ * stays in the buffer until there is room. Files are simply written; a FIFO named as one is opened
+ * without waiting.
  *
  * A place that takes nothing any more (a full disk) is written off: what it should have got is
  * dropped and counted as failure of pulcrun. All other places get theirs. When the reader of our
