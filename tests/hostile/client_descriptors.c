@@ -165,6 +165,7 @@ static int lingering_socket(int *ret_peer)
 static void closes_that_hang(void)
 {
 	enum { N = 12 };
+	unsigned denied = 0;
 	int peers[N];
 
 	if (!has_strangers())
@@ -178,13 +179,13 @@ static void closes_that_hang(void)
 		(void)close(fd);
 	}
 	(void)kill(psid.pid, SIGCONT);
-	CHECK(fake_is_quiet(&hostile)); /* psid has them all */
 	for (unsigned i = 0; i < 8; i++)
 		scene_check_upgrade(2 * i + 2);
-	/* It answers when the close is done. */
-	(void)close(peers[0]);
-	CHECK_INT(EXPECT(&hostile, DENY)->deny->token, ==, 0);
-	for (unsigned i = 1; i < N; i++)
+	/* It answers when a close is done, in whatever order, though nobody reads at the other ends. */
+	for (unsigned i = 0; i < N; i++)
+		denied |= 1u << (EXPECT(&hostile, DENY)->deny->token % 32);
+	CHECK_INT(denied, ==, (1u << N) - 1);
+	for (unsigned i = 0; i < N; i++)
 		(void)close(peers[i]);
 	end();
 }
