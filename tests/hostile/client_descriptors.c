@@ -181,7 +181,7 @@ static void closes_that_hang(void)
 	(void)kill(psid.pid, SIGCONT);
 	for (unsigned i = 0; i < 8; i++)
 		scene_check_upgrade(2 * i + 2);
-	/* It answers when a close is done, in whatever order, though nobody reads at the other ends. */
+	/* Each is answered when its close is done, though nobody reads at the other ends. */
 	for (unsigned i = 0; i < N; i++)
 		denied |= 1u << (EXPECT(&hostile, DENY)->deny->token % 32);
 	CHECK_INT(denied, ==, (1u << N) - 1);
