@@ -193,7 +193,7 @@ static bool is_to_be_paid(const struct pulc_stream *s)
 
 static void pay_what_fits(struct pulc_stream *s)
 {
-	if (!is_to_be_paid(s) || tcp_return(&s->tcp, s->fd) != 0 || !tcp_owes(&s->tcp))
+	if (!is_to_be_paid(s) || tcp_return_leaving(&s->tcp, s->fd) != 0 || !tcp_owes(&s->tcp))
 		return;
 	unpaid += tcp_unpaid(&s->tcp, s->fd);
 	some_owe = true;

@@ -77,6 +77,7 @@ PULC_EXPORT uint32_t pulc_signal_begins(int signal, const siginfo_t *info, void 
 	}
 	/* A fault's handler that leaves by siglongjmp must not leave the thread deaf. */
 	shm_self.n_held = 0;
+	shm_self.n_outer += held;
 	counts.n_handled++;
 	counts.n_interrupting += !restarts;
 	return held;
@@ -85,6 +86,7 @@ PULC_EXPORT uint32_t pulc_signal_begins(int signal, const siginfo_t *info, void 
 PULC_EXPORT void pulc_signal_done(uint32_t held)
 {
 	shm_self.n_held = held;
+	shm_self.n_outer -= held;
 }
 
 PULC_EXPORT uint32_t pulc_signal_count(void)

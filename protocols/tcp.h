@@ -26,6 +26,8 @@ struct tcp {
 	bool no_switch; /* sending stays on the kernel for good */
 	/* every receive of the peer knows of the ring, for no other was under way */
 	bool receives_know;
+	/* Under tx_lock: bytes that count as unread may be with the kernel already. */
+	bool returning;
 	_Atomic bool stuck;	/* tcp_is_stuck */
 	_Atomic bool peer_gone; /* the kernel's end of file was seen without the peer's own word */
 	_Atomic bool end_awaited;     /* tcp_end_await */
@@ -166,6 +168,9 @@ static inline bool tcp_has_left(const struct tcp *t)
 bool tcp_owes(const struct tcp *t);
 /* Sends them, as far as the kernel takes them. 1: all. */
 int tcp_return(struct tcp *t, int fd);
+/* The same before exec, be it called by a signal handler amid a send of this very thread.
+ * -EDEADLK: what it interrupted was this, and nobody can tell how much was sent. */
+int tcp_return_leaving(struct tcp *t, int fd);
 /* The same for a process that hands the socket on, or ends beside others that have it: waits for
  * room, some seconds at most. */
 void tcp_return_all(struct tcp *t, int fd);

@@ -105,6 +105,7 @@ static bool pass_on_rest(struct tcp *t, int fd, bool shut)
 {
 	CLEANUP_FD int memory = -EBADF;
 	int64_t size;
+	bool passed;
 
 	if (!tcp_pass_on || (atomic_load(&t->ring.own->local) & TCP_LOCAL_OUTSIDE))
 		return false;
@@ -112,11 +113,16 @@ static bool pass_on_rest(struct tcp *t, int fd, bool shut)
 	if (memory < 0)
 		return false;
 	size = copy_rest(t, memory);
-	if (size <= 0 || !tcp_pass_on(fd, memory, (uint64_t)size, shut))
+	if (size <= 0)
 		return false;
-	tcp_set_local(t, TCP_LOCAL_PASSED_ON);
-	shm_tx_returned(&t->ring, (size_t)size);
-	return true;
+	t->returning = true;
+	passed = tcp_pass_on(fd, memory, (uint64_t)size, shut);
+	if (passed) {
+		tcp_set_local(t, TCP_LOCAL_PASSED_ON);
+		shm_tx_returned(&t->ring, (size_t)size);
+	}
+	t->returning = false;
+	return passed;
 }
 
 bool tcp_return_last(struct tcp *t, int fd, enum tcp_last last)
@@ -151,13 +157,14 @@ void tcp_return_all(struct tcp *t, int fd)
 
 bool tcp_pass_on_ending(struct tcp *t, int fd)
 {
+	enum tcp_way way = tcp_enter_leaving(t);
 	bool done;
 
-	if (!shm_lock(&t->ring.own->tx_lock))
+	if (way == TCP_AMID_RETURN)
 		return true;
 	done = !tcp_owes(t) || tcp_return_locked(t, fd) != 0 || ends_by_reset(fd) ||
 	       pass_on_rest(t, fd, false);
-	shm_unlock(&t->ring.own->tx_lock);
+	tcp_leave_entered(t, way);
 	return done;
 }
 

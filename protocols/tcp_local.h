@@ -59,6 +59,14 @@ uint64_t tcp_size_of_buffers(const struct tcp *t);
 /* Under tx_lock, for a peer that has left: what is unread goes through the kernel. 1: all of it; 0:
  * there is more; -EBADMSG. */
 int tcp_return_locked(struct tcp *t, int fd);
+/*
+ * tx_lock for one who leaves. A handler that does so amid a section of its own thread's has the
+ * lock already, and need not wait: what a section has not published yet is as if it had not been
+ * begun. TCP_AMID_RETURN: but for one that gives bytes to the kernel, and has not noted it yet.
+ */
+enum tcp_way { TCP_AMID_RETURN, TCP_AMID_SEND, TCP_LOCKED };
+enum tcp_way tcp_enter_leaving(struct tcp *t);
+void tcp_leave_entered(struct tcp *t, enum tcp_way way);
 /* Under tx_lock, right after the ring was ended or the stream shut: has the peer just left? Then
  * the ring is given up. */
 bool tcp_return_instead(struct tcp *t);

@@ -124,19 +124,35 @@ static int begin_return(struct tcp *t)
 	return e;
 }
 
+static void set_returning(struct tcp *t, bool to)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	t->returning = to;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
 int tcp_return_locked(struct tcp *t, int fd)
 {
-	int e = shm_tx_mode(&t->ring) == SHM_TX_RING ? begin_return(t) : 1;
+	int e = 1;
 
-	if (e < 0)
-		return e;
-	return shm_tx_mode(&t->ring) == SHM_TX_RETURNED ? return_pieces(t, fd) : 1;
+	set_returning(t, true);
+	if (shm_tx_mode(&t->ring) == SHM_TX_RING)
+		e = begin_return(t);
+	if (e >= 0)
+		e = shm_tx_mode(&t->ring) == SHM_TX_RETURNED ? return_pieces(t, fd) : 1;
+	set_returning(t, false);
+	return e;
 }
 
 bool tcp_return_instead(struct tcp *t)
 {
+	bool returns;
+
 	atomic_thread_fence(memory_order_seq_cst);
-	return (shm_peer_notice(&t->ring) & SHM_LEFT) && begin_return(t) == 1;
+	set_returning(t, true);
+	returns = (shm_peer_notice(&t->ring) & SHM_LEFT) && begin_return(t) == 1;
+	set_returning(t, false);
+	return returns;
 }
 
 int tcp_return(struct tcp *t, int fd)
@@ -148,6 +164,35 @@ int tcp_return(struct tcp *t, int fd)
 	if (tcp_owes(t))
 		e = tcp_return_locked(t, fd);
 	shm_unlock(&t->ring.own->tx_lock);
+	return e;
+}
+
+enum tcp_way tcp_enter_leaving(struct tcp *t)
+{
+	if (LIKELY(shm_lock(&t->ring.own->tx_lock)))
+		return TCP_LOCKED;
+	return t->returning ? TCP_AMID_RETURN : TCP_AMID_SEND;
+}
+
+void tcp_leave_entered(struct tcp *t, enum tcp_way way)
+{
+	if (LIKELY(way == TCP_LOCKED))
+		shm_unlock(&t->ring.own->tx_lock);
+}
+
+int tcp_return_leaving(struct tcp *t, int fd)
+{
+	enum tcp_way way;
+	int e = 0;
+
+	if (!tcp_owes(t))
+		return 0;
+	way = tcp_enter_leaving(t);
+	if (way == TCP_AMID_RETURN)
+		return -EDEADLK;
+	if (tcp_owes(t))
+		e = tcp_return_locked(t, fd);
+	tcp_leave_entered(t, way);
 	return e;
 }
 

@@ -215,8 +215,9 @@ static bool is_interrupted(const _Atomic uint32_t *word, uint32_t seen)
 {
 	/* FUTEX_TID_MASK itself: taken by a lone holder, which can only be ourselves. Of two that
 	 * it holds the pending entry names the second one; nobody takes three but a handler. */
-	return seen == FUTEX_TID_MASK || ((seen & FUTEX_TID_MASK) == shm_self.tid &&
-					  (shm_self.n_held > 2 || is_pending(word)));
+	return seen == FUTEX_TID_MASK ||
+	       ((seen & FUTEX_TID_MASK) == shm_self.tid &&
+		(shm_self.n_outer + shm_self.n_held > 2 || is_pending(word)));
 }
 
 /* Waits for one who has our id in another pid namespace. */

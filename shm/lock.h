@@ -43,6 +43,8 @@ struct shm_self {
 	/* Locks that this thread holds or is about to take; a signal handler that finds some sets
 	 * `called`, and shm_on_free runs when the last one is left. */
 	uint32_t n_held;
+	/* Those that sections hold which a running handler has interrupted. */
+	uint32_t n_outer;
 	uint32_t called;
 };
 extern __thread struct shm_self shm_self

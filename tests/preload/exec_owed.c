@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 extern char **environ;
 
@@ -308,4 +309,113 @@ CASE(exec_waits_once_for_all_that_take_nothing, PROCESS)
 			if (i != HEALTHY)
 				reap(p, "late", pids[i]);
 	}
+}
+
+/* ---- from the handler of a fault ------------------------------------------------------------- */
+
+/* Of the process that faults: what it tells and waits for, and how it ends. */
+static int ready_fd, go_fd;
+static void (*end_by)(void);
+
+/* The kernel answers EFAULT where PULC's copy is a fault. */
+static void end_amid_a_send(int signal __attribute__((unused)))
+{
+	char byte;
+
+	(void)!write(ready_fd, "r", 1);
+	if (read(go_fd, &byte, 1) == 0)
+		end_by();
+	_exit(97);
+}
+
+static void end_by_exec(void)
+{
+	execl("/bin/true", "true", NULL);
+}
+
+static void end_by_exit(void)
+{
+	_exit(0);
+}
+
+static void *sleep_on(void *fd)
+{
+	char byte;
+
+	(void)!read(*(int *)fd, &byte, 1);
+	return NULL;
+}
+
+/* Alone with its end, of which the other one leaves bytes unread while this one is amid a send. */
+static void fault_in_send(int fd, const int ready[2], const int go[2], bool threads)
+{
+	struct sigaction action = { .sa_handler = end_amid_a_send };
+	pthread_t thread;
+
+	close(go[1]);
+	ready_fd = ready[1];
+	go_fd = go[0];
+	if (threads && pthread_create(&thread, NULL, sleep_on, &go_fd) != 0)
+		_exit(96);
+	sigaction(SIGSEGV, &action, NULL);
+	alarm(4);
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	if (write_pattern(fd, LEN, 0) != 0)
+		_exit(98);
+	if (send(fd, mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 100, 0) < 0 &&
+	    errno == EFAULT)
+		end_amid_a_send(0);
+	_exit(99);
+}
+
+static void end_in_handler(struct play *p, void (*how)(void), bool threads)
+{
+	int fds[2], ready[2], go[2], gate[2];
+	pid_t owing, reader;
+	char byte;
+
+	end_by = how;
+	T(pipe2(ready, O_CLOEXEC) == 0 && pipe2(go, O_CLOEXEC) == 0);
+	open_gate(gate);
+	pair_local(fds);
+	warm(p, fds);
+	owing = fork();
+	if (owing == 0) {
+		close(fds[1]);
+		fault_in_send(fds[0], ready, go, threads);
+	}
+	close(fds[0]);
+	T(read(ready[0], &byte, 1) == 1);
+	reader = spawn_outside("--pattern", (size_t)fds[1], LEN, (size_t)gate[0]);
+	until_process_sleeps(reader);
+	close(fds[1]);
+	close(go[1]);
+	reap(p, "program", owing);
+	close(gate[1]);
+	reap(p, "pattern", reader);
+	close(gate[0]);
+	close(go[0]);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* A reset would be as well for the reader: what counts is that nobody waits. */
+CASE(exec_in_a_fault_amid_a_send, PROCESS)
+{
+	A { end_in_handler(p, end_by_exec, false); }
+}
+
+CASE(exec_in_a_fault_amid_a_send_of_threads, PROCESS)
+{
+	A { end_in_handler(p, end_by_exec, true); }
+}
+
+CASE(exec_or_exit_in_a_fault_amid_a_send, PROCESS)
+{
+	A { end_in_handler(p, end_by_exit, false); }
+}
+
+CASE(exec_or_exit_in_a_fault_amid_a_send_of_threads, PROCESS)
+{
+	A { end_in_handler(p, end_by_exit, true); }
 }
