@@ -26,6 +26,7 @@
 
 #include "board.h"
 #include "clock.h"
+#include "deliver.h"
 #include "lock.h"
 #include "log.h"
 #include "macros.h"
@@ -208,6 +209,7 @@ void client_detach(void)
 	atomic_store(&self.nsec_asked, 0);
 	unsent_forget();
 	upgrade_psid_lost();
+	deliver_lost();
 	if (notice_lost())
 		self.nsec_retry = nsec_now() + notice_gap();
 }
@@ -376,7 +378,9 @@ static void welcome(const Pulc__Wire__Welcome *m, struct received *r)
 		return_forget(m->instance != self.instance);
 	self.adopted = false;
 	return_all();
-	if (m->instance != self.instance)
+	if (m->instance == self.instance)
+		deliver_found();
+	else
 		peers_age(++self.n_psids);
 	self.instance = m->instance;
 	/* Those asleep on wait sets of our number before make new ones. */

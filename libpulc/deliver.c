@@ -8,7 +8,10 @@
  *
  * From before the message is sent until psid has delivered everything, the socket resets its
  * connection when its last descriptor goes, so whatever becomes of us meanwhile the receiver gets
- * all bytes or an error.
+ * all bytes or an error. Who has only shut it down keeps a descriptor. So a process that loses psid
+ * remembers which streams it has not ended yet, and resets them: not at once, for a psid that ends
+ * in good order goes on for half a second, and one that has only dropped the channel goes on for
+ * good, and says at the next Welcome that it is the same.
  */
 #include "deliver.h"
 
@@ -17,10 +20,15 @@
 #include "cleanup.h"
 #include "client.h"
 #include "clock.h"
+#include "macros.h"
 #include "psid_talk.h"
+#include "rawsys.h"
+#include "tcp_count.h"
 #include "talk.h"
 
 #define NSEC_ANSWER (5 * NSEC_PER_SEC)
+/* What psid may go on for without its channels. */
+#define NSEC_GOES_ON (1 * NSEC_PER_SEC)
 
 /* What psid says. Also read in a signal handler: without malloc, and with little on the stack. */
 struct answer {
@@ -109,4 +117,78 @@ bool deliver_rest(int fd, int memory, uint64_t size, bool shut)
 		return true;
 	(void)set_linger(fd, &before);
 	return false;
+}
+
+/* ---- psid's end ------------------------------------------------------------------------------ */
+
+/* When what is orphaned is to be reset; 0: nothing is. */
+static OFTEN _Atomic uint64_t due_at;
+
+static bool is_under_way(const struct pulc_stream *s)
+{
+	return s->handler == &stream_handler && pulc_stream_attached(s) && !s->left && !s->ended &&
+	       tcp_is_passed_on(&s->tcp) && stream_owns(s, s->fd) && !tcp_count_is_shut(s->fd);
+}
+
+static void orphan(struct pulc_stream *s)
+{
+	if (s->orphaned || !is_under_way(s))
+		return;
+	s->orphaned = true;
+	atomic_store(&due_at, nsec_now() + NSEC_GOES_ON);
+}
+
+static void give_back(struct pulc_stream *s)
+{
+	if (s->orphaned)
+		s->orphaned = false;
+}
+
+static void give_up(struct pulc_stream *s)
+{
+	if (!s->orphaned)
+		return;
+	s->orphaned = false;
+	if (!is_under_way(s))
+		return;
+	tcp_reset(s->fd);
+	stream_tell_own_locked(s);
+}
+
+void deliver_begins(struct pulc_stream *s)
+{
+	if (LIKELY(!tcp_owes(&s->tcp)) || !client_lock())
+		return;
+	client_glance();
+	(void)client_attach();
+	client_unlock();
+}
+
+void deliver_lost(void)
+{
+	stream_list_each(orphan);
+}
+
+void deliver_found(void)
+{
+	if (atomic_exchange(&due_at, 0))
+		stream_list_each(give_back);
+}
+
+void deliver_look(void)
+{
+	if (deliver_patience() > 0)
+		return;
+	atomic_store(&due_at, 0);
+	stream_list_each(give_up);
+}
+
+uint64_t deliver_patience(void)
+{
+	uint64_t due = atomic_load_explicit(&due_at, memory_order_relaxed), now;
+
+	if (LIKELY(!due))
+		return UINT64_MAX;
+	now = nsec_now();
+	return due > now ? due - now : 0;
 }

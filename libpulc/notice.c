@@ -21,6 +21,7 @@
 
 #include "client.h"
 #include "clock.h"
+#include "deliver.h"
 #include "macros.h"
 #include "private.h"
 #include "rawsys.h"
@@ -90,7 +91,7 @@ uint64_t notice_patience(void)
 	if (UNLIKELY(client_owes()))
 		return NSEC_DUE;
 	if (LIKELY(!since))
-		return NSEC_TRUST;
+		return MIN((uint64_t)NSEC_TRUST, deliver_patience());
 	now = nsec_now();
 	next = client_next_attempt();
 	if (now - since > NSEC_SEEK || next == UINT64_MAX)
@@ -121,13 +122,14 @@ PULC_EXPORT unsigned pulc_notice_mark(void)
 
 PULC_EXPORT void pulc_notice(bool said)
 {
-	if (LIKELY(!said && !is_lost() && !client_owes()))
+	if (LIKELY(!said && !is_lost() && !client_owes() && deliver_patience() > 0))
 		return;
 	if (client_is_confined() || !client_lock())
 		return;
 	client_look();
 	if (is_lost())
 		(void)client_attach();
+	deliver_look();
 	client_unlock();
 }
 

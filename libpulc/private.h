@@ -70,6 +70,7 @@ struct pulc_stream {
 	bool left;	       /* no holder any more, though not closed (client lock) */
 	bool ended;	       /* closed (client lock) */
 	uint64_t stuck_at;     /* its receiver has taken nothing beyond that (client lock) */
+	bool orphaned;	       /* psid was to send its last bytes, and is gone (client lock) */
 	bool resets;	       /* exec will end it so; lingered before as `linger` says */
 	struct linger linger;
 	int going; /* the process that counts itself off, or has, unknown to psid */

@@ -8,12 +8,12 @@
  * close reads a stream; the shim's reference keeps the mapping as long as a call is inside.
  */
 #include <errno.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 #include <pulc/process.h>
 
 #include "cleanup.h"
+#include "deliver.h"
 #include "kernel_wait.h"
 #include "label.h"
 #include "macros.h"
@@ -42,10 +42,9 @@ USUAL struct pulc_stream *stream_alloc(int fd, const struct handler *handler)
 		return NULL;
 	s = pool_get(&streams);
 	if (s) {
-		memset(s, 0, sizeof(*s));
+		*s = (struct pulc_stream){ .handler = handler };
 		/* Before the fork of another thread can find it: the child enters itself here. */
 		s->nursery = nursery_enter();
-		s->handler = handler;
 		stream_set_fd(s, fd);
 		atomic_store(&s->n_refs, 1);
 		s->next = *first;
@@ -389,6 +388,7 @@ static int stream_shutdown(pulc_stream *s, int fd, int how)
 
 	if (!pulc_stream_attached(s) && shutdown_native(s, fd, how, &e))
 		return e;
+	deliver_begins(s);
 	e = tcp_shutdown(&s->tcp, fd, how);
 	stream_tell(s, TCP_SENT);
 	/* The kernel wakes all that sleep on the socket, whichever direction was shut. */

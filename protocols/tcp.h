@@ -183,6 +183,8 @@ uint64_t tcp_unpaid(const struct tcp *t, int fd);
  * them and then ends the stream. False: there is none. Set by libpulc, called under tx_lock. */
 extern bool (*tcp_pass_on)(int fd, int memory, uint64_t size, bool shut)
 	__attribute__((visibility("hidden")));
+/* It was given them. */
+bool tcp_is_passed_on(const struct tcp *t);
 /* What is written to the socket, past this side, comes behind all that it has sent. */
 static inline bool tcp_has_sent(const struct tcp *t)
 {

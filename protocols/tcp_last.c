@@ -125,6 +125,11 @@ static bool pass_on_rest(struct tcp *t, int fd, bool shut)
 	return passed;
 }
 
+bool tcp_is_passed_on(const struct tcp *t)
+{
+	return atomic_load(&t->ring.own->local) & TCP_LOCAL_PASSED_ON;
+}
+
 bool tcp_return_last(struct tcp *t, int fd, enum tcp_last last)
 {
 	bool closes = last == TCP_LAST_CLOSED;

@@ -254,7 +254,7 @@ static ssize_t push_locked(struct tcp *t, int fd, const struct iovec *iov, size_
 		return broken_pipe(t, fd, iov, n, flags);
 	if (UNLIKELY(!tcp_is_plain(t) || (flags & MSG_OOB))) {
 		/* At the end of a process another thread, or a destructor, may still come here. */
-		if (atomic_load(&t->ring.own->local) & TCP_LOCAL_PASSED_ON)
+		if (tcp_is_passed_on(t))
 			return -EPIPE;
 		sent = reset_error(t, fd);
 		if (sent < 0)

@@ -334,7 +334,7 @@ int tcp_shutdown(struct tcp *t, int fd, int how)
 		shm_notice_set(&t->ring, SHM_TX_FIN);
 		if (UNLIKELY(tcp_owes(t)))
 			(void)tcp_return_last(t, fd, TCP_LAST_SHUT);
-		passed_on = own_local(t) & TCP_LOCAL_PASSED_ON;
+		passed_on = tcp_is_passed_on(t);
 		shm_unlock(&t->ring.own->tx_lock);
 	}
 	if (how == SHUT_RD || how == SHUT_RDWR)

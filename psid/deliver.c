@@ -14,8 +14,8 @@
  *
  * Until all has been sent the socket resets its connection when it is closed. So a receiver gets
  * all of the stream or an error, whatever happens to a sender that dies before it has our word, or
- * to us. Then the socket gets back how it lingered. Only a sender that keeps a socket that it has
- * shut down keeps its connection from that, should we be killed, for as long as it does.
+ * to us. Then the socket gets back how it lingered. A sender that keeps a socket which it has shut
+ * down resets it when it has lost us (libpulc/deliver.c).
  *
  * A receiver that takes nothing for SEC_PATIENCE is treated as the kernel treats one that keeps its
  * window shut to a connection that nobody holds: it is reset.

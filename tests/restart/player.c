@@ -344,6 +344,14 @@ static long long stamp(const struct end *end)
 	return setsockopt(end->fd, SOL_SOCKET, SO_TIMESTAMP, &on, sizeof(on)) < 0 ? -errno : 0;
 }
 
+/* From now on the kernel has little room for what it sends. */
+static long long narrow(const struct end *end)
+{
+	int size = 65536;
+
+	return setsockopt(end->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) < 0 ? -errno : 0;
+}
+
 /* The number that the program gets next. */
 static long long next_number(void)
 {
@@ -383,6 +391,8 @@ static void obey(const char *line)
 		answer(word, get());
 	else if (strcmp(word, "stamp") == 0)
 		answer(word, stamp(&ends[a]));
+	else if (strcmp(word, "narrow") == 0)
+		answer(word, narrow(&ends[a]));
 	else if (strcmp(word, "shut") == 0)
 		answer(word, shutdown(ends[a].fd, SHUT_WR) < 0 ? -errno : 0);
 	else if (strcmp(word, "close") == 0)
