@@ -21,6 +21,15 @@ is time_is_up_while_psid_starts "124 1 at once" "$(began=$SECONDS
 	echo $? "$(grep -c 'time is up: there is no job yet' err)" "$([ $((SECONDS - began)) -lt 5 ] && echo at once)")"
 kill "$(cat psid.pid)"
 
+# Nor for a scheduler, or for nodes of an allocation that do not come.
+mkdir slurm
+printf '#!/bin/sh\nexec cat >/dev/null\n' >slurm/srun
+chmod +x slurm/srun
+is time_is_up_while_nodes_come "124 1 at once" "$(began=$SECONDS
+	PATH=$PWD/slurm:$PATH SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_TASKS_PER_NODE=1 \
+		timeout 60 bin/pulcrun --timeout 0.5 true 2>err
+	echo $? "$(grep -c 'time is up: there is no job yet' err)" "$([ $((SECONDS - began)) -lt 5 ] && echo at once)")"
+
 start() { # ARGUMENT...
 	rm -f hangs
 	PULC_TEST_MARK=$TMPDIR/hung timeout 60 "$bin/pulcrun" --mpi pmix "$@" sleep 1000 2>err &

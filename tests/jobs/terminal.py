@@ -145,7 +145,19 @@ def psid():
     return json.loads(status.stdout)["pid"]
 
 
-def raw_and_no_memory(t):
+def has_asked(t):
+    """pulcrun has the socket of psid, and its end of the keeper's channel. Returns its process."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        for pid in pulcruns(t):
+            fds = subprocess.run(["ls", "-l", "/proc/%d/fd" % pid], stdout=subprocess.PIPE).stdout
+            if fds.count(b"socket:") >= 2:
+                return pid
+        time.sleep(0.02)
+    raise Failed("psid is not asked")
+
+
+def no_memory(t):
     """Once there is a job it needs memory for 20000 tasks, which is not to be had; none of them is started."""
     t.type(PULCRUN + " true\r")
     t.expect("> ")
@@ -153,14 +165,30 @@ def raw_and_no_memory(t):
     os.kill(stopped, signal.SIGSTOP)
     try:
         t.type(PULCRUN + " --pty -n 20000 --oversubscribe --directory /none true\r")
-        t.await_raw(True)
-        pid = pulcruns(t)[0]
+        pid = has_asked(t)
         size = int(open("/proc/%d/statm" % pid).read().split()[0]) * resource.getpagesize() + (1 << 20)
         resource.prlimit(pid, resource.RLIMIT_AS, (size, size))
     finally:
         os.kill(stopped, signal.SIGCONT)
     t.expect("pulcrun: no memory")
     t.await_raw(False)
+
+
+def no_job_yet(t):
+    """Before there is a job an interrupt is for pulcrun, whatever terminal the tasks will have."""
+    t.type(PULCRUN + " true\r")
+    t.expect("> ")
+    stopped = psid()
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        t.type(PULCRUN + " --pty cat\r")
+        has_asked(t)
+        t.type("\x03")
+        t.expect("> ")
+        t.type("echo $((1$? + 1))\r")
+        t.expect("1131")
+    finally:
+        os.kill(stopped, signal.SIGCONT)
 
 
 def terminal_of_another(_):
@@ -182,8 +210,8 @@ def terminal_of_another(_):
         raise Failed("said %r" % said)
 
 
-for test in (stopped_and_continued, away_and_back, begun_in_the_background, raw_again, raw_when_in_front, raw_and_no_memory,
-             terminal_of_another):
+for test in (stopped_and_continued, away_and_back, begun_in_the_background, raw_again, raw_when_in_front, no_memory,
+             no_job_yet, terminal_of_another):
     terminal = Terminal()
     try:
         test(terminal)

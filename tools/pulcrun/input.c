@@ -1,9 +1,9 @@
 /*
  * Standard input on its way to the tasks.
  *
- * It is read only as far as the tasks have room (the keeper's credit), so what pulcrun takes from a
- * shared input is what the tasks took, or will. From a terminal nothing is read while pulcrun is in
- * the background: that would stop it (terminal.c).
+ * It is read when there is a job, and only as far as the tasks have room (the keeper's credit), so
+ * what pulcrun takes from a shared input is what the tasks took, or will. From a terminal nothing
+ * is read while pulcrun is in the background: that would stop it (terminal.c).
  */
 #include <errno.h>
 #include <poll.h>
@@ -99,19 +99,18 @@ void run_input_again(struct run *run)
 		arm(run);
 }
 
-int run_input_start(struct run *run)
+void run_input_start(struct run *run)
 {
 	struct input *in = &run->input;
 	struct stat st;
 
 	if (run->options->input == PULC__JOB__INPUT__INPUT_NONE)
-		return 0;
+		return;
 	if (fstat(STDIN_FILENO, &st) < 0) {
 		end(run);
-		return 0;
+		return;
 	}
 	in->polls = run_poll_init(run, &in->poll, STDIN_FILENO) == 0;
 	in->credit = SIZE_WINDOW;
 	arm(run);
-	return 0;
 }

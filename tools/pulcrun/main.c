@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "allocation.h"
+#include "clock.h"
 #include "lodging.h"
 #include "macros.h"
 #include "run.h"
@@ -55,7 +56,16 @@ static void on_timeout(uv_timer_t *timer)
 
 static int start_timeout(struct run *run, uint64_t msec)
 {
+	uv_update_time(&run->loop);
 	return uv_timer_start(&run->timeout, on_timeout, msec, 0);
+}
+
+/* Of --timeout. At least one: a timer of none is no timer. */
+static uint64_t msec_left(const struct run *run)
+{
+	uint64_t nsec = nsec_now();
+
+	return nsec < run->nsec_end ? (run->nsec_end - nsec) / (1000 * NSEC_PER_USEC) + 1 : 1;
 }
 
 static void give_up(struct run *run, const char *why)
@@ -96,6 +106,8 @@ static void take_places(struct run *run, Pulc__Job__Message *msg)
 	for (size_t i = 0; run->options->verbose && i < placed->n_places; i++)
 		run_note(run, "job %s: %zu task%s on %s", run->id, placed->places[i]->n_ranks,
 			 placed->places[i]->n_ranks == 1 ? "" : "s", placed->places[i]->node);
+	run_terminal_again(run);
+	run_input_start(run);
 }
 
 static void take_abort(struct run *run, const Pulc__Job__Abort *abort)
@@ -156,17 +168,17 @@ static void on_end(struct channel *channel, int reason)
 	struct run *run = CONTAINER_OF(channel, struct run, keeper);
 
 	(void)reason;
-	if (run->done)
-		return;
+	if (run->done || (!run->id && run->psid_fd >= 0))
+		return; /* without a job psid says why, or is gone, too */
 	run->done = true;
 	run->status = EXIT_OWN;
-	if (run->id) /* else psid has said why, or is gone: hear_psid */
+	if (run->id)
 		run_note(run, "the keeper of job %s is gone, and with it the job", run->id);
 }
 
 /* ---- from start to end ----------------------------------------------------------------------- */
 
-/* Before there is a terminal to put back, or a job to end. */
+/* Before there is a terminal to put back, or a job to end. Psids of our own hear our end. */
 static void on_alarm(int number)
 {
 	static const char text[] = "pulcrun: time is up: there is no job yet\n";
@@ -176,28 +188,40 @@ static void on_alarm(int number)
 	_exit(EXIT_TIMEOUT);
 }
 
-/* psid is called, and started, outside of the loop: the kernel says then that time is up. Returns
- * what is left of it. */
-static int submit_in_time(struct run *run, uint64_t *ret_msec)
+/* What is done outside of the loop, to find psids or to start them: the kernel says then that time
+ * is up. */
+static void set_alarm(const struct run *run)
 {
-	uint64_t msec = run->options->msec_timeout;
+	uint64_t msec = run->nsec_end ? msec_left(run) : 0;
 	struct itimerval time = { .it_value = { .tv_sec = (time_t)(msec / 1000),
 						.tv_usec = (suseconds_t)(msec % 1000 * 1000) } };
-	struct itimerval left = { 0 };
-	int r;
 
 	(void)signal(SIGALRM, on_alarm);
 	(void)setitimer(ITIMER_REAL, &time, NULL);
-	r = run_submit(run);
-	(void)setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, &left);
+}
+
+static void clear_alarm(void)
+{
+	(void)setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
 	(void)signal(SIGALRM, SIG_DFL);
-	*ret_msec = (uint64_t)left.it_value.tv_sec * 1000 + (uint64_t)left.it_value.tv_usec / 1000;
+}
+
+static int submit(struct run *run)
+{
+	int r;
+
+	set_alarm(run);
+	r = run_submit(run);
+	clear_alarm();
+	if (r == 0)
+		r = run_send_spec(run);
+	if (r == 0 && run->nsec_end)
+		r = start_timeout(run, msec_left(run));
 	return r;
 }
 
 static int start(struct run *run)
 {
-	uint64_t msec = 0;
 	int r;
 
 	r = uv_loop_init(&run->loop);
@@ -205,44 +229,51 @@ static int start(struct run *run)
 		r = run_output_start(run);
 	if (r == 0) /* after the output's: what that gives credit for leaves in the same turn */
 		r = channels_start(&run->channels, &run->loop);
+	if (r == 0)
+		r = uv_timer_init(&run->loop, &run->timeout);
 	if (r < 0) {
 		fprintf(stderr, "pulcrun: cannot start: %s\n", strerror(-r));
 		return r;
 	}
-	r = submit_in_time(run, &msec);
-	if (r < 0)
-		return r;
-	r = run_send_spec(run);
+	r = submit(run);
 	if (r < 0)
 		return r;
 	r = run_signals_start(run);
 	if (r == 0)
 		r = run_terminal_start(run);
-	if (r == 0)
-		r = run_input_start(run);
-	if (r == 0 && run->options->msec_timeout > 0) {
-		(void)uv_timer_init(&run->loop, &run->timeout);
-		r = start_timeout(run, msec);
-	}
 	if (r < 0)
 		fprintf(stderr, "pulcrun: cannot start: %s\n", strerror(-r));
 	return r;
 }
 
-/* The channel has ended before there was a job. psid's refusal was sent before that, but may not
- * have been read. */
-static void hear_psid(struct run *run)
+/* psid was killed before it had answered, and nobody has begun the job: the next one is asked, or
+ * started. A job that has had its place in the queue has lost that with psid. */
+static bool may_ask_again(const struct run *run)
 {
-	for (int i = 0; i < 2 && run->psid_fd >= 0 && !run->refusal[0]; i++)
-		(void)uv_run(&run->loop, UV_RUN_NOWAIT);
+	return run->status == EXIT_OWN && !run->id && !run->answered && !run->has_waited &&
+	       !run->timed_out && run_may_ask(run);
+}
+
+/* The loop has let go of what there was. */
+static int ask_again(struct run *run)
+{
+	run->done = false;
+	run->status = 0;
+	return submit(run);
+}
+
+static void say_why_not(struct run *run)
+{
 	run_note(run, "%s",
-		 run->refusal[0] ? run->refusal : "psid has gone before the job was started");
+		 run->refusal[0] ? run->refusal
+		 : run->answered ? "the keeper of the job has gone before it was started"
+				 : "psid has gone before the job was started");
 }
 
 static int finish(struct run *run)
 {
 	if (run->status == EXIT_OWN && !run->id)
-		hear_psid(run);
+		say_why_not(run);
 	run_reserve_finish(run);
 	run_output_finish(run);
 	do
@@ -292,15 +323,19 @@ static int lodge(struct run_options *options, struct lodging *lodging)
 
 static int run_job(struct run *run)
 {
+	int r;
+
 	run->keeper.on_frame = on_frame;
 	run->keeper.on_end = on_end;
-	if (start(run) < 0) {
-		run_terminal_restore(run);
-		return EXIT_OWN;
+	r = start(run);
+	while (r == 0) {
+		while (!run->done && uv_run(&run->loop, UV_RUN_ONCE))
+			;
+		if (!may_ask_again(run))
+			return finish(run);
+		r = ask_again(run);
 	}
-	while (!run->done && uv_run(&run->loop, UV_RUN_ONCE))
-		;
-	return finish(run);
+	return EXIT_OWN;
 }
 
 int main(int argc, char **argv)
@@ -314,6 +349,9 @@ int main(int argc, char **argv)
 	r = run_options_parse(argc, argv, &options);
 	if (r != 0)
 		return r < 0 ? EXIT_OWN : said_all("pulcrun", EXIT_SUCCESS, EXIT_OWN);
+	if (options.msec_timeout > 0)
+		run.nsec_end = nsec_now() + options.msec_timeout * 1000 * NSEC_PER_USEC;
+	set_alarm(&run);
 	if (lodge(&options, &lodging) < 0)
 		return EXIT_OWN;
 	r = run_job(&run);

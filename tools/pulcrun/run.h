@@ -69,6 +69,8 @@ struct run {
 	int psid_fd; /* submit.c */
 	uv_poll_t psid_poll;
 	char refusal[256];
+	bool answered; /* psid has said yes or no */
+	unsigned n_asked;
 
 	Pulc__Job__Message *placed_message;
 	const char *id; /* of the job; NULL: not there yet */
@@ -85,6 +87,7 @@ struct run {
 	struct reserve reserve;
 	uv_signal_t signals[9];
 	uint64_t nsec_interrupted;
+	uint64_t nsec_end; /* of --timeout; 0: none */
 	uv_timer_t timeout;
 	struct termios terminal; /* as it was; terminal.c */
 	bool raw;
@@ -101,6 +104,8 @@ int run_poll_init(struct run *run, uv_poll_t *poll, int fd);
 
 /* submit.c: asks psid for the job. Returns 0; negative errno after saying why. */
 int run_submit(struct run *run);
+/* Another psid, if that one has gone? */
+bool run_may_ask(const struct run *run);
 /* spec.c: tells the keeper what to run. Returns 0; negative errno after saying why not. */
 int run_send_spec(struct run *run);
 
@@ -132,7 +137,8 @@ void run_file_end(struct run *run, uint32_t rank, enum frame_stream stream);
 bool run_file_failed(const struct sink *sink, int error);
 
 /* input.c */
-int run_input_start(struct run *run);
+/* There are tasks. */
+void run_input_start(struct run *run);
 void run_input_credit(struct run *run, uint32_t n);
 void run_input_again(struct run *run);
 

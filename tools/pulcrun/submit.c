@@ -3,7 +3,7 @@
  *
  * Hello, Submit with one end of a socket pair, and then the keeper at its other end speaks for
  * itself. Nothing is waited for: what the keeper must be told goes into the pair at once. psid's
- * answer matters only if it is no.
+ * answer matters only if it is no, or if there is none: then the next psid is asked.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +20,8 @@
 #include "talk.h"
 
 #define N_TRIES 250
+#define N_ASKS 10u /* of one psid after the other: each was killed meanwhile, perhaps by us */
+#define USEC_AGAIN 20000
 
 static int connect_psid(struct run *run)
 {
@@ -88,6 +90,10 @@ static void hang_up(struct run *run)
 {
 	uv_close((uv_handle_t *)&run->psid_poll, NULL);
 	run->psid_fd = close_own(run->psid_fd);
+	if (!run->keeper.ended || run->id || run->done)
+		return;
+	run->done = true; /* nobody is left who could begin it */
+	run->status = EXIT_OWN;
 }
 
 /* The job has its place in the queue. People read of it once; whoever wants to know more, of every
@@ -123,41 +129,75 @@ static void on_psid(uv_poll_t *poll, int status, int events)
 {
 	struct run *run = CONTAINER_OF(poll, struct run, psid_poll);
 	Pulc__Wire__ToClient *msg;
-	bool answered = false;
 	int r;
 
 	(void)status;
 	(void)events;
 	while ((r = wire_talk_take(run->psid_fd, &msg)) == 0) {
-		answered |= take(run, msg);
+		run->answered |= take(run, msg);
 		pulc__wire__to_client__free_unpacked(msg, NULL);
 	}
-	if (r != -EAGAIN || answered)
+	if (r != -EAGAIN || run->answered)
 		hang_up(run);
+}
+
+static int ask(struct run *run, int *ret_keeper)
+{
+	CLEANUP_FD int ours = -EBADF, theirs = -EBADF;
+	int ends[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return -errno;
+	ours = ends[0];
+	theirs = ends[1];
+	r = wire_talk_hello(run->psid_fd, PULC__WIRE__ROLE__ROLE_OWNER, "pulcrun");
+	if (r == 0)
+		r = submit(run, theirs);
+	if (r == 0)
+		*ret_keeper = TAKE_FD(ours);
+	return r;
+}
+
+/* Asks one psid. Returns 1 if that is gone, and another one may be asked. */
+static int ask_one(struct run *run, int *ret_keeper)
+{
+	int r = connect_psid(run);
+
+	if (r < 0)
+		return r;
+	r = ask(run, ret_keeper);
+	if (r == 0)
+		return 0;
+	run->psid_fd = close_own(run->psid_fd);
+	if ((r == -EPIPE || r == -ECONNRESET) && run_may_ask(run))
+		return 1;
+	fprintf(stderr, "pulcrun: psid does not listen: %s\n", strerror(-r));
+	return r;
+}
+
+bool run_may_ask(const struct run *run)
+{
+	return run->n_asked < N_ASKS;
 }
 
 int run_submit(struct run *run)
 {
-	CLEANUP_FD int theirs = -EBADF;
-	int ends[2], r;
+	int keeper = -EBADF, r;
 
 	run->waiting = run->options->partition || run->options->reservation || run->options->wait;
-	r = connect_psid(run);
+	do {
+		if (run->n_asked++ > 0)
+			(void)usleep(USEC_AGAIN);
+		r = ask_one(run, &keeper);
+	} while (r > 0);
 	if (r < 0)
 		return r;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
-		return -errno;
-	theirs = ends[1];
-	r = channel_open(&run->keeper, &run->channels, ends[0]);
-	if (r == 0)
-		r = wire_talk_hello(run->psid_fd, PULC__WIRE__ROLE__ROLE_OWNER, "pulcrun");
-	if (r == 0)
-		r = submit(run, theirs);
+	r = channel_open(&run->keeper, &run->channels, keeper);
 	if (r == 0)
 		r = uv_poll_init(&run->loop, &run->psid_poll, run->psid_fd);
 	if (r == 0)
 		r = uv_poll_start(&run->psid_poll, UV_READABLE, on_psid);
 	if (r < 0)
-		fprintf(stderr, "pulcrun: psid does not listen: %s\n", strerror(-r));
+		fprintf(stderr, "pulcrun: cannot start: %s\n", strerror(-r));
 	return r;
 }

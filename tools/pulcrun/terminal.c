@@ -4,7 +4,8 @@
  * It is ours while we are its foreground group, or if it is not our session's: then nobody stops us
  * for using it. While others have it nothing is read from it and its modes are left alone. A shell
  * that puts us in front says so only if we were stopped, so who waits for it looks again every
- * MSEC_LOOK. With --pty it is raw while it is ours.
+ * MSEC_LOOK. With --pty it is raw while it is ours and there is a job: before that an interrupt is
+ * for pulcrun.
  */
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ static void make_raw(struct run *run)
 {
 	struct termios raw;
 
-	if (!run->options->pty || run_terminal_is_others(run) ||
+	if (!run->options->pty || !run->id || run_terminal_is_others(run) ||
 	    (!run->raw && tcgetattr(STDIN_FILENO, &run->terminal) < 0))
 		return;
 	raw = run->terminal;
@@ -76,9 +77,5 @@ void run_terminal_restore(struct run *run)
 
 int run_terminal_start(struct run *run)
 {
-	int r = uv_timer_init(&run->loop, &run->look);
-
-	if (r == 0)
-		make_raw(run);
-	return r;
+	return uv_timer_init(&run->loop, &run->look);
 }
