@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "cleanup.h"
 #include "conn.h"
 #include "hint.h"
 #include "proof.h"
@@ -95,14 +96,11 @@ int psid_attach(struct psid_client *client, uint64_t token, int *fd)
 	if (reason != 0)
 		return psid_return_stray(client, token, fd, (Pulc__Wire__Reason)reason);
 	request = malloc(sizeof(*request));
-	if (request)
-		*request = (struct request){
-			.psid = client->psid, .client = client->id, .token = token, .cookie = cookie
-		};
-	if (request && psid_close_foreign(client->psid, client->user, *fd, on_closed, request)) {
-		*fd = -EBADF;
-		return 0;
-	}
-	free(request);
-	return psid_return_stray(client, token, fd, PULC__WIRE__REASON__REASON_NO_MEMORY);
+	if (!request)
+		return psid_return_stray(client, token, fd, PULC__WIRE__REASON__REASON_NO_MEMORY);
+	*request = (struct request){
+		.psid = client->psid, .client = client->id, .token = token, .cookie = cookie
+	};
+	psid_close_foreign(client->psid, client->user, TAKE_FD(*fd), on_closed, request);
+	return 0;
 }

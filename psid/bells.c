@@ -47,12 +47,17 @@ int psid_boards_make(struct psid_client *client)
 	return r;
 }
 
+static void drop_bell(struct psid_client *client, uint32_t board)
+{
+	psid_close_promised(client->psid, client->user, TAKE_FD(client->bells[board]), NULL, NULL);
+}
+
 void psid_boards_drop(struct psid_client *client)
 {
-	for (size_t i = 0; i < SHM_N_BOARDS; i++) {
+	for (uint32_t i = 0; i < SHM_N_BOARDS; i++) {
 		if (client->bells[i] < 0)
 			continue;
-		client->bells[i] = close_own(client->bells[i]);
+		drop_bell(client, i);
 		psid_user_give_descriptors(client->user, 1);
 	}
 	if (client->boards_fd < 0)
@@ -170,9 +175,14 @@ int psid_bell_set(struct psid_client *client, uint32_t board, int *fd)
 	/* Without its bell the client wakes up after its patience. */
 	if (psid_descriptor_is_reserve(*fd))
 		return 0;
-	if (client->bells[board] < 0 && psid_user_take_descriptors(client->user, 1) != 0)
+	if (psid_closer_promise(&client->psid->closer) < 0)
 		return 0;
-	(void)close_own(client->bells[board]);
+	if (client->bells[board] >= 0) {
+		drop_bell(client, board);
+	} else if (psid_user_take_descriptors(client->user, 1) != 0) {
+		psid_close_promised(client->psid, client->user, TAKE_FD(*fd), NULL, NULL);
+		return 0;
+	}
 	client->bells[board] = TAKE_FD(*fd);
 	forget_introductions(client, board);
 	return 0;

@@ -91,7 +91,7 @@ static struct psid_client *client_make(struct psid *psid, struct psid_user *user
 	client->usec_attached = nsec_now() / NSEC_PER_USEC;
 	for (size_t i = 0; i < SHM_N_BOARDS; i++)
 		client->bells[i] = -EBADF;
-	psid_outbox_init(&client->outbox);
+	psid_outbox_init(&client->outbox, user);
 	psid_hints_init(client);
 	LIST_INIT(&client->holdings);
 	LIST_INIT(&client->ports);
@@ -113,9 +113,8 @@ static struct psid_client *client_make(struct psid *psid, struct psid_user *user
 	return client;
 }
 
-void psid_client_new(struct psid *psid, int socket)
+void psid_client_new(struct psid *psid, int fd)
 {
-	CLEANUP_FD int fd = socket;
 	CLEANUP_FD int pidfd = -EBADF;
 	struct psid_client *client;
 	struct psid_user *user;
@@ -123,16 +122,16 @@ void psid_client_new(struct psid *psid, int socket)
 	int r = psid_identify(fd, &cred, &pidfd);
 
 	user = psid_user_get(psid, cred.uid);
-	if (!user)
-		return;
-	client = r < 0 ? NULL : client_make(psid, user);
+	if (r == 0)
+		r = psid_closer_promise(&psid->closer);
+	client = r < 0 || !user ? NULL : client_make(psid, user);
 	if (!client) /* what it has sent may hold descriptors, as in psid_client_detach */
-		(void)psid_close_foreign(psid, user, TAKE_FD(fd), NULL, NULL);
+		(r < 0 ? psid_close_foreign : psid_close_promised)(psid, user, fd, NULL, NULL);
 	(void)psid_user_unref(user);
 	if (!client)
 		return;
 	client->pid = cred.pid;
-	client->fd = TAKE_FD(fd);
+	client->fd = fd;
 	client->pidfd = TAKE_FD(pidfd);
 	if (start_handles(client) < 0)
 		psid_client_free(client);
@@ -179,7 +178,7 @@ void psid_client_detach(struct psid_client *client)
 	if (client->fd < 0)
 		return;
 	clear_deadline(client);
-	psid_deadline_clear(&client->psid->resends, &client->again);
+	psid_deadline_clear(&client->psid->agains, &client->again);
 	psid_hints_deinit(client);
 	psid_port_moves_forget(client);
 	psid_ports_forget(client);
@@ -190,7 +189,7 @@ void psid_client_detach(struct psid_client *client)
 	psid_outbox_deinit(&client->outbox);
 	close_handle(client, (uv_handle_t *)&client->poll);
 	/* Messages not read yet may hold descriptors, whose last close is this one. */
-	(void)psid_close_foreign(client->psid, client->user, TAKE_FD(client->fd), NULL, NULL);
+	psid_close_promised(client->psid, client->user, TAKE_FD(client->fd), NULL, NULL);
 	client->user->n_sockets--;
 	psid_user_give_descriptors(client->user, 1);
 	client->state = PSID_CLIENT_DETACHED;

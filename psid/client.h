@@ -50,7 +50,7 @@ struct psid_client {
 	unsigned n_handles; /* libuv's, not yet closed: the memory is theirs */
 	struct psid_outbox outbox;
 	struct psid_deadline deadline; /* Hello, or farewell */
-	struct psid_deadline again;    /* until then nothing is written to it: talk.c */
+	struct psid_deadline again;    /* until then nothing is written to it, or read: talk.c */
 	bool exited;		       /* the process is gone */
 	bool counted;		       /* in its user's n_clients or n_controls */
 	bool released;		       /* only libuv still knows us */
@@ -107,8 +107,8 @@ struct psid_client {
 void psid_client_new(struct psid *psid, int fd);
 /* Reads from it, and writes to it if there is something left to say. */
 void psid_client_listen(struct psid_client *client);
-/* For psid->resends: what was left in the outbox is tried once more. */
-void psid_client_resend(struct psid_deadline *again);
+/* For psid->agains: what could be neither sent nor received is tried once more. */
+void psid_client_again(struct psid_deadline *again);
 /* Sends Refuse and hangs up. text is one line for people. */
 void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, const char *text);
 /*

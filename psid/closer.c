@@ -1,7 +1,8 @@
 /*
- * A client's descriptor is a weapon: the last close of a lingering socket, or of a file whose
- * server the client runs (FUSE), blocks for as long as the client likes. So psid's loop closes
- * none. It hands them to helper threads, and is told when one is gone.
+ * A client's descriptor is a weapon: the last close of a lingering socket, of a file whose server
+ * the client runs (FUSE), or of anything that an epoll set of the client's looks at (its lock is
+ * taken, and the client can hold that) blocks for as long as the client likes. So psid's loop
+ * closes none. It hands them to helper threads, and is told when one is gone.
  *
  * A socket that lingers hangs until a signal comes to who closes it; it is closed then as well, and
  * the kernel goes on sending what it holds. So a helper has a timer send it one: clients that come
@@ -13,15 +14,22 @@
  * once; the rest wait in that user's own queue. A user with too many waiting is not listened to
  * (client.c).
  *
+ * No descriptor stays open because there was no memory to remember that it is to be closed: what
+ * is needed for that is there before the descriptor is, for each that is kept (promised) and for
+ * all that one message can bring.
+ *
  * The threads touch the two queues under the lock and nothing else of psid's.
  */
 #include "closer.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "channel.h"
 #include "cleanup.h"
 #include "macros.h"
 #include "psid.h"
@@ -31,6 +39,7 @@
 #define N_THREADS_MAX 64u
 #define N_THREADS_IDLE 2u
 #define N_RUNNING_USER 4u
+#define N_AT_ONCE (WIRE_FDS_MAX + 1u) /* of one message, and the channel that it came by */
 #define NSEC_LINGER 5000000l
 #define SIGNAL_LINGER SIGURG
 
@@ -40,7 +49,6 @@
 
 struct psid_closing {
 	TAILQ_ENTRY(psid_closing) link;
-	struct psid *psid;
 	struct psid_user *user;
 	int fd;
 	void (*done)(void *arg);
@@ -126,6 +134,16 @@ static int start_helper(struct psid_closer *closer)
 	return r;
 }
 
+/* Under the lock: to the helpers. */
+static void hand_out(struct psid_closer *closer, struct psid_closing *closing)
+{
+	TAILQ_INSERT_TAIL(&closer->ready, closing, link);
+	closer->n_ready++;
+	if (closer->n_idle < closer->n_ready && closer->n_threads < N_THREADS_MAX)
+		(void)start_helper(closer);
+	(void)pthread_cond_signal(&closer->more);
+}
+
 /* Hands the user's next closings to the helpers. */
 static void submit(struct psid_closer *closer, struct psid_user *user)
 {
@@ -135,28 +153,79 @@ static void submit(struct psid_closer *closer, struct psid_user *user)
 	while (user->n_running < N_RUNNING_USER && (closing = TAILQ_FIRST(&user->closings))) {
 		TAILQ_REMOVE(&user->closings, closing, link);
 		user->n_running++;
-		TAILQ_INSERT_TAIL(&closer->ready, closing, link);
-		closer->n_ready++;
-		if (closer->n_idle < closer->n_ready && closer->n_threads < N_THREADS_MAX)
-			(void)start_helper(closer);
-		(void)pthread_cond_signal(&closer->more);
+		hand_out(closer, closing);
 	}
 	(void)pthread_mutex_unlock(&closer->lock);
 }
+
+/* ---- what is there before it is needed ------------------------------------------------------- */
+
+static int have(struct psid_closer *closer, unsigned n)
+{
+	struct psid_closing *closing;
+
+	while (closer->n_spare < n) {
+		closing = malloc(sizeof(*closing));
+		if (!closing)
+			return -ENOMEM;
+		TAILQ_INSERT_HEAD(&closer->spare, closing, link);
+		closer->n_spare++;
+	}
+	return 0;
+}
+
+static struct psid_closing *take(struct psid_closer *closer)
+{
+	struct psid_closing *closing = TAILQ_FIRST(&closer->spare);
+
+	assert(closing);
+	TAILQ_REMOVE(&closer->spare, closing, link);
+	closer->n_spare--;
+	return closing;
+}
+
+static void drop(struct psid_closer *closer, struct psid_closing *closing)
+{
+	if (closer->n_spare >= closer->n_promised + N_AT_ONCE) {
+		free(closing);
+		return;
+	}
+	TAILQ_INSERT_HEAD(&closer->spare, closing, link);
+	closer->n_spare++;
+}
+
+bool psid_closer_is_ready(struct psid_closer *closer)
+{
+	return have(closer, closer->n_promised + N_AT_ONCE) == 0;
+}
+
+int psid_closer_promise(struct psid_closer *closer)
+{
+	int r = have(closer, closer->n_promised + N_AT_ONCE + 1);
+
+	if (r == 0)
+		closer->n_promised++;
+	return r;
+}
+
+/* ---- and when it is done --------------------------------------------------------------------- */
 
 static void report(struct psid_closer *closer, struct psid_closing *closing)
 {
 	struct psid_user *user = closing->user;
 
 	closer->n_left--;
-	user->n_running--;
-	user->n_closings--;
-	submit(closer, user);
+	if (user) {
+		user->n_running--;
+		user->n_closings--;
+		submit(closer, user);
+	}
 	if (closing->done)
 		closing->done(closing->arg);
-	psid_user_closed(user);
-	psid_user_unref(user);
-	free(closing);
+	if (user)
+		psid_user_closed(user);
+	(void)psid_user_unref(user);
+	drop(closer, closing);
 }
 
 static void on_finished(uv_async_t *async)
@@ -182,6 +251,7 @@ int psid_closer_start(struct psid_closer *closer, uv_loop_t *loop)
 	(void)sigaction(SIGNAL_LINGER, &action, NULL);
 	TAILQ_INIT(&closer->ready);
 	TAILQ_INIT(&closer->done);
+	TAILQ_INIT(&closer->spare);
 	(void)pthread_mutex_init(&closer->lock, NULL);
 	(void)pthread_cond_init(&closer->more, NULL);
 	(void)pthread_cond_init(&closer->fewer, NULL);
@@ -210,22 +280,34 @@ bool psid_closer_stop(struct psid_closer *closer)
 		(void)pthread_cond_wait(&closer->fewer, &closer->lock);
 	(void)pthread_mutex_unlock(&closer->lock);
 	uv_close((uv_handle_t *)&closer->finished, NULL);
+	while (closer->n_spare > 0)
+		free(take(closer));
 	return true;
 }
 
-bool psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void (*done)(void *arg),
+void psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void (*done)(void *arg),
 			void *arg)
 {
-	struct psid_closing *closing = malloc(sizeof(*closing));
+	struct psid_closer *closer = &psid->closer;
+	struct psid_closing *closing = take(closer);
 
-	if (!closing)
-		return false;
-	*closing = (struct psid_closing){
-		.psid = psid, .user = psid_user_ref(user), .fd = fd, .done = done, .arg = arg
-	};
-	user->n_closings++;
-	psid->closer.n_left++;
-	TAILQ_INSERT_TAIL(&user->closings, closing, link);
-	submit(&psid->closer, user);
-	return true;
+	*closing = (struct psid_closing){ .user = user, .fd = fd, .done = done, .arg = arg };
+	closer->n_left++;
+	if (user) {
+		(void)psid_user_ref(user);
+		user->n_closings++;
+		TAILQ_INSERT_TAIL(&user->closings, closing, link);
+		submit(closer, user);
+		return;
+	}
+	(void)pthread_mutex_lock(&closer->lock);
+	hand_out(closer, closing);
+	(void)pthread_mutex_unlock(&closer->lock);
+}
+
+void psid_close_promised(struct psid *psid, struct psid_user *user, int fd,
+			 void (*done)(void *arg), void *arg)
+{
+	psid->closer.n_promised--;
+	psid_close_foreign(psid, user, fd, done, arg);
 }

@@ -20,8 +20,11 @@ struct psid_closer {
 	struct psid_closings ready, done; /* under the lock, as what follows */
 	unsigned n_threads, n_idle, n_ready;
 	bool stopping;
-	unsigned n_left; /* the loop's: closings not yet reported done */
 	uv_async_t finished;
+	/* The loop's: closings not yet reported done; those to come, and how many were promised. */
+	unsigned n_left;
+	struct psid_closings spare;
+	unsigned n_spare, n_promised;
 };
 
 /* Returns 0; negative errno. */
@@ -35,11 +38,20 @@ bool psid_closer_stop(struct psid_closer *closer);
 unsigned psid_closer_pending(const struct psid_closer *closer);
 
 /*
- * Closes fd some time soon, on the account of user; done(arg), if given, is called by the loop
- * once the descriptor is really gone. Takes fd in any case. When memory is out fd stays open and
- * done is called never: false.
+ * May descriptors come in? Asked before each message, and before a client is accepted: then all
+ * that they bring can be closed, without memory. False: not now.
  */
-bool psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void (*done)(void *arg),
+bool psid_closer_is_ready(struct psid_closer *closer);
+/* A descriptor stays for longer than the message that brought it. Returns 0; -ENOMEM. */
+int psid_closer_promise(struct psid_closer *closer);
+/*
+ * Closes fd some time soon, on the account of user (NULL: nobody's); done(arg), if given, is called
+ * by the loop once the descriptor is really gone. Takes fd.
+ */
+void psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void (*done)(void *arg),
 			void *arg);
+/* The same for one that was promised. */
+void psid_close_promised(struct psid *psid, struct psid_user *user, int fd,
+			 void (*done)(void *arg), void *arg);
 
 #endif

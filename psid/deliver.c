@@ -23,7 +23,6 @@
 #include "deliver.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -38,6 +37,7 @@
 #include "lifecycle.h"
 #include "log.h"
 #include "macros.h"
+#include "memory.h"
 #include "psid.h"
 #include "thread.h"
 #include "user.h"
@@ -234,7 +234,7 @@ static bool is_memory(int fd, uint64_t size)
 {
 	struct stat st;
 
-	return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &st) == 0 && size > 0 &&
+	return psid_memory_is(fd) && fstat(fd, &st) == 0 && size > 0 &&
 	       (uint64_t)st.st_size == size;
 }
 

@@ -256,5 +256,5 @@ void psid_dispatch(struct psid_client *client, const uint8_t *buf, size_t len, c
 		psid_client_malformed(client, "not decodable");
 	for (size_t i = 0; i < n_fds; i++)
 		if (mine[i] >= 0)
-			(void)psid_close_foreign(client->psid, client->user, mine[i], NULL, NULL);
+			psid_close_foreign(client->psid, client->user, mine[i], NULL, NULL);
 }

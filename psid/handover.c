@@ -80,9 +80,7 @@ static void give_back(struct side *side)
 {
 	side->state = CLOSING;
 	psid_user_give_descriptors(side->user, 1); /* it is the closer's */
-	if (!psid_close_foreign(side->handover->psid, side->user, TAKE_FD(side->fd), on_returned,
-				side))
-		let_go(side); /* no memory: it is never acknowledged */
+	psid_close_promised(side->handover->psid, side->user, TAKE_FD(side->fd), on_returned, side);
 }
 
 /* A side of a hand-over that has failed: the next step towards its end. */
@@ -254,9 +252,16 @@ static bool still_true(struct side *side)
 
 static bool take(struct side *side, int fd)
 {
+	struct psid *psid = side->handover->psid;
 	int r = psid_user_has_descriptors(side->user, 1) ? 0
 							 : PULC__WIRE__REASON__REASON_DESCRIPTORS;
 
+	if (psid_closer_promise(&psid->closer) < 0) {
+		side->reason = PULC__WIRE__REASON__REASON_NO_MEMORY;
+		side->state = CLOSING;
+		psid_close_foreign(psid, side->user, fd, on_returned, side);
+		return false;
+	}
 	side->fd = fd;
 	side->state = HELD;
 	side->user->n_descriptors++;

@@ -12,8 +12,9 @@
  *
  * From then on the connection is the two processes' own, and goes on without any psid. What remains
  * here is a number for the other one, which is never given again, and whom to tell of ports that
- * are opened and closed. A joint ends when our client has closed the link or is gone; the other
- * psid is told (Parted) and tells its client (Gone), who may still have something to read.
+ * are opened and closed (joint_news.c). A joint ends when our client has closed the link or is
+ * gone; the other psid is told (Parted) and tells its client (Gone), who may still have something
+ * to read.
  *
  * When the connection between psids breaks, news may be lost: meetings fail, and joints are told
  * anew of all ports that are open, so what is missing there is closed. The other node in a new life
@@ -36,11 +37,13 @@
 #include "remote.h"
 
 #define MSEC_MEETING 10000
-#define N_PORTS_MAX 1024u
 /* Meetings at a time, of this psid and of one client; joints of one client. */
 #define N_MEETING_MAX 256u
 #define N_MEETING_CLIENT 64u
 #define N_JOINTS_CLIENT 1024u
+/* A client that is this far behind is not joined with more: who joins and leaves again and again
+ * must not fill what is kept for it. */
+#define SIZE_FAR_BEHIND (1u << 20)
 
 struct psid_joint *psid_joint_find(const struct psid_client *client, uint64_t node, uint32_t other)
 {
@@ -59,7 +62,7 @@ bool psid_joint_leads(const struct psid *psid, uint64_t node)
 
 /* ---- what the two psids say to each other ---------------------------------------------------- */
 
-static int say(const struct psid_client *client, uint64_t node, Pulc__Peer__Message *msg)
+int psid_joint_say(const struct psid_client *client, uint64_t node, Pulc__Peer__Message *msg)
 {
 	if (client->psid->stopping)
 		return 0;
@@ -75,72 +78,7 @@ void psid_joint_part(const struct psid_client *client, uint64_t node, uint32_t o
 	parted.other = client->id;
 	msg.body_case = PULC__PEER__MESSAGE__BODY_PARTED;
 	msg.parted = &parted;
-	(void)say(client, node, &msg);
-}
-
-static int say_ports(const struct psid_joint *joint, Pulc__Peer__PortsOf *ports)
-{
-	Pulc__Peer__Message msg = PULC__PEER__MESSAGE__INIT;
-
-	ports->client = joint->other;
-	ports->other = joint->client->id;
-	msg.body_case = PULC__PEER__MESSAGE__BODY_PORTS_OF;
-	msg.ports_of = ports;
-	return say(joint->client, joint->node, &msg);
-}
-
-static int say_all_ports(const struct psid_joint *joint)
-{
-	Pulc__Peer__PortsOf ports = PULC__PEER__PORTS_OF__INIT;
-	uint32_t numbers[N_PORTS_MAX];
-	const struct psid_port *port;
-
-	LIST_FOREACH(port, &joint->client->ports, by_client)
-	if (ports.n_opened < N_PORTS_MAX)
-		numbers[ports.n_opened++] = port->number;
-	ports.all = true;
-	ports.opened = numbers;
-	return say_ports(joint, &ports);
-}
-
-/* All are said when there is room, or the node is there, again; and after a while, for nothing
- * tells of memory. What is missed while they meet is said as soon as they have. */
-static void say_later(struct psid_joint *joint, int why)
-{
-	joint->is_untold = true;
-	if (joint->is_joined && why != -EHOSTUNREACH)
-		psid_deadline_set(&joint->client->psid->remote->joints_due, &joint->deadline);
-}
-
-static void say_again(struct psid_joint *joint)
-{
-	int r = say_all_ports(joint);
-
-	joint->is_untold = false;
-	if (r < 0)
-		say_later(joint, r);
-}
-
-void psid_remote_tell(struct psid_client *client, uint32_t port, bool opened)
-{
-	struct psid_joint *joint;
-	int r;
-
-	LIST_FOREACH(joint, &client->joints, by_client)
-	{
-		Pulc__Peer__PortsOf ports = PULC__PEER__PORTS_OF__INIT;
-
-		if (opened) {
-			ports.opened = &port;
-			ports.n_opened = 1;
-		} else {
-			ports.closed = &port;
-			ports.n_closed = 1;
-		}
-		r = say_ports(joint, &ports);
-		if (r < 0)
-			say_later(joint, r);
-	}
+	(void)psid_joint_say(client, node, &msg);
 }
 
 static int say_meet(const struct psid_joint *joint, uint8_t key[HANDSHAKE_KEY], uint16_t port)
@@ -154,24 +92,10 @@ static int say_meet(const struct psid_joint *joint, uint8_t key[HANDSHAKE_KEY], 
 	meet.port = port;
 	msg.body_case = PULC__PEER__MESSAGE__BODY_MEET;
 	msg.meet = &meet;
-	return say(joint->client, joint->node, &msg);
+	return psid_joint_say(joint->client, joint->node, &msg);
 }
 
 /* ---- what a client hears --------------------------------------------------------------------- */
-
-static int tell_news(const struct psid_joint *joint, const Pulc__Peer__PortsOf *ports)
-{
-	Pulc__Wire__PortNews news = PULC__WIRE__PORT_NEWS__INIT;
-	PSID_MESSAGE(msg, PORT_NEWS, port_news) = &news;
-
-	news.client = joint->number;
-	news.opened = ports->opened;
-	news.n_opened = ports->n_opened;
-	news.closed = ports->closed;
-	news.n_closed = ports->n_closed;
-	news.all = ports->all;
-	return psid_client_send(joint->client, &msg, NULL, 0);
-}
 
 static int tell_joined(const struct psid_joint *joint)
 {
@@ -202,13 +126,22 @@ static void tell_gone(const struct psid_joint *joint)
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
+/* Our client may have its own by now, and be about to close it. */
+static void drop_end(struct psid_joint *joint)
+{
+	if (joint->fd < 0)
+		return;
+	psid_close_promised(joint->client->psid, joint->client->user, TAKE_FD(joint->fd), NULL,
+			    NULL);
+}
+
 /* What was needed to become joined. */
 static void end_meeting(struct psid_joint *joint)
 {
 	struct psid_remote *remote = joint->client->psid->remote;
 
 	joint->meeting = psid_meeting_free(joint->meeting);
-	joint->fd = close_own(joint->fd);
+	drop_end(joint);
 	free(TAKE_PTR(joint->ports));
 	joint->n_ports = 0;
 	remote->n_meeting--;
@@ -263,8 +196,8 @@ static struct psid_joint *joint_new(struct psid_client *client, uint64_t node, u
 	struct psid_remote *remote = client->psid->remote;
 	struct psid_joint *joint;
 
-	if (remote->n_meeting >= N_MEETING_MAX || client->n_joints >= N_JOINTS_CLIENT ||
-	    n_meeting_of(client) >= N_MEETING_CLIENT)
+	if (client->outbox.size >= SIZE_FAR_BEHIND || remote->n_meeting >= N_MEETING_MAX ||
+	    client->n_joints >= N_JOINTS_CLIENT || n_meeting_of(client) >= N_MEETING_CLIENT)
 		return NULL;
 	joint = calloc(1, sizeof(*joint));
 	if (!joint)
@@ -289,7 +222,7 @@ static void on_deadline(struct psid_deadline *deadline)
 	struct psid_joint *joint = CONTAINER_OF(deadline, struct psid_joint, deadline);
 
 	if (joint->is_joined) {
-		say_again(joint);
+		psid_joint_say_missed(joint);
 		return;
 	}
 	psid_joint_part(joint->client, joint->node, joint->other);
@@ -306,7 +239,7 @@ static void deliver(struct psid_joint *joint)
 	ports.all = true;
 	ports.opened = joint->ports;
 	ports.n_opened = joint->n_ports;
-	if (tell_news(joint, &ports) < 0 || tell_joined(joint) < 0) {
+	if (psid_joint_tell(joint, &ports) < 0 || tell_joined(joint) < 0) {
 		say_gone(joint);
 		psid_joint_part(joint->client, joint->node, joint->other);
 		joint_fail(joint, PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT);
@@ -315,8 +248,7 @@ static void deliver(struct psid_joint *joint)
 	end_meeting(joint);
 	psid_deadline_clear(&joint->client->psid->remote->joints_due, &joint->deadline);
 	joint->is_joined = true;
-	if (joint->is_untold)
-		say_again(joint);
+	psid_joint_say_missed(joint);
 	psid_asks_settle(joint, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
 	psid_port_moves_go_on(joint->client);
 }
@@ -326,6 +258,8 @@ static void on_met(void *data, int fd)
 	struct psid_joint *joint = data;
 
 	joint->meeting = psid_meeting_free(joint->meeting);
+	if (fd >= 0 && psid_closer_promise(&joint->client->psid->closer) < 0)
+		fd = close_own(fd);
 	if (fd < 0) {
 		psid_joint_part(joint->client, joint->node, joint->other);
 		joint_fail(joint, PULC__WIRE__PORT_ERROR__PORT_ERROR_UNREACHABLE);
@@ -351,7 +285,7 @@ static int invite(struct psid_joint *joint)
 		r = say_meet(joint, key, port);
 	}
 	explicit_bzero(key, sizeof(key));
-	return r < 0 ? r : say_all_ports(joint);
+	return r < 0 ? r : psid_joint_say_ports(joint);
 }
 
 int psid_joint_begin(struct psid_client *client, uint64_t node, uint64_t life, uint32_t other)
@@ -381,7 +315,7 @@ static int accept_invitation(struct psid_joint *joint, const Pulc__Peer__Meet *m
 	if (r < 0)
 		return r;
 	psid_meeting_on_end(joint->meeting, on_met, joint);
-	return say_all_ports(joint);
+	return psid_joint_say_ports(joint);
 }
 
 static int on_meet(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Message *msg)
@@ -419,55 +353,25 @@ static struct psid_joint *joint_of(const struct psid_remote *remote, uint64_t no
 	return c ? psid_joint_find(c, node, other) : NULL;
 }
 
-static bool has_port(const struct psid_joint *joint, uint32_t port, size_t *ret_at)
-{
-	for (size_t i = 0; i < joint->n_ports; i++)
-		if (joint->ports[i] == port) {
-			*ret_at = i;
-			return true;
-		}
-	return false;
-}
-
-/* Its client does not know the other one yet: kept until then. Returns 0; -EBADMSG: too many. */
-static int keep_ports(struct psid_joint *joint, const Pulc__Peer__PortsOf *ports)
-{
-	size_t at;
-
-	if (!joint->ports)
-		joint->ports = calloc(N_PORTS_MAX, sizeof(*joint->ports));
-	if (!joint->ports)
-		return 0; /* the meeting's time will be over */
-	if (ports->all)
-		joint->n_ports = 0;
-	for (size_t i = 0; i < ports->n_closed; i++)
-		if (has_port(joint, ports->closed[i], &at))
-			joint->ports[at] = joint->ports[--joint->n_ports];
-	for (size_t i = 0; i < ports->n_opened; i++) {
-		if (has_port(joint, ports->opened[i], &at))
-			continue;
-		if (joint->n_ports == N_PORTS_MAX)
-			return -EBADMSG;
-		joint->ports[joint->n_ports++] = ports->opened[i];
-	}
-	joint->has_ports |= ports->all;
-	deliver(joint);
-	return 0;
-}
-
 static int on_ports_of(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Message *msg)
 {
 	const Pulc__Peer__PortsOf *ports = msg->ports_of;
 	struct psid_joint *joint = joint_of(data, from, ports->client, ports->other);
 
 	(void)life;
-	if (ports->n_opened > N_PORTS_MAX || ports->n_closed > N_PORTS_MAX)
+	if (ports->n_opened > PSID_JOINT_PORTS || ports->n_closed > PSID_JOINT_PORTS)
 		return -EBADMSG;
 	if (!joint)
 		return 0;
-	if (!joint->is_joined)
-		return keep_ports(joint, ports);
-	(void)tell_news(joint, ports);
+	if (ports->again)
+		psid_joint_say_again(joint);
+	if (joint->is_joined) {
+		psid_joint_hear(joint, ports);
+		return 0;
+	}
+	if (psid_joint_keep(joint, ports) < 0)
+		return -EBADMSG;
+	deliver(joint);
 	return 0;
 }
 
@@ -502,8 +406,8 @@ static void renew(struct psid_joint *joint, const struct psid_node *node)
 	if (node->life != joint->life) {
 		tell_gone(joint);
 		joint_free(joint);
-	} else if (joint->is_untold && psid_node_is_up(node)) {
-		say_again(joint);
+	} else if (psid_node_is_up(node)) {
+		psid_joint_say_missed(joint);
 	}
 }
 

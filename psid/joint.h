@@ -22,7 +22,8 @@ struct psid_joint {
 	struct psid_meeting *meeting;
 	int fd; /* our end; -EBADF: not yet */
 	bool has_ports;
-	bool is_untold;	 /* the other psid has missed news of our client's ports */
+	bool is_untold;	 /* the other psid has missed news of our client's ports, */
+	bool is_behind;	 /* or our client of the other one's */
 	uint32_t *ports; /* of the other's */
 	size_t n_ports;
 };
@@ -53,6 +54,25 @@ void psid_joints_changed(struct psid_remote *remote, const struct psid_node *nod
 void psid_joints_start(struct psid_remote *remote);
 /* The client has no channel any more. */
 void psid_joints_forget(struct psid_client *client);
+
+/* Says something to the other node's psid. Returns as psid_peer_send. */
+int psid_joint_say(const struct psid_client *client, uint64_t node, Pulc__Peer__Message *msg);
+
+/* ---- joint_news.c ---------------------------------------------------------------------------- */
+#define PSID_JOINT_PORTS 1024u /* of a client, at most */
+
+/* All ports of our client, to the other psid. Returns as psid_peer_send. */
+int psid_joint_say_ports(const struct psid_joint *joint);
+/* The same, later if it can't be said now. */
+void psid_joint_say_again(struct psid_joint *joint);
+/* What either side has missed is said, or asked for, as far as there is room now. */
+void psid_joint_say_missed(struct psid_joint *joint);
+/* Ports of the other one, to our client. Returns as psid_client_send. */
+int psid_joint_tell(const struct psid_joint *joint, const Pulc__Peer__PortsOf *ports);
+/* The same, unless our client is behind: then all are asked for later. */
+void psid_joint_hear(struct psid_joint *joint, const Pulc__Peer__PortsOf *ports);
+/* Our client does not know the other one yet: kept until then. Returns 0; -EBADMSG: too many. */
+int psid_joint_keep(struct psid_joint *joint, const Pulc__Peer__PortsOf *ports);
 
 /* ---- remote.c -------------------------------------------------------------------------------- */
 /* Answers what our client has asked and what waited for this. */

@@ -101,6 +101,11 @@ static void tell_ports(struct psid_client *to, const struct psid_client *of, boo
 	(void)psid_client_send(to, &msg, NULL, 0);
 }
 
+bool psid_links_is_behind(const struct psid_client *client)
+{
+	return client->outbox.size >= SIZE_BEHIND;
+}
+
 void psid_links_tell(struct psid_client *client, uint32_t port, bool opened)
 {
 	const struct psid_holder *holder;
@@ -111,7 +116,7 @@ void psid_links_tell(struct psid_client *client, uint32_t port, bool opened)
 		other = holder_joined(holder);
 		if (!other)
 			continue;
-		if (other->misses_news || other->client->outbox.size >= SIZE_BEHIND)
+		if (other->misses_news || psid_links_is_behind(other->client))
 			other->misses_news = other->client->misses_news = true;
 		else
 			tell_port(other->client, client, port, opened);
@@ -133,6 +138,7 @@ void psid_links_catch_up(struct psid_client *client)
 		if (of)
 			tell_ports(client, of, true);
 	}
+	psid_remote_catch_up(client);
 }
 
 void psid_links_acquaint(struct psid_client *a, struct psid_client *b)

@@ -10,6 +10,8 @@ struct psid_conn;
 int psid_link(struct psid_client *client, const Pulc__Wire__PortLink *msg);
 /* Tells everybody whom the client is joined with that it has opened, or closed, this port. */
 void psid_links_tell(struct psid_client *client, uint32_t port, bool opened);
+/* So much is kept for the client that it is told of no more ports for now. */
+bool psid_links_is_behind(const struct psid_client *client);
 /* Tells the client of ports what it has missed. */
 void psid_links_catch_up(struct psid_client *client);
 /* Has each the memory of a link to the other? */

@@ -70,6 +70,10 @@ static void on_knock(uv_poll_t *poll, int status, int events)
 			pause_listening(psid, EMFILE);
 			return;
 		}
+		if (!psid_closer_is_ready(&psid->closer)) {
+			pause_listening(psid, ENOMEM);
+			return;
+		}
 		fd = accept4(psid->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
 			psid_client_new(psid, fd);

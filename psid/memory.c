@@ -51,13 +51,18 @@ int psid_memory_new(const char *name, uint64_t size, const void *head, size_t le
 	return 0;
 }
 
+bool psid_memory_is(int fd)
+{
+	return fcntl(fd, F_GET_SEALS) >= 0; /* nothing else has any */
+}
+
 int psid_memory_check(int fd, uint64_t *ret_ino, uint64_t *ret_size)
 {
 	const int wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-	int seals = fcntl(fd, F_GET_SEALS); /* only memory has any */
+	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	if (seals < 0 || (seals & wanted) != wanted || (seals & F_SEAL_WRITE))
+	if (!psid_memory_is(fd) || (seals & wanted) != wanted || (seals & F_SEAL_WRITE))
 		return -EBADMSG;
 	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 07777) != 0600 ||
 	    !S_ISREG(st.st_mode) || (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)

@@ -2,6 +2,7 @@
 #ifndef PULC_PSID_MEMORY_H
 #define PULC_PSID_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,8 @@ int psid_memory_new(const char *name, uint64_t size, const void *head, size_t le
  * Returns 0 with its inode number and size; -EBADMSG.
  */
 int psid_memory_check(int fd, uint64_t *ret_ino, uint64_t *ret_size);
+/* Is it memory at all? */
+bool psid_memory_is(int fd);
 /* Another descriptor of it that cannot be mapped for writing. */
 int psid_memory_readonly(int fd, int *ret_fd);
 /* Allocates pages now. Returns 0; -ENOMEM, -ENOSPC: there are none. */

@@ -6,8 +6,8 @@
  * while those that its user's processes have sent and nobody has received are too many
  * (ETOOMANYREFS, unix(7)): somebody else's doing, not the client's, so such a message is kept, too.
  *
- * Kept descriptors are psid's own (slabs, boards) or verified eventfds, so closing them here blocks
- * nobody.
+ * Kept descriptors of memory are closed here. All others (bells, links to other nodes) a client has
+ * or has had, too: the closer does it.
  *
  * Descriptors may be out when a message must be kept. Then that message is not sent, and who sends
  * it knows: what it was for does not happen, and the client, which may only be stopped, stays. A
@@ -24,20 +24,33 @@
 #include "channel.h"
 #include "cleanup.h"
 #include "descriptors.h"
+#include "memory.h"
+#include "psid.h"
+#include "user.h"
 
 struct psid_letter {
 	TAILQ_ENTRY(psid_letter) link;
+	struct psid_user *user;
 	size_t len;
 	uint32_t n_fds;
 	int fds[WIRE_FDS_MAX];
 	unsigned char bytes[];
 };
 
-void psid_outbox_init(struct psid_outbox *box)
+void psid_outbox_init(struct psid_outbox *box, struct psid_user *user)
 {
+	box->user = user;
 	TAILQ_INIT(&box->letters);
 	box->size = 0;
 	box->n_fds = 0;
+}
+
+static void drop(struct psid_user *user, int fd)
+{
+	if (psid_memory_is(fd))
+		(void)close_own(fd);
+	else
+		psid_close_promised(user->psid, user, fd, NULL, NULL);
 }
 
 void psid_letter_free(struct psid_letter *letter)
@@ -45,27 +58,40 @@ void psid_letter_free(struct psid_letter *letter)
 	if (!letter)
 		return;
 	while (letter->n_fds > 0)
-		(void)close_own(letter->fds[--letter->n_fds]);
+		drop(letter->user, letter->fds[--letter->n_fds]);
 	free(letter);
 }
 
-int psid_letter_write(const void *buf, size_t len, const int *fds, uint32_t n_fds,
-		      struct psid_letter **ret_letter)
+/* Another descriptor of the same. Returns 0; -EMFILE; -ENOMEM. */
+static int copy(const struct psid_user *user, int fd, int *ret_fd)
+{
+	CLEANUP_FD int again = raw_fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	if (again < 0)
+		return -EMFILE;
+	if (!psid_memory_is(again) && psid_closer_promise(&user->psid->closer) < 0)
+		return -ENOMEM;
+	*ret_fd = TAKE_FD(again);
+	return 0;
+}
+
+int psid_letter_write(struct psid_user *user, const void *buf, size_t len, const int *fds,
+		      uint32_t n_fds, struct psid_letter **ret_letter)
 {
 	struct psid_letter *letter = malloc(sizeof(*letter) + len);
 
 	if (!letter)
 		return -ENOMEM;
+	letter->user = user;
 	letter->len = len;
 	memcpy(letter->bytes, buf, len);
 	for (letter->n_fds = 0; letter->n_fds < n_fds; letter->n_fds++) {
-		int fd = raw_fcntl(fds[letter->n_fds], F_DUPFD_CLOEXEC, 0);
+		int r = copy(user, fds[letter->n_fds], &letter->fds[letter->n_fds]);
 
-		if (fd < 0) {
+		if (r < 0) {
 			psid_letter_free(letter);
-			return -EMFILE;
+			return r;
 		}
-		letter->fds[letter->n_fds] = fd;
 	}
 	*ret_letter = letter;
 	return 0;
@@ -135,7 +161,7 @@ int psid_outbox_send(struct psid_outbox *box, int socket, const void *buf, size_
 		return -ENOBUFS;
 	if (n_fds > room.n_fds)
 		return -EMFILE;
-	r = psid_letter_write(buf, len, fds, n_fds, &letter);
+	r = psid_letter_write(box->user, buf, len, fds, n_fds, &letter);
 	if (r < 0)
 		return r;
 	if (has_reserve(letter)) {

@@ -8,8 +8,10 @@
 #include <sys/queue.h>
 
 struct psid_letter;
+struct psid_user;
 
 struct psid_outbox {
+	struct psid_user *user;
 	TAILQ_HEAD(, psid_letter) letters;
 	size_t size;
 	uint32_t n_fds; /* kept with them */
@@ -21,10 +23,11 @@ struct psid_outbox_room {
 	uint32_t n_fds;
 };
 
-void psid_outbox_init(struct psid_outbox *box);
+/* What it keeps is closed on the account of user. */
+void psid_outbox_init(struct psid_outbox *box, struct psid_user *user);
 /* A copy of a message and of its descriptors. Returns 0; -ENOMEM; -EMFILE. */
-int psid_letter_write(const void *buf, size_t len, const int *fds, uint32_t n_fds,
-		      struct psid_letter **ret_letter);
+int psid_letter_write(struct psid_user *user, const void *buf, size_t len, const int *fds,
+		      uint32_t n_fds, struct psid_letter **ret_letter);
 void psid_letter_free(struct psid_letter *letter);
 /*
  * Sends the letter on socket, or keeps it to send later; takes it in any case. Returns 0; -ENOBUFS:

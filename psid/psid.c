@@ -39,7 +39,7 @@
 
 #define MSEC_HELLO 5000
 #define MSEC_FAREWELL 1000
-#define MSEC_RESEND 20
+#define MSEC_AGAIN 20
 
 static void raise_descriptor_limit(void)
 {
@@ -103,7 +103,7 @@ static int start_loop(struct psid *psid)
 	psid_witness_start(psid);
 	psid_deadlines_init(&psid->hellos, &psid->loop, MSEC_HELLO, on_deadline);
 	psid_deadlines_init(&psid->farewells, &psid->loop, MSEC_FAREWELL, on_deadline);
-	psid_deadlines_init(&psid->resends, &psid->loop, MSEC_RESEND, psid_client_resend);
+	psid_deadlines_init(&psid->agains, &psid->loop, MSEC_AGAIN, psid_client_again);
 	r = psid_closer_start(&psid->closer, &psid->loop);
 	if (r == 0)
 		r = psid_deliveries_start(&psid->deliveries, &psid->loop);
@@ -232,7 +232,7 @@ void psid_run(struct psid *psid)
 	psid_witness_stop(psid);
 	psid_deadlines_close(&psid->hellos);
 	psid_deadlines_close(&psid->farewells);
-	psid_deadlines_close(&psid->resends);
+	psid_deadlines_close(&psid->agains);
 	while (uv_run(&psid->loop, UV_RUN_DEFAULT) != 0)
 		;
 	psid_cluster_free(psid->cluster);

@@ -75,7 +75,7 @@ struct psid {
 	struct psid_map clients;
 	uint32_t last_client;
 	uint32_t n_processes;
-	struct psid_deadlines hellos, farewells, resends;
+	struct psid_deadlines hellos, farewells, agains;
 	TAILQ_HEAD(, psid_client) doomed;
 	uv_idle_t reaper;
 	uv_timer_t idle_exit; /* lifecycle.c, as the signals */

@@ -31,6 +31,8 @@ void psid_remote_closed(struct psid_client *client, uint64_t conn);
 /* Tells everybody elsewhere whom the client is joined with that it has opened, or closed, this
  * port. */
 void psid_remote_tell(struct psid_client *client, uint32_t port, bool opened);
+/* The client has read what was kept for it: what it has missed is asked for. */
+void psid_remote_catch_up(struct psid_client *client);
 /* Is it about to be joined with somebody elsewhere? */
 bool psid_remote_is_meeting(const struct psid_client *client);
 /* The client has no channel any more. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "cleanup.h"
 #include "hint.h"
 #include "psid.h"
 
@@ -33,15 +34,13 @@ int psid_return_stray(struct psid_client *client, uint64_t token, int *fd,
 {
 	struct stray *stray = malloc(sizeof(*stray));
 
-	if (stray)
-		*stray = (struct stray){
-			.psid = client->psid, .client = client->id, .token = token, .reason = reason
-		};
-	if (stray && psid_close_foreign(client->psid, client->user, *fd, on_stray_closed, stray)) {
-		*fd = -EBADF;
+	if (!stray) {
+		psid_deny(client, token, reason);
 		return 0;
 	}
-	free(stray);
-	psid_deny(client, token, reason);
+	*stray = (struct stray){
+		.psid = client->psid, .client = client->id, .token = token, .reason = reason
+	};
+	psid_close_foreign(client->psid, client->user, TAKE_FD(*fd), on_stray_closed, stray);
 	return 0;
 }

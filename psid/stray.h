@@ -6,8 +6,8 @@
 
 #include "client.h"
 
-/* Closes *fd, which it takes, and then denies the token. Without memory it takes nothing and denies
- * the token at once. Returns 0. */
+/* Closes *fd, which it takes, and then denies the token; without memory it denies it at once, and
+ * takes nothing. Returns 0. */
 int psid_return_stray(struct psid_client *client, uint64_t token, int *fd,
 		      Pulc__Wire__Reason reason);
 

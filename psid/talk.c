@@ -3,7 +3,8 @@
  *
  * A turn of the loop reads a bounded number of messages from one client. Descriptors that come
  * with them are closed by others (closer.c), and a user with too many waiting there is not read
- * from. What a client does not take is kept up to a bound; beyond it the client is dropped.
+ * from; nor is anybody, for a moment, when they would find no place in psid. What a client does not
+ * take is kept up to a bound; beyond it the client is dropped.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -41,9 +42,12 @@ void psid_client_listen(struct psid_client *client)
 		(void)uv_poll_stop(&client->poll);
 }
 
-void psid_client_resend(struct psid_deadline *again)
+void psid_client_again(struct psid_deadline *again)
 {
-	psid_client_listen(CONTAINER_OF(again, struct psid_client, again));
+	struct psid_client *client = CONTAINER_OF(again, struct psid_client, again);
+
+	client->paused = client->user->jammed;
+	psid_client_listen(client);
 }
 
 static struct psid_outbox_room room_of(const struct psid_client *client)
@@ -124,7 +128,7 @@ int psid_client_write(struct psid_client *client, const Pulc__Wire__ToClient *ms
 		return r;
 	return n_fds > room_of(client).n_fds
 		       ? -EMFILE
-		       : psid_letter_write(buf, (size_t)r, fds, n_fds, ret_letter);
+		       : psid_letter_write(client->user, buf, (size_t)r, fds, n_fds, ret_letter);
 }
 
 int psid_client_post(struct psid_client *client, struct psid_letter *letter)
@@ -176,17 +180,20 @@ void psid_client_malformed(struct psid_client *client, const char *what)
 static void close_foreign(struct psid_client *client, const int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		(void)psid_close_foreign(client->psid, client->user, fds[i], NULL, NULL);
+		psid_close_foreign(client->psid, client->user, fds[i], NULL, NULL);
 }
 
-/* One message. Returns 0; -EAGAIN: there is none; other negative errno: nothing more will come. */
+/* One message. Returns 0; -EAGAIN: there is none; -EMFILE: later; other negative errno: nothing
+ * more will come. */
 static int receive(struct psid_client *client)
 {
 	static uint8_t buf[WIRE_SIZE_MAX];
-	int fds[WIRE_FDS_KERNEL_MAX];
+	int fds[WIRE_FDS_MAX];
 	size_t len = 0, n_fds;
 	int r;
 
+	if (!psid_closer_is_ready(&client->psid->closer))
+		return -EMFILE;
 	r = wire_recv_hostile(client->fd, buf, &len, fds, &n_fds);
 	if (r == 0 && client->state != PSID_CLIENT_REFUSED) {
 		psid_dispatch(client, buf, len, fds, n_fds);
@@ -209,7 +216,7 @@ static void on_socket(uv_poll_t *poll, int status, int events)
 		r = psid_outbox_flush(&client->outbox, client->fd);
 		count_kept(client, &before);
 		if (r == -ETOOMANYREFS) {
-			psid_deadline_set(&client->psid->resends, &client->again);
+			psid_deadline_set(&client->psid->agains, &client->again);
 			r = 0;
 		}
 		if (r == 0 && psid_outbox_is_empty(&client->outbox))
@@ -221,7 +228,11 @@ static void on_socket(uv_poll_t *poll, int status, int events)
 	}
 	for (int i = 0; r == 0 && i < N_MESSAGES_TURN && !psid_user_is_jammed(client->user); i++)
 		r = receive(client);
-	if (r < 0 && r != -EAGAIN) {
+	if (r == -EMFILE) {
+		client->paused = true;
+		psid_deadline_set(&client->psid->agains, &client->again);
+		psid_client_listen(client);
+	} else if (r < 0 && r != -EAGAIN) {
 		psid_doom(client);
 	} else if (psid_user_is_jammed(client->user)) {
 		client->paused = client->user->jammed = true;

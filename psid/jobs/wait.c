@@ -45,8 +45,7 @@ static void wait_free(struct psid_wait *wait)
 {
 	LIST_REMOVE(wait, link);
 	psid_user_give_descriptors(wait->client->user, 1);
-	(void)psid_close_foreign(wait->client->psid, wait->client->user, wait->owner_fd, NULL,
-				 NULL);
+	psid_close_promised(wait->client->psid, wait->client->user, wait->owner_fd, NULL, NULL);
 	pulc__wire__submit__free_unpacked(wait->submit, NULL);
 	free(wait);
 }
@@ -248,7 +247,10 @@ int psid_wait_begin(struct psid_client *client, const Pulc__Wire__Submit *submit
 	if (psid_descriptor_is_reserve(*fd) || psid_user_take_descriptors(client->user, 1) != 0)
 		return -EMFILE;
 	wait = wait_new(client, submit);
-	if (!wait) {
+	if (!wait || psid_closer_promise(&client->psid->closer) < 0) {
+		if (wait)
+			pulc__wire__submit__free_unpacked(wait->submit, NULL);
+		free(wait);
 		psid_user_give_descriptors(client->user, 1);
 		return -ENOMEM;
 	}

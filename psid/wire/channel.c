@@ -95,15 +95,18 @@ static size_t take_fds(struct msghdr *msg, int *fds, size_t n_max)
 	return n;
 }
 
-/* Receives one datagram; the control buffer decides how many descriptors can come. */
-static int receive(int fd, struct iovec *iov, void *control, size_t size_control, int *fds,
-		   size_t *ret_len, size_t *ret_n_fds)
+/* One datagram and at most WIRE_FDS_MAX descriptors. Returns 0; -EPIPE, -EBADMSG as wire_recv;
+ * -EMFILE: not all of them found a place. Those that came are in fds in any case. */
+static int receive(int fd, void *buf, int flags, size_t *ret_len, int fds[WIRE_FDS_MAX],
+		   size_t *ret_n_fds)
 {
+	struct iovec iov = { .iov_base = buf, .iov_len = WIRE_SIZE_MAX };
+	union fd_control control;
 	struct msghdr msg = {
-		.msg_iov = iov,
+		.msg_iov = &iov,
 		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = size_control,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
 	};
 	ssize_t n;
 
@@ -111,11 +114,13 @@ static int receive(int fd, struct iovec *iov, void *control, size_t size_control
 	/* Reset: the other end has gone without having read all of ours. What it sent itself comes
 	 * next. */
 	do
-		n = raw_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		n = raw_recvmsg(fd, &msg, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (n == -EINTR || n == -ECONNRESET);
 	if (n < 0)
 		return (int)n;
-	*ret_n_fds = take_fds(&msg, fds, (size_control - CMSG_LEN(0)) / sizeof(int));
+	*ret_n_fds = take_fds(&msg, fds, WIRE_FDS_MAX);
+	if ((msg.msg_flags & MSG_CTRUNC) && *ret_n_fds < WIRE_FDS_MAX)
+		return -EMFILE;
 	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		return -EBADMSG;
 	if (n == 0)
@@ -126,27 +131,33 @@ static int receive(int fd, struct iovec *iov, void *control, size_t size_control
 
 int wire_recv(int fd, void *buf, size_t *ret_len, int ret_fds[WIRE_FDS_MAX], size_t *ret_n_fds)
 {
-	struct iovec iov = { .iov_base = buf, .iov_len = WIRE_SIZE_MAX };
-	union fd_control control;
 	size_t n_fds;
 	int r;
 
-	r = receive(fd, &iov, control.bytes, sizeof(control.bytes), ret_fds, ret_len, &n_fds);
+	r = receive(fd, buf, 0, ret_len, ret_fds, &n_fds);
 	while (r < 0 && n_fds > 0)
 		(void)raw_close(ret_fds[--n_fds]);
 	if (r == 0)
 		*ret_n_fds = n_fds;
-	return r;
+	return r == -EMFILE ? -EBADMSG : r;
 }
 
-int wire_recv_hostile(int fd, void *buf, size_t *ret_len, int *ret_fds, size_t *ret_n_fds)
+/* Looked at first. The kernel closes, here and now, what we have no place for; of a message that is
+ * still in the queue that is never the last close, nor is it afterwards of one that we hold. */
+int wire_recv_hostile(int fd, void *buf, size_t *ret_len, int ret_fds[WIRE_FDS_MAX],
+		      size_t *ret_n_fds)
 {
-	struct iovec iov = { .iov_base = buf, .iov_len = WIRE_SIZE_MAX };
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(WIRE_FDS_KERNEL_MAX * sizeof(int))];
+	struct msghdr msg = { 0 };
 	int r;
+	ssize_t n;
 
-	r = receive(fd, &iov, control, sizeof(control), ret_fds, ret_len, ret_n_fds);
-	return r == 0 && *ret_n_fds > WIRE_FDS_MAX ? -EBADMSG : r;
+	r = receive(fd, buf, MSG_PEEK, ret_len, ret_fds, ret_n_fds);
+	if (r < 0)
+		return r;
+	do
+		n = raw_recvmsg(fd, &msg, MSG_DONTWAIT);
+	while (n == -EINTR || n == -ECONNRESET);
+	return 0;
 }
 
 static void *arena_alloc(void *data, size_t size)

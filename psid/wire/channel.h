@@ -30,15 +30,14 @@ int wire_send_to_client(int fd, const Pulc__Wire__ToClient *msg, const int *fds,
  */
 int wire_recv(int fd, void *buf, size_t *ret_len, int ret_fds[WIRE_FDS_MAX], size_t *ret_n_fds);
 
-/* All the descriptors that one datagram can bring. */
-#define WIRE_FDS_KERNEL_MAX 253u
-
 /*
- * wire_recv for psid, to whom a client's descriptor is a weapon: closing one may block, so none
- * is closed here. Returns as wire_recv; ret_fds (WIRE_FDS_KERNEL_MAX of them) and ret_n_fds are
- * set also on -EBADMSG, and the caller's in any case.
+ * wire_recv for psid, to whom a client's descriptor is a weapon: closing one may block, so none is
+ * closed here, nor by the kernel. Returns as wire_recv; ret_fds and ret_n_fds are set in any case,
+ * and the caller's. A message that makes no sense (-EBADMSG) stays where it is; so does one whose
+ * descriptors don't fit in just now: -EMFILE.
  */
-int wire_recv_hostile(int fd, void *buf, size_t *ret_len, int *ret_fds, size_t *ret_n_fds);
+int wire_recv_hostile(int fd, void *buf, size_t *ret_len, int ret_fds[WIRE_FDS_MAX],
+		      size_t *ret_n_fds);
 
 /*
  * A fixed arena as protobuf-c allocator: decoding inside somebody else's process must not call

@@ -5,6 +5,7 @@
 #include "channel.h"
 #include "cluster_bed.h"
 #include "joint.h"
+#include "links.h"
 #include "ports.h"
 #include "psid.h"
 #include "remote.h"
@@ -15,12 +16,16 @@ static struct psid_user user;
 static struct psid_client client;
 static struct psid_joint joint;
 static struct psid_port port;
-static unsigned n_told;
+static unsigned n_told, n_asked;
 
 static int on_ports_of(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Message *msg)
 {
 	(void)data, (void)from, (void)life;
 	CHECK_INT(msg->ports_of->client, ==, 5);
+	if (msg->ports_of->again) {
+		n_asked++;
+		return 0;
+	}
 	CHECK_INT(msg->ports_of->n_opened, ==, 1);
 	CHECK_INT(msg->ports_of->opened[0], ==, 80);
 	n_told++;
@@ -39,11 +44,14 @@ static void join(void)
 				     .other = 5,
 				     .is_joined = true,
 				     .fd = -EBADF };
-	n_told = 0;
+	user = (struct psid_user){ .psid = &psid, .n_refs = 1 };
+	TAILQ_INIT(&user.closings);
+	n_told = n_asked = 0;
 	REQUIRE_INT(uv_loop_init(&psid.loop), ==, 0);
+	REQUIRE_INT(psid_closer_start(&psid.closer, &psid.loop), ==, 0);
 	REQUIRE_INT(psid_remote_start(&psid), ==, 0);
 	psid_peer_on(nodes[1], PULC__PEER__MESSAGE__BODY_PORTS_OF, on_ports_of, NULL);
-	psid_outbox_init(&client.outbox);
+	psid_outbox_init(&client.outbox, NULL);
 	LIST_INIT(&client.ports);
 	LIST_INIT(&client.joints);
 	LIST_INSERT_HEAD(&client.ports, &port, by_client);
@@ -53,6 +61,9 @@ static void join(void)
 
 static void part(void)
 {
+	while (psid_closer_pending(&psid.closer) > 0)
+		(void)uv_run(&psid.loop, UV_RUN_ONCE);
+	REQUIRE(psid_closer_stop(&psid.closer));
 	psid_remote_close(&psid);
 	(void)uv_run(&psid.loop, UV_RUN_DEFAULT);
 	REQUIRE_INT(uv_loop_close(&psid.loop), ==, 0);
@@ -157,6 +168,7 @@ static void or_when_they_are_joined(void)
 	joint.is_joined = false;
 	psid.remote->n_meeting = 1;
 	joint.fd = dup(heard[1]);
+	REQUIRE_INT(psid_closer_promise(&psid.closer), ==, 0);
 	fill();
 	psid_remote_tell(&client, 80, true);
 	CHECK(joint.is_untold);
@@ -185,7 +197,65 @@ static void or_when_they_are_joined(void)
 	part();
 }
 
+/* Who opens and closes ports without end while our client does not read. */
+static void news_are_not_kept_without_bound(void)
+{
+	Pulc__Peer__Message msg = PULC__PEER__MESSAGE__INIT;
+	Pulc__Peer__PortsOf ports = PULC__PEER__PORTS_OF__INIT;
+	struct psid_config config = { .max_descriptors_user = 100 };
+	char text[WIRE_SIZE_MAX];
+	uint32_t opened = 7;
+	int heard[2];
+
+	set_up(2);
+	join();
+	psid.config = &config;
+	REQUIRE_INT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, heard), ==, 0);
+	REQUIRE_INT(psid_map_insert(&psid.clients, &client.node, client.id), ==, 0);
+	client.fd = heard[0];
+	client.again.set = true; /* nothing of it is looked at here */
+	client.paused = true;
+	REQUIRE_INT(uv_poll_init(&psid.loop, &client.poll, client.fd), ==, 0);
+	ports.client = 3;
+	ports.other = 5;
+	ports.opened = &opened;
+	ports.n_opened = 1;
+	msg.body_case = PULC__PEER__MESSAGE__BODY_PORTS_OF;
+	msg.ports_of = &ports;
+	for (unsigned i = 0; i < 100000; i++)
+		serve(&msg);
+	CHECK(client.n_rounds == 0);
+	CHECK_INT(client.outbox.size, <=, 128 << 10);
+	CHECK(joint.is_behind);
+	while (!psid_outbox_is_empty(&client.outbox)) {
+		while (recv(heard[1], text, sizeof(text), MSG_DONTWAIT) > 0)
+			;
+		REQUIRE_INT(psid_outbox_flush(&client.outbox, client.fd), ==, 0);
+	}
+	while (recv(heard[1], text, sizeof(text), MSG_DONTWAIT) > 0)
+		;
+	psid_links_catch_up(&client);
+	RUN_UNTIL(n_asked == 1);
+	ports.all = true;
+	serve(&msg);
+	CHECK(hears_all(heard[1]));
+	CHECK(!joint.is_behind);
+	/* And who is asked says all of its own. */
+	ports.again = true;
+	ports.all = false;
+	ports.n_opened = 0;
+	serve(&msg);
+	RUN_UNTIL(n_told == 1);
+	psid_map_remove(&psid.clients, &client.node);
+	psid_map_deinit(&psid.clients);
+	uv_close((uv_handle_t *)&client.poll, NULL);
+	(void)close(heard[0]);
+	(void)close(heard[1]);
+	part();
+}
+
 static const struct test tests[] = {
+	TEST(news_are_not_kept_without_bound),
 	TEST(a_port_is_told_at_once),
 	TEST(or_when_there_is_room_again),
 	TEST(or_after_a_while_if_nothing_tells_of_room),

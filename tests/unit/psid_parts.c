@@ -96,13 +96,13 @@ static void outboxes_keep_order(void)
 	struct psid_outbox box;
 	uint32_t number;
 	unsigned char buf[WIRE_SIZE_MAX];
-	int pair[2], fds[WIRE_FDS_MAX], devnull = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int pair[2], fds[WIRE_FDS_MAX], memory = memfd_create("test", MFD_CLOEXEC);
 	size_t len, n_fds;
 
 	REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	psid_outbox_init(&box);
+	psid_outbox_init(&box, NULL);
 	for (number = 0; number < N; number++)
-		REQUIRE_INT(psid_outbox_send(&box, pair[0], &number, sizeof(number), &devnull,
+		REQUIRE_INT(psid_outbox_send(&box, pair[0], &number, sizeof(number), &memory,
 					     number % 5 == 0,
 					     (struct psid_outbox_room){ 1 << 20, N }),
 			    ==, 0);
@@ -125,7 +125,7 @@ static void outboxes_keep_order(void)
 	CHECK_INT(box.size, ==, 0);
 	(void)close(pair[0]);
 	(void)close(pair[1]);
-	(void)close(devnull);
+	(void)close(memory);
 }
 
 static void outboxes_are_bounded(void)
@@ -136,7 +136,7 @@ static void outboxes_are_bounded(void)
 	unsigned n = 0;
 
 	REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	psid_outbox_init(&box);
+	psid_outbox_init(&box, NULL);
 	while (r == 0 && n++ < 10000)
 		r = psid_outbox_send(&box, pair[0], large, sizeof(large), NULL, 0,
 				     (struct psid_outbox_room){ 100000 - box.size, 0 });
@@ -157,19 +157,19 @@ static int send_under_way(void)
 	struct psid_outbox_room room = { 1 << 20, N };
 	struct psid_outbox box;
 	unsigned char buf[WIRE_SIZE_MAX];
-	int others[2], pair[2], fds[WIRE_FDS_MAX], own[2];
+	int others[2], pair[2], fds[WIRE_FDS_MAX], own = memfd_create("test", MFD_CLOEXEC);
 	size_t len, n_fds;
 
-	psid_outbox_init(&box);
+	psid_outbox_init(&box, NULL);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, others) < 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
-	    pipe2(own, O_CLOEXEC) < 0 || setrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    own < 0 || setrlimit(RLIMIT_NOFILE, &limit) < 0 ||
 	    (geteuid() == 0 && setresuid(UID_OTHER, UID_OTHER, UID_OTHER) < 0))
 		return 1;
-	while (wire_send(others[0], "o", 1, own, 1) == 0)
+	while (wire_send(others[0], "o", 1, &own, 1) == 0)
 		;
-	if (wire_send(pair[0], "s", 1, own, 1) != -ETOOMANYREFS ||
-	    psid_outbox_send(&box, pair[0], "1", 1, own, 1, room) != 0)
+	if (wire_send(pair[0], "s", 1, &own, 1) != -ETOOMANYREFS ||
+	    psid_outbox_send(&box, pair[0], "1", 1, &own, 1, room) != 0)
 		return 2;
 	if (psid_outbox_send(&box, pair[0], "2", 1, NULL, 0, room) != 0 ||
 	    psid_outbox_flush(&box, pair[0]) != -ETOOMANYREFS || box.n_fds != 1)

@@ -1,0 +1,204 @@
+/*
+ * The last close of what a client has sent waits for what the client likes: psid's loop must never
+ * make it. Bells that an epoll set of the client's looks at, whose lock it holds; and messages with
+ * more descriptors than psid's table has room for, which the kernel would close in the receiver.
+ */
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "psid/scene.h"
+
+#define UID_HOSTILE 65532u
+
+static struct fake_client hostile;
+
+/* ---- bells ----------------------------------------------------------------------------------- */
+
+/* A thread that waits for an epoll set and never gets its answer: the page for it does not come
+ * until the userfaultfd is closed, and the set is locked meanwhile. */
+struct holder {
+	int epoll, faults, ready;
+	struct epoll_event *event;
+	pthread_t thread;
+};
+
+static void *hold(void *arg)
+{
+	struct holder *h = arg;
+
+	(void)epoll_wait(h->epoll, h->event, 1, -1);
+	return NULL;
+}
+
+static void watch(const struct holder *h, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	REQUIRE(epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+static bool holder_init(struct holder *h)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register pages = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+
+	h->faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (h->faults < 0) {
+		test_skip("needs faults of the kernel's to be held up (userfaultfd)");
+		return false;
+	}
+	h->event = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(h->event != MAP_FAILED);
+	pages.range.start = (uintptr_t)h->event;
+	pages.range.len = 4096;
+	REQUIRE(ioctl(h->faults, UFFDIO_API, &api) == 0);
+	REQUIRE(ioctl(h->faults, UFFDIO_REGISTER, &pages) == 0);
+	h->epoll = epoll_create1(EPOLL_CLOEXEC);
+	h->ready = eventfd(1, EFD_CLOEXEC);
+	return true;
+}
+
+static void holder_start(struct holder *h)
+{
+	struct pollfd fault = { .fd = h->faults, .events = POLLIN };
+
+	watch(h, h->ready);
+	REQUIRE(pthread_create(&h->thread, NULL, hold, h) == 0);
+	REQUIRE_INT(poll(&fault, 1, 10000), ==, 1);
+}
+
+static void holder_end(struct holder *h)
+{
+	(void)close(h->faults);
+	(void)pthread_join(h->thread, NULL);
+	(void)close(h->epoll);
+	(void)close(h->ready);
+	(void)munmap(h->event, 4096);
+}
+
+/* Takes the eventfd. */
+static void send_bell_of(uint32_t board, int event)
+{
+	Pulc__Wire__Bell bell = PULC__WIRE__BELL__INIT;
+	FROM_CLIENT(msg, BELL, bell) = &bell;
+
+	bell.board = board;
+	fake_send(&hostile, &msg, &event, 1);
+	(void)close(event);
+}
+
+/* One that psid will have alone. */
+static void send_bell(const struct holder *h, uint32_t board)
+{
+	int event = eventfd(0, EFD_CLOEXEC);
+
+	watch(h, event);
+	send_bell_of(board, event);
+	CHECK(fake_is_quiet(&hostile));
+}
+
+/* Replaced by another one, and at the end of its client. */
+static void bells_that_are_watched(void)
+{
+	struct holder h;
+
+	scene_begin(false, NULL);
+	fake_attach(&hostile, &psid, FAKE_SELF);
+	if (holder_init(&h)) {
+		send_bell(&h, 0);
+		send_bell(&h, 1);
+		holder_start(&h);
+		send_bell_of(0, eventfd(0, EFD_CLOEXEC));
+		scene_check_upgrade(2);
+		fake_close(&hostile);
+		scene_check_upgrade(4);
+		holder_end(&h);
+	}
+	fake_close(&hostile);
+	scene_end();
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+#define N_FDS 253u /* that the kernel takes in a message */
+
+/* A socket whose last close lingers for a minute: its peer reads nothing. */
+static int lingering_socket(int *ret_peer)
+{
+	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
+	static char block[65536];
+	int fds[2], size = 1 << 20; /* more than the peer takes unread */
+
+	tcp_connect_pair(fds, AF_INET);
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == 0);
+	while (send(fds[0], block, sizeof(block), MSG_DONTWAIT) > 0)
+		;
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
+	*ret_peer = fds[1];
+	return fds[0];
+}
+
+static void send_many(int socket, const int *fds)
+{
+	static _Alignas(struct cmsghdr) char control[CMSG_SPACE(N_FDS * sizeof(int))];
+	struct iovec iov = { .iov_base = (char[]){ 0x1a, 0 }, .iov_len = 2 };
+	struct msghdr raw = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&raw);
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(N_FDS * sizeof(int));
+	memcpy(CMSG_DATA(cmsg), fds, N_FDS * sizeof(int));
+	REQUIRE(sendmsg(socket, &raw, MSG_NOSIGNAL) == 2);
+}
+
+/* The last of them has no place in psid's table. */
+static void more_than_fit(void)
+{
+	struct rlimit limit = { 0 }, few;
+	int fds[N_FDS], peer, last;
+
+	scene_begin(false, NULL);
+	fake_attach(&hostile, &psid, FAKE_SELF);
+	REQUIRE(prlimit(psid.pid, RLIMIT_NOFILE, NULL, &limit) == 0);
+	few = (struct rlimit){ 200, limit.rlim_max };
+	REQUIRE(prlimit(psid.pid, RLIMIT_NOFILE, &few, NULL) == 0);
+	last = lingering_socket(&peer);
+	for (unsigned i = 0; i < N_FDS - 1; i++)
+		fds[i] = STDERR_FILENO;
+	fds[N_FDS - 1] = last;
+	(void)kill(psid.pid, SIGSTOP); /* so that its close is the last one, not ours */
+	send_many(hostile.fd, fds);
+	(void)close(last);
+	(void)kill(psid.pid, SIGCONT);
+	fake_expect_end(&hostile);
+	scene_check_upgrade(2);
+	(void)close(peer);
+	fake_close(&hostile);
+	scene_end();
+}
+
+static const struct test tests[] = {
+	TEST(bells_that_are_watched),
+	TEST(more_than_fit),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
