@@ -76,19 +76,20 @@ static void take(struct psid_cluster *cluster, uint64_t usec_now, const struct s
 {
 	struct psid_gossip *gossip = &cluster->gossip;
 	uint8_t body[PSID_SWIM_SIZE_MAX + PSID_SEAL_SIZE];
-	struct psid_address from;
-	uint64_t id;
+	struct psid_origin from;
 	int n;
 
-	if (psid_address_from_socket(sa, &from) < 0)
+	if (psid_address_from_socket(sa, &from.address) < 0)
 		return;
 	gossip->traffic.n_received++;
 	gossip->traffic.size_received += len + SIZE_HEADERS;
-	n = psid_seal_open(&gossip->seal, datagram, len, body, &id);
+	n = psid_seal_open(&gossip->seal, datagram, len, body, &from);
 	if (n < 0)
-		refuse(cluster, &from, n);
-	else if (gossip->is_running)
-		psid_swim_receive(&gossip->swim, usec_now, id, &from, body, (size_t)n);
+		refuse(cluster, &from.address, n);
+	if (n == -ESTALE && gossip->is_running)
+		psid_swim_outdated(&gossip->swim, usec_now, &from);
+	else if (n >= 0 && gossip->is_running)
+		psid_swim_receive(&gossip->swim, usec_now, &from, body, (size_t)n);
 }
 
 /* Returns false when nothing more is there. */
@@ -171,7 +172,8 @@ int psid_gossip_open(struct psid_cluster *cluster, const struct psid_address *ad
 	}
 	if (r == 0) {
 		enlarge(gossip->fd);
-		return psid_seal_init(&gossip->seal, &cluster->ring, cluster->self->id);
+		return psid_seal_init(&gossip->seal, &cluster->ring, &gossip->swim.members,
+				      cluster->self);
 	}
 	psid_log(PSID_ERROR, "ClusterAddress %s, UDP: %s", psid_address_text(address, text),
 		 strerror(-r));

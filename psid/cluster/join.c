@@ -31,7 +31,7 @@ static void introduce(struct psid_swim *swim, const struct psid_address *to)
 
 	if (psid_address_equal(to, &swim->self->address))
 		return;
-	psid_datagram_begin(&d, swim, PSID_SWIM_JOIN);
+	psid_datagram_begin(&d, PSID_SWIM_JOIN);
 	psid_news_of(swim, swim->self, &news);
 	psid_put_news(&d.w, &news);
 	psid_datagram_send(&d, swim, to);
@@ -111,7 +111,7 @@ static void say_no(struct psid_swim *swim, const struct psid_address *to, enum p
 {
 	struct psid_datagram d;
 
-	psid_datagram_begin(&d, swim, PSID_SWIM_NO);
+	psid_datagram_begin(&d, PSID_SWIM_NO);
 	psid_put(&d.w, why, 1);
 	for (size_t i = 0; i < sizeof(whose->ip); i++)
 		psid_put(&d.w, whose->ip[i], 1);

@@ -119,6 +119,8 @@ void psid_self_contradict(struct psid_swim *swim, uint32_t incarnation)
 static void begin_life_after(struct psid_swim *swim, uint64_t life)
 {
 	swim->self->life = life + 1;
+	if (!swim->joined) /* nobody would have let us in */
+		swim->usec_join = swim->usec_now;
 	swim->self->incarnation = 0;
 	swim->n_given_up = 0;
 	psid_node_become(swim, swim->self, PSID_NODE_ALIVE, false);

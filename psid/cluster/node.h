@@ -70,6 +70,12 @@ struct psid_node {
 	uint32_t digest;		  /* its part of the table's */
 };
 
+/* Where a datagram comes from: who has sealed it, in which of its lives, and the address. */
+struct psid_origin {
+	uint64_t id, life;
+	struct psid_address address;
+};
+
 /* The id of a name: 48 bits of its SHA-256. */
 uint64_t psid_node_id(const char *name);
 /* 1 to 63 letters, digits, '-', '_' and '.', beginning with a letter or digit. */

@@ -101,7 +101,7 @@ static void send_probe(struct psid_swim *swim, enum psid_swim_kind kind, uint64_
 {
 	struct psid_datagram d;
 
-	psid_datagram_begin(&d, swim, kind);
+	psid_datagram_begin(&d, kind);
 	psid_put(&d.w, number, 2);
 	psid_put(&d.w, swim->digest, 4);
 	psid_put_load(&d.w, &swim->self->load);
@@ -114,7 +114,7 @@ static void send_request(struct psid_swim *swim, const struct psid_node *helper,
 {
 	struct psid_datagram d;
 
-	psid_datagram_begin(&d, swim, PSID_SWIM_PING_FOR);
+	psid_datagram_begin(&d, PSID_SWIM_PING_FOR);
 	psid_put(&d.w, probe->number, 2);
 	psid_put(&d.w, probe->target, 6);
 	psid_spread_add(swim, &d.w, helper->id);
@@ -129,7 +129,7 @@ static void send_number(struct psid_swim *swim, enum psid_swim_kind kind, uint64
 
 	if (!node)
 		return;
-	psid_datagram_begin(&d, swim, kind);
+	psid_datagram_begin(&d, kind);
 	psid_put(&d.w, number, 2);
 	psid_datagram_send(&d, swim, &node->address);
 }

@@ -1,21 +1,28 @@
 /*
  * How datagrams are sealed: AES-256-GCM over the body, with the head as additional data.
  *
- * 	version 1 | sender's id 6 | salt 6 | counter 5 | body | tag 16
+ * 	version 1 | sender's id 6 | its life 6 | salt 6 | counter 5 | body | tag 16
  *
  * Every start of a psid draws a salt, and uses a key of its own, derived from the cluster's, its id
  * and the salt; the counter is the nonce. So no nonce is used twice under a key, without any memory
- * that outlives a start. A reader knows the salts of each sender's last starts, and of each a
- * window of its counters: what was seen before, or is older than the window, is a copy that
- * somebody sends again. Of one start alone copies of two would pass in turn for ever, each as if it
- * were new.
+ * that outlives a start, whatever clocks do. A reader knows each sender's last starts, and of each
+ * a window of its counters: what was seen before, or is older than the window, is a copy that
+ * somebody sends again. Several starts, because two nodes may have one name for a while.
+ *
+ * Starts can be recorded in any number, and of those that are not known any more copies would pass
+ * as if they were new. So the greatest life of what was forgotten stays: what is not known and
+ * began no later is outdated. It need not be a copy. A node whose clock went back begins such a
+ * life, too, so it is told which one was its newest (gossip.c) and takes a greater one; salt and
+ * counter go on in it. The life in which the membership knows a node is never outdated: a crowd of
+ * strangers that come with its name, and are refused, silences nobody.
  *
  * While the cluster's key is changed there are several. All are tried on a datagram of a sender
  * whose key is not known, or is no longer the one that was. Salt and counter go on under the new
  * key, so copies stay out as before.
  *
- * A copy from a start of its sender that is not known, or no longer, passes once. It says nothing
- * that was not true then, and news of an earlier life or incarnation is old news (news.c).
+ * A copy from a start that its reader has never heard, because it began later, passes once. It says
+ * nothing that was not true then, and news of an earlier life or incarnation is old news (swim.c,
+ * news.c).
  */
 #include "seal.h"
 
@@ -32,13 +39,15 @@
 #define SIZE_WINDOW 64u
 #define N_SENDERS_MAX 16384u
 #define AT_ID 1u
-#define AT_SALT 7u
-#define AT_COUNTER 13u
+#define AT_LIFE 7u
+#define AT_SALT 13u
+#define AT_COUNTER 19u
 
 #define N_STARTS 8u
 
 struct start {
 	uint8_t salt[6];
+	uint64_t life; /* the last one in which it was heard */
 	uint8_t key[PSID_SIZE_SECRET];
 	bool has_key;	 /* and it may be tried first */
 	uint64_t newest; /* counter */
@@ -48,12 +57,18 @@ struct start {
 struct sender {
 	struct psid_map_node by_id;
 	struct start starts[N_STARTS]; /* the last one that something new came of first */
+	uint64_t life_forgotten;       /* the greatest one of a start that has left them */
 };
 
-static void derive(const struct psid_keys *keys, const uint8_t *id_and_salt,
+static void derive(const struct psid_keys *keys, uint64_t id, const uint8_t salt[6],
 		   uint8_t ret_key[PSID_SIZE_SECRET])
 {
-	psid_keys_mix(keys->gossip, id_and_salt, 12, ret_key);
+	uint8_t id_and_salt[12];
+	struct psid_writer w = { .at = id_and_salt, .end = id_and_salt + sizeof(id_and_salt) };
+
+	psid_put(&w, id, 6);
+	memcpy(w.at, salt, 6);
+	psid_keys_mix(keys->gossip, id_and_salt, sizeof(id_and_salt), ret_key);
 }
 
 static void make_nonce(const uint8_t *head, uint8_t nonce[SIZE_NONCE])
@@ -68,7 +83,8 @@ static void put_head(struct psid_seal *seal, uint8_t head[PSID_SEAL_SIZE_HEAD])
 	struct psid_writer w = { .at = head, .end = head + PSID_SEAL_SIZE_HEAD };
 
 	psid_put(&w, PSID_GOSSIP_VERSION, 1);
-	psid_put(&w, seal->id, 6);
+	psid_put(&w, seal->self->id, 6);
+	psid_put(&w, seal->self->life, 6);
 	memcpy(w.at, seal->salt, sizeof(seal->salt));
 	w.at += sizeof(seal->salt);
 	psid_put(&w, ++seal->counter, 5);
@@ -77,14 +93,11 @@ static void put_head(struct psid_seal *seal, uint8_t head[PSID_SEAL_SIZE_HEAD])
 /* What seals with the first key of the ring, or NULL. */
 static EVP_CIPHER_CTX *make_sealing(const struct psid_seal *seal)
 {
-	uint8_t id_and_salt[12], key[PSID_SIZE_SECRET];
-	struct psid_writer w = { .at = id_and_salt, .end = id_and_salt + sizeof(id_and_salt) };
+	uint8_t key[PSID_SIZE_SECRET];
 	EVP_CIPHER_CTX *sealing = EVP_CIPHER_CTX_new();
 	int ok;
 
-	psid_put(&w, seal->id, 6);
-	memcpy(w.at, seal->salt, sizeof(seal->salt));
-	derive(&seal->ring->keys[0], id_and_salt, key);
+	derive(&seal->ring->keys[0], seal->self->id, seal->salt, key);
 	ok = sealing && EVP_EncryptInit_ex2(sealing, seal->cipher, key, NULL, NULL) == 1;
 	explicit_bzero(key, sizeof(key));
 	if (ok)
@@ -93,9 +106,10 @@ static EVP_CIPHER_CTX *make_sealing(const struct psid_seal *seal)
 	return NULL;
 }
 
-int psid_seal_init(struct psid_seal *seal, const struct psid_keyring *ring, uint64_t id)
+int psid_seal_init(struct psid_seal *seal, const struct psid_keyring *ring,
+		   const struct psid_members *members, const struct psid_node *self)
 {
-	*seal = (struct psid_seal){ .id = id, .ring = ring };
+	*seal = (struct psid_seal){ .ring = ring, .members = members, .self = self };
 	if (getrandom(seal->salt, sizeof(seal->salt), 0) != sizeof(seal->salt))
 		return -EIO;
 	seal->cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
@@ -172,6 +186,13 @@ size_t psid_seal_close(struct psid_seal *seal, const uint8_t *body, size_t len,
 	return len + PSID_SEAL_SIZE;
 }
 
+static uint64_t number_at(const uint8_t *bytes, size_t n)
+{
+	struct psid_reader r = { .at = bytes, .end = bytes + n };
+
+	return psid_get(&r, n);
+}
+
 static int decrypt(struct psid_seal *seal, const uint8_t key[PSID_SIZE_SECRET],
 		   const uint8_t *datagram, size_t len, uint8_t *ret_body)
 {
@@ -194,13 +215,15 @@ static int decrypt(struct psid_seal *seal, const uint8_t key[PSID_SIZE_SECRET],
 static int decrypt_any(struct psid_seal *seal, const struct start *start, const uint8_t *datagram,
 		       size_t len, uint8_t *ret_body, uint8_t key[PSID_SIZE_SECRET])
 {
+	uint64_t id = number_at(datagram + AT_ID, 6);
+
 	if (start && start->has_key) {
 		memcpy(key, start->key, PSID_SIZE_SECRET);
 		if (decrypt(seal, key, datagram, len, ret_body) == 0)
 			return 0;
 	}
 	for (size_t i = 0; i < seal->ring->n; i++) {
-		derive(&seal->ring->keys[i], datagram + AT_ID, key);
+		derive(&seal->ring->keys[i], id, datagram + AT_SALT, key);
 		if (decrypt(seal, key, datagram, len, ret_body) == 0)
 			return 0;
 	}
@@ -232,15 +255,16 @@ static struct start *to_front(struct sender *sender, unsigned i)
 	return sender->starts;
 }
 
-static void note(struct sender *sender, struct start *start, const uint8_t key[PSID_SIZE_SECRET],
-		 uint64_t counter)
+/* A datagram of this start has been read. */
+static void note(struct start *start, const uint8_t *head, const uint8_t key[PSID_SIZE_SECRET])
 {
+	uint64_t counter = number_at(head + AT_COUNTER, 5), life = number_at(head + AT_LIFE, 6);
 	uint64_t ahead = counter - start->newest;
 
-	start = to_front(sender, (unsigned)(start - sender->starts));
 	memcpy(start->key, key, sizeof(start->key));
 	start->has_key = true;
-	if (counter <= start->newest) {
+	start->life = MAX(start->life, life); /* it may have overtaken some of its former life */
+	if (start->window && counter <= start->newest) {
 		start->window |= 1ull << (start->newest - counter);
 		return;
 	}
@@ -248,35 +272,29 @@ static void note(struct sender *sender, struct start *start, const uint8_t key[P
 	start->newest = counter;
 }
 
-/* The sender of what we have just been able to read, in a start that is new to us. */
-static int remember(struct psid_seal *seal, struct sender *known, const uint8_t *head, uint64_t id,
-		    const uint8_t key[PSID_SIZE_SECRET], uint64_t counter)
+/* The sender of what we have just been able to read; NULL: no memory. */
+static struct sender *add_sender(struct psid_seal *seal, uint64_t id)
 {
-	struct sender *sender = known;
-	struct start *start;
+	struct sender *sender;
 
-	if (!sender && seal->senders.n >= N_SENDERS_MAX)
+	if (seal->senders.n >= N_SENDERS_MAX)
 		forget_senders(seal);
-	if (!sender && !(sender = calloc(1, sizeof(*sender))))
-		return -ENOMEM;
-	if (!known && psid_map_insert(&seal->senders, &sender->by_id, id) < 0) {
-		free(sender);
-		return -ENOMEM;
-	}
-	start = to_front(sender, N_STARTS - 1);
-	memcpy(start->salt, head + AT_SALT, sizeof(start->salt));
-	memcpy(start->key, key, sizeof(start->key));
-	start->has_key = true;
-	start->newest = counter;
-	start->window = 1;
-	return 0;
+	sender = calloc(1, sizeof(*sender));
+	if (sender && psid_map_insert(&seal->senders, &sender->by_id, id) == 0)
+		return sender;
+	free(sender);
+	return NULL;
 }
 
-static uint64_t number_at(const uint8_t *bytes, size_t n)
+/* The start that was not heard for longest makes room for one that is new to us. */
+static struct start *begin(struct sender *sender, const uint8_t *salt)
 {
-	struct psid_reader r = { .at = bytes, .end = bytes + n };
+	struct start *start = to_front(sender, N_STARTS - 1);
 
-	return psid_get(&r, n);
+	sender->life_forgotten = MAX(sender->life_forgotten, start->life);
+	*start = (struct start){ .window = 0 };
+	memcpy(start->salt, salt, sizeof(start->salt));
+	return start;
 }
 
 static struct sender *find(const struct psid_seal *seal, uint64_t id)
@@ -296,31 +314,71 @@ static struct start *find_start(struct sender *sender, const uint8_t *salt)
 	return NULL;
 }
 
+static bool is_outdated(const struct psid_seal *seal, const struct sender *sender,
+			const struct psid_origin *by)
+{
+	const struct psid_node *node;
+
+	if (!sender || by->life > sender->life_forgotten)
+		return false;
+	node = psid_members_find(seal->members, by->id);
+	return !node || node->life != by->life;
+}
+
+static uint64_t newest_life(const struct sender *sender)
+{
+	uint64_t life = sender->life_forgotten;
+
+	for (unsigned i = 0; i < N_STARTS; i++)
+		life = MAX(life, sender->starts[i].life);
+	return life;
+}
+
+/* What we have just been able to read comes from a start that is new to us. Returns 0, -ESTALE,
+ * -ENOMEM. */
+static int take_new(struct psid_seal *seal, struct sender *sender, const uint8_t *head,
+		    const uint8_t key[PSID_SIZE_SECRET], struct psid_origin *by)
+{
+	struct start *start;
+	bool is_late;
+
+	if (is_outdated(seal, sender, by)) {
+		by->life = newest_life(sender);
+		return -ESTALE;
+	}
+	if (!sender && !(sender = add_sender(seal, by->id)))
+		return -ENOMEM;
+	is_late = by->life <= sender->life_forgotten;
+	start = begin(sender, head + AT_SALT);
+	note(start, head, key);
+	if (is_late) /* it may have been forgotten itself, and what came before was heard */
+		start->window = UINT64_MAX;
+	return 0;
+}
+
 int psid_seal_open(struct psid_seal *seal, const uint8_t *datagram, size_t len, uint8_t *ret_body,
-		   uint64_t *ret_id)
+		   struct psid_origin *ret_by)
 {
 	uint8_t key[PSID_SIZE_SECRET];
 	struct sender *sender;
 	struct start *start;
-	uint64_t id, counter;
-	int n = (int)len - (int)PSID_SEAL_SIZE;
+	int n = (int)len - (int)PSID_SEAL_SIZE, r = 0;
 
 	if (len >= 1 && datagram[0] != PSID_GOSSIP_VERSION)
 		return -EPROTO;
 	if (n < 0)
 		return -EBADMSG;
-	id = number_at(datagram + AT_ID, 6);
-	counter = number_at(datagram + AT_COUNTER, 5);
-	sender = find(seal, id);
+	ret_by->id = number_at(datagram + AT_ID, 6);
+	ret_by->life = number_at(datagram + AT_LIFE, 6);
+	sender = find(seal, ret_by->id);
 	start = find_start(sender, datagram + AT_SALT);
-	if (start && is_copy(start, counter))
+	if (start && is_copy(start, number_at(datagram + AT_COUNTER, 5)))
 		return -EALREADY;
 	if (decrypt_any(seal, start, datagram, (size_t)n, ret_body, key) < 0)
 		return -EBADMSG;
 	if (start)
-		note(sender, start, key, counter);
-	else if (remember(seal, sender, datagram, id, key, counter) < 0)
-		return -ENOMEM;
-	*ret_id = id;
-	return n;
+		note(to_front(sender, (unsigned)(start - sender->starts)), datagram, key);
+	else
+		r = take_new(seal, sender, datagram, key, ret_by);
+	return r < 0 ? r : n;
 }

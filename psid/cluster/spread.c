@@ -146,8 +146,21 @@ void psid_spread_tell(struct psid_swim *swim, const struct psid_address *to,
 {
 	struct psid_datagram d;
 
-	psid_datagram_begin(&d, swim, PSID_SWIM_GOSSIP);
+	psid_datagram_begin(&d, PSID_SWIM_GOSSIP);
 	put_state(swim, &d.w, about);
+	psid_datagram_send(&d, swim, to);
+}
+
+void psid_spread_tell_life(struct psid_swim *swim, const struct psid_address *to, uint64_t id,
+			   uint64_t life)
+{
+	const struct psid_news news = {
+		.kind = PSID_NEWS_STATE, .id = id, .life = life, .state = PSID_NODE_LEFT
+	};
+	struct psid_datagram d;
+
+	psid_datagram_begin(&d, PSID_SWIM_GOSSIP);
+	psid_put_news(&d.w, &news);
 	psid_datagram_send(&d, swim, to);
 }
 
@@ -158,7 +171,7 @@ static bool burst(struct psid_swim *swim, struct psid_node *const *contacts, siz
 	struct psid_node *node, *next;
 	bool any = false;
 
-	psid_datagram_begin(&d, swim, PSID_SWIM_GOSSIP);
+	psid_datagram_begin(&d, PSID_SWIM_GOSSIP);
 	for (node = TAILQ_FIRST(&swim->hot); node && swim->n_urgent > 0; node = next) {
 		next = TAILQ_NEXT(node, hot);
 		if (!node->urgent)

@@ -8,8 +8,10 @@
  * 	join.c       how we get in, and find again whom we lost
  * 	sync.c       how two nodes that know different things find out and make up for it
  *
- * Every datagram begins with its kind and the two lowest bytes of the sender's life, and ends with
- * news (codec.c). Who sent it is known already: it was sealed by him (seal.c).
+ * Every datagram begins with its kind and ends with news (codec.c). Who sent it, and in which life,
+ * is known already: it was sealed by him (seal.c). What a node says in a life that is over counts
+ * for nothing: it is a copy, or the node's clock went back, and then it has to hear that it lived
+ * later. Only its wish to be let in is heard, and its answer tells it the same.
  *
  * Each node sends one probe a period and answers what it is asked, whatever the number of nodes; a
  * change costs every node a fixed number of datagrams, and those at most every twelfth of a
@@ -60,11 +62,10 @@ struct psid_node *psid_swim_random_node(struct psid_swim *swim, uint64_t but)
 
 /* ---- datagrams ------------------------------------------------------------------------------- */
 
-void psid_datagram_begin(struct psid_datagram *d, struct psid_swim *swim, enum psid_swim_kind kind)
+void psid_datagram_begin(struct psid_datagram *d, enum psid_swim_kind kind)
 {
 	d->w = (struct psid_writer){ .at = d->body, .end = d->body + sizeof(d->body) };
 	psid_put(&d->w, kind, 1);
-	psid_put(&d->w, swim->self->life & 0xffff, 2);
 }
 
 void psid_datagram_send(struct psid_datagram *d, struct psid_swim *swim,
@@ -120,13 +121,12 @@ static void take_head(struct psid_swim *swim, enum psid_swim_kind kind, uint64_t
 	}
 }
 
-void psid_swim_receive(struct psid_swim *swim, uint64_t usec_now, uint64_t id,
-		       const struct psid_address *from, const uint8_t *body, size_t len)
+void psid_swim_receive(struct psid_swim *swim, uint64_t usec_now, const struct psid_origin *from,
+		       const uint8_t *body, size_t len)
 {
 	struct psid_reader r = { .at = body, .end = body + len };
 	enum psid_swim_kind kind = (enum psid_swim_kind)psid_get(&r, 1);
-	uint64_t life = psid_get(&r, 2);
-	struct psid_node *sender = psid_members_find(&swim->members, id);
+	struct psid_node *sender = psid_members_find(&swim->members, from->id);
 	struct psid_news news;
 
 	swim->usec_now = usec_now;
@@ -134,15 +134,36 @@ void psid_swim_receive(struct psid_swim *swim, uint64_t usec_now, uint64_t id,
 		return;
 	if (swim->is_refused && kind != PSID_SWIM_PAGE && kind != PSID_SWIM_NO)
 		return; /* we are nobody */
-	if (sender && (sender->life & 0xffff) != life)
+	if (sender && from->life < sender->life && kind != PSID_SWIM_JOIN) {
+		psid_spread_tell(swim, &from->address, sender);
+		return;
+	}
+	if (sender && from->life != sender->life)
 		sender = NULL;
 	if (sender)
 		sender->usec_heard = usec_now;
-	take_head(swim, kind, id, sender, from, &r);
+	take_head(swim, kind, from->id, sender, &from->address, &r);
 	while (psid_get_news(&r, &news))
-		psid_news_take(swim, &news, from);
+		psid_news_take(swim, &news, &from->address);
 	if (r.bad)
-		psid_swim_remark(swim, PSID_SWIM_GARBAGE, from);
+		psid_swim_remark(swim, PSID_SWIM_GARBAGE, &from->address);
+}
+
+/*
+ * Of one that lives we tell what we know, which is no news to itself: the origin of a copy may be
+ * forged. Who has not been let in yet does not know who lives.
+ */
+void psid_swim_outdated(struct psid_swim *swim, uint64_t usec_now, const struct psid_origin *from)
+{
+	const struct psid_node *node = psid_members_find(&swim->members, from->id);
+
+	swim->usec_now = usec_now;
+	if (swim->out || !swim->joined || node == swim->self)
+		return;
+	if (node && psid_node_is_up(node))
+		psid_spread_tell(swim, &from->address, node);
+	else
+		psid_spread_tell_life(swim, &from->address, from->id, from->life);
 }
 
 /* ---- from start to end ----------------------------------------------------------------------- */
@@ -273,7 +294,7 @@ void psid_swim_leave(struct psid_swim *swim, uint64_t usec_now)
 	swim->usec_now = usec_now;
 	psid_members_set_state(&swim->members, swim->self, PSID_NODE_LEFT);
 	psid_news_of_state(swim->self, &news);
-	psid_datagram_begin(&d, swim, PSID_SWIM_GOSSIP);
+	psid_datagram_begin(&d, PSID_SWIM_GOSSIP);
 	psid_put_news(&d.w, &news);
 	for (size_t i = 0; i < MIN((size_t)N_TOLD, 2 * swim->members.n_up); i++)
 		if ((node = psid_swim_random_node(swim, 0)))

@@ -148,9 +148,11 @@ int psid_swim_seed(struct psid_swim *swim, const struct psid_address *address);
 void psid_swim_start(struct psid_swim *swim, uint64_t usec_now);
 /* Does what is due. Returns when to call again at the latest. */
 uint64_t psid_swim_run(struct psid_swim *swim, uint64_t usec_now);
-/* A datagram that the node `id` has sealed arrived from that address. psid_swim_run afterwards. */
-void psid_swim_receive(struct psid_swim *swim, uint64_t usec_now, uint64_t id,
-		       const struct psid_address *from, const uint8_t *body, size_t len);
+/* A datagram has arrived. psid_swim_run afterwards. */
+void psid_swim_receive(struct psid_swim *swim, uint64_t usec_now, const struct psid_origin *from,
+		       const uint8_t *body, size_t len);
+/* One has, sealed by that node in a life that is over; in from: the newest that is known. */
+void psid_swim_outdated(struct psid_swim *swim, uint64_t usec_now, const struct psid_origin *from);
 
 /* What this node says of itself has changed: self's n_cores, mib_memory, drained, address. */
 void psid_swim_touch(struct psid_swim *swim, uint64_t usec_now);

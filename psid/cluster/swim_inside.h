@@ -23,7 +23,7 @@ struct psid_datagram {
 	struct psid_writer w;
 	uint8_t body[PSID_SWIM_SIZE_MAX];
 };
-void psid_datagram_begin(struct psid_datagram *d, struct psid_swim *swim, enum psid_swim_kind kind);
+void psid_datagram_begin(struct psid_datagram *d, enum psid_swim_kind kind);
 void psid_datagram_send(struct psid_datagram *d, struct psid_swim *swim,
 			const struct psid_address *to);
 void psid_swim_remark(struct psid_swim *swim, enum psid_swim_remark remark,
@@ -78,6 +78,9 @@ void psid_spread_forget(struct psid_swim *swim, struct psid_node *node);
 /* Fills up a datagram with what is to be passed on. to: who gets it; 0: not known. */
 void psid_spread_add(struct psid_swim *swim, struct psid_writer *w, uint64_t to);
 uint64_t psid_spread_run(struct psid_swim *swim);
+/* Tells one node that it is not in its newest life, but that one is. */
+void psid_spread_tell_life(struct psid_swim *swim, const struct psid_address *to, uint64_t id,
+			   uint64_t life);
 /* Tells one node what we think of that one, which it may be itself. */
 void psid_spread_tell(struct psid_swim *swim, const struct psid_address *to,
 		      const struct psid_node *about);

@@ -22,7 +22,7 @@ static void pull(struct psid_swim *swim)
 {
 	struct psid_datagram d;
 
-	psid_datagram_begin(&d, swim, PSID_SWIM_PULL);
+	psid_datagram_begin(&d, PSID_SWIM_PULL);
 	psid_put(&d.w, swim->sync_cursor, 6);
 	psid_datagram_send(&d, swim, &swim->sync_peer);
 	swim->usec_sync = swim->usec_now + USEC_ANSWER;
@@ -83,7 +83,7 @@ void psid_sync_pull(struct psid_swim *swim, const struct psid_address *from, str
 
 	if (r->bad)
 		return;
-	psid_datagram_begin(&d, swim, PSID_SWIM_PAGE);
+	psid_datagram_begin(&d, PSID_SWIM_PAGE);
 	at_cursor = d.w.at;
 	psid_put(&d.w, 0, 6); /* the end, unless another page is needed */
 	for (; node; node = psid_members_after(&swim->members, node->id)) {

@@ -13,6 +13,7 @@
 struct sim_letter {
 	struct sim_letter *next;
 	unsigned from, to;
+	uint64_t life; /* of the sender */
 	size_t len;
 	uint8_t body[];
 };
@@ -106,7 +107,9 @@ static void on_send(void *data, const struct psid_address *to, const uint8_t *bo
 	letter = malloc(sizeof(*letter) + len);
 	if (!letter)
 		abort();
-	*letter = (struct sim_letter){ .from = node->index, .to = i, .len = len };
+	*letter = (struct sim_letter){
+		.from = node->index, .to = i, .life = node->swim.self->life, .len = len
+	};
 	memcpy(letter->body, body, len);
 	push(sim,
 	     sim->usec_now + sim->usec_delay_min +
@@ -271,19 +274,18 @@ static void acquaint(struct sim_node *node, struct sim_node *const *sorted)
 					  .n_cores = 4 };
 		struct psid_reader r;
 		struct psid_writer w;
-		uint8_t body[PSID_SIZE_NEWS_MAX + 9];
+		const struct psid_origin from = { other->id, other->life, other->address };
+		uint8_t body[PSID_SIZE_NEWS_MAX + 7];
 
 		if (other == node->swim.self)
 			continue;
 		(void)snprintf(news.name, sizeof(news.name), "%s", other->name);
 		w = (struct psid_writer){ .at = body, .end = body + sizeof(body) };
 		psid_put(&w, 9 /* a page */, 1);
-		psid_put(&w, other->life & 0xffff, 2);
 		psid_put(&w, 0, 6);
 		psid_put_news(&w, &news);
 		r = (struct psid_reader){ .at = body, .end = w.at };
-		psid_swim_receive(&node->swim, sim->usec_now, other->id, &other->address, r.at,
-				  (size_t)(r.end - r.at));
+		psid_swim_receive(&node->swim, sim->usec_now, &from, r.at, (size_t)(r.end - r.at));
 		node->swim.is_newcomer = true;
 	}
 	node->swim.is_newcomer = false;
@@ -368,7 +370,8 @@ static void run_node(struct sim *sim, struct sim_node *node)
 static void deliver(struct sim *sim, struct sim_letter *letter)
 {
 	struct sim_node *node = &sim->nodes[letter->to];
-	struct psid_address from = address_of(letter->from);
+	const struct psid_origin from = { sim_id(sim, letter->from), letter->life,
+					  address_of(letter->from) };
 
 	letter->next = NULL;
 	if (node->up && node->stopped && node->side == sim->nodes[letter->from].side) {
@@ -377,8 +380,7 @@ static void deliver(struct sim *sim, struct sim_letter *letter)
 		return;
 	}
 	if (node->up && node->side == sim->nodes[letter->from].side) {
-		psid_swim_receive(&node->swim, sim->usec_now, sim_id(sim, letter->from), &from,
-				  letter->body, letter->len);
+		psid_swim_receive(&node->swim, sim->usec_now, &from, letter->body, letter->len);
 		run_node(sim, node);
 	}
 	free(letter);

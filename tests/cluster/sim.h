@@ -14,7 +14,7 @@
 #define SIM_SEC 1000000ull
 #define SIM_MSEC 1000ull
 /* What a datagram costs besides its body: IP, UDP and the seal. */
-#define SIM_SIZE_OVERHEAD (28u + 34u)
+#define SIM_SIZE_OVERHEAD (28u + 40u)
 
 struct sim_node {
 	struct sim *sim;

@@ -32,7 +32,7 @@ def garbage(address):
     for i in range(3000):
         data = bytearray(random.randbytes(random.randrange(0, 1500)))
         if data and i % 2:
-            data[0] = 2  # the version that is spoken
+            data[0] = 3  # the version that is spoken
         udp.sendto(data, (address, PORT))
     for size in (0, 1, 51, 52, 53, 5000, 1 << 20):
         with connect(address) as tcp:

@@ -28,21 +28,25 @@ static void on_changed(void *data, struct psid_node *node, enum psid_node_state 
 		abort();
 }
 
-/* Each piece: who seems to have sent it, its length, a body. */
+/* Each piece: who seems to have sent it and in which life, its length, a body. */
 static void feed(struct psid_swim *swim, const uint8_t *data, size_t size)
 {
-	struct psid_address from = { .ip = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .port = 7852 };
+	struct psid_origin from = {
+		.address = { .ip = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .port = 7852 },
+	};
 	uint64_t usec = 1000000;
 
 	while (size >= 3) {
 		size_t len = (size_t)(data[1] << 8 | data[2]) % PSID_SWIM_SIZE_MAX;
 		char name[3] = { 'n', (char)('0' + data[0] % 8), '\0' };
 
+		from.id = psid_node_id(name);
+		from.life = data[0] / 8;
 		data += 3;
 		size -= 3;
 		if (len > size)
 			len = size;
-		psid_swim_receive(swim, usec, psid_node_id(name), &from, data, len);
+		psid_swim_receive(swim, usec, &from, data, len);
 		(void)psid_swim_run(swim, usec);
 		usec += 100000;
 		data += len;
@@ -57,13 +61,15 @@ static void unseal(const uint8_t *data, size_t size)
 	static const struct psid_keyring ring = {
 		.keys = { { .gossip = { 1 } }, { .gossip = { 2 } } }, .n = 2
 	};
+	static const struct psid_node self = { .id = 1, .life = 1 };
+	static const struct psid_members members;
 	uint8_t body[4096];
 	struct psid_seal seal;
-	uint64_t id;
+	struct psid_origin by;
 
-	if (size > sizeof(body) || psid_seal_init(&seal, &ring, 1) < 0)
+	if (size > sizeof(body) || psid_seal_init(&seal, &ring, &members, &self) < 0)
 		return;
-	(void)psid_seal_open(&seal, data, size, body, &id);
+	(void)psid_seal_open(&seal, data, size, body, &by);
 	psid_seal_deinit(&seal);
 }
 

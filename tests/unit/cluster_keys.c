@@ -173,23 +173,32 @@ static void keys_have_fingerprints(void)
 
 /* ---- datagrams ------------------------------------------------------------------------------- */
 
-static struct {
+static struct party {
 	struct psid_keyring ring;
 	struct psid_seal seal;
+	struct psid_node self;
+	struct psid_members members;
 } ours, theirs;
+
+static void open_one(struct party *party, const char *keys, uint64_t id)
+{
+	party->ring = ring_of(keys);
+	party->self = (struct psid_node){ .id = id, .life = 100 };
+	REQUIRE_INT(psid_seal_init(&party->seal, &party->ring, &party->members, &party->self), ==,
+		    0);
+}
 
 static void open_both(const char *our_keys, const char *their_keys)
 {
-	ours.ring = ring_of(our_keys);
-	theirs.ring = ring_of(their_keys);
-	REQUIRE_INT(psid_seal_init(&ours.seal, &ours.ring, 1), ==, 0);
-	REQUIRE_INT(psid_seal_init(&theirs.seal, &theirs.ring, 2), ==, 0);
+	open_one(&ours, our_keys, 1);
+	open_one(&theirs, their_keys, psid_node_id("them"));
 }
 
 static void close_both(void)
 {
 	psid_seal_deinit(&ours.seal);
 	psid_seal_deinit(&theirs.seal);
+	psid_members_deinit(&ours.members);
 }
 
 static void they_take(const char *letters)
@@ -218,14 +227,15 @@ static struct datagram they_say(void)
 	return d;
 }
 
+static struct psid_origin by;
+
 static int we_open(const struct datagram *d)
 {
 	uint8_t body[64];
-	uint64_t id = 0;
-	int n = psid_seal_open(&ours.seal, d->bytes, d->len, body, &id);
+	int n = psid_seal_open(&ours.seal, d->bytes, d->len, body, &by);
 
 	if (n >= 0) {
-		CHECK_INT(id, ==, 2);
+		CHECK_INT(by.id, ==, theirs.self.id);
 		CHECK_MEM(body, "hello", 5);
 	}
 	return n;
@@ -296,12 +306,17 @@ static void copies_stay_out_when_keys_change(void)
 	close_both();
 }
 
-/* ---- greetings ------------------------------------------------------------------------------- */
+static void start_in(uint64_t life)
+{
+	psid_seal_deinit(&theirs.seal);
+	theirs.self.life = life;
+	REQUIRE_INT(psid_seal_init(&theirs.seal, &theirs.ring, &theirs.members, &theirs.self), ==,
+		    0);
+}
 
 static void start_anew(void)
 {
-	psid_seal_deinit(&theirs.seal);
-	REQUIRE_INT(psid_seal_init(&theirs.seal, &theirs.ring, 2), ==, 0);
+	start_in(theirs.self.life + 1);
 }
 
 /* In turn, those of one would make the other one new again. */
@@ -330,6 +345,78 @@ static void copies_of_several_starts_stay_out(void)
 	}
 	close_both();
 }
+
+enum { N_LIVES = 20 };
+
+static void they_live_often(struct datagram lives[N_LIVES])
+{
+	for (unsigned i = 0; i < N_LIVES; i++) {
+		lives[i] = they_say();
+		CHECK_INT(we_open(&lives[i]), ==, 5);
+		CHECK_INT(by.life, ==, theirs.self.life);
+		start_anew();
+	}
+}
+
+/* More than are remembered, sent again in turn: each would make room for the next one. */
+static void copies_of_however_many_lives_stay_out(void)
+{
+	struct datagram lives[N_LIVES];
+
+	open_both("a", "a");
+	they_live_often(lives);
+	for (unsigned i = 0; i < 3 * N_LIVES; i++)
+		CHECK_INT(we_open(&lives[i % N_LIVES]), <, 0);
+	CHECK_INT(we_open_new(), ==, 5);
+	for (unsigned i = 2 * N_LIVES; i-- > 0;)
+		CHECK_INT(we_open(&lives[i % N_LIVES]), <, 0);
+	CHECK_INT(we_open_new(), ==, 5);
+	close_both();
+}
+
+static void whose_clock_went_back_is_told_its_newest_life(void)
+{
+	struct datagram lives[N_LIVES];
+	uint64_t newest;
+
+	open_both("a", "a");
+	they_live_often(lives);
+	newest = theirs.self.life - 1;
+	start_in(3);
+	CHECK_INT(we_open_new(), ==, -ESTALE);
+	CHECK_INT(by.id, ==, theirs.self.id);
+	CHECK_INT(by.life, ==, newest);
+	theirs.self.life = newest + 1; /* without another start */
+	CHECK_INT(we_open_new(), ==, 5);
+	CHECK_INT(by.life, ==, newest + 1);
+	for (unsigned i = 0; i < N_LIVES; i++)
+		CHECK_INT(we_open(&lives[i]), <, 0);
+	close_both();
+}
+
+/* Strangers come with the name of a node that is heard rarely, again and again. */
+static void strangers_of_one_name_silence_nobody(void)
+{
+	struct datagram lives[N_LIVES], strange, old, next;
+	struct psid_node *node;
+
+	open_both("a", "a");
+	CHECK_INT(psid_members_add(&ours.members, "them", &node), ==, 0);
+	node->life = theirs.self.life;
+	old = they_say();
+	CHECK_INT(we_open(&old), ==, 5);
+	next = they_say();
+	start_anew();
+	they_live_often(lives);
+	CHECK_INT(we_open(&next), ==, 5);
+	CHECK_INT(we_open(&old), ==, -EALREADY);
+	start_in(3);
+	strange = they_say();
+	CHECK_INT(we_open(&strange), ==, -ESTALE);
+	close_both();
+}
+
+/* ---- greetings ------------------------------------------------------------------------------- */
 
 static int greet(const char *our_keys, const char *their_keys)
 {
@@ -415,6 +502,9 @@ static const struct test tests[] = {
 	TEST(dropped_keys_are_not),
 	TEST(copies_stay_out_when_keys_change),
 	TEST(copies_of_several_starts_stay_out),
+	TEST(copies_of_however_many_lives_stay_out),
+	TEST(whose_clock_went_back_is_told_its_newest_life),
+	TEST(strangers_of_one_name_silence_nobody),
 	TEST(greetings_name_the_key_that_is_used),
 	TEST(nodes_say_which_keys_they_have),
 };

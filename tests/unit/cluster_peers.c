@@ -167,6 +167,29 @@ static void the_restarted_are_found_again(void)
 	tear_down();
 }
 
+static bool knows_life(unsigned i, unsigned j)
+{
+	const struct psid_node *node = psid_node_find(nodes[i], nodes[j]->self->id);
+
+	return node && node->life == nodes[j]->self->life;
+}
+
+/* Its clock goes back before each start, oftener than anybody remembers starts. */
+static void clocks_that_go_back_keep_nobody_out(void)
+{
+	set_up(2);
+	for (unsigned i = 0; i < 12; i++) {
+		nodes[1]->self->life += 3600000;
+		psid_swim_touch(&nodes[1]->gossip.swim, psid_usec_now());
+		psid_gossip_kick(nodes[1]);
+		RUN_UNTIL(knows_life(0, 1));
+		kill_node(1);
+		start(1);
+		RUN_UNTIL(knows_life(0, 1) && all_know_all(2));
+	}
+	tear_down();
+}
+
 static void nonsense_ends_the_link(void)
 {
 	set_up(2);
@@ -319,6 +342,7 @@ static const struct test tests[] = {
 	TEST(held_links_stay),
 	TEST(loss_is_told),
 	TEST(the_restarted_are_found_again),
+	TEST(clocks_that_go_back_keep_nobody_out),
 	TEST(nonsense_ends_the_link),
 	TEST(drained_is_told),
 	TEST(another_key_is_no_key),
