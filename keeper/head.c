@@ -385,7 +385,7 @@ static void on_frame(struct channel *channel, const struct frame *frame)
 	} else if (frame->kind == FRAME_CREDIT) {
 		k->places->items[i].n_read += frame_credit(frame);
 		pay_input(k);
-	} else if (frame->kind == FRAME_MESSAGE && (msg = frame_unpack(frame))) {
+	} else if (frame->kind == FRAME_MESSAGE && (msg = channel_unpack(channel, frame))) {
 		take_report(k, i, msg);
 		pulc__job__message__free_unpacked(msg, NULL);
 	}
@@ -503,7 +503,9 @@ static bool store_input(struct places *places, const struct frame *frame)
 
 	if (!places->input)
 		places->input = malloc(INPUT_SIZE_WINDOW);
-	if (!places->input || frame->len > INPUT_SIZE_WINDOW - (places->n_input - places->n_paid))
+	if (!places->input)
+		keeper_fail("the input", -ENOMEM);
+	if (frame->len > INPUT_SIZE_WINDOW - (places->n_input - places->n_paid))
 		return false;
 	memcpy(places->input + at, frame->data, first);
 	memcpy(places->input, frame->data + first, frame->len - first);

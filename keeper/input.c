@@ -155,7 +155,9 @@ void keeper_input(struct keeper *k, const struct frame *frame)
 
 	if (!input->bytes)
 		input->bytes = malloc(INPUT_SIZE_WINDOW);
-	if (!input->bytes || input->eof || frame->stream != FRAME_STDIN ||
+	if (!input->bytes)
+		keeper_fail("the input", -ENOMEM);
+	if (input->eof || frame->stream != FRAME_STDIN ||
 	    frame->len > INPUT_SIZE_WINDOW - (input->end - input->begin))
 		return;
 	input->eof = frame->len == 0;

@@ -93,7 +93,7 @@ void keeper_take(struct keeper *k, const struct frame *frame)
 			take_data(k, frame);
 		return;
 	}
-	msg = frame_unpack(frame);
+	msg = channel_unpack(&k->owner, frame);
 	if (!msg || take_spec(k, msg))
 		return;
 	take_message(k, msg);

@@ -83,7 +83,8 @@ static void take_abort(struct pmix *pmix, const Pulc__Job__Abort *abort)
 static void on_frame(struct channel *channel, const struct frame *frame)
 {
 	struct pmix *pmix = CONTAINER_OF(channel, struct pmix, channel);
-	Pulc__Job__Message *msg = frame->kind == FRAME_MESSAGE ? frame_unpack(frame) : NULL;
+	Pulc__Job__Message *msg = frame->kind == FRAME_MESSAGE ? channel_unpack(channel, frame)
+							       : NULL;
 
 	if (!msg)
 		return;

@@ -72,7 +72,7 @@ int frame_read(struct frame_pipe *pipe);
 /* The next whole frame. Returns 1 with *ret_frame; 0: none yet; -EBADMSG: what came is no frame. */
 int frame_next(struct frame_pipe *pipe, struct frame *ret_frame);
 /* The job.Message of a frame, to be freed with pulc__job__message__free_unpacked. NULL: it is
- * none. */
+ * none, or there is no memory for it. */
 Pulc__Job__Message *frame_unpack(const struct frame *frame);
 
 /*

@@ -169,6 +169,15 @@ void channel_flush(struct channel *channel)
 		arm(channel);
 }
 
+Pulc__Job__Message *channel_unpack(struct channel *channel, const struct frame *frame)
+{
+	Pulc__Job__Message *msg = frame_unpack(frame);
+
+	if (!msg)
+		end(channel, -EBADMSG);
+	return msg;
+}
+
 /* No memory to say what must be said: the conversation is over. */
 static void put(struct channel *channel, int r)
 {

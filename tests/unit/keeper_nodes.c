@@ -305,6 +305,28 @@ static void the_death_of_the_owner_ends_all(void)
 	end_job(&job); /* would wait for ever */
 }
 
+/* As one for which there is no memory: nobody goes on as if it had not been said. */
+static void a_message_that_cannot_be_taken_ends_all(void)
+{
+	static const uint8_t none[] = { 0xff, 0xff };
+	static struct job job;
+
+	start_job(&job);
+	start_others(&job);
+	send_spec(&job, "echo; exec sleep 1000", 0, false);
+	while (!all_have_spoken(&job))
+		listen_once(&job);
+	REQUIRE_INT(frame_put(&job.pipe, &(struct frame){ .kind = FRAME_MESSAGE,
+							  .data = none,
+							  .len = sizeof(none) }),
+		    ==, 0);
+	REQUIRE_INT(frame_flush(&job.pipe), ==, 0);
+	while (!job.ended)
+		listen_once(&job);
+	CHECK(!job.done);
+	end_job(&job);
+}
+
 /* The PMIx server starts meanwhile. Keepers would be patient with what can't be killed: 10 s. */
 static void the_death_of_the_owner_before_tasks_ends_all(void)
 {
@@ -530,6 +552,7 @@ static const struct test tests[] = {
 	TEST(a_failure_anywhere_ends_all),
 	TEST(the_death_of_a_keeper_loses_its_ranks),
 	TEST(the_death_of_the_owner_ends_all),
+	TEST(a_message_that_cannot_be_taken_ends_all),
 	TEST(the_death_of_the_owner_before_tasks_ends_all),
 	TEST(a_kill_before_tasks_counts_as_theirs),
 	TEST(another_key_is_no_key),

@@ -153,7 +153,7 @@ static void on_frame(struct channel *channel, const struct frame *frame)
 		run_output(run, frame);
 	} else if (frame->kind == FRAME_CREDIT) {
 		run_input_credit(run, frame_credit(frame));
-	} else if ((msg = frame_unpack(frame))) {
+	} else if ((msg = channel_unpack(channel, frame))) {
 		if (msg->body_case == PULC__JOB__MESSAGE__BODY_PLACED && !run->ranks) {
 			take_places(run, msg);
 			return;
@@ -167,13 +167,16 @@ static void on_end(struct channel *channel, int reason)
 {
 	struct run *run = CONTAINER_OF(channel, struct run, keeper);
 
-	(void)reason;
 	if (run->done || (!run->id && run->psid_fd >= 0))
 		return; /* without a job psid says why, or is gone, too */
 	run->done = true;
 	run->status = EXIT_OWN;
-	if (run->id)
+	if (run->id && reason == -EPIPE)
 		run_note(run, "the keeper of job %s is gone, and with it the job", run->id);
+	else if (run->id)
+		run_note(run,
+			 "what the keeper of job %s says cannot be taken, the job is ended: %s",
+			 run->id, strerror(-reason));
 }
 
 /* ---- from start to end ----------------------------------------------------------------------- */

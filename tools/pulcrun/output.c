@@ -98,6 +98,8 @@ static void keep_rest(struct run *run, struct stream *stream, const char *text, 
 		char *rest = realloc(stream->rest, size);
 
 		if (!rest) {
+			if (!run->output_failed)
+				run_note(run, "no memory for the lines of tasks: some are lost");
 			run->output_failed = true;
 			return;
 		}
