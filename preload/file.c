@@ -348,13 +348,15 @@ USUAL bool pre_file_replace(int fd, struct pre_file *standin, struct pre_file *f
 	return false;
 }
 
-/* The kernel may give this stream's bytes to somebody that we don't see. */
+/* Somebody may move this stream's bytes that we don't see. */
 static void keep_on_kernel(struct pre_file *f, int fd, enum pulc_reason reason)
 {
 	pulc_stream *s = atomic_load(&f->stream);
 
-	if (s)
-		pulc_stream_keep_on_kernel(s, fd, reason);
+	if (!s)
+		return;
+	pulc_stream_keep_on_kernel(s, fd, reason);
+	pulc_stream_bypassed(s, fd);
 }
 
 /* f gains a descriptor. False: it has lost its last one, and is being closed. */

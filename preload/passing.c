@@ -5,7 +5,8 @@
  * user's. So an upgraded connection goes back to the kernel before it leaves, and one that is not
  * upgraded yet stays there. If bytes are still in the ring (the other end has not sent them again
  * yet, or has ended) the socket itself says so, and a receiver that has the shim takes the
- * connection up when it uses it.
+ * connection up when it uses it. One that has not may write at once: what was sent before comes
+ * first.
  *
  * That can't be undone, and a receiver may act before the sender knows that the message has gone:
  * so the kernel is asked before. The same message with bytes that lie nowhere is refused for the
@@ -180,6 +181,7 @@ static void send_right(int fd, void *arg)
 	if (!pre_use_stream(&use, fd))
 		return;
 	pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_SHARED);
+	pulc_stream_bypassed(use.stream, fd);
 	if (pulc_stream_attached(use.stream))
 		pulc_stream_passes(use.stream);
 	else

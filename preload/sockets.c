@@ -12,6 +12,8 @@
  */
 #include <netinet/in.h>
 
+#include <pulc/process.h>
+
 #include "cookies.h"
 #include "file.h"
 #include "process.h"
@@ -26,6 +28,17 @@ void pre_keep_on_kernel(int fd, enum pulc_reason reason)
 	if (!pre_use_stream(&use, fd))
 		return;
 	pulc_stream_keep_on_kernel(use.stream, fd, reason);
+	pre_use_end(&use);
+}
+
+void pre_keep_for_others(int fd)
+{
+	struct pre_use use;
+
+	if (!pre_use_stream(&use, fd))
+		return;
+	pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_UNSUPPORTED);
+	pulc_stream_bypassed(use.stream, fd);
 	pre_use_end(&use);
 }
 

@@ -119,7 +119,7 @@ int pre___vdprintf_chk(int fd, int flag, const char *format, va_list ap)
 static void keep(const struct aiocb *cb)
 {
 	if (!pre_is_bad(cb, sizeof(*cb)) && pre_file_at(cb->aio_fildes))
-		pre_keep_on_kernel(cb->aio_fildes, PULC_REASON_UNSUPPORTED);
+		pre_keep_for_others(cb->aio_fildes);
 }
 
 int pre_aio_read(struct aiocb *cb)

@@ -56,9 +56,9 @@ void pulc_streams_shared_with(int pid);
 /* Between these two a program is being started of which it is not known yet what it holds. */
 void pulc_spawn_begins(void);
 void pulc_spawn_done(void);
-/* Somebody who writes past PULC is about to get the socket fd of s, which has been kept on the
- * kernel: waits until what was sent comes before that, some seconds as long as nothing moves, and
- * resets the connection if it can't. */
+/* Somebody who writes past PULC, perhaps, is about to get the socket fd of s, which has been kept
+ * on the kernel: waits until what was sent comes before that, some seconds as long as nothing
+ * moves, and resets the connection if it can't. */
 void pulc_stream_bypassed(pulc_stream *s, int fd);
 /*
  * A program outside PULC gets the socket fd of s, which has been kept on the kernel; replaces: in

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "rawsys.h"
+
 extern char **environ;
 
 #define PROGRAM "/proc/self/exe"
@@ -244,6 +246,78 @@ CASE(exec_spawned_writes_behind_what_outside_has_not_read, PROCESS)
 		close(gate[1]);
 		reap(p, "pattern", (pid_t)*stage_word(p, 1));
 	}
+}
+
+/* ---- past the rings without exec ------------------------------------------------------------- */
+
+/* As a program outside would, or libc's own streams. */
+static void write_past(int fd)
+{
+	static char buf[LEN];
+	size_t done = 0;
+	ssize_t n;
+
+	fill_pattern(buf, LEN, LEN_LONG);
+	while (done < LEN) {
+		n = raw_syscall(SYS_write, fd, buf + done, LEN - done);
+		if (n <= 0)
+			_exit(95);
+		done += (size_t)n;
+	}
+	_exit(0);
+}
+
+/* To somebody who has never heard of it. */
+static void pass_and_write(int fd)
+{
+	char control[CMSG_SPACE(sizeof(int))], byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control,
+			    .msg_controllen = sizeof(control) };
+	int via[2], got;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, via) != 0)
+		_exit(97);
+	pass_fd(via[0], fd);
+	close(fd);
+	if (raw_syscall(SYS_recvmsg, via[1], &m, 0) != 1)
+		_exit(96);
+	memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(got));
+	write_past(got);
+}
+
+static void write_as_stdin(int fd)
+{
+	if (dup2(fd, 0) != 0)
+		_exit(97);
+	close(fd);
+	write_past(0);
+}
+
+static void written_behind(struct play *p, void (*act)(int fd))
+{
+	int gate[2];
+
+	owe_much_outside(p, LEN_LONG + LEN, gate);
+	B { *stage_word(p, 2) = start_alone(p, act); }
+	A {
+		until_process_sleeps((pid_t)*stage_word(p, 2));
+		close(gate[1]);
+		reap(p, "pattern", (pid_t)*stage_word(p, 1));
+	}
+	B { reap(p, "writer", (pid_t)*stage_word(p, 2)); }
+}
+
+CASE(pass_writes_behind_what_outside_has_not_read, PROCESS)
+{
+	written_behind(p, pass_and_write);
+}
+
+CASE(dup2_writes_behind_what_outside_has_not_read, PROCESS)
+{
+	written_behind(p, write_as_stdin);
 }
 
 /* ---- several at once ------------------------------------------------------------------------- */
