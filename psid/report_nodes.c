@@ -80,6 +80,7 @@ static void fill_node(const struct psid_cluster *cluster, const struct psid_node
 						 (uint8_t *)node->address.ip };
 	ret_entry->port = node->address.port;
 	ret_entry->version = node->state == PSID_NODE_UNKNOWN ? (char *)"" : version;
+	ret_entry->why = node->why ? node->why : (char *)"";
 	ret_entry->path = (char *)path_to(cluster, node);
 	ret_entry->since_usec = psid_node_usec_since(node);
 	ret_entry->id = node->id;

@@ -204,6 +204,8 @@ static void on_changed(void *data, struct psid_node *node, enum psid_node_state 
 	struct psid_cluster *cluster = data;
 
 	log_change(cluster, node, before, is_new);
+	if (psid_node_is_up(node) && before != PSID_NODE_ALIVE && before != PSID_NODE_SUSPECT)
+		psid_misfit_over(cluster, node->id);
 	if (is_new && node->placed)
 		node->placed->n = 0;
 	if (!psid_node_is_up(node) || (is_new && before != PSID_NODE_UNKNOWN))

@@ -57,18 +57,24 @@ static void refuse(struct psid_cluster *cluster, const struct psid_address *from
 
 	cluster->gossip.traffic.n_refused++;
 	if (r == -EPROTO &&
-	    psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_DATAGRAM_VERSION))
+	    psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_DATAGRAM_VERSION)) {
+		psid_misfit_datagram(cluster, from, "its datagrams are of another version");
 		psid_log(PSID_WARNING,
 			 "%s sends datagrams of another version of the cluster's protocol than "
 			 "ours, %u, or none at all",
 			 psid_address_text(from, text), PSID_GOSSIP_VERSION);
+	}
 	if (r == -EBADMSG &&
-	    psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_DATAGRAM_KEY))
+	    psid_may_complain(&cluster->complaints, from, PSID_COMPLAIN_DATAGRAM_KEY)) {
+		psid_misfit_datagram(cluster, from,
+				     "its datagrams can't be read: another key, or "
+				     "another ClusterName");
 		psid_log(PSID_WARNING,
 			 "%s sends datagrams that can't be read: its key is none of ours, %s "
 			 "(ClusterKeyFile), or its ClusterName is another one than \"%s\"",
 			 psid_address_text(from, text), psid_keyring_text(&cluster->ring, keys),
 			 cluster->config->name);
+	}
 }
 
 static void take(struct psid_cluster *cluster, uint64_t usec_now, const struct sockaddr *sa,

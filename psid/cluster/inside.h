@@ -37,6 +37,14 @@ struct psid_cluster {
 /* Has what was put off done in the loop's next turn. */
 void psid_cluster_later(struct psid_cluster *cluster);
 uint64_t psid_usec_now(void);
+/* misfit.c: why a connection with somebody has failed; is_host: his port is not a node's */
+void psid_misfit_link(struct psid_cluster *cluster, const struct psid_address *address,
+		      bool is_host, const char *why);
+/* why what somebody sends can't be read: says nothing of a node that is heard */
+void psid_misfit_datagram(struct psid_cluster *cluster, const struct psid_address *address,
+			  const char *why);
+/* We understand that node. */
+void psid_misfit_over(struct psid_cluster *cluster, uint64_t id);
 /* rekey.c: the keys to begin with. Returns 0; negative errno, with a line in the log. */
 int psid_rekey_first(struct psid_cluster *cluster);
 

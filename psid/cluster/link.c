@@ -51,6 +51,8 @@ void psid_link_end(struct psid_link *link, const char *why)
 
 	if (link->state == PSID_LINK_ENDED)
 		return;
+	if (why)
+		psid_misfit_link(link->cluster, &link->address, link->is_server, why);
 	if (why &&
 	    psid_may_complain(&link->cluster->complaints, &link->address, psid_complaint_kind(why)))
 		psid_log(PSID_WARNING, "connection %s %s: %s", link->is_server ? "from" : "to",

@@ -45,6 +45,7 @@ static struct psid_node *node_free(struct psid_node *node)
 	if (node) {
 		free(node->placed);
 		free(node->name);
+		free(node->why);
 		free(node);
 	}
 	return NULL;

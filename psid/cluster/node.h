@@ -57,6 +57,7 @@ struct psid_node {
 	struct psid_load load;
 	uint64_t usec_load;  /* when that news was made, our clock */
 	uint64_t usec_state; /* when it came into this state, our clock */
+	char *why;	     /* misfit.c: we did not understand each other; NULL: we do */
 	uint64_t usec_heard; /* when a datagram of its own last arrived; 0: never */
 
 	struct psid_placed *placed; /* place.c; NULL: nothing */

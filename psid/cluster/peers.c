@@ -148,6 +148,7 @@ void psid_peer_take_link(struct psid_peer *peer, struct psid_link *link, uint64_
 	peer->life = life;
 	peer->link = link;
 	peer->n_failures = 0;
+	psid_misfit_over(peer->cluster, peer->id);
 	link->peer = peer;
 	link->has_welcome = true;
 	psid_deadline_clear(&peers->handshakes, &link->deadline);

@@ -10,7 +10,7 @@ lab_up 5
 for i in 1 2 3 4 5; do lab_start $i; done
 comes cluster.all_know_all lab_all_alive 5 1 2 3 4 5
 is cluster.names_and_states "n1 alive, n2 alive, n3 alive, n4 alive, n5 alive" "$(lab_states 4)"
-is cluster.address 10.77.0.3:7852 "$(lab_ctl 1 nodes --no-headers n3 | awk '{ print $NF }')"
+is cluster.address 10.77.0.3:7852 "$(lab_ctl 1 nodes --no-headers n3 | awk '{ print $(NF - 1) }')"
 is cluster.memory_is_told 1024 "$(lab_ctl 1 --json nodes n3 | grep -oE '"mib_memory":[0-9]+' | cut -d: -f2)"
 
 lab_kill 3
@@ -44,7 +44,7 @@ is cluster.nobody_else_was_buried "" "$(lab_log 2 | grep -E "n[134] .*dead" | gr
 
 lab_ctl 1 drain n4
 comes cluster.drained_from_afar lab_knows 3 "n4 drained"
-is cluster.path_is_a_connection tls "$(lab_ctl 1 nodes --no-headers n4 | awk '{ print $(NF - 2) }')"
+is cluster.path_is_a_connection tls "$(lab_ctl 1 nodes --no-headers n4 | awk '{ print $(NF - 3) }')"
 lab_ctl 4 undrain
 comes cluster.undrained lab_knows 3 "n4 alive"
 lab_ctl 1 drain n9 2>"$lab/err"

@@ -47,7 +47,7 @@ lab_kill 3
 # Another one's name.
 lab_start 3 PULC_NODE_NAME=n2
 comes strangers.a_taken_name lab_said 3 'the name "n2" belongs to the node at 10.77.0.2:7852'
-is strangers.a_taken_name_stays_out 10.77.0.2:7852 "$(lab_ctl 1 nodes --no-headers n2 | awk '{ print $NF }')"
+is strangers.a_taken_name_stays_out 10.77.0.2:7852 "$(lab_ctl 1 nodes --no-headers n2 | awk '{ print $(NF - 1) }')"
 lab_kill 3
 
 # Keys that are none.
@@ -76,8 +76,19 @@ is strangers.listed_and_never_seen "n1 alive, n2 alive, n4 unknown" "$(lab_state
 lab_start 5
 comes strangers.not_listed_there lab_said 1 "10.77.0.5:7852 is not one of the nodes that ClusterNodes lists"
 is strangers.not_listed_stays_out "n1 alive, n2 alive, n4 unknown" "$(lab_states 1)"
+lab_start 4 PULC_CLUSTER_NAME=other PULC_CLUSTER_SEEDS= PULC_CLUSTER_NODES="$list"
+why() { # I NODE: why the psid of node I does not understand it
+	lab_ctl "$1" nodes --json "$2" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["why"])'
+}
+is_why() { # I NODE TEXT: that begins so
+	[[ "$(why "$1" "$2")" == "$3"* ]]
+}
+comes strangers.why_is_shown is_why 1 n4 "its datagrams can't be read"
+is strangers.why_in_the_table 1 "$(lab_ctl 1 nodes --no-headers n4 | grep -c " its datagrams can't be read")"
+lab_kill 4
 lab_start 4 PULC_CLUSTER_SEEDS= PULC_CLUSTER_NODES="$list"
 comes strangers.listed_comes_late lab_all_alive 3 1 2 4
+is strangers.why_is_over "" "$(why 1 n4)"
 lab_start 3 PULC_CLUSTER_SEEDS= PULC_CLUSTER_NODES="$list"
 wait "${lab_pid[3]}"
 is strangers.itself_not_listed 1 "$(lab_log 3 | grep -c 'this node, "n3", is not one of those that ClusterNodes lists')"
@@ -114,6 +125,9 @@ lab_ctl 3 drain n1
 comes strangers.certificate_of_another lab_said 1 'n3 has the certificate of "n2"'
 lab_ctl 4 drain n1
 comes strangers.certificate_of_nobody lab_said 1 "TLS: certificate verify failed"
+comes strangers.why_is_the_certificate is_why 1 n4 "TLS: certificate verify failed"
+is strangers.why_is_the_name 'n3 has the certificate of "n2"' "$(why 1 n3)"
+is strangers.why_of_nobody_else "" "$(why 1 n2)"
 lab_ctl 5 drain n1
 comes strangers.certificate_or_key lab_said 5 "they use certificates, we the key"
 is strangers.none_of_them_was_heard "n1 alive" "$(lab_ctl 1 nodes --no-headers n1 | awk '{ print $1, $2 }')"

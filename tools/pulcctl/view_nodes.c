@@ -27,6 +27,7 @@ static const struct ctl_column columns[] = {
 	{ .title = "PATH" },
 	{ .title = "AGE", .right = true },
 	{ .title = "ADDRESS" },
+	{ .title = "WHY", .shrinks = true },
 };
 
 static bool is_chosen(const ProtobufCMessage *entry, const struct ctl_options *options)
@@ -93,7 +94,7 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 {
 	const Pulc__Wire__NodeEntry *e = (const Pulc__Wire__NodeEntry *)entry;
 	char name[256], state[32], version[32], keys[48], path[32], address[CTL_SIZE_ADDRESS];
-	char load[7][24], speed[16];
+	char load[7][24], speed[16], why[256];
 	bool up = ctl_node_is_up(e);
 	const char *cells[] = {
 		ctl_text_plain(e->name, name, sizeof(name)),
@@ -110,6 +111,7 @@ static int add_row(struct ctl_table *table, const ProtobufCMessage *entry)
 		ctl_text_plain(e->path, path, sizeof(path)),
 		up ? load[6] : NULL,
 		e->port ? ctl_text_endpoint(&e->addr, e->port, address, sizeof(address)) : NULL,
+		e->why[0] ? ctl_text_plain(e->why, why, sizeof(why)) : NULL,
 	};
 
 	static_assert(ARRAY_SIZE(cells) == ARRAY_SIZE(columns), "a cell for each column");
