@@ -494,15 +494,7 @@ static unsigned stream_ready(pulc_stream *s, int fd, unsigned events)
 
 unsigned stream_poll(pulc_stream *s, int fd, unsigned events)
 {
-	unsigned ready;
-
 	(void)tcp_watch(&s->tcp);
-	ready = tcp_ready(&s->tcp, events);
-	/* The rings answer for all that was asked: the kernel adds only what comes with errors. */
-	if (ready && !tcp_is_ending(&s->tcp) &&
-	    ready == (events & (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)) &&
-	    !(events & (POLLRDHUP | POLLPRI)))
-		return ready;
 	return tcp_poll(&s->tcp, fd, events);
 }
 

@@ -171,6 +171,19 @@ static bool look_at_memory(void *arg)
 	return w->n_ready > 0;
 }
 
+/* The kernel tells of an end, or of urgent data: what comes with that it alone knows. */
+#define SAYS_MORE (PRE_POLL_ALWAYS | POLLRDHUP | POLLPRI)
+
+/* By memory alone, where that is all. */
+static unsigned ready_now(const struct entry *entry, int fd, short said, unsigned want)
+{
+	unsigned ready = pulc_stream_ready(entry->stream, fd, want);
+
+	if (!said || (!(said & SAYS_MORE) && !(want & ~ready)))
+		return ready;
+	return pulc_stream_poll(entry->stream, fd, want);
+}
+
 /* The stream's own word on what its kernel socket said. */
 static void judge(struct wait *w, const struct entry *entry)
 {
@@ -181,9 +194,7 @@ static void judge(struct wait *w, const struct entry *entry)
 		pfd->revents = POLLNVAL;
 		return;
 	}
-	ready = kernel->revents
-			? pulc_stream_poll(entry->stream, pfd->fd, pre_poll_wanted(pfd->events))
-			: pulc_stream_ready(entry->stream, pfd->fd, pre_poll_wanted(pfd->events));
+	ready = ready_now(entry, pfd->fd, kernel->revents, pre_poll_wanted(pfd->events));
 	pfd->revents = pre_poll_answer(ready, pfd->events);
 	/* Of datagrams the kernel's word was true for a moment; somebody else has taken them. */
 	if (pfd->revents || pulc_stream_is_datagram(entry->stream))
