@@ -473,7 +473,8 @@ USUAL ssize_t stream_receive_pieces(struct pulc_stream *s, int fd, const struct 
 /* The peer may have shut down before it was upgraded: then the kernel alone knows of the end. */
 static bool end_is_known(struct pulc_stream *s, int fd)
 {
-	return (tcp_is_ending(&s->tcp) || (tcp_on_kernel(&s->tcp) & POLLIN)) && is_at_end(s, fd);
+	return (tcp_is_ending(&s->tcp) || (tcp_on_kernel(&s->tcp) & POLLIN)) && is_at_end(s, fd) &&
+	       tcp_end_counts(&s->tcp, fd);
 }
 
 /* TCP_INQ: how much is left, the end of the stream counted like a byte; there is `room` for it. */

@@ -204,6 +204,9 @@ int tcp_inq(struct tcp *t, int fd, uint64_t *ret_size);
 int tcp_outq(struct tcp *t, int fd, uint64_t *ret_size);
 /* Adds the bytes of the rings to what the kernel said: len bytes of struct tcp_info. */
 void tcp_add_info(struct tcp *t, void *info, size_t len);
+/* Has the peer ended the stream, so that TCP_INQ counts the end like a byte? Not by a reset alone,
+ * nor is it this side that shut down. */
+bool tcp_end_counts(struct tcp *t, int fd);
 /* Was it reset by what the two ends know of each other? */
 bool tcp_is_reset(struct tcp *t);
 /* Is one pending? */

@@ -176,6 +176,20 @@ static int has_fin(int fd, uint64_t queued)
 	return e < 0 ? e : (uint64_t)left > queued;
 }
 
+bool tcp_count_has_fin(int fd, uint64_t kernel_at, bool more)
+{
+	struct tcp_info info;
+	int queued = 0;
+
+	if (get_info(fd, &info) < 0 || !fin_received(&info))
+		return false;
+	if (info.tcpi_state != CLOSED)
+		return true;
+	if (!more)
+		return info.tcpi_bytes_received > kernel_at;
+	return raw_ioctl(fd, SIOCINQ, &queued) == 0 && has_fin(fd, (uint64_t)queued) == 1;
+}
+
 /* From one consistent reading. */
 static int left_by(int fd, const struct tcp_info *info, uint64_t queued, uint64_t kernel_at,
 		   bool more, uint64_t *ret_bytes)

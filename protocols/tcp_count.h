@@ -15,6 +15,8 @@ int tcp_count_written(int fd, enum pulc_role role, uint64_t *ret_bytes);
  * others behind them. Nobody may be reading meanwhile. Returns 0; -EAGAIN; -EBADMSG: more were read
  * than were written, or nobody can tell any more (more, and the connection was reset). */
 int tcp_count_left(int fd, uint64_t kernel_at, bool more, uint64_t *ret_bytes);
+/* Did the peer end the stream, and not by a reset alone? kernel_at, more: as above. */
+bool tcp_count_has_fin(int fd, uint64_t kernel_at, bool more);
 /* Which end is it, by the byte that the connecting side's SYN is counted as? 0: not to be told. */
 enum pulc_role tcp_count_role(int fd);
 /* True if the socket's own FIN is on its way: it was shut down for writing. */

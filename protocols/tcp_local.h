@@ -17,6 +17,8 @@ enum { TCP_RX_KERNEL = 0, TCP_RX_RING = 1, TCP_RX_KERNEL_AGAIN = 2 };
 #define TCP_LOCAL_PASSED_ON 0x80u	 /* psid sends the last bytes and ends the stream */
 #define TCP_LOCAL_DISCONNECTED                                                                     \
 	0x40u /* by connect(2) with AF_UNSPEC: the socket is another connection's, or none's */
+#define TCP_LOCAL_URGENT                                                                           \
+	0x100u /* urgent data was sent through the kernel: nobody who has this side begins a ring */
 
 /* Pieces of an iovec that are handed to the kernel at once where it must not read beyond a byte. */
 #define TCP_IOV 256

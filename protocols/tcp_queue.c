@@ -19,6 +19,7 @@
 #include "macros.h"
 #include "rawsys.h"
 #include "tcp.h"
+#include "tcp_count.h"
 #include "tcp_local.h"
 
 bool tcp_at_mark(struct tcp *t, int fd)
@@ -126,4 +127,12 @@ void tcp_add_info(struct tcp *t, void *info, size_t len)
 	/* The kernel does not know of a reset that the survivor has made. */
 	if (len > offsetof(struct tcp_info, tcpi_state) && tcp_is_reset(t))
 		((uint8_t *)info)[offsetof(struct tcp_info, tcpi_state)] = STATE_CLOSE;
+}
+
+bool tcp_end_counts(struct tcp *t, int fd)
+{
+	if (tcp_is_reset(t))
+		return tcp_is_broken_pipe(t);
+	return tcp_count_has_fin(fd, shm_peer_kernel_at(&t->ring),
+				 shm_peer_tx_mode(&t->ring) != SHM_TX_RING);
 }

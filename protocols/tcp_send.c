@@ -57,7 +57,8 @@ static void try_switch(struct tcp *t, int fd)
 	int e;
 
 	/* Who has the socket since this side has left, be it for a while, writes past us. */
-	if (t->no_switch || (shm_own_notice(&t->ring) & (SHM_LEFT | SHM_WANT_KERNEL)) ||
+	if (t->no_switch || (atomic_load(&t->ring.own->local) & TCP_LOCAL_URGENT) ||
+	    (shm_own_notice(&t->ring) & (SHM_LEFT | SHM_WANT_KERNEL)) ||
 	    atomic_load(&t->n_native_sends) != 0)
 		return;
 	tcp_push_corked(fd);
@@ -211,6 +212,8 @@ static int settle_mode(struct tcp *t, int fd, const struct iovec *iov, size_t n,
 
 	if (flags & MSG_OOB)
 		t->no_switch = true;
+	if ((flags & MSG_OOB) && mode == SHM_TX_KERNEL)
+		tcp_set_local(t, TCP_LOCAL_URGENT);
 	if (mode == SHM_TX_KERNEL && (notice & SHM_RX_READY) && !leave) {
 		try_switch(t, fd);
 		mode = shm_tx_mode(&t->ring);

@@ -120,7 +120,8 @@ void tcp_note_dead(struct tcp *t)
 bool tcp_is_ending(const struct tcp *t)
 {
 	return (shm_peer_notice(&t->ring) & (SHM_TX_FIN | SHM_CLOSED | SHM_DEAD | SHM_LEFT)) ||
-	       (shm_own_notice(&t->ring) & (SHM_TX_FIN | SHM_LEFT)) || own_local(t) || t->peer_gone;
+	       (shm_own_notice(&t->ring) & (SHM_TX_FIN | SHM_LEFT)) ||
+	       (own_local(t) & ~TCP_LOCAL_URGENT) || t->peer_gone;
 }
 
 /* What only we know of the connection's end: a side shut for reading, a reset that the survivor

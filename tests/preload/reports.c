@@ -86,6 +86,45 @@ CASE(reports_left_at_the_end, ANY)
 	}
 }
 
+/* A reset is no end, nor is this side's own. */
+CASE(reports_left_before_a_reset, ANY)
+{
+	A {
+		SET(IPPROTO_TCP, TCP_INQ, 1);
+		SEND("unread");
+	}
+	B {
+		settle(p, FD, 6);
+		SEND("last");
+		close(FD);
+	}
+	A {
+		settle_poll(p, FD, POLLERR);
+		say_message(p, 2, 0, 128);
+		say_message(p, 2, 0, 128);
+		say_message(p, 2, 0, 128);
+		say_message(p, 2, 0, 128);
+	}
+}
+
+CASE(reports_left_when_shut_for_reading, ANY)
+{
+	B { SET(IPPROTO_TCP, TCP_INQ, 1); }
+	A { SEND("last"); }
+	B {
+		settle(p, FD, 4);
+		R(shutdown(FD, SHUT_RD));
+		say_message(p, 2, 0, 128);
+		say_message(p, 2, 0, 128);
+		say_message(p, 2, 0, 128);
+	}
+	A { R(shutdown(FD, SHUT_WR)); }
+	B {
+		settle_poll(p, FD, POLLHUP | POLLRDHUP);
+		say_message(p, 2, 0, 128);
+	}
+}
+
 /* ---- zero copy ------------------------------------------------------------------------------- */
 
 /* Takes completions until all of the first `n` sends are done; says how they came. */

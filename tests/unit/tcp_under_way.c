@@ -93,6 +93,28 @@ static void some_bytes_have_come_and_some_are_under_way(void)
 	tcp_pair_deinit(&p);
 }
 
+/* Another process of the family has sent urgent data, and what comes behind that stays with it: the
+ * kernel's count of what is unread stops there. */
+static void nobody_begins_a_ring_behind_urgent_data(void)
+{
+	struct tcp family;
+	struct iovec iov = { "abU", 3 };
+	unsigned char buf[30];
+	unsigned did = 0;
+
+	tcp_pair_init(&p, tcp_pair_small_rings);
+	tcp_pair_watch(&p);
+	family = p.tcp[0];
+	CHECK_INT(tcp_push(&family, p.fd[0], &iov, 1, MSG_OOB, &did), ==, 3);
+	pair_send(&p, 0, 10, 20);
+	CHECK_INT(shm_tx_mode(&p.tcp[0].ring), ==, SHM_TX_KERNEL);
+	CHECK(!tcp_is_ending(&p.tcp[0]));
+	while (inq(1) < 2)
+		sched_yield();
+	CHECK_INT(pair_pull(&p, 1, buf, sizeof(buf), MSG_PEEK | MSG_TRUNC), ==, 2);
+	tcp_pair_deinit(&p);
+}
+
 /* A peer that counts fewer bytes than came: who polls is told to receive, and that ends the
  * connection. */
 static void a_count_that_cannot_be_is_an_error_to_be_had(void)
@@ -114,6 +136,7 @@ static void a_count_that_cannot_be_is_an_error_to_be_had(void)
 static const struct test tests[] = {
 	TEST(bytes_under_way_through_the_kernel),
 	TEST(some_bytes_have_come_and_some_are_under_way),
+	TEST(nobody_begins_a_ring_behind_urgent_data),
 	TEST(a_count_that_cannot_be_is_an_error_to_be_had),
 };
 
