@@ -8,7 +8,8 @@
  *
  * Small pieces of a stream are appended to the last message of their source while that has room:
  * end queueing. Messages of the usual small size are kept when they are freed: preallocated
- * fragments.
+ * fragments. Of a source that has much unread already each message that nothing will be appended to
+ * has just the memory that it needs: else credit for the smallest would be 30 times as much memory.
  *
  * Requests stand in a row of the port's too, in order of posting, and what comes is for the first
  * that wants it. Whatever is queued is offered to them at once, so a message in the row of messages
@@ -30,6 +31,7 @@
 
 #define SIZE_USUAL 1984u
 #define N_SPARE_MAX 256u
+#define SIZE_MUCH (64u << 10)
 
 struct port_message {
 	TAILQ_ENTRY(port_message) by_port, by_source;
@@ -46,15 +48,30 @@ struct port_message {
 static struct port_messages spare = TAILQ_HEAD_INITIALIZER(spare);
 static unsigned n_spare;
 
+/* What it takes, for budget and credit. */
+static size_t memory_of(const struct port_message *m)
+{
+	return sizeof(*m) + m->size;
+}
+
+/* What follows on a stream may be put behind it. */
+static bool may_be_appended_to(const struct port_in *in)
+{
+	const struct port_message *last = TAILQ_LAST(&in->port->messages, port_messages);
+
+	return in->port->kind == PORT_M || (in->port->kind == PORT_S && last && last->in == in);
+}
+
 static struct port_message *message_new(struct port_in *in, size_t size)
 {
-	struct port_message *m = size <= SIZE_USUAL ? TAILQ_FIRST(&spare) : NULL;
+	bool is_exact = in->size_unread > SIZE_MUCH && !may_be_appended_to(in);
+	struct port_message *m = !is_exact && size <= SIZE_USUAL ? TAILQ_FIRST(&spare) : NULL;
 
 	if (m) {
 		TAILQ_REMOVE(&spare, m, by_port);
 		n_spare--;
 	} else {
-		size = MAX(size, (size_t)SIZE_USUAL);
+		size = is_exact ? size : MAX(size, (size_t)SIZE_USUAL);
 		m = malloc(sizeof(*m) + size);
 		if (!m)
 			return NULL;
@@ -64,13 +81,13 @@ static struct port_message *message_new(struct port_in *in, size_t size)
 	m->len = m->at = 0;
 	m->was_lent = false;
 	m->cost = PORT_OVERHEAD;
-	port_budget_take(in, m->size);
+	port_budget_take(in, memory_of(m));
 	return m;
 }
 
 static void message_free(struct port_message *m)
 {
-	port_budget_give(m->size);
+	port_budget_give(memory_of(m));
 	if (m->size != SIZE_USUAL || n_spare >= N_SPARE_MAX) {
 		free(m);
 		return;
@@ -95,7 +112,7 @@ static void unqueue(struct port_message *m)
 {
 	TAILQ_REMOVE(&m->in->port->messages, m, by_port);
 	TAILQ_REMOVE(&m->in->queue, m, by_source);
-	count_unread(m->in, -m->size);
+	count_unread(m->in, -memory_of(m));
 }
 
 static void queue(struct port_message *m)
@@ -104,7 +121,7 @@ static void queue(struct port_message *m)
 	TAILQ_INSERT_TAIL(&m->in->queue, m, by_source);
 	m->place = m->in->port->place;
 	m->in->port->place += m->len + 1;
-	count_unread(m->in, m->size);
+	count_unread(m->in, memory_of(m));
 	port_serve_posted(m->in->port);
 }
 
@@ -417,7 +434,7 @@ static void queue_again(struct port_message *m)
 	else
 		TAILQ_INSERT_TAIL(&in->port->messages, m, by_port);
 	m->was_lent = true;
-	count_unread(in, m->size);
+	count_unread(in, memory_of(m));
 }
 
 void port_borrow_return(struct port_borrow *b)

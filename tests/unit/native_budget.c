@@ -219,7 +219,47 @@ static void a_source_that_is_waited_for(void)
 	NATIVE_RUN(one_sender, send_late, read_the_late_one_first);
 }
 
+enum { N_EMPTY = 40000 };
+
+static void send_empty_ones(void)
+{
+	struct pulc_address unread = native_find("unread"), heard = native_find("heard");
+	pulc_port *p = native_open(PULC_D, NULL);
+
+	for (unsigned i = 0; i < N_EMPTY; i++)
+		MUST_IS(pulc_send(p, &unread, "", 0, 0), 0);
+	ask(p, &heard);
+	native_await(1);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void keep_empty_ones(void)
+{
+	pulc_port *unread = native_open(PULC_D, "unread"), *heard = native_open(PULC_D, "heard");
+
+	answer(heard, 1);
+	MUST(native_lock());
+	MUST(port_budget_used() >= N_EMPTY * 64ull);
+	MUST(port_budget_used() < N_EMPTY * 128ull);
+	native_unlock();
+	for (unsigned i = 0; i < N_EMPTY; i++)
+		MUST_IS(pulc_receive(unread, buf, 1, NULL, 0), 0);
+	MUST(native_lock());
+	MUST_IS(port_budget_used(), 0);
+	native_unlock();
+	native_reach(1);
+	MUST_IS(pulc_port_close(unread), 0);
+	MUST_IS(pulc_port_close(heard), 0);
+}
+
+/* The credit of one source is no more than about that much memory, whatever it sends. */
+static void small_ones_take_about_what_they_cost(void)
+{
+	NATIVE_RUN(send_empty_ones, keep_empty_ones);
+}
+
 static const struct test tests[] = {
+	TEST(small_ones_take_about_what_they_cost),
 	TEST(datagrams),
 	TEST(streams),
 	TEST(a_port_that_is_closed),
