@@ -187,6 +187,7 @@ void psid_client_detach(struct psid_client *client)
 	client->user->size_kept -= client->outbox.size;
 	psid_user_give_descriptors(client->user, client->outbox.n_fds);
 	psid_outbox_deinit(&client->outbox);
+	free(TAKE_PTR(client->listing));
 	close_handle(client, (uv_handle_t *)&client->poll);
 	/* Messages not read yet may hold descriptors, whose last close is this one. */
 	psid_close_promised(client->psid, client->user, TAKE_FD(client->fd), NULL, NULL);

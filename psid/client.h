@@ -20,6 +20,7 @@ struct psid;
 struct psid_hint;
 struct psid_holder;
 struct psid_joint;
+struct psid_listing;
 struct psid_pair;
 struct psid_port;
 struct psid_sem_hold;
@@ -49,6 +50,7 @@ struct psid_client {
 	uv_poll_t poll, exit_poll;
 	unsigned n_handles; /* libuv's, not yet closed: the memory is theirs */
 	struct psid_outbox outbox;
+	struct psid_listing *listing;  /* batch.c: that it is being sent; NULL */
 	struct psid_deadline deadline; /* Hello, or farewell */
 	struct psid_deadline again;    /* until then nothing is written to it, or read: talk.c */
 	bool exited;		       /* the process is gone */

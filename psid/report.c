@@ -3,7 +3,7 @@
  *
  * Operators (operator.c) see everything; other users see the totals, and of clients and
  * sockets their own. A report is as many messages as it takes, all but the last marked `more`,
- * queued at once: so a client that has not read the last answer gets no other.
+ * sent as they are read (batch.c): a client that has not read the last answer gets no other.
  */
 #include "report.h"
 
@@ -106,28 +106,46 @@ static void fill_client(const struct psid_client *client, Pulc__Wire__ClientEntr
 	ret_entry->attached_usec = nsec_now() / NSEC_PER_USEC - client->usec_attached;
 }
 
-int psid_report_clients(struct psid_client *client)
+static void list_clients(struct psid_listing *listing)
 {
-	struct psid_map_node *node = NULL;
+	const struct psid_item *item;
 	struct psid_batch batch;
 	Pulc__Wire__ClientsReply reply = PULC__WIRE__CLIENTS_REPLY__INIT;
 	PSID_MESSAGE(msg, CLIENTS, clients) = &reply;
 
-	if (!psid_outbox_is_empty(&client->outbox))
-		return -EBADMSG;
-	psid_batch_init(&batch, client, &msg, &reply.n_clients, &reply.more);
+	psid_batch_init(&batch, listing->client, &msg, &reply.n_clients, &reply.more);
 	reply.clients = (Pulc__Wire__ClientEntry **)batch.pointers;
-	while ((node = psid_map_next(&client->psid->clients, node))) {
-		const struct psid_client *other = CONTAINER_OF(node, struct psid_client, node);
+	while ((item = psid_listing_next(listing))) {
+		const struct psid_client *other =
+			psid_client_find(listing->client->psid, (uint32_t)item->key);
 		Pulc__Wire__ClientEntry entry;
 
-		if (!other->counted || other->role != PULC__WIRE__ROLE__ROLE_PROCESS ||
-		    !psid_may_see(client, other->user->uid))
+		if (!other)
 			continue;
 		fill_client(other, &entry);
 		psid_batch_add(&batch, &entry.base, sizeof(entry));
 	}
-	psid_batch_end(&batch);
+	psid_batch_end(&batch, psid_listing_has_more(listing));
+}
+
+int psid_report_clients(struct psid_client *client)
+{
+	struct psid_map_node *node = NULL;
+	struct psid_listing *listing;
+
+	if (!psid_listing_may(client))
+		return -EBADMSG;
+	listing = psid_listing_new(client, client->psid->clients.n, list_clients);
+	if (!listing)
+		return 0;
+	while ((node = psid_map_next(&client->psid->clients, node))) {
+		const struct psid_client *other = CONTAINER_OF(node, struct psid_client, node);
+
+		if (other->counted && other->role == PULC__WIRE__ROLE__ROLE_PROCESS &&
+		    psid_may_see(client, other->user->uid))
+			psid_listing_add(listing, other->id, 0);
+	}
+	psid_listing_start(listing);
 	return 0;
 }
 

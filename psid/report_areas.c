@@ -48,42 +48,61 @@ static void fill_messages(const struct psid_client *owner, Pulc__Wire__AreaEntry
 	ret_entry->messages = true;
 }
 
-static void add_messages(struct psid_batch *batch, const struct psid_client *client)
+/* An item of no client is a slab, any other that client's memory. */
+static void add_item(struct psid_batch *batch, const struct psid_item *item)
 {
-	struct psid_map_node *node = NULL;
+	const struct psid *psid = batch->client->psid;
+	const struct psid_slab *slab = item->of ? NULL : psid_slab_find(psid, item->key);
+	const struct psid_client *owner =
+		item->of ? psid_client_find(batch->client->psid, (uint32_t)item->of) : NULL;
+	Pulc__Wire__AreaEntry entry;
 
-	while ((node = psid_map_next(&client->psid->clients, node))) {
-		const struct psid_client *owner = CONTAINER_OF(node, struct psid_client, node);
-		Pulc__Wire__AreaEntry entry;
-
-		if (owner->messages_fd < 0 || !psid_may_see(client, owner->user->uid))
-			continue;
+	if (slab)
+		fill_area(slab, &entry);
+	else if (owner && owner->messages_fd >= 0)
 		fill_messages(owner, &entry);
-		psid_batch_add(batch, &entry.base, sizeof(entry));
-	}
+	else
+		return;
+	psid_batch_add(batch, &entry.base, sizeof(entry));
 }
 
-int psid_report_areas(struct psid_client *client)
+static void list_areas(struct psid_listing *listing)
 {
-	struct psid_map_node *node = NULL;
+	const struct psid_item *item;
 	struct psid_batch batch;
 	Pulc__Wire__AreasReply reply = PULC__WIRE__AREAS_REPLY__INIT;
 	PSID_MESSAGE(msg, AREAS, areas) = &reply;
 
-	if (!psid_outbox_is_empty(&client->outbox))
-		return -EBADMSG;
-	psid_batch_init(&batch, client, &msg, &reply.n_areas, &reply.more);
+	psid_batch_init(&batch, listing->client, &msg, &reply.n_areas, &reply.more);
 	reply.areas = (Pulc__Wire__AreaEntry **)batch.pointers;
-	while ((node = psid_map_next(&client->psid->slabs, node))) {
-		const struct psid_slab *slab = CONTAINER_OF(node, struct psid_slab, by_ino);
-		Pulc__Wire__AreaEntry entry;
+	while ((item = psid_listing_next(listing)))
+		add_item(&batch, item);
+	psid_batch_end(&batch, psid_listing_has_more(listing));
+}
 
-		if (!psid_may_see(client, slab->user ? slab->user->uid : 0))
-			continue;
-		fill_area(slab, &entry);
-		psid_batch_add(&batch, &entry.base, sizeof(entry));
+int psid_report_areas(struct psid_client *client)
+{
+	const struct psid *psid = client->psid;
+	struct psid_map_node *node = NULL;
+	struct psid_listing *listing;
+
+	if (!psid_listing_may(client))
+		return -EBADMSG;
+	listing = psid_listing_new(client, psid->slabs.n + psid->clients.n, list_areas);
+	if (!listing)
+		return 0;
+	while ((node = psid_map_next(&psid->slabs, node))) {
+		const struct psid_slab *slab = CONTAINER_OF(node, struct psid_slab, by_ino);
+
+		if (psid_may_see(client, slab->user ? slab->user->uid : 0))
+			psid_listing_add(listing, node->key, 0);
 	}
-	add_messages(&batch, client);
-	psid_batch_end(&batch);
+	while ((node = psid_map_next(&psid->clients, node))) {
+		const struct psid_client *owner = CONTAINER_OF(node, struct psid_client, node);
+
+		if (owner->messages_fd >= 0 && psid_may_see(client, owner->user->uid))
+			psid_listing_add(listing, 0, owner->id);
+	}
+	psid_listing_start(listing);
 	return 0;
 }

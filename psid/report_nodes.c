@@ -90,29 +90,50 @@ static void fill_node(const struct psid_cluster *cluster, const struct psid_node
 	fill_keys(node, texts, ret_entry);
 }
 
-int psid_report_nodes(struct psid_client *client)
+static void list_nodes(struct psid_listing *listing)
 {
 	static struct texts texts[PSID_N_BATCH + 1]; /* of those in the batch, and the next */
-	const struct psid_cluster *cluster = client->psid->cluster;
-	const struct psid_node *node = NULL;
+	const struct psid_cluster *cluster = listing->client->psid->cluster;
+	const struct psid_item *item;
+	const struct psid_node *node;
 	struct psid_batch batch;
 	size_t n = 0;
 	Pulc__Wire__NodesReply reply = PULC__WIRE__NODES_REPLY__INIT;
 	PSID_MESSAGE(msg, NODES, nodes) = &reply;
 
-	if (!psid_outbox_is_empty(&client->outbox))
-		return -EBADMSG;
-	psid_cluster_sample(client->psid->cluster);
-	psid_batch_init(&batch, client, &msg, &reply.n_nodes, &reply.more);
+	psid_batch_init(&batch, listing->client, &msg, &reply.n_nodes, &reply.more);
 	reply.nodes = (Pulc__Wire__NodeEntry **)batch.pointers;
 	reply.cluster = (char *)psid_cluster_name(cluster);
-	while ((node = psid_node_next(cluster, node ? node->id : 0))) {
+	while ((item = psid_listing_next(listing))) {
 		Pulc__Wire__NodeEntry entry;
 
+		node = psid_node_find(cluster, item->key);
+		if (!node)
+			continue;
 		fill_node(cluster, node, &texts[n++ % ARRAY_SIZE(texts)], &entry);
 		psid_batch_add(&batch, &entry.base, sizeof(entry));
 	}
-	psid_batch_end(&batch);
+	psid_batch_end(&batch, psid_listing_has_more(listing));
+}
+
+int psid_report_nodes(struct psid_client *client)
+{
+	const struct psid_cluster *cluster = client->psid->cluster;
+	const struct psid_node *node = NULL;
+	struct psid_listing *listing;
+	size_t n = 0;
+
+	if (!psid_listing_may(client))
+		return -EBADMSG;
+	psid_cluster_sample(client->psid->cluster);
+	while ((node = psid_node_next(cluster, node ? node->id : 0)))
+		n++;
+	listing = psid_listing_new(client, n, list_nodes);
+	if (!listing)
+		return 0;
+	while ((node = psid_node_next(cluster, node ? node->id : 0)))
+		psid_listing_add(listing, node->id, 0);
+	psid_listing_start(listing);
 	return 0;
 }
 

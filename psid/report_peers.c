@@ -187,25 +187,42 @@ static void add_owner(struct look *look)
 	psid_remote_each(look->owner, add_far, look);
 }
 
-int psid_report_peers(struct psid_client *client)
+static void list_peers(struct psid_listing *listing)
 {
 	static struct psid_pairs pairs;
-	struct psid_map_node *node = NULL;
+	const struct psid_item *item;
 	struct psid_batch batch;
-	struct look look = { .asks = client, .pairs = &pairs, .batch = &batch };
+	struct look look = { .asks = listing->client, .pairs = &pairs, .batch = &batch };
 	Pulc__Wire__PortPeersReply reply = PULC__WIRE__PORT_PEERS_REPLY__INIT;
 	PSID_MESSAGE(msg, PORT_PEERS, port_peers) = &reply;
 
-	if (!psid_outbox_is_empty(&client->outbox))
-		return -EBADMSG;
 	pairs.owner = NULL;
-	psid_batch_init(&batch, client, &msg, &reply.n_peers, &reply.more);
+	psid_batch_init(&batch, listing->client, &msg, &reply.n_peers, &reply.more);
 	reply.peers = (Pulc__Wire__PortPeerEntry **)batch.pointers;
-	while ((node = psid_map_next(&client->psid->clients, node))) {
-		look.owner = CONTAINER_OF(node, struct psid_client, node);
-		if (psid_may_see(client, look.owner->user->uid))
+	while ((item = psid_listing_next(listing))) {
+		look.owner = psid_client_find(listing->client->psid, (uint32_t)item->key);
+		if (look.owner)
 			add_owner(&look);
 	}
-	psid_batch_end(&batch);
+	psid_batch_end(&batch, psid_listing_has_more(listing));
+}
+
+int psid_report_peers(struct psid_client *client)
+{
+	struct psid_map_node *node = NULL;
+	struct psid_listing *listing;
+
+	if (!psid_listing_may(client))
+		return -EBADMSG;
+	listing = psid_listing_new(client, client->psid->clients.n, list_peers);
+	if (!listing)
+		return 0;
+	while ((node = psid_map_next(&client->psid->clients, node))) {
+		const struct psid_client *owner = CONTAINER_OF(node, struct psid_client, node);
+
+		if (psid_may_see(client, owner->user->uid))
+			psid_listing_add(listing, owner->id, 0);
+	}
+	psid_listing_start(listing);
 	return 0;
 }

@@ -137,25 +137,44 @@ static void add_port(struct psid_batch *batch, struct psid_port *port, struct ps
 	psid_batch_add(batch, &entry.base, sizeof(entry));
 }
 
-int psid_report_ports(struct psid_client *client)
+static void list_ports(struct psid_listing *listing)
 {
 	static struct psid_pairs pairs;
-	struct psid_map_node *node = NULL;
+	const struct psid_item *item;
 	struct psid_batch batch;
 	Pulc__Wire__PortsReply reply = PULC__WIRE__PORTS_REPLY__INIT;
 	PSID_MESSAGE(msg, PORTS, ports) = &reply;
 
-	if (!psid_outbox_is_empty(&client->outbox))
-		return -EBADMSG;
 	pairs.owner = NULL;
-	psid_batch_init(&batch, client, &msg, &reply.n_ports, &reply.more);
+	psid_batch_init(&batch, listing->client, &msg, &reply.n_ports, &reply.more);
 	reply.ports = (Pulc__Wire__PortEntry **)batch.pointers;
-	while ((node = psid_map_next(&client->psid->ports, node))) {
-		struct psid_port *port = CONTAINER_OF(node, struct psid_port, by_number);
+	while ((item = psid_listing_next(listing))) {
+		struct psid_port *port =
+			psid_port_get(listing->client->psid, (uint32_t)item->key);
 
-		if (psid_may_see(client, port->client->user->uid))
+		/* The number may be another user's by now. */
+		if (port && psid_may_see(listing->client, port->client->user->uid))
 			add_port(&batch, port, &pairs);
 	}
-	psid_batch_end(&batch);
+	psid_batch_end(&batch, psid_listing_has_more(listing));
+}
+
+int psid_report_ports(struct psid_client *client)
+{
+	struct psid_map_node *node = NULL;
+	struct psid_listing *listing;
+
+	if (!psid_listing_may(client))
+		return -EBADMSG;
+	listing = psid_listing_new(client, client->psid->ports.n, list_ports);
+	if (!listing)
+		return 0;
+	while ((node = psid_map_next(&client->psid->ports, node))) {
+		const struct psid_port *port = CONTAINER_OF(node, struct psid_port, by_number);
+
+		if (psid_may_see(client, port->client->user->uid))
+			psid_listing_add(listing, port->number, 0);
+	}
+	psid_listing_start(listing);
 	return 0;
 }

@@ -154,45 +154,91 @@ static void add_hint(struct psid_batch *batch, const struct psid_hint *hint)
 	add(batch, &entry, &hint->tuple);
 }
 
-static void add_hints(struct psid_batch *batch, const struct psid_client *of)
+static bool is_seen(const struct psid_client *client, const struct psid_side *side)
 {
-	const struct psid_hint *hint;
-
-	TAILQ_FOREACH(hint, &of->waiting, link)
-	add_hint(batch, hint);
-	TAILQ_FOREACH(hint, &of->shown, link)
-	add_hint(batch, hint);
+	return side->slab && psid_may_see(client, side->user->uid);
 }
 
 static void add_conn(struct psid_batch *batch, struct psid_conn *conn)
 {
-	if (psid_is_link(conn)) /* no socket's: report_ports.c */
-		return;
 	for (unsigned i = 0; i < 2; i++)
-		if (conn->sides[i].slab && psid_may_see(batch->client, conn->sides[i].user->uid))
+		if (is_seen(batch->client, &conn->sides[i]))
 			add_side(batch, &conn->sides[i]);
 }
 
-int psid_report_sockets(struct psid_client *client)
+/* An item of no client is a connection, any other a hint of that one's. */
+static void add_item(struct psid_batch *batch, const struct psid_item *item)
 {
-	const struct psid *psid = client->psid;
-	struct psid_map_node *node = NULL;
+	struct psid *psid = batch->client->psid;
+	struct psid_client *of = item->of ? psid_client_find(psid, (uint32_t)item->of) : NULL;
+	struct psid_map_node *node = item->of ? NULL : psid_map_find(&psid->conns, item->key);
+	const struct psid_hint *hint = of ? psid_hint_find(of, item->key) : NULL;
+
+	if (node)
+		add_conn(batch, CONTAINER_OF(node, struct psid_conn, by_id));
+	else if (hint)
+		add_hint(batch, hint);
+}
+
+static void list_sockets(struct psid_listing *listing)
+{
+	const struct psid_item *item;
 	struct psid_batch batch;
 	Pulc__Wire__SocketsReply reply = PULC__WIRE__SOCKETS_REPLY__INIT;
 	PSID_MESSAGE(msg, SOCKETS, sockets) = &reply;
 
-	if (!psid_outbox_is_empty(&client->outbox))
-		return -EBADMSG;
-	psid_batch_init(&batch, client, &msg, &reply.n_sockets, &reply.more);
+	psid_batch_init(&batch, listing->client, &msg, &reply.n_sockets, &reply.more);
 	reply.sockets = (Pulc__Wire__SocketEntry **)batch.pointers;
-	while ((node = psid_map_next(&psid->conns, node)))
-		add_conn(&batch, CONTAINER_OF(node, struct psid_conn, by_id));
-	for (node = NULL; (node = psid_map_next(&psid->clients, node));) {
-		const struct psid_client *of = CONTAINER_OF(node, struct psid_client, node);
+	while ((item = psid_listing_next(listing)))
+		add_item(&batch, item);
+	psid_batch_end(&batch, psid_listing_has_more(listing));
+}
 
-		if (psid_may_see(client, of->user->uid))
-			add_hints(&batch, of);
+static void note_conns(struct psid_listing *listing)
+{
+	const struct psid *psid = listing->client->psid;
+	struct psid_map_node *node = NULL;
+
+	while ((node = psid_map_next(&psid->conns, node))) {
+		const struct psid_conn *conn = CONTAINER_OF(node, struct psid_conn, by_id);
+
+		if (!psid_is_link(conn) && /* no socket's: report_ports.c */
+		    (is_seen(listing->client, &conn->sides[0]) ||
+		     is_seen(listing->client, &conn->sides[1])))
+			psid_listing_add(listing, conn->id, 0);
 	}
-	psid_batch_end(&batch);
+}
+
+static void note_hints(struct psid_listing *listing)
+{
+	const struct psid *psid = listing->client->psid;
+	struct psid_map_node *node = NULL;
+
+	while ((node = psid_map_next(&psid->clients, node))) {
+		const struct psid_client *of = CONTAINER_OF(node, struct psid_client, node);
+		const struct psid_hint *hint;
+
+		if (!psid_may_see(listing->client, of->user->uid))
+			continue;
+		TAILQ_FOREACH(hint, &of->waiting, link)
+		psid_listing_add(listing, hint->token, of->id);
+		TAILQ_FOREACH(hint, &of->shown, link)
+		psid_listing_add(listing, hint->token, of->id);
+	}
+}
+
+int psid_report_sockets(struct psid_client *client)
+{
+	struct psid_listing *listing;
+
+	if (!psid_listing_may(client))
+		return -EBADMSG;
+	listing = psid_listing_new(client, client->psid->conns.n + client->psid->n_hints,
+				   list_sockets);
+	if (!listing)
+		return 0;
+	note_conns(listing);
+	note_hints(listing);
+	psid_listing_start(listing);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "batch.h"
 #include "client.h"
 #include "dispatch.h"
 #include "links.h"
@@ -34,7 +35,7 @@ void psid_client_listen(struct psid_client *client)
 
 	if (psid_is_doomed(client))
 		return;
-	if (!psid_outbox_is_empty(&client->outbox) && !client->again.set)
+	if ((!psid_outbox_is_empty(&client->outbox) || client->listing) && !client->again.set)
 		events |= UV_WRITABLE;
 	if (events)
 		(void)uv_poll_start(&client->poll, events, on_socket);
@@ -219,8 +220,10 @@ static void on_socket(uv_poll_t *poll, int status, int events)
 			psid_deadline_set(&client->psid->agains, &client->again);
 			r = 0;
 		}
-		if (r == 0 && psid_outbox_is_empty(&client->outbox))
+		if (r == 0 && psid_outbox_is_empty(&client->outbox)) {
 			psid_links_catch_up(client);
+			psid_listing_go_on(client);
+		}
 		if (r == 0)
 			psid_client_listen(client);
 		else if (r == -EPIPE)

@@ -42,6 +42,7 @@ struct psid_survey {
 	struct psid_client *client;
 	uint32_t number;
 	bool tasks;
+	bool is_over; /* what comes now comes too late */
 	uint64_t *waiting; /* nodes that have not answered */
 	size_t n_waiting;
 	struct line *lines;
@@ -130,45 +131,50 @@ static void name(struct line *line, char **job, char **node, char **program)
 	*program = line->program;
 }
 
-static void send_jobs(struct psid_survey *survey, char **silent, size_t n_silent)
+static void send_jobs(struct psid_survey *survey, struct psid_listing *listing, char **silent,
+		      size_t n_silent)
 {
 	Pulc__Wire__JobsReply reply = PULC__WIRE__JOBS_REPLY__INIT;
+	const struct psid_item *item;
 	struct psid_batch batch;
 	PSID_MESSAGE(msg, JOBS, jobs) = &reply;
 
 	psid_batch_init(&batch, survey->client, &msg, &reply.n_jobs, &reply.more);
 	reply.jobs = (Pulc__Wire__JobEntry **)batch.pointers;
-	for (size_t i = 0; i < survey->n_lines; i++) {
-		Pulc__Wire__JobEntry *e = &survey->lines[i].of_job;
+	while ((item = psid_listing_next(listing))) {
+		struct line *line = &survey->lines[item->key];
+		Pulc__Wire__JobEntry *e = &line->of_job;
 
-		name(&survey->lines[i], &e->job, &e->node, &e->program);
-		e->partition = survey->lines[i].partition;
-		e->reservation = survey->lines[i].reservation;
-		e->waits = survey->lines[i].waits;
+		name(line, &e->job, &e->node, &e->program);
+		e->partition = line->partition;
+		e->reservation = line->reservation;
+		e->waits = line->waits;
 		psid_batch_add(&batch, &e->base, sizeof(*e));
 	}
 	reply.silent = silent;
 	reply.n_silent = n_silent;
-	psid_batch_end(&batch);
+	psid_batch_end(&batch, psid_listing_has_more(listing));
 }
 
-static void send_tasks(struct psid_survey *survey, char **silent, size_t n_silent)
+static void send_tasks(struct psid_survey *survey, struct psid_listing *listing, char **silent,
+		       size_t n_silent)
 {
 	Pulc__Wire__TasksReply reply = PULC__WIRE__TASKS_REPLY__INIT;
+	const struct psid_item *item;
 	struct psid_batch batch;
 	PSID_MESSAGE(msg, TASKS, tasks) = &reply;
 
 	psid_batch_init(&batch, survey->client, &msg, &reply.n_tasks, &reply.more);
 	reply.tasks = (Pulc__Wire__TaskEntry **)batch.pointers;
-	for (size_t i = 0; i < survey->n_lines; i++) {
-		Pulc__Wire__TaskEntry *e = &survey->lines[i].of_task;
+	while ((item = psid_listing_next(listing))) {
+		Pulc__Wire__TaskEntry *e = &survey->lines[item->key].of_task;
 
-		name(&survey->lines[i], &e->job, &e->node, &e->program);
+		name(&survey->lines[item->key], &e->job, &e->node, &e->program);
 		psid_batch_add(&batch, &e->base, sizeof(*e));
 	}
 	reply.silent = silent;
 	reply.n_silent = n_silent;
-	psid_batch_end(&batch);
+	psid_batch_end(&batch, psid_listing_has_more(listing));
 }
 
 static size_t name_silent(const struct psid_survey *survey, char *names[N_SILENT])
@@ -185,17 +191,40 @@ static size_t name_silent(const struct psid_survey *survey, char *names[N_SILENT
 	return n;
 }
 
+/* The survey lasts as long as its list does. */
+static void list_lines(struct psid_listing *listing)
+{
+	struct psid_survey *survey = survey_of(listing->client);
+	char *silent[N_SILENT];
+	size_t n_silent;
+
+	if (!survey) { /* psid is about to end */
+		listing->at = listing->n;
+		return;
+	}
+	n_silent = name_silent(survey, silent);
+	(survey->tasks ? send_tasks : send_jobs)(survey, listing, silent, n_silent);
+	if (!psid_listing_has_more(listing))
+		survey_free(survey);
+}
+
 static void finish(struct psid_survey *survey)
 {
-	char *silent[N_SILENT];
-	size_t n_silent = name_silent(survey, silent);
+	struct psid_listing *listing;
 
+	survey->is_over = true;
 	if (survey->n_lines > 0)
 		qsort(survey->lines, survey->n_lines, sizeof(*survey->lines), compare);
 	if (!survey->tasks && survey->n_lines > 0)
 		merge_jobs(survey);
-	(survey->tasks ? send_tasks : send_jobs)(survey, silent, n_silent);
-	survey_free(survey);
+	listing = psid_listing_new(survey->client, survey->n_lines, list_lines);
+	if (!listing) {
+		survey_free(survey);
+		return;
+	}
+	for (size_t i = 0; i < survey->n_lines; i++)
+		psid_listing_add(listing, i, 0);
+	psid_listing_start(listing);
 }
 
 static void on_deadline(struct psid_deadline *deadline)
@@ -269,7 +298,7 @@ static void take_tasks(struct psid_survey *survey, const Pulc__Peer__JobsTold *t
 /* Returns whether the node was waited for. */
 static bool is_waiting_for(const struct psid_survey *survey, uint64_t node)
 {
-	for (size_t i = 0; i < survey->n_waiting; i++)
+	for (size_t i = 0; i < survey->n_waiting && !survey->is_over; i++)
 		if (survey->waiting[i] == node)
 			return true;
 	return false;
@@ -358,7 +387,7 @@ static int begin(struct psid_client *client, Pulc__Peer__JobsAsk *ask, bool task
 	struct psid_jobs *jobs = client->psid->jobs;
 	struct psid_survey *survey;
 
-	if (!psid_outbox_is_empty(&client->outbox) || survey_of(client))
+	if (!psid_listing_may(client) || survey_of(client))
 		return -EBADMSG;
 	survey = calloc(1, sizeof(*survey));
 	if (!survey)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "batch.h"
 #include "client.h"
 #include "cluster.h"
 #include "operator.h"
@@ -34,7 +35,7 @@ int psid_partitions_list(struct psid_client *client)
 	Pulc__Wire__PartitionsReply reply = PULC__WIRE__PARTITIONS_REPLY__INIT;
 	PSID_MESSAGE(msg, PARTITIONS, partitions) = &reply;
 
-	if (!psid_outbox_is_empty(&client->outbox))
+	if (!psid_listing_may(client))
 		return -EBADMSG;
 	reply.more = true;
 	reply.n_partitions = 1;
