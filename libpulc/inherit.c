@@ -143,10 +143,10 @@ PULC_EXPORT int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
 	e = wait_for_answer(s, fd);
 	pulc_log("connection %d is inherited: %d", fd, e);
 	if (e < 0) {
-		if (is_over(s, fd))
-			label_clear(fd);
-		else
+		if (!is_over(s, fd))
 			tcp_reset(fd);
+		/* Nothing is to be had of it any more, and the socket may be connected anew. */
+		label_clear(fd);
 		atomic_store(&s->state, STREAM_NEVER);
 		(void)pulc_stream_unref(s);
 		return e;

@@ -15,8 +15,9 @@
  * number is lost, and psid sends none twice. A bell is done without, for psid rings.
  *
  * A process may have no room for what is to be mapped (a limit of its address space, or of its
- * mappings), or find that a slab's header makes no sense. The message is delivered without it: psid
- * and the other side go by its having come, and somebody may wait for it.
+ * mappings; no number, and no child to map it), or find that a slab's header makes no sense. The
+ * message is delivered without it: psid and the other side go by its having come, and somebody may
+ * wait for it.
  */
 #include "receive.h"
 
@@ -96,17 +97,19 @@ static void use_fds(struct received *r, int *fds, size_t n)
 static int receive_here(int channel, struct received *r)
 {
 	int fds[WIRE_FDS_MAX], e;
-	size_t len, n;
+	size_t len, n = 0;
+	bool lost;
 
 	e = wire_recv(channel, buffer, &len, fds, &n);
-	if (e < 0)
+	lost = e == -EMFILE;
+	if (e < 0 && !lost)
 		return e;
 	/* Low numbers are given back before anything else is done. */
 	for (size_t i = 0; r->is_seen && i < n; i++)
 		fds[i] = pulc_fd_lift(fds[i]);
 	wire_arena_init(&arena);
 	r->msg = pulc__wire__to_client__unpack(&arena.allocator, len, buffer);
-	if (!r->msg) {
+	if (!r->msg || (lost && r->msg->body_case != PULC__WIRE__TO_CLIENT__BODY_UPGRADE)) {
 		for (size_t i = 0; i < n; i++)
 			(void)raw_close(fds[i]);
 		return -EBADMSG;

@@ -119,13 +119,13 @@ static int receive(int fd, void *buf, int flags, size_t *ret_len, int fds[WIRE_F
 	if (n < 0)
 		return (int)n;
 	*ret_n_fds = take_fds(&msg, fds, WIRE_FDS_MAX);
+	*ret_len = (size_t)n;
 	if ((msg.msg_flags & MSG_CTRUNC) && *ret_n_fds < WIRE_FDS_MAX)
 		return -EMFILE;
 	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		return -EBADMSG;
 	if (n == 0)
 		return *ret_n_fds == 0 ? -EPIPE : -EBADMSG;
-	*ret_len = (size_t)n;
 	return 0;
 }
 
@@ -139,7 +139,7 @@ int wire_recv(int fd, void *buf, size_t *ret_len, int ret_fds[WIRE_FDS_MAX], siz
 		(void)raw_close(ret_fds[--n_fds]);
 	if (r == 0)
 		*ret_n_fds = n_fds;
-	return r == -EMFILE ? -EBADMSG : r;
+	return r;
 }
 
 /* Looked at first. The kernel closes, here and now, what we have no place for; of a message that is

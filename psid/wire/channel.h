@@ -25,8 +25,8 @@ int wire_send_to_client(int fd, const Pulc__Wire__ToClient *msg, const int *fds,
 /*
  * Receives one message into buf (WIRE_SIZE_MAX bytes) without blocking; descriptors come
  * O_CLOEXEC and are the caller's. Returns 0 and sets the ret_ parameters; -EAGAIN: nothing there;
- * -EPIPE: the other side has closed; -EBADMSG: truncated, empty, or too many descriptors (those
- * received are closed).
+ * -EPIPE: the other side has closed; -EBADMSG: truncated, empty, or too many descriptors; -EMFILE:
+ * not all of them found a place, and *ret_len is set. In both cases those received are closed.
  */
 int wire_recv(int fd, void *buf, size_t *ret_len, int ret_fds[WIRE_FDS_MAX], size_t *ret_n_fds);
 
