@@ -57,8 +57,8 @@ void channel_put(struct channel *channel, const Pulc__Job__Message *msg);
 void channel_put_frame(struct channel *channel, const struct frame *frame);
 void channel_put_credit(struct channel *channel, enum frame_stream stream, uint32_t rank,
 			uint32_t n);
-/* The message of a frame that has come, to be freed as frame_unpack's. NULL: it is none, or there is
- * no memory for it, and the channel has ended: who goes on without it waits for ever. */
+/* The message of a frame that has come, to be freed as frame_unpack's. NULL: it is none, or there
+ * is no memory for it, and the channel has ended: who goes on without it waits for ever. */
 Pulc__Job__Message *channel_unpack(struct channel *channel, const struct frame *frame);
 /* Something was queued past these calls. */
 void channel_touch(struct channel *channel);

@@ -473,7 +473,7 @@ static void on_changed(void *data, const struct psid_node *node)
 
 		for (uint32_t i = 0; i < job->n_places; i++)
 			if (job->places[i] == node->id)
-				tell_head(psid, job->id, i, "its node is gone");
+				tell_head(psid, job->id, i, "the cluster has lost it");
 	}
 }
 

@@ -53,6 +53,20 @@ is fifo_is_closed "gone 100000" "$(kill -0 $reader 2>/dev/null && echo there || 
 touch fifo.end
 wait $runner
 is fifo_status 0 $?
+# Of two pulcruns with one file the second empties it, and neither overwrites the other.
+await_file() { # FILE: as a task does
+	echo "until [ -e $1 ]; do sleep 0.05; done"
+}
+run --output shared sh -c "echo a; $(await_file shared.go); echo last" &
+await grep -q a shared
+run --output shared sh -c "echo bbbbbbbb; touch shared.b; $(await_file shared.go)" &
+await grep -q b shared
+touch shared.go
+wait
+is file_of_two_pulcruns 'bbbbbbbb last' "$(xargs <shared)"
+is input_that_cannot_be_read 'pulcrun: standard input: Is a directory
+status 0' "$(said cat </)"
+
 is fifo_without_reader "125 pulcrun: nobody: No such device or address" "$(timeout 10 "$bin/pulcrun" --output nobody echo x 2>err; echo "$? $(cat err)")"
 is device 0 "$(status_of -n 2 --output /dev/null seq 1000)"
 is full_disk_is_told 125 "$(run --output /dev/full sh -c 'echo x' >/dev/null 2>&1; echo $?)"

@@ -160,7 +160,7 @@ static int start_and_look(const char *program)
 			break;
 		(void)usleep(USEC_RETRY);
 	}
-	fprintf(stderr, "pulc: %s --daemonize %s\n", program,
+	fprintf(stderr, "%s: %s --daemonize %s\n", program_invocation_short_name, program,
 		r == -ECHILD ? "failed" : "did not get ready in time");
 	return r < 0 ? r : -ETIMEDOUT;
 }
@@ -173,7 +173,8 @@ static int start_locked(const char *dir)
 
 	r = lock_runtime_dir(dir, &lock);
 	if (r < 0) {
-		fprintf(stderr, "pulc: cannot use %s as run directory of a private psid: %s\n", dir,
+		fprintf(stderr, "%s: cannot use %s as run directory of a private psid: %s\n",
+			program_invocation_short_name, dir,
 			r == -EPERM ? "it must be ours, and nobody else's to write to"
 				    : strerror(-r));
 		return r;
@@ -182,7 +183,8 @@ static int start_locked(const char *dir)
 		return 0;
 	r = find_psid_program(program, sizeof(program));
 	if (r < 0) {
-		fputs("pulc: psid is neither beside this program nor in PATH\n", stderr);
+		fprintf(stderr, "%s: psid is neither beside this program nor in PATH\n",
+			program_invocation_short_name);
 		return r;
 	}
 	return start_and_look(program);

@@ -1,7 +1,8 @@
 /*
  * Output into files: a pattern with {rank} and {stream} in it. Without {stream} both streams of a
- * rank share a file, in the order they come; without {rank} all ranks do, with whole lines.
- * Folders that are missing are made. A file is opened when its first byte comes, or its end, so
+ * rank share a file, in the order they come; without {rank} all ranks do, with whole lines. What a
+ * file had before is dropped, as shells do it; written is at its end, wherever that is by then: a
+ * second pulcrun with the same file, or who empties it meanwhile, makes no holes. Folders that are missing are made. A file is opened when its first byte comes, or its end, so
  * that every task has one, and closed when all has come. pulcrun may have as many open as its hard
  * limit says; it takes that when there is a job, for psid has seen what the tasks' limit is then.
  * Files that can't be opened or written are named, the first N_TOLD of them; the others are written
@@ -80,7 +81,9 @@ static int open_file(struct run *run, uint32_t rank, enum frame_stream stream)
 	r = expand(run->options->output, rank, stream, path, sizeof(path));
 	if (r == 0) {
 		make_folders(path);
-		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+		fd = open(path,
+			  O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NONBLOCK | O_NOCTTY |
+				  O_CLOEXEC,
 			  0666);
 		if (fd >= 0)
 			return fd;

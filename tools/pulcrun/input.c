@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,8 @@ static bool read_once(struct run *run)
 	n = read(STDIN_FILENO, bytes, MIN(in->credit, sizeof(bytes)));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
+	if (n < 0 && errno != EIO) /* which a terminal that has gone gives */
+		run_note(run, "standard input: %s", strerror(errno));
 	if (n <= 0) {
 		end(run);
 		return false;
