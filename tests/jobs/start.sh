@@ -13,6 +13,7 @@ is not_executable 126 "$(status_of /etc/passwd)"
 is no_such_folder 127 "$(status_of --directory / -n 2 ./no-such-program)"
 is script_without_interpreter 5 "$(printf 'exit 5\n' >script; chmod +x script; status_of ./script)"
 is wrong_usage 125 "$(status_of -n 0 true)"
+is words_beside_a_number "pulcrun: --stdin, unless it is all or none, wants a number from 0 to 65535, not 'every'" "$(run --stdin every true 2>&1)"
 is first_failure_decides 4 "$(status_of -n 2 sh -c 'if [ "$PULC_RANK" = 1 ]; then exit 4; else sleep 60; fi')"
 is failure_is_told 'pulcrun: rank 1 on '"$(hostname)"': exit status 4
 status 4' "$(said -n 2 sh -c 'if [ "$PULC_RANK" = 1 ]; then exit 4; else sleep 60; fi')"

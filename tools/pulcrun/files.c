@@ -2,9 +2,10 @@
  * Output into files: a pattern with {rank} and {stream} in it. Without {stream} both streams of a
  * rank share a file, in the order they come; without {rank} all ranks do, with whole lines. What a
  * file had before is dropped, as shells do it; written is at its end, wherever that is by then: a
- * second pulcrun with the same file, or who empties it meanwhile, makes no holes. Folders that are missing are made. A file is opened when its first byte comes, or its end, so
- * that every task has one, and closed when all has come. pulcrun may have as many open as its hard
- * limit says; it takes that when there is a job, for psid has seen what the tasks' limit is then.
+ * second pulcrun with the same file, or who empties it meanwhile, makes no holes. Folders that are
+ * missing are made. A file is opened when its first byte comes, or its end, so that every task has
+ * one, and closed when all has come. pulcrun may have as many open as its hard limit says; it takes
+ * that when there is a job, for psid has seen what the tasks' limit is then.
  * Files that can't be opened or written are named, the first N_TOLD of them; the others are written
  * on.
  */

@@ -195,7 +195,8 @@ static int parse_stdin(struct run_options *o, const char *text)
 		return 0;
 	}
 	o->input = PULC__JOB__INPUT__INPUT_RANK;
-	return parse_number("--stdin", text, 0, RUN_N_TASKS_MAX - 1, &o->input_rank);
+	return parse_number("--stdin, unless it is all or none,", text, 0, RUN_N_TASKS_MAX - 1,
+			    &o->input_rank);
 }
 
 /* Where the tasks go. Returns 0, -EINVAL, 1: it is no such option. */
