@@ -30,6 +30,7 @@
 #define N_UNLISTED_LEAST 256
 #define N_UNLISTED_MOST (1u << 16)
 #define N_STDIO 3
+#define SIZE_SIGNALS 8 /* the kernel's sigset_t, bytes */
 
 static OFTEN struct pre_lock lock;
 
@@ -158,14 +159,34 @@ static struct pre_file *file_for(int fd)
 	return f;
 }
 
-/* No handler comes in between that would need the very connection. */
+/* Signals that have a handler, as the kernel knows them. */
+static uint64_t handled_signals(void)
+{
+	/* The kernel's struct sigaction, which is not libc's. */
+	struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} action;
+	uint64_t handled = 0;
+
+	for (int signal = 1; signal <= SIZE_SIGNALS * 8; signal++)
+		if (raw_syscall(SYS_rt_sigaction, signal, NULL, &action, SIZE_SIGNALS) == 0 &&
+		    action.handler != SIG_DFL && action.handler != SIG_IGN)
+			handled |= 1ull << (signal - 1);
+	return handled;
+}
+
+/* No handler comes in between that would need the very connection. What ends or stops the process
+ * may come: an answer of psid's is waited for, however late that is. */
 struct pre_file *pre_inherit(int fd)
 {
 	struct found found = { .cookie = pre_cookie_of(fd) };
-	uint64_t all = ~0ull, before;
+	uint64_t handled = handled_signals(), before;
 	struct pre_file *f;
 
-	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &handled, &before, sizeof(handled));
 	pre_lock(&lock);
 	f = pre_file_at(fd);
 	if (f == &pre_file_inherited) {
@@ -173,7 +194,7 @@ struct pre_file *pre_inherit(int fd)
 		pre_file_each(0, UINT32_MAX, settle, &found);
 	}
 	pre_unlock(&lock);
-	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(all));
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 	return f;
 }
 
