@@ -48,6 +48,8 @@
 #define NSEC_TURN (50 * NSEC_PER_USEC)
 #define NSEC_DECIDING (10 * 1000 * NSEC_PER_USEC)
 uint64_t tcp_leave_nsec_wait = 5 * NSEC_PER_SEC;
+/* One was waited for in vain: until then the others have NSEC_DECIDING. */
+static _Atomic uint64_t nsec_hurried;
 
 /* ---- returning ------------------------------------------------------------------------------- */
 
@@ -228,6 +230,20 @@ static bool wait_out(const struct tcp *t, bool (*is_at_it)(const struct tcp *t),
 	return true;
 }
 
+/* Peers that are stopped are so at the same time, as a rule, and who leaves many connections leaves
+ * them one behind the other: all of these have the time that the first one had. */
+static bool wait_out_end(const struct tcp *t)
+{
+	bool hurried = nsec_now() < atomic_load(&nsec_hurried);
+	uint64_t nsec = hurried ? MIN(NSEC_DECIDING, tcp_leave_nsec_wait) : tcp_leave_nsec_wait;
+
+	if (wait_out(t, is_ending, nsec))
+		return true;
+	if (!hurried)
+		atomic_store(&nsec_hurried, nsec_now() + tcp_leave_nsec_wait);
+	return false;
+}
+
 /* 1: what follows goes through the kernel; 0: not yet. */
 static int end_sending(struct tcp *t, int fd)
 {
@@ -256,7 +272,7 @@ static bool hung_up(int fd)
  */
 static int was_too_late(struct tcp *t)
 {
-	if (!wait_out(t, is_ending, tcp_leave_nsec_wait))
+	if (!wait_out_end(t))
 		return -ETIMEDOUT;
 	return shm_peer_tx_mode(&t->ring) != SHM_TX_RETURNED && shm_rx_maybe(&t->ring) ? -EBUSY : 0;
 }
@@ -353,7 +369,7 @@ static bool is_stranded(const struct tcp *t)
 bool tcp_goes_outside(struct tcp *t)
 {
 	if (is_stranded(t))
-		(void)wait_out(t, is_ending, tcp_leave_nsec_wait);
+		(void)wait_out_end(t);
 	if (!shm_rx_maybe(&t->ring) || (tcp_has_left(t) && !is_stranded(t)))
 		return false;
 	tcp_set_local(t, TCP_LOCAL_OUTSIDE);

@@ -3,6 +3,7 @@
  * on it is played by plain system calls, as a program without PULC would make them.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "harness.h"
 #include "tcp_local.h"
 #include "tcp_pair.h"
@@ -136,6 +138,27 @@ static void leave_a_peer_that_is_stopped_in_its_end(void)
 	CHECK_INT(tcp_leave(&p.tcp[0], p.fd[0]), ==, -ETIMEDOUT);
 	tcp_leave_nsec_wait = usual;
 	nothing_in_kernel(0);
+}
+
+/* Who goes on leaving, be it this connection or another one, does not wait as long once more. */
+static void peers_that_are_stopped_are_waited_for_together(void)
+{
+	uint64_t usual = tcp_leave_nsec_wait, begun;
+
+	begin(tcp_pair_small_rings);
+	pair_send(&p, 1, 0, 60);
+	REQUIRE(shm_lock(&p.tcp[1].ring.own->tx_lock));
+	shm_notice_set(&p.tcp[1].ring, SHM_TX_FIN);
+	tcp_leave_nsec_wait = NSEC_PER_SEC;
+	CHECK_INT(tcp_leave(&p.tcp[0], p.fd[0]), ==, -ETIMEDOUT);
+	begun = nsec_now();
+	CHECK(tcp_goes_outside(&p.tcp[0]));
+	CHECK_INT(nsec_now() - begun, <, NSEC_PER_SEC);
+	shm_unlock(&p.tcp[1].ring.own->tx_lock);
+	tcp_leave_nsec_wait = usual;
+	tcp_pair_deinit(&p);
+	while (nsec_now() < begun + 2 * NSEC_PER_SEC) /* the next one has its own time */
+		(void)poll(NULL, 0, 100);
 }
 
 static void who_ends_while_it_is_left_is_read_later(void)
@@ -460,6 +483,7 @@ static const struct test tests[] = {
 	TEST(nothing_switches_afterwards),
 	TEST(second_to_leave_reads_its_ring_first),
 	TEST(shut_down_before_is_too_late),
+	TEST(peers_that_are_stopped_are_waited_for_together),
 	TEST(who_ends_while_it_is_left_is_read_later),
 	TEST(who_ends_while_it_is_left_is_read_at_once),
 	TEST(who_has_ended_unseen_is_not_left_to_a_program_outside),
