@@ -61,6 +61,7 @@ struct wait {
 	pulc_waitset *set;
 	struct pre_signals signals;
 	int n_ready;
+	int error; /* why the kernel has refused the list */
 };
 
 bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
@@ -244,6 +245,7 @@ static bool look_at_kernel(void *arg)
 	long n = raw_syscall(SYS_ppoll, w->kernel, w->n, &now);
 
 	pre_look_ends(looked, look, n != 0);
+	w->error = n < 0 ? (int)n : 0;
 	return n >= 0 && merge(w);
 }
 
@@ -376,12 +378,20 @@ static bool is_kernel_due(const struct wait *w)
 }
 
 /* Memory has said that something is ready; the kernel may have to be asked for the whole truth. 0:
- * another thread has taken it meanwhile. */
+ * another thread has taken it meanwhile. Or -errno. */
 static int answer_at_once(struct wait *w)
 {
 	if (is_kernel_due(w))
 		(void)look_at_kernel(w);
-	return w->n_ready;
+	return w->error ? w->error : w->n_ready;
+}
+
+/* Nothing is waited for. */
+static int look_once(struct wait *w)
+{
+	if (!w->due && is_spared(w))
+		return 0;
+	return look_at_kernel(w) ? w->n_ready : w->error;
 }
 
 /* A sleep has ended with an answer: rings may have something that came after what the kernel was
@@ -442,7 +452,7 @@ static int wait_for_ready(struct wait *w)
 		return ret;
 	if (w->n_entries && pre_spin(&spinner, &w->signals)) {
 		ret = w->partial || is_order_due(w) ? answer_at_once(w) : w->n_ready;
-		if (ret > 0)
+		if (ret != 0)
 			return ret;
 	}
 	if (w->signals.interrupted)
@@ -461,12 +471,9 @@ static int run(struct wait *w)
 
 	w->thread = pre_self();
 	begin(w);
-	if (look_at_memory(w) && answer_at_once(w) > 0)
-		ret = w->n_ready;
-	else if (w->deadline == 0)
-		ret = (w->due || !is_spared(w)) && look_at_kernel(w) ? w->n_ready : 0;
-	else
-		ret = wait_for_ready(w);
+	ret = look_at_memory(w) ? answer_at_once(w) : 0;
+	if (ret == 0)
+		ret = w->deadline == 0 ? look_once(w) : wait_for_ready(w);
 	end(w);
 	/* Memory has been asked, or the kernel for more than the streams own to: neither has let
 	 * the program's signals in. */

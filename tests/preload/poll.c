@@ -1,6 +1,7 @@
 /* poll and ppoll on connected sockets, alone and among others. */
 #include "case.h"
 
+#include <sys/resource.h>
 #include <time.h>
 
 #define SOME (POLLIN | POLLOUT | POLLRDHUP | POLLPRI)
@@ -383,5 +384,26 @@ CASE(poll_lowat, ANY)
 	B {
 		poll_one(p, FD, POLLIN, 3000);
 		RECV(10);
+	}
+}
+
+/* More of them than the process may have descriptors, all but one left free. */
+CASE(poll_longer_than_the_kernel_takes, ANY)
+{
+	static struct pollfd fds[400];
+	struct rlimit limit, low;
+
+	B {
+		for (size_t i = 0; i < 400; i++) fds[i] = (struct pollfd){ .fd = -1 };
+		fds[0] = (struct pollfd){ .fd = FD, .events = POLLIN };
+		getrlimit(RLIMIT_NOFILE, &limit);
+		low = (struct rlimit){ .rlim_cur = 300, .rlim_max = limit.rlim_max };
+		R(setrlimit(RLIMIT_NOFILE, &low));
+		R(poll(fds, 400, 0));
+		R(poll(fds, 400, 1));
+		R(poll(fds, 300, 0));
+		R(ppoll(fds, 400, &(struct timespec){ 0, 0 }, NULL));
+		R(setrlimit(RLIMIT_NOFILE, &limit));
+		R(poll(fds, 400, 0));
 	}
 }
