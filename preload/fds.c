@@ -17,6 +17,7 @@
 
 #include "change.h"
 #include "file.h"
+#include "inherit.h"
 #include "process.h"
 #include "rawsys.h"
 #include "sockets.h"
@@ -97,10 +98,17 @@ int pre_close_range(unsigned first, unsigned last, int flags)
 	return close_between(first, last, flags);
 }
 
+static void close_behind(int fd, void *first)
+{
+	if (fd >= *(int *)first)
+		(void)pre_close_for_good(fd);
+}
+
+/* One by one where there is no close_range; libc's own knows nothing of PULC's descriptors. */
 void pre_closefrom(int first)
 {
 	if (pre_close_range(first > 0 ? (unsigned)first : 0, UINT_MAX, 0) < 0)
-		pre_real.closefrom(first);
+		pre_each_open(close_behind, &first);
 }
 
 static int shared(int fd, int copy)

@@ -409,6 +409,11 @@ bool pre_file_join(struct pre_file *f, int to)
 	return true;
 }
 
+bool pre_files_any(void)
+{
+	return atomic_load_explicit(&n_entries, memory_order_relaxed) > 0;
+}
+
 uint32_t pre_file_n_joins(void)
 {
 	return atomic_load(&n_joins);

@@ -131,6 +131,8 @@ bool pre_file_join(struct pre_file *f, int to);
 /* How often that was done: whoever goes over the table meanwhile may miss a file that gains a
  * number before it loses another. */
 uint32_t pre_file_n_joins(void);
+/* Was any descriptor ever ours, or like one of ours? */
+bool pre_files_any(void);
 /* In a forked child: whoever held a file's lock is not here. */
 void pre_files_forked(void);
 /* There too: whoever was about to take an entry out, or to put one in, is not here either. */

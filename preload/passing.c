@@ -99,8 +99,8 @@ bool pre_passing_concerns(int via, const struct msghdr *msg)
 	const struct pre_file *f = pre_file_settled(via);
 	bool ours = false;
 
-	/* What is tracked is no Unix socket. */
-	if ((!f || f == &pre_file_other) && has_room_for_rights(msg))
+	/* What is tracked is no Unix socket. Where nothing is, nothing is to be kept. */
+	if (pre_files_any() && (!f || f == &pre_file_other) && has_room_for_rights(msg))
 		each_right(msg, note_ours, &ours);
 	return ours;
 }

@@ -7,17 +7,25 @@
  * dprintf is a write of what it formats. The bytes of aio_read and its like are moved by threads of
  * libc's: such a connection goes back to the kernel first.
  */
-#include <stdint.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "data.h"
 #include "file.h"
+#include "rawsys.h"
 #include "sockets.h"
 #include "symbols.h"
 
+/* What stands behind a FILE of ours. The buffer is as large as one that libc would make. */
+struct cookie {
+	int fd;
+	char buf[];
+};
+
 static int fd_of(void *cookie)
 {
-	return (int)(intptr_t)cookie;
+	return ((struct cookie *)cookie)->fd;
 }
 
 /* A cookie's functions answer as read and write do. */
@@ -62,24 +70,61 @@ static int seek_cookie(void *cookie, off64_t *offset, int whence)
 /* No place for a cancelled thread to end at. */
 static int close_cookie(void *cookie)
 {
-	return (int)answer(pre_close_for_good(fd_of(cookie)));
+	int fd = fd_of(cookie);
+
+	free(cookie); /* libc writes no more */
+	return (int)answer(pre_close_for_good(fd));
 }
 
-FILE *pre_fdopen(int fd, const char *mode)
+/* As libc's own asks for. */
+static size_t buffer_size(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_blksize > 0 && st.st_blksize < BUFSIZ
+		       ? (size_t)st.st_blksize
+		       : BUFSIZ;
+}
+
+/* As libc's own does for one that only appends. */
+static bool set_append(int fd)
+{
+	long flags = raw_fcntl(fd, F_GETFL, 0);
+
+	return flags >= 0 &&
+	       ((flags & O_APPEND) || raw_fcntl(fd, F_SETFL, flags | O_APPEND) >= 0);
+}
+
+static FILE *open_cookie(int fd, const char *mode)
 {
 	const cookie_io_functions_t functions = { .read = read_cookie,
 						  .write = write_cookie,
 						  .seek = seek_cookie,
 						  .close = close_cookie };
-	struct pre_file *f = pre_file_settled(fd);
+	size_t size = buffer_size(fd);
+	struct cookie *cookie = malloc(sizeof(*cookie) + size);
 	FILE *file;
 
-	if (!f || f == &pre_file_other || f->set)
-		return pre_real.fdopen(fd, mode);
-	file = fopencookie((void *)(intptr_t)fd, mode, functions);
-	if (file)
-		file->_fileno = fd;
+	if (!cookie)
+		return NULL;
+	cookie->fd = fd;
+	file = fopencookie(cookie, mode, functions);
+	if (!file) {
+		free(cookie);
+		return NULL;
+	}
+	file->_fileno = fd;
+	(void)setvbuf(file, cookie->buf, _IOFBF, size);
 	return file;
+}
+
+FILE *pre_fdopen(int fd, const char *mode)
+{
+	struct pre_file *f = pre_file_settled(fd);
+
+	if (!f || f == &pre_file_other || f->set || (mode[0] == 'a' && !set_append(fd)))
+		return pre_real.fdopen(fd, mode);
+	return open_cookie(fd, mode);
 }
 
 /* Writes all of text; takes it. */

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/wait.h>
@@ -48,6 +49,44 @@ CASE(stdio_fdopen_read, ANY)
 		while (fgets(line, sizeof(line), file)) say(p, "%zu %.5s", strlen(line), line);
 		T(feof(file));
 		fclose(file);
+	}
+}
+
+/* What lies in its buffer is not there for others; and it appends. */
+CASE(stdio_fdopen_takes_as_much_ahead, ANY)
+{
+	B {
+		char buf[20000];
+
+		fill_pattern(buf, sizeof(buf), 0);
+		R(send(FD, buf, sizeof(buf), 0) == sizeof(buf));
+	}
+	A {
+		FILE *file = fdopen(FD, "r");
+		int size;
+
+		settle(p, FD, 20000);
+		R(fgetc(file) == EOF);
+		ioctl(FD, FIONREAD, &size);
+		say(p, "left %d", size);
+	}
+}
+
+CASE(stdio_fdopen_appends, ANY)
+{
+	A {
+		FILE *file;
+
+		T(fcntl(FD, F_GETFL) & O_APPEND);
+		T(fdopen(FD, "x") == NULL);
+		file = fdopen(FD, "a");
+		T(fcntl(FD, F_GETFL) & O_APPEND);
+		R(fprintf(file, "line\n"));
+		R(fclose(file));
+	}
+	B {
+		RECV_FLAGS(5, MSG_WAITALL);
+		RECV(1);
 	}
 }
 

@@ -2,11 +2,16 @@
  * ends. */
 #include <limits.h>
 #include <linux/close_range.h>
-#include <stdio.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 #include "harness.h"
 #include "preload_fake.h"
@@ -179,6 +184,46 @@ static void close_range_ends_streams(void)
 		CHECK_INT(s[i]->n_refs, ==, 1);
 		pulc_stream_unref(s[i]);
 	}
+}
+
+/* Known to this thread alone: as if the kernel had no such call. */
+static void take_close_range_away(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { 4, code };
+
+	REQUIRE_INT(raw_syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), ==, 0);
+	REQUIRE_INT(raw_syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), ==, 0);
+}
+
+static int close_all_without_close_range(void)
+{
+	int own = eventfd(0, EFD_CLOEXEC), number;
+
+	take_close_range_away();
+	REQUIRE_INT(pulc_fd_adopt(&own), ==, 0);
+	number = own;
+	REQUIRE_INT(dup2(0, number - 1), ==, number - 1);
+	REQUIRE_INT(dup2(0, number - 2), ==, number - 2);
+	closefrom(number - 1);
+	return fcntl(number, F_GETFD) >= 0 && fcntl(number - 1, F_GETFD) < 0 &&
+	       fcntl(number - 2, F_GETFD) >= 0;
+}
+
+static void closefrom_leaves_own_descriptors_without_close_range(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(close_all_without_close_range());
+	REQUIRE_INT(waitpid(pid, &status, 0), ==, pid);
+	CHECK_INT(status, ==, 1 << 8);
 }
 
 static void stdio_of_a_socket_moves_through_the_shim(void)
@@ -422,6 +467,7 @@ static const struct test tests[] = {
 	TEST(descriptors_used_as_stdio_stay_on_the_kernel),
 	TEST(own_descriptors_are_not_there),
 	TEST(close_range_ends_streams),
+	TEST(closefrom_leaves_own_descriptors_without_close_range),
 	TEST(stdio_of_a_socket_moves_through_the_shim),
 	TEST(raw_calls_are_routed),
 	TEST(kernel_calls_are_begun_and_ended),
