@@ -91,8 +91,7 @@ static bool set_append(int fd)
 {
 	long flags = raw_fcntl(fd, F_GETFL, 0);
 
-	return flags >= 0 &&
-	       ((flags & O_APPEND) || raw_fcntl(fd, F_SETFL, flags | O_APPEND) >= 0);
+	return flags >= 0 && ((flags & O_APPEND) || raw_fcntl(fd, F_SETFL, flags | O_APPEND) >= 0);
 }
 
 static FILE *open_cookie(int fd, const char *mode)
