@@ -8,6 +8,10 @@
  * A keeper of another node is believed about its own ranks only. When its connection ends before it
  * was done, every task of it that has not ended is lost. What the owner sends goes to the nodes it
  * concerns; credit for the job's input is what all of them have read.
+ *
+ * A node that the cluster has lost may have lost its psid alone, and then its tasks go on. So a
+ * keeper whose connection stands is asked: who does not answer, because the whole node has stopped,
+ * is lost as well.
  */
 #include "head.h"
 
@@ -26,10 +30,13 @@
 
 #define NOWHERE UINT32_MAX
 #define MSEC_TOO_LATE 20000 /* from our start until every keeper has called */
+#define MSEC_ALIVE 4000	    /* a silent connection ends after as long: remote.c */
+#define MSEC_LOOK 500
 
 struct place {
 	struct channel *channel; /* NULL: ours, or nobody has called yet, or gone */
 	bool done;
+	uint64_t msec_asked;		    /* whether it is alive; 0: nobody doubts it */
 	uint64_t n_read;		    /* of the job's input */
 	ProtobufCBinaryData parts[FENCE_N]; /* what it has brought to a collective under way */
 	bool entered[FENCE_N];
@@ -71,6 +78,8 @@ static int start_listening(struct keeper *k, int fd)
 {
 	int r = uv_timer_init(&k->loop, &k->too_late);
 
+	if (r == 0)
+		r = uv_timer_init(&k->loop, &k->silence);
 	if (r == 0)
 		r = uv_timer_start(&k->too_late, on_too_late, MSEC_TOO_LATE, 0);
 	return r < 0 ? r : keeper_remote_listen(k, fd);
@@ -312,6 +321,9 @@ static void take_report(struct keeper *k, uint32_t i, const Pulc__Job__Message *
 	case PULC__JOB__MESSAGE__BODY_DONE:
 		set_done(k, i);
 		return;
+	case PULC__JOB__MESSAGE__BODY_ALIVE:
+		k->places->items[i].msec_asked = 0;
+		return;
 	case PULC__JOB__MESSAGE__BODY_ABORT:
 		if (is_of(k, msg->abort->rank, i))
 			keeper_head_end(k);
@@ -485,13 +497,53 @@ void keeper_head_detached(struct keeper *k, struct channel *channel)
 	lose_place(k, i);
 }
 
+static void say_lost(struct keeper *k, uint32_t here, const char *text)
+{
+	keeper_say(k, "node %s: %s", k->start->places[here]->node, text);
+	lose_place(k, here);
+}
+
+static void on_silence(uv_timer_t *timer)
+{
+	struct keeper *k = CONTAINER_OF(timer, struct keeper, silence);
+	bool waits = false;
+
+	for (uint32_t i = 0; i < k->places->n; i++) {
+		const struct place *place = &k->places->items[i];
+
+		if (!place->channel || !place->msec_asked)
+			continue;
+		if (uv_now(&k->loop) - place->msec_asked >= MSEC_ALIVE)
+			say_lost(k, i, "the cluster has lost it, and its keeper does not answer");
+		else
+			waits = true;
+	}
+	if (!waits)
+		(void)uv_timer_stop(timer);
+}
+
+static void ask_alive(struct keeper *k, struct place *place)
+{
+	Pulc__Job__Alive alive = PULC__JOB__ALIVE__INIT;
+	JOB_MESSAGE(msg, ALIVE, alive) = &alive;
+
+	if (place->msec_asked)
+		return;
+	place->msec_asked = uv_now(&k->loop);
+	channel_put(place->channel, &msg);
+	if (!uv_is_active((uv_handle_t *)&k->silence))
+		(void)uv_timer_start(&k->silence, on_silence, MSEC_LOOK, MSEC_LOOK);
+}
+
 void keeper_head_lost(struct keeper *k, uint32_t here, const char *text)
 {
 	if (!k->is_head || here >= k->places->n || here == k->start->here ||
 	    k->places->items[here].done)
 		return;
-	keeper_say(k, "node %s: %s", k->start->places[here]->node, text);
-	lose_place(k, here);
+	if (k->places->items[here].channel)
+		ask_alive(k, &k->places->items[here]);
+	else
+		say_lost(k, here, text);
 }
 
 /* ---- from the owner -------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ void keeper_head_done(struct keeper *k);
 int keeper_head_attached(struct keeper *k, uint32_t here, struct channel *channel);
 /* Its connection has ended. */
 void keeper_head_detached(struct keeper *k, struct channel *channel);
-/* psid says that a place is lost, or was never started. */
+/* psid says that a place is lost, or was never started. A keeper that has called is asked first. */
 void keeper_head_lost(struct keeper *k, uint32_t here, const char *text);
 
 #endif

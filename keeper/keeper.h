@@ -113,7 +113,7 @@ struct keeper {
 
 	/* head.c */
 	struct places *places;
-	uv_timer_t too_late;
+	uv_timer_t too_late, silence;
 	bool said_done;
 	/* pmi1.c, kvs.c */
 	struct kvs *kvs;

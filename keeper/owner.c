@@ -58,6 +58,10 @@ static void take_message(struct keeper *k, Pulc__Job__Message *msg)
 	case PULC__JOB__MESSAGE__BODY_MODEX:
 		keeper_modex(k, msg->modex);
 		break;
+	case PULC__JOB__MESSAGE__BODY_ALIVE:
+		if (!k->is_head)
+			channel_put(&k->owner, msg);
+		break;
 	default:
 		break;
 	}

@@ -164,6 +164,19 @@ is job_survives_all_psids "5 6" "$? $(grep -c end psids.out)"
 gone job_survives_all_psids_and_ends psids
 await all_nodes_are_there
 
+# psid dies on one node, and none comes before the cluster has given that up: the job goes on there as well.
+start alone "${everywhere[@]}" sh -c 'echo ready; until [ -e "$0" ]; do sleep 0.05; done; echo end' "$TMPDIR/go_alone"
+pid=$(on 3 "$bin/pulcctl" status --json | json 'j["pid"]')
+kill -KILL "$pid"
+await eval '[ "$(on 1 "$bin/pulcctl" nodes --json | json "sum(n[\"state\"] == \"dead\" for n in j)")" = 1 ]'
+sleep 5 # longer than the head waits for an answer
+touch go_alone
+wait $runner
+is job_survives_a_lost_psid "0 6 0" "$? $(grep -c end alone.out) $(grep -c lost alone.err)"
+gone job_survives_a_lost_psid_and_ends alone
+start_node 3
+await all_nodes_are_there
+
 # A node falls silent: its tasks are lost, and with them the job.
 start silent "${everywhere[@]}" "$TMPDIR/tree"
 ip -n "pj$$.sw" link set v3 down
