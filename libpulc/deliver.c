@@ -140,8 +140,7 @@ static void orphan(struct pulc_stream *s)
 
 static void give_back(struct pulc_stream *s)
 {
-	if (s->orphaned)
-		s->orphaned = false;
+	s->orphaned = false;
 }
 
 static void give_up(struct pulc_stream *s)

@@ -39,3 +39,18 @@ void tcp_close_pair(const int fds[2])
 	(void)close(fds[0]);
 	(void)close(fds[1]);
 }
+
+int tcp_connect_lingering(int *ret_peer)
+{
+	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
+	static char block[65536];
+	int fds[2], size = 1 << 20; /* more than the peer takes unread */
+
+	tcp_connect_pair(fds, AF_INET);
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == 0);
+	while (send(fds[0], block, sizeof(block), MSG_DONTWAIT) > 0)
+		;
+	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
+	*ret_peer = fds[1];
+	return fds[0];
+}

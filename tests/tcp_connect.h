@@ -10,5 +10,8 @@
  */
 void tcp_connect_pair(int fds[2], int family);
 void tcp_close_pair(const int fds[2]);
+/* One end whose last close lingers for a minute, for its peer, which the caller gets as well, reads
+ * nothing. */
+int tcp_connect_lingering(int *ret_peer);
 
 #endif

@@ -260,6 +260,15 @@ static const char *end_wait(struct psid_client *client, struct psid_wait *wait)
 	return "";
 }
 
+static const char *not_here(const struct psid_cluster *cluster, bool named)
+{
+	const struct psid_node *first = psid_node_next(cluster, 0);
+
+	if (named || !first || !psid_node_next(cluster, first->id))
+		return "no such job on this node";
+	return "no such job on this node; those of others are named JOB@NODE";
+}
+
 /* Returns why not; NULL: it is done, or will be answered. */
 static const char *end(struct psid_client *client, const struct victim *victim)
 {
@@ -271,7 +280,7 @@ static const char *end(struct psid_client *client, const struct victim *victim)
 	if (wait)
 		return end_wait(client, wait);
 	if (!job && (!at || strcmp(at + 1, client->psid->jobs->node) == 0))
-		return "no such job on this node";
+		return not_here(client->psid->cluster, at != NULL);
 	if (job && !may_end(client, job->user->uid))
 		return "this job is another user's";
 	if (!job || !job->head) {

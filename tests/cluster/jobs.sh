@@ -116,6 +116,7 @@ job=$(on 3 "$bin/pulcctl" jobs --json | json 'j[0]["job"]')
 is jobs_of_all_nodes "n1 4 4 0" "$(on 3 "$bin/pulcctl" jobs --json | json '" ".join(str(j[0][k]) for k in ("node", "n_tasks", "n_running", "keeper"))')"
 is tasks_of_all_nodes "0 n1 1 n1 2 n2 3 n2" "$(on 3 "$bin/pulcctl" tasks "$job" --json | json '" ".join("%u %s" % (t["rank"], t["node"]) for t in j)')"
 is tasks_of_this_node "2 3 0" "$(on 2 "$bin/pulcctl" tasks --here --json | json '" ".join(str(t["rank"]) for t in j)') $(on 3 "$bin/pulcctl" tasks --here --no-headers | wc -l)"
+is kill_without_its_node "1 pulcctl: ${job%@*}: no such job on this node; those of others are named JOB@NODE" "$(on 3 "$bin/pulcctl" kill "${job%@*}" 2>err; echo "$? $(cat err)")"
 is kill_of_no_job "1 pulcctl: 77777@n1: no such job" "$(on 3 "$bin/pulcctl" kill 77777@n1 2>err; echo "$? $(cat err)")"
 is kill_at_no_node "1 pulcctl: 1@nowhere: no such job, and no node of that name" "$(on 3 "$bin/pulcctl" kill 1@nowhere 2>err; echo "$? $(cat err)")"
 await on 3 "$bin/pulcctl" kill "$job"

@@ -134,22 +134,6 @@ static void bells_that_are_watched(void)
 
 #define N_FDS 253u /* that the kernel takes in a message */
 
-/* A socket whose last close lingers for a minute: its peer reads nothing. */
-static int lingering_socket(int *ret_peer)
-{
-	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
-	static char block[65536];
-	int fds[2], size = 1 << 20; /* more than the peer takes unread */
-
-	tcp_connect_pair(fds, AF_INET);
-	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == 0);
-	while (send(fds[0], block, sizeof(block), MSG_DONTWAIT) > 0)
-		;
-	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
-	*ret_peer = fds[1];
-	return fds[0];
-}
-
 static void send_many(int socket, const int *fds)
 {
 	static _Alignas(struct cmsghdr) char control[CMSG_SPACE(N_FDS * sizeof(int))];
@@ -178,7 +162,7 @@ static void more_than_fit(void)
 	REQUIRE(prlimit(psid.pid, RLIMIT_NOFILE, NULL, &limit) == 0);
 	few = (struct rlimit){ 200, limit.rlim_max };
 	REQUIRE(prlimit(psid.pid, RLIMIT_NOFILE, &few, NULL) == 0);
-	last = lingering_socket(&peer);
+	last = tcp_connect_lingering(&peer);
 	for (unsigned i = 0; i < N_FDS - 1; i++)
 		fds[i] = STDERR_FILENO;
 	fds[N_FDS - 1] = last;

@@ -145,22 +145,6 @@ static bool has_strangers(void)
 	return false;
 }
 
-/* A socket whose last close lingers for a minute: its peer reads nothing. */
-static int lingering_socket(int *ret_peer)
-{
-	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
-	static char block[65536];
-	int fds[2], size = 1 << 20; /* more than the peer takes unread */
-
-	tcp_connect_pair(fds, AF_INET);
-	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) == 0);
-	while (send(fds[0], block, sizeof(block), MSG_DONTWAIT) > 0)
-		;
-	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
-	*ret_peer = fds[1];
-	return fds[0];
-}
-
 /* Many times more than a user's closes under way at once, as sockets and beside other messages. */
 static void closes_that_hang(void)
 {
@@ -173,7 +157,7 @@ static void closes_that_hang(void)
 	begin(true, UID_HOSTILE, NULL);
 	(void)kill(psid.pid, SIGSTOP); /* so that its close is the last one, not ours */
 	for (unsigned i = 0; i < N; i++) {
-		int fd = lingering_socket(&peers[i]);
+		int fd = tcp_connect_lingering(&peers[i]);
 
 		fake_socket(&hostile, fd, i);
 		(void)close(fd);
@@ -200,7 +184,7 @@ static void closes_that_hang_unread(void)
 	if (!has_strangers())
 		return;
 	begin(true, UID_HOSTILE, NULL);
-	fd = lingering_socket(&peer);
+	fd = tcp_connect_lingering(&peer);
 	(void)kill(psid.pid, SIGSTOP);
 	fake_send(&hostile, &msg, NULL, 0); /* nonsense: psid reads no further */
 	(void)wire_send_from_client(hostile.fd, &msg, &fd, 1);
@@ -231,7 +215,7 @@ static void closes_that_hang_again_and_again(void)
 		int fd;
 
 		fake_open(&hostile, &psid, UID_HOSTILE);
-		fd = lingering_socket(&peers[i]); /* of which its process knows nothing */
+		fd = tcp_connect_lingering(&peers[i]); /* of which its process knows nothing */
 		(void)kill(psid.pid, SIGSTOP);
 		fake_send(&hostile, &msg, NULL, 0); /* nonsense: psid reads no further */
 		CHECK_INT(wire_send_from_client(hostile.fd, &msg, &fd, 1), ==, 0);
@@ -267,7 +251,7 @@ static void jobs_whose_end_hangs(void)
 	submit.hosts = &hosts;
 	submit.n_hosts = 1;
 	submit.program = (char *)"true";
-	fd = lingering_socket(&peer);
+	fd = tcp_connect_lingering(&peer);
 	(void)kill(psid.pid, SIGSTOP);
 	fake_send(&hostile, &msg, &fd, 1);
 	(void)close(fd);
@@ -318,7 +302,7 @@ static const Pulc__Wire__SubmitReply *submit_to(struct fake_client *c, const cha
 /* One that waits, with a descriptor whose close takes for ever. */
 static void wait_in(struct fake_client *c, const char *partition, int *ret_peer)
 {
-	CHECK(submit_to(c, partition, lingering_socket(ret_peer))->waits[0] != '\0');
+	CHECK(submit_to(c, partition, tcp_connect_lingering(ret_peer))->waits[0] != '\0');
 }
 
 /* Their owner goes, or somebody ends them, and nobody waits for that. */

@@ -27,6 +27,7 @@
 #define N_MAX 1024
 #define SIZE_PIECE 65536
 #define STDIN 0
+#define USEC_ASLEEP 100000 /* behind any spin */
 
 struct end {
 	int fd;
@@ -253,6 +254,52 @@ static void duplex(struct end *end)
 	fflush(stdout);
 }
 
+/* ---- a set that a thread sleeps in ----------------------------------------------------------- */
+
+static int set = -1;
+static pthread_t sleeper;
+
+static void *sleep_in_set(void *arg)
+{
+	static long long heard;
+	struct epoll_event event;
+
+	(void)arg;
+	heard = epoll_wait(set, &event, 1, -1) == 1 ? (long long)event.data.u32 : -errno;
+	return &heard;
+}
+
+static long long join_set(uint32_t which)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = which };
+
+	return epoll_ctl(set, EPOLL_CTL_ADD, ends[which].fd, &event) < 0 ? -errno : 0;
+}
+
+/* With one member; others join while the thread sleeps. */
+static long long begin_set(uint32_t which)
+{
+	int e;
+
+	set = epoll_create1(EPOLL_CLOEXEC);
+	if (set < 0 || join_set(which) < 0)
+		return -errno;
+	e = pthread_create(&sleeper, NULL, sleep_in_set, NULL);
+	(void)usleep(USEC_ASLEEP);
+	return -e;
+}
+
+/* Which end the thread has heard of. */
+static long long end_set(void)
+{
+	void *heard;
+
+	(void)pthread_join(sleeper, &heard);
+	return *(long long *)heard;
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
 static long long execute(void)
 {
 	static char text[N_MAX * 64];
@@ -397,6 +444,12 @@ static void obey(const char *line)
 		answer(word, shutdown(ends[a].fd, SHUT_WR) < 0 ? -errno : 0);
 	else if (strcmp(word, "close") == 0)
 		answer(word, close(ends[a].fd) < 0 ? -errno : 0);
+	else if (strcmp(word, "set") == 0)
+		answer(word, begin_set((uint32_t)a));
+	else if (strcmp(word, "join") == 0)
+		answer(word, join_set((uint32_t)a));
+	else if (strcmp(word, "heard") == 0)
+		answer(word, end_set());
 	else if (strcmp(word, "number") == 0)
 		answer(word, next_number());
 	else if (strcmp(word, "pid") == 0)

@@ -293,15 +293,21 @@ static void the_death_of_a_keeper_loses_its_ranks(void)
 	end_job(&job);
 }
 
+/* All nodes have tasks that go on for as long as they may. */
+static void start_sleepers(struct job *job)
+{
+	start_job(job);
+	start_others(job);
+	send_spec(job, "echo; exec sleep 1000", 0, false);
+	while (!all_have_spoken(job))
+		listen_once(job);
+}
+
 static void the_death_of_the_owner_ends_all(void)
 {
 	static struct job job;
 
-	start_job(&job);
-	start_others(&job);
-	send_spec(&job, "echo; exec sleep 1000", 0, false);
-	while (!all_have_spoken(&job))
-		listen_once(&job);
+	start_sleepers(&job);
 	end_job(&job); /* would wait for ever */
 }
 
@@ -311,11 +317,7 @@ static void a_message_that_cannot_be_taken_ends_all(void)
 	static const uint8_t none[] = { 0xff, 0xff };
 	static struct job job;
 
-	start_job(&job);
-	start_others(&job);
-	send_spec(&job, "echo; exec sleep 1000", 0, false);
-	while (!all_have_spoken(&job))
-		listen_once(&job);
+	start_sleepers(&job);
 	REQUIRE_INT(frame_put(&job.pipe, &(struct frame){ .kind = FRAME_MESSAGE,
 							  .data = none,
 							  .len = sizeof(none) }),
