@@ -11,6 +11,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -99,6 +100,22 @@ static inline int raw_ppoll(struct pollfd *fds, size_t n, const struct timespec 
 	if (timeout)
 		left = *timeout;
 	return (int)raw_syscall(SYS_ppoll, fds, n, timeout ? &left : NULL, NULL, 8, 0);
+}
+
+/* The kernel's own, which are not libc's: a set of signals, in bytes, and struct sigaction. */
+#define RAW_SIZE_SIGSET 8u
+struct raw_sigaction {
+	void (*handler)(int);
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
+/* Has the signal (1 to 64) a handler? Then *ret_action says which. */
+static inline bool raw_is_handled(int signal, struct raw_sigaction *ret_action)
+{
+	return raw_syscall(SYS_rt_sigaction, signal, NULL, ret_action, RAW_SIZE_SIGSET) == 0 &&
+	       ret_action->handler != SIG_DFL && ret_action->handler != SIG_IGN;
 }
 
 static inline int raw_getsockopt(int fd, int level, int name, void *val, socklen_t *len)

@@ -43,8 +43,6 @@
 #include "rawsys.h"
 #include "reap.h"
 
-#define SIZE_SIGSET 8u /* the kernel's */
-
 struct children {
 	TAILQ_HEAD(, child) all; /* the oldest first */
 	pid_t crew;		 /* the last crew's process, not buried; 0: there is none */
@@ -61,7 +59,8 @@ RAW_CLONE_CHILD static void default_signals(void)
 	static const unsigned long default_action[4]; /* SIG_DFL, no flags */
 
 	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
-		(void)raw_syscall(SYS_rt_sigaction, ignored[i], default_action, NULL, SIZE_SIGSET);
+		(void)raw_syscall(SYS_rt_sigaction, ignored[i], default_action, NULL,
+				  RAW_SIZE_SIGSET);
 }
 
 /* Returns whether the standard streams are as they should be. */

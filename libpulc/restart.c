@@ -6,29 +6,14 @@
  */
 #include "restart.h"
 
-#include <stdint.h>
-
 #include "rawsys.h"
-
-/* The kernel's struct sigaction, which is not libc's. */
-struct kernel_sigaction {
-	void *handler;
-	unsigned long flags;
-	void *restorer;
-	uint64_t mask;
-};
 
 bool restart_wanted(void)
 {
-	struct kernel_sigaction action;
+	struct raw_sigaction action;
 
-	for (int sig = 1; sig < 65; sig++) {
-		if (raw_syscall(SYS_rt_sigaction, sig, NULL, &action, 8, 0, 0) < 0)
-			continue;
-		if (action.handler == (void *)SIG_DFL || action.handler == (void *)SIG_IGN)
-			continue;
-		if (!(action.flags & SA_RESTART))
+	for (int sig = 1; sig <= 64; sig++)
+		if (raw_is_handled(sig, &action) && !(action.flags & SA_RESTART))
 			return false;
-	}
 	return true;
 }

@@ -30,7 +30,6 @@
 #define N_UNLISTED_LEAST 256
 #define N_UNLISTED_MOST (1u << 16)
 #define N_STDIO 3
-#define SIZE_SIGNALS 8 /* the kernel's sigset_t, bytes */
 
 static OFTEN struct pre_lock lock;
 
@@ -162,18 +161,11 @@ static struct pre_file *file_for(int fd)
 /* Signals that have a handler, as the kernel knows them. */
 static uint64_t handled_signals(void)
 {
-	/* The kernel's struct sigaction, which is not libc's. */
-	struct {
-		void (*handler)(int);
-		unsigned long flags;
-		void (*restorer)(void);
-		uint64_t mask;
-	} action;
+	struct raw_sigaction action;
 	uint64_t handled = 0;
 
-	for (int signal = 1; signal <= SIZE_SIGNALS * 8; signal++)
-		if (raw_syscall(SYS_rt_sigaction, signal, NULL, &action, SIZE_SIGNALS) == 0 &&
-		    action.handler != SIG_DFL && action.handler != SIG_IGN)
+	for (int signal = 1; signal <= 64; signal++)
+		if (raw_is_handled(signal, &action))
 			handled |= 1ull << (signal - 1);
 	return handled;
 }

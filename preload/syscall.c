@@ -8,13 +8,12 @@
  */
 #include <errno.h>
 
+#include "rawsys.h"
 #include "symbols.h"
-
-#define SIZE_MASK 8 /* the kernel's sigset_t, bytes */
 
 static bool valid_mask(long mask, long size)
 {
-	return mask == 0 || size == SIZE_MASK;
+	return mask == 0 || size == RAW_SIZE_SIGSET;
 }
 
 static bool route_masked(long number, const long *a, long *ret_answer)

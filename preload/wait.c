@@ -41,7 +41,6 @@
 #define N_LOOKS_EAGER 16
 /* What sleeping and being woken costs. */
 #define NSEC_SHORT_SLEEP (40 * PRE_NSEC_PER_USEC)
-#define SIZE_MASK 8 /* the kernel's sigset_t, bytes */
 
 _Atomic uint32_t pre_stirred;
 _Atomic bool pre_is_busy;
@@ -198,7 +197,7 @@ static void hold_back(struct pre_signals *signals)
 
 	sigemptyset(&signals->old);
 	signals->blocked = raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &held, &signals->old,
-				       SIZE_MASK) == 0;
+				       RAW_SIZE_SIGSET) == 0;
 }
 
 void pre_signals_restore(struct pre_signals *signals)
@@ -206,7 +205,7 @@ void pre_signals_restore(struct pre_signals *signals)
 	if (!signals->blocked)
 		return;
 	signals->blocked = false;
-	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals->old, NULL, SIZE_MASK);
+	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals->old, NULL, RAW_SIZE_SIGSET);
 }
 
 int pre_look_ahead(const struct pre_ahead *ahead, struct pre_signals *signals)
