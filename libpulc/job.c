@@ -28,6 +28,7 @@
 #include "pulc/job.h"
 #include "rawsys.h"
 #include "spec.h"
+#include "utf8.h"
 
 #define SIZE_PROGRAM 65 /* of a name for people */
 
@@ -103,7 +104,7 @@ static int send_submit(int psid, int theirs, const char *program, const struct p
 		hosts[i].slots = how->places[i].slots;
 		pointers[i] = &hosts[i];
 	}
-	(void)snprintf(name, sizeof(name), "%s", slash ? slash + 1 : program);
+	(void)wire_utf8_plain(slash ? slash + 1 : program, name, sizeof(name));
 	submit.program = name;
 	submit.n_tasks = n_tasks;
 	submit.strategy = (Pulc__Wire__Strategy)how->strategy;

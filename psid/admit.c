@@ -19,6 +19,7 @@
 #include "reaper.h"
 #include "remote.h"
 #include "user.h"
+#include "utf8.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -157,10 +158,7 @@ int psid_client_attach(struct psid_client *client, const Pulc__Wire__Hello *hell
 {
 	int r = 0;
 
-	(void)snprintf(client->program, sizeof(client->program), "%s", hello->program);
-	for (char *p = client->program; *p; p++)
-		if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
-			*p = '?';
+	(void)wire_utf8_plain(hello->program, client->program, sizeof(client->program));
 	if (hello->role == PULC__WIRE__ROLE__ROLE_PROCESS)
 		r = attach_process(client);
 	else if (hello->role == PULC__WIRE__ROLE__ROLE_CONTROL)

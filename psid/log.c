@@ -24,6 +24,7 @@
 #include "cleanup.h"
 
 #include "macros.h"
+#include "utf8.h"
 
 #define SIZE_TEXT 480
 #define SIZE_LINE (SIZE_TEXT + 320)
@@ -136,9 +137,7 @@ say(enum psid_level level, const char *fields, const char *format, va_list args)
 	char text[SIZE_TEXT];
 
 	(void)vsnprintf(text, sizeof(text), format, args);
-	for (char *p = text; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
+	(void)wire_utf8_plain(text, text, sizeof(text));
 	if (!journal || !to_journal(level, fields, text))
 		to_stderr(level, text);
 }

@@ -1,7 +1,7 @@
 # The commands. Each is a folder of sources; both speak to psid through the wire schema only.
 PULC_OBJ = $(call objects,$(wildcard tools/pulc/*.c)) $(WIRE_OBJ)
 PULCCTL_OBJ = $(call objects,$(wildcard tools/pulcctl/*.c) tools/pulcrun/hosts.c) $(WIRE_OBJ) $(FINGERPRINT_OBJ)
-PULCRUN_OBJ = $(call objects,$(wildcard tools/pulcrun/*.c) $(filter-out %/main.c,$(wildcard tools/pulc/*.c))) $(JOB_OBJ) $(WIRE_OBJ)
+PULCRUN_OBJ = $(call objects,$(wildcard tools/pulcrun/*.c) $(filter-out %/main.c,$(wildcard tools/pulc/*.c))) $(call objects,tools/pulcctl/json.c tools/pulcctl/text.c) $(JOB_OBJ) $(WIRE_OBJ)
 ALL += $(B)/bin/pulc $(B)/bin/pulcctl $(B)/bin/pulcrun
 
 $(B)/obj/tools/pulc/library.o: private CPPFLAGS += -DPULC_LIBDIR='"$(PREFIX)/lib"'

@@ -28,6 +28,7 @@
 #include "reservation.h"
 #include "spare.h"
 #include "user.h"
+#include "utf8.h"
 #include "wait.h"
 #include "zygote.h"
 
@@ -150,17 +151,9 @@ uint32_t psid_job_n_running(const struct psid_job *job)
 	return n;
 }
 
-void psid_job_plain(char buf[JOB_SIZE_PROGRAM], const char *name)
-{
-	(void)snprintf(buf, JOB_SIZE_PROGRAM, "%s", name);
-	for (char *p = buf; *p; p++)
-		if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
-			*p = '?';
-}
-
 void psid_job_set_program(struct psid_job *job, const char *name)
 {
-	psid_job_plain(job->program, name);
+	(void)wire_utf8_plain(name, job->program, sizeof(job->program));
 }
 
 int job_why(struct job_why *why, int r, const char *format, ...)

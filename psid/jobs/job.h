@@ -241,8 +241,6 @@ void psid_job_tell_signals(struct psid_job *job);
 void psid_kills_start(struct psid *psid);
 void psid_kills_close(struct psid *psid);
 void psid_kill_forget(struct psid_client *client);
-/* job.c: for tables and terminals: what is not printable becomes "?". */
-void psid_job_plain(char buf[JOB_SIZE_PROGRAM], const char *name);
 void psid_job_set_program(struct psid_job *job, const char *name);
 /* Tells the cluster how many tasks run here. */
 void psid_jobs_count(struct psid *psid);

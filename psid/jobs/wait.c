@@ -26,6 +26,7 @@
 #include "plan.h"
 #include "psid.h"
 #include "user.h"
+#include "utf8.h"
 
 #define MSEC_AGAIN 1000
 #define USEC_PATIENCE (5 * USEC_PER_SEC) /* of a job that does not want to wait */
@@ -222,7 +223,7 @@ static struct psid_wait *wait_new(struct psid_client *client, const Pulc__Wire__
 	wait->msec_since = msec_since_1970();
 	wait->usec_began = nsec_now() / NSEC_PER_USEC;
 	(void)snprintf(wait->id, sizeof(wait->id), "%u@%s", wait->number, client->psid->jobs->node);
-	psid_job_plain(wait->program, submit->program);
+	(void)wire_utf8_plain(submit->program, wait->program, sizeof(wait->program));
 	return wait;
 }
 

@@ -96,6 +96,20 @@ timeout 120 python3 tests/house/top.py "$bin/pulcctl" || echo "not ok pulcctl.to
 kill "${runs[@]}"
 wait "${runs[@]}"
 await jobs_are 0 || echo "not ok pulcctl.jobs_end: $(ctl jobs)"
+# Names that are not ASCII are shown as they are; what is no name, and would do something to a terminal, is not.
+cp "$(command -v sleep)" "$TMPDIR/größe-漢字"
+cp "$(command -v sleep)" "$TMPDIR/"$'\033[31m\302\233\377'
+for name in größe-漢字 $'\033[31m\302\233\377'; do
+	"$bin/pulcrun" -n 1 "$TMPDIR/$name" 600 </dev/null >/dev/null 2>&1 &
+	runs+=($!)
+done
+await jobs_are 2
+is jobs.names "?[31m??,größe-漢字" "$(LC_ALL=C.UTF-8 ctl jobs --no-headers | awk '{ print $3 }' | sort | paste -sd,)"
+is jobs.names_in_ascii "?[31m??,gr??e-??" "$(LC_ALL=C ctl jobs --no-headers | awk '{ print $3 }' | sort | paste -sd,)"
+is jobs.names_json "True" "$(ctl jobs --json | json "sorted(e['program'] for e in j) == ['?[31m??', 'gr\u00f6\u00dfe-\u6f22\u5b57']")"
+kill "${runs[@]:5}"
+wait "${runs[@]:5}"
+await jobs_are 0
 is loglevel.tells info "$(ctl loglevel)"
 is loglevel.sets '{"error":"","level":"warning"}' "$(ctl --json loglevel warning)"
 # A node on its own is a cluster of one.

@@ -105,6 +105,9 @@ static void strings_are_escaped(void)
 	CHECK_STR(print_string("\xff"
 			       "a\xe2\x82"),
 		  "\"\\ufffda\\ufffd\\ufffd\"");
+	CHECK_STR(print_string("\xc2\x9b"
+			       "31m\xe2\x80\xae"),
+		  "\"\\u009b31m\\u202e\"");
 	CHECK_STR(print_string(""), "\"\"");
 }
 

@@ -7,6 +7,7 @@
 
 #include "harness.h"
 #include "pulcctl/table.h"
+#include "pulcctl/text.h"
 
 static const struct ctl_column columns[] = {
 	{ .title = "PID", .right = true },
@@ -67,6 +68,44 @@ static void narrow_terminals_cut_names(void)
 		  "1  init  kernel\n");
 }
 
+/* A character of two columns, and one of none, which combines with the one before it. */
+static void columns_are_of_the_terminal(void)
+{
+	static const struct ctl_column two[] = { { .title = "P", .shrinks = true },
+						 { .title = "N", .right = true } };
+	static const char *const wide[] = { "\xe6\xbc\xa2\xe5\xad\x97\xe6\xbc\xa2\xe5\xad\x97",
+					    "1" };
+	static const char *const thin[] = { "u\xcc\x88"
+					    "b",
+					    "2" };
+	struct ctl_table *table = NULL;
+	struct ctl_room room = { .n_columns = 10 };
+	size_t len;
+	FILE *out;
+
+	(void)setenv("LC_ALL", "C.UTF-8", 1);
+	ctl_text_start();
+	free(text);
+	text = NULL;
+	out = open_memstream(&text, &len);
+	REQUIRE(out != NULL);
+	REQUIRE_INT(ctl_table_new(two, 2, &table), ==, 0);
+	REQUIRE_INT(ctl_table_add(table, wide), ==, 0);
+	REQUIRE_INT(ctl_table_add(table, thin), ==, 0);
+	ctl_table_print(table, out, &(struct ctl_room){ 0 });
+	ctl_table_print(table, out, &room);
+	(void)ctl_table_free(table);
+	(void)fclose(out);
+	CHECK_STR(text, "P         N\n"
+			"\xe6\xbc\xa2\xe5\xad\x97\xe6\xbc\xa2\xe5\xad\x97  1\n"
+			"u\xcc\x88"
+			"b        2\n"
+			"P        N\n"
+			"\xe6\xbc\xa2\xe5\xad\x97\xe6\xbc\xa2\xe2\x80\xa6  1\n"
+			"u\xcc\x88"
+			"b       2\n");
+}
+
 static void low_terminals_count_the_rest(void)
 {
 	CHECK_STR(print(3, (struct ctl_room){ .n_lines = 3 }), "  PID  PROGRAM             PATH\n"
@@ -86,8 +125,8 @@ static void too_many_columns_are_refused(void)
 
 static const struct test tests[] = {
 	TEST(columns_are_aligned),	    TEST(header_can_be_left_out),
-	TEST(narrow_terminals_cut_names),   TEST(low_terminals_count_the_rest),
-	TEST(too_many_columns_are_refused),
+	TEST(narrow_terminals_cut_names),   TEST(columns_are_of_the_terminal),
+	TEST(low_terminals_count_the_rest), TEST(too_many_columns_are_refused),
 };
 
 int main(int argc, char **argv)

@@ -3,6 +3,7 @@
  */
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "harness.h"
 #include "pulcctl/text.h"
@@ -78,6 +79,38 @@ static void strings_are_made_harmless(void)
 	CHECK_STR(ctl_text_plain("\xc0\xaf\xed\xa0\x80", buf, sizeof(buf)), "?????");
 	CHECK_STR(ctl_text_plain("abcdef", buf, 4), "abc");
 	CHECK_STR(ctl_text_plain("ab\xe2\x82\xac", buf, 5), "ab");
+	/* What turns the order of all that follows, and separators of lines. */
+	CHECK_STR(ctl_text_plain("a\xe2\x80\xae"
+				 "b\xe2\x81\xa7\xe2\x80\xa8",
+				 buf, sizeof(buf)),
+		  "a?b??");
+}
+
+static const char *plain_in(const char *locale)
+{
+	if (locale)
+		(void)setenv("LC_ALL", locale, 1);
+	else
+		(void)unsetenv("LC_ALL");
+	(void)unsetenv("LC_CTYPE");
+	(void)unsetenv("LANG");
+	ctl_text_start();
+	return ctl_text_plain("gr\xc3\xb6\xc3\x9f"
+			      "e \xe6\xbc\xa2",
+			      buf, sizeof(buf));
+}
+
+static void locales_say_what_a_terminal_has(void)
+{
+	CHECK_STR(plain_in("C"), "gr??e ?");
+	CHECK_STR(ctl_text_cut(), "~");
+	CHECK_STR(plain_in("C.UTF-8"), "gr\xc3\xb6\xc3\x9f"
+				       "e \xe6\xbc\xa2");
+	CHECK_STR(plain_in("xx_XX.none"), "gr\xc3\xb6\xc3\x9f"
+					  "e \xe6\xbc\xa2");
+	CHECK_STR(plain_in(NULL), "gr\xc3\xb6\xc3\x9f"
+				  "e \xe6\xbc\xa2");
+	CHECK_STR(ctl_text_cut(), "\xe2\x80\xa6");
 }
 
 static const struct test tests[] = {
@@ -86,6 +119,7 @@ static const struct test tests[] = {
 	TEST(byte_counts),
 	TEST(durations),
 	TEST(strings_are_made_harmless),
+	TEST(locales_say_what_a_terminal_has),
 };
 
 int main(int argc, char **argv)

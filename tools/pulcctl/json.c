@@ -13,19 +13,20 @@
 #include <string.h>
 
 #include "text.h"
+#include "utf8.h"
 
 void ctl_json_string(FILE *out, const char *text)
 {
 	fputc('"', out);
 	while (*text) {
 		const char *start = text;
-		int32_t c = ctl_text_next(&text);
+		int32_t c = wire_utf8_next(&text);
 
 		if (c == '"' || c == '\\')
 			fprintf(out, "\\%c", (char)c);
 		else if (c < 0)
 			fputs("\\ufffd", out);
-		else if (c < 0x20 || c == 0x7f)
+		else if (!wire_utf8_is_shown(c))
 			fprintf(out, "\\u%04x", (unsigned)c);
 		else
 			fwrite(start, 1, (size_t)(text - start), out);

@@ -159,6 +159,7 @@ int main(int argc, char **argv)
 	struct ctl_options options;
 	int r, status;
 
+	ctl_text_start();
 	r = ctl_options_parse(argc, argv, &options);
 	if (r < 0)
 		return EXIT_USAGE;

@@ -3,8 +3,8 @@
  * between, numbers to the right.
  *
  * On a terminal that is too narrow, the columns that may shrink are cut, the widest first, and the
- * cut is marked; whatever reads a pipe gets every character. A character is one code point: wide
- * and combining ones are not measured.
+ * cut is marked; whatever reads a pipe gets every character. A character is as wide as wcwidth(3)
+ * says; one that combines with the one before it takes no column.
  */
 #include "table.h"
 
@@ -16,6 +16,7 @@
 
 #include "cleanup.h"
 #include "macros.h"
+#include "text.h"
 
 #define N_COLUMNS_MAX 24
 #define GAP 2
@@ -83,8 +84,8 @@ static size_t width_of(const char *text)
 {
 	size_t n = 0;
 
-	for (; *text; text++)
-		n += ((unsigned char)*text & 0xc0) != 0x80;
+	while (*text)
+		n += ctl_text_width(&text);
 	return n;
 }
 
@@ -119,14 +120,20 @@ static void shrink(const struct ctl_table *t, size_t room, size_t *widths)
 	}
 }
 
-/* Prints the first n characters of text. */
-static void print_start(FILE *out, const char *text, size_t n)
+/* As much of text as has room in n columns. Returns what is left of them. */
+static size_t print_start(FILE *out, const char *text, size_t n)
 {
-	for (; *text; text++) {
-		if (((unsigned char)*text & 0xc0) != 0x80 && n-- == 0)
-			return;
-		fputc(*text, out);
+	const char *end = text;
+
+	for (const char *next = text; *next; end = next) {
+		size_t width = ctl_text_width(&next);
+
+		if (width > n)
+			break;
+		n -= width;
 	}
+	fwrite(text, 1, (size_t)(end - text), out);
+	return n;
 }
 
 static void print_cell(FILE *out, const char *text, size_t width, bool right, bool last)
@@ -137,8 +144,8 @@ static void print_cell(FILE *out, const char *text, size_t width, bool right, bo
 	if (right)
 		fprintf(out, "%*s", pad, "");
 	if (own > width) {
-		print_start(out, text, width - 1);
-		fputs("\xe2\x80\xa6", out); /* an ellipsis */
+		pad = (int)print_start(out, text, width - 1);
+		fputs(ctl_text_cut(), out);
 	} else {
 		fputs(text, out);
 	}

@@ -2,17 +2,25 @@
  * Numbers, addresses, names and foreign strings as text.
  *
  * The names of reasons have one home, the schema: they are taken from protobuf-c's description of
- * the enum, so a reason added there is shown here without a line of code. Program names
- * come from programs and may hold anything; what reaches a terminal is reduced to
- * printable UTF-8, one replacement character for each byte that is not.
+ * the enum, so a reason added there is shown here without a line of code. Program names come from
+ * programs and may hold anything: see psid/wire/utf8.h. A locale that says another character set
+ * than UTF-8 gets ASCII; none at all, or one that is not installed here, says nothing about the
+ * terminal, and terminals take UTF-8.
  */
 #include "text.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
+
+#include "macros.h"
+#include "utf8.h"
 
 #define USEC_PER_S 1000000u
 #define S_PER_DAY 86400u
@@ -104,44 +112,60 @@ char *ctl_text_duration(uint64_t usec, char *buf, size_t size)
 	return buf;
 }
 
-int32_t ctl_text_next(const char **text)
+/* What is said first counts, as for setlocale(3). */
+static const char *locale_said(void)
 {
-	/* By the number of bytes: the smallest code point that needs so many. */
-	static const int32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const unsigned char *p = (const unsigned char *)*text;
-	int n = *p < 0x80 ? 1 : *p >> 5 == 0x06 ? 2 : *p >> 4 == 0x0e ? 3 : *p >> 3 == 0x1e ? 4 : 0;
-	int32_t c = n == 1 ? *p : n > 1 ? *p & (0x7f >> n) : -1;
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
 
-	for (int i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80) {
-			c = -1;
-			break;
-		}
-		c = c << 6 | (p[i] & 0x3f);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value && *value)
+			return value;
 	}
-	if (c < 0 || c < smallest[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
-		*text += 1;
-		return -1;
+	return NULL;
+}
+
+static bool is_ascii;
+
+void ctl_text_start(void)
+{
+	const char *said = locale_said();
+
+	is_ascii = said && setlocale(LC_CTYPE, said) && strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+	(void)setlocale(LC_CTYPE, "C.UTF-8"); /* which wcwidth(3) goes by */
+}
+
+/* In place: each character that is none of ASCII becomes one. */
+static void make_ascii(char *text)
+{
+	const char *from = text;
+
+	while (*from) {
+		int32_t c = wire_utf8_next(&from);
+
+		*text++ = c < 0x80 ? (char)c : '?';
 	}
-	*text += n;
-	return c;
+	*text = '\0';
 }
 
 char *ctl_text_plain(const char *text, char *buf, size_t size)
 {
-	size_t n = 0;
-
-	while (*text) {
-		const char *start = text;
-		int32_t c = ctl_text_next(&text);
-		bool shown = c >= 0x20 && c != 0x7f && !(c >= 0x80 && c < 0xa0);
-		size_t len = shown ? (size_t)(text - start) : 1;
-
-		if (n + len >= size)
-			break;
-		memcpy(buf + n, shown ? start : "?", len);
-		n += len;
-	}
-	buf[n] = '\0';
+	(void)wire_utf8_plain(text, buf, size);
+	if (is_ascii)
+		make_ascii(buf);
 	return buf;
+}
+
+size_t ctl_text_width(const char **text)
+{
+	int32_t c = wire_utf8_next(text);
+	int width = c < 0 ? -1 : wcwidth((wchar_t)c);
+
+	return width < 0 ? 1 : (size_t)width;
+}
+
+const char *ctl_text_cut(void)
+{
+	return is_ascii ? "~" : "\xe2\x80\xa6";
 }

@@ -25,14 +25,16 @@ char *ctl_text_bytes(uint64_t n, char *buf, size_t size);
 /* "12s", "3m12s", "5h02m", "9d04h" */
 char *ctl_text_duration(uint64_t usec, char *buf, size_t size);
 
-/*
- * Decodes the UTF-8 character at *text and moves *text past it. Returns its code point; -1: the
- * byte there begins none. Not to be called at the end of the string.
- */
-int32_t ctl_text_next(const char **text);
+/* Reads the environment: which characters the terminal has. Until then: all. */
+void ctl_text_start(void);
 
-/* Copies what another program has named itself, fit for a terminal: no control characters, valid
- * UTF-8. */
+/* As wire_utf8_plain, in characters that the terminal has. buf may not be text. */
 char *ctl_text_plain(const char *text, char *buf, size_t size);
+
+/* Moves *text past one character, and returns how many columns that takes: 0, 1 or 2. */
+size_t ctl_text_width(const char **text);
+
+/* What stands where something was cut, one column wide. */
+const char *ctl_text_cut(void);
 
 #endif

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "pulcctl/json.h"
 #include "run.h"
+#include "utf8.h"
 
 void run_note(struct run *run, const char *format, ...)
 {
@@ -24,6 +26,7 @@ void run_note(struct run *run, const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(text + n, sizeof(text) - n - 1, format, args);
 	va_end(args);
+	(void)wire_utf8_plain(text, text, sizeof(text)); /* of programs, nodes and psids */
 	strcat(text, "\n");
 	if (run->err.run)
 		sink_write(&run->err, text, strlen(text));
@@ -100,25 +103,12 @@ void run_exited(struct run *run, const Pulc__Job__Exited *exited)
 
 /* ---- --json ---------------------------------------------------------------------------------- */
 
-static void print_string(FILE *file, const char *text)
-{
-	(void)fputc('"', file);
-	for (; *text; text++)
-		if (*text == '"' || *text == '\\')
-			(void)fprintf(file, "\\%c", *text);
-		else if ((unsigned char)*text < ' ')
-			(void)fprintf(file, "\\u%04x", (unsigned char)*text);
-		else
-			(void)fputc(*text, file);
-	(void)fputc('"', file);
-}
-
 static void print_rank(FILE *file, const struct rank *rank, uint32_t i)
 {
 	const Pulc__Job__Exited *e = rank->exited;
 
 	(void)fprintf(file, "{\"rank\":%u,\"node\":", i);
-	print_string(file, rank->node ? rank->node : "");
+	ctl_json_string(file, rank->node ? rank->node : "");
 	if (!e) {
 		(void)fprintf(file, ",\"state\":\"unknown\"}");
 		return;
@@ -137,7 +127,7 @@ static void print_rank(FILE *file, const struct rank *rank, uint32_t i)
 static void print(const struct run *run, FILE *file)
 {
 	(void)fprintf(file, "{\"job\":");
-	print_string(file, run->id ? run->id : "");
+	ctl_json_string(file, run->id ? run->id : "");
 	(void)fprintf(file, ",\"status\":%d,\"timed_out\":%s,\"tasks\":[", run->status,
 		      run->timed_out ? "true" : "false");
 	for (uint32_t i = 0; i < run->n_ranks; i++) {

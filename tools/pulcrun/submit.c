@@ -18,6 +18,7 @@
 #include "pulc/daemon.h"
 #include "run.h"
 #include "talk.h"
+#include "utf8.h"
 
 #define N_TRIES 250
 #define N_ASKS 10u /* of one psid after the other: each was killed meanwhile, perhaps by us */
@@ -63,10 +64,10 @@ static int submit(struct run *run, int keeper_fd)
 	if (!items || !hosts)
 		return -ENOMEM;
 	list_hosts(&o->hosts, items, hosts);
-	(void)snprintf(name, sizeof(name), "%s",
-		       o->reserve ? "reservation"
-		       : slash	  ? slash + 1
-				  : o->program[0]);
+	(void)wire_utf8_plain(o->reserve ? "reservation"
+			      : slash	 ? slash + 1
+					 : o->program[0],
+			      name, sizeof(name));
 	submit.program = name;
 	submit.partition = (char *)(o->partition ? o->partition : "");
 	submit.wait = o->wait;
