@@ -279,8 +279,11 @@ void client_prepare(void)
 
 static void say_why(int e)
 {
+	const char *name;
 	char path[108];
 
+	if (wire_places_check(&name) < 0)
+		pulc_log("%s names no place of a psid: passed over", name);
 	for (unsigned i = 0; i < WIRE_N_CANDIDATES; i++)
 		if (wire_candidate(i, path, sizeof(path)) == 0)
 			pulc_log("looked for psid at %s", path);

@@ -1,5 +1,5 @@
 /*
- * What a command has said on its standard output: only when that has gone there has the command
+ * What all commands say. Only when what was said on standard output has gone there has a command
  * done what it was asked for. For commands alone; a library says nothing.
  */
 #ifndef PULC_SAID_H
@@ -7,7 +7,10 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "paths.h"
 
 /* Returns status, or `failure` after saying that something has not gone there. */
 static inline int said_all(const char *command, int status, int failure)
@@ -17,6 +20,19 @@ static inline int said_all(const char *command, int status, int failure)
 	(void)fprintf(stderr, "%s: cannot write to standard output: %s\n", command,
 		      strerror(errno));
 	return failure;
+}
+
+/* Returns 0; negative errno, after saying which variable names no place of a psid. */
+static inline int said_places(const char *command)
+{
+	const char *name;
+	int r = wire_places_check(&name);
+
+	if (r < 0)
+		(void)fprintf(stderr, "%s: %s=%s: %s (or unset it)\n", command, name, getenv(name),
+			      r == -EINVAL ? "expected an absolute path"
+					   : "too long for the path of a socket");
+	return r;
 }
 
 #endif

@@ -8,7 +8,8 @@
  * directory, ours, and closed to others.
  *
  * Runs inside preloaded programs: the kernel is asked directly, nothing is allocated, nothing
- * blocks. Variables of a set-user-id program's environment are not read.
+ * blocks. Variables of a set-user-id program's environment are not read. There, a place that is
+ * none is passed over, for nobody could be told; commands say so (wire_places_check).
  */
 #include "paths.h"
 
@@ -20,6 +21,7 @@
 #include <sys/un.h>
 
 #include "cleanup.h"
+#include "macros.h"
 #include "rawsys.h"
 
 static uid_t own_uid(void)
@@ -173,6 +175,23 @@ int wire_candidate(unsigned i, char *buf, size_t size)
 	if (remembered && i < N_FROM_ENVIRONMENT)
 		return *kept[i] ? join(buf, size, kept[i], "", "") : -ENOENT;
 	return candidate(i, buf, size);
+}
+
+int wire_places_check(const char **ret_name)
+{
+	static const char *const names[] = { "PULC_SOCKET", "PULC_RUNTIME_DIR" };
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	const char *value;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+		int r = candidate(i, path, sizeof(path));
+
+		if (r == 0 || !(value = secure_getenv(names[i])) || !*value)
+			continue;
+		*ret_name = names[i];
+		return r == -ENAMETOOLONG ? r : -EINVAL;
+	}
+	return 0;
 }
 
 static bool trusted(uid_t uid)

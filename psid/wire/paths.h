@@ -33,6 +33,13 @@ void wire_remember(void);
 int wire_candidate(unsigned i, char *buf, size_t size);
 
 /*
+ * Whoever named a place in PULC_SOCKET or PULC_RUNTIME_DIR that can be none must not be given
+ * another one. Returns 0; -EINVAL: *ret_name is no absolute path; -ENAMETOOLONG: it is too long for
+ * a socket. What is empty names nothing.
+ */
+int wire_places_check(const char **ret_name);
+
+/*
  * Connects the given unconnected SOCK_SEQPACKET socket to the first psid found whose SO_PEERCRED
  * uid is the caller's or 0. Never blocks, and leaves fd non-blocking. Returns 0; -ENOENT: no
  * psid; -EPERM: only psids of other users; -EAGAIN: a psid there does not accept now. buf (may be

@@ -72,6 +72,20 @@ else
 	is pulcctl.no_psid 3 "$(XDG_RUNTIME_DIR=$TMPDIR PULC_SOCKET=$TMPDIR/none status_of "$bin/pulcctl" status)"
 	is pulcctl.no_psid_says_how_to_start 1 "$(grep -c 'psid --daemonize' "$TMPDIR/err")"
 fi
+# A place that can be none is not passed over: the psid that is found instead would be another one.
+places() { # VALUE WORDS: what each command makes of it, and whether it says so
+	local c v
+	for c in "pulc true" "pulcctl status" "pulcrun true" psid; do
+		for v in PULC_SOCKET PULC_RUNTIME_DIR; do
+			# shellcheck disable=SC2086 # a command and its arguments
+			echo "${c%% *} $(status_of env "$v=$1" "$bin/"$c) $(grep -c "$v=$1.*: .*$2" "$TMPDIR/err")"
+		done
+	done | uniq | xargs
+}
+is places.relative 'pulc 125 1 pulcctl 2 1 pulcrun 125 1 psid 1 1' "$(places some/where 'expected an absolute path')"
+is places.too_long 'pulc 125 1 pulcctl 2 1 pulcrun 125 1' "$(places "/$(printf '%050d/%060d' 0 0)" 'too long' | sed 's/ psid.*//')"
+is places.help_is_given_all_the_same 0 "$(PULC_RUNTIME_DIR=some/where status_of "$bin/pulcctl" --help)"
+is places.the_library_is_silent "" "$(PULC_RUNTIME_DIR=some/where LD_PRELOAD=$PULC_BUILD/lib/libpulc-preload.so sh -c : 2>&1)"
 is pulcctl.version_without_psid 0 "$(status_of "$bin/pulcctl" --json version)"
 is pulcctl.full_disk 1 "$("$bin/pulcctl" version >/dev/full 2>/dev/null; echo $?)"
 is full_disk.help '1 1 pulc: 125 1 pulcrun: 125 1 psid: 1 1' "$(for c in pulcctl pulc pulcrun psid; do

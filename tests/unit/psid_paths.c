@@ -65,6 +65,7 @@ static int try_connect(char *buf, size_t size)
 
 static void candidates_come_in_order(void)
 {
+	const char *name;
 	char path[128];
 
 	begin();
@@ -84,8 +85,20 @@ static void candidates_come_in_order(void)
 	CHECK_INT(wire_candidate(2, path, sizeof(path)), ==, 0);
 	CHECK_STR(path, "/d/pulc/psid.sock");
 	CHECK_INT(wire_candidate(2, path, 10), ==, -ENAMETOOLONG);
+	CHECK_INT(wire_places_check(&name), ==, 0);
 	(void)setenv("PULC_SOCKET", "relative", 1); /* not a place */
 	CHECK_INT(wire_candidate(0, path, sizeof(path)), ==, -ENOENT);
+	CHECK_INT(wire_places_check(&name), ==, -EINVAL);
+	CHECK_STR(name, "PULC_SOCKET");
+	(void)setenv("PULC_SOCKET", "", 1);
+	CHECK_INT(wire_places_check(&name), ==, 0);
+	memset(path, 'a', sizeof(path) - 1);
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	(void)setenv("PULC_RUNTIME_DIR", path, 1);
+	CHECK_INT(wire_places_check(&name), ==, -ENAMETOOLONG);
+	CHECK_STR(name, "PULC_RUNTIME_DIR");
+	(void)setenv("PULC_RUNTIME_DIR", "/c", 1);
 
 	CHECK_INT(wire_runtime_dir(true, path, sizeof(path)), ==, 0);
 	CHECK_STR(path, "/c");

@@ -48,9 +48,8 @@ static void say_where_looked(void)
 
 		if (r == -ENAMETOOLONG)
 			fprintf(stderr,
-				"  not looked where the environment says (PULC_SOCKET, "
-				"PULC_RUNTIME_DIR or XDG_RUNTIME_DIR): a socket's path has at most "
-				"%zu bytes\n",
+				"  not looked where XDG_RUNTIME_DIR says: a socket's path has at "
+				"most %zu bytes\n",
 				SIZE_SOCKET_PATH - 1);
 		if (r < 0 || is_among(paths[n], paths, n))
 			continue;

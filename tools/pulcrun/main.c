@@ -352,6 +352,8 @@ int main(int argc, char **argv)
 	r = run_options_parse(argc, argv, &options);
 	if (r != 0)
 		return r < 0 ? EXIT_OWN : said_all("pulcrun", EXIT_SUCCESS, EXIT_OWN);
+	if (said_places("pulcrun") < 0)
+		return EXIT_OWN;
 	if (options.msec_timeout > 0)
 		run.nsec_end = nsec_now() + options.msec_timeout * 1000 * NSEC_PER_USEC;
 	set_alarm(&run);
