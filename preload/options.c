@@ -22,6 +22,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include <pulc/process.h>
+
 #include "data.h"
 #include "file.h"
 #include "macros.h"
@@ -65,7 +67,8 @@ static bool is_for_kernel(int level, int option, const void *value, socklen_t le
 	}
 }
 
-static void keep(int fd)
+/* at_once: what was sent before cannot be sent on later. */
+static void keep(int fd, bool at_once)
 {
 	struct pre_file *f = pre_file_at(fd);
 	struct pre_use use;
@@ -75,6 +78,8 @@ static void keep(int fd)
 	use.file->kept = true;
 	if (use.stream)
 		pulc_stream_keep_on_kernel(use.stream, fd, PULC_REASON_UNSUPPORTED);
+	if (use.stream && at_once)
+		pulc_stream_bypassed(use.stream, fd);
 	pre_use_end(&use);
 }
 
@@ -84,7 +89,13 @@ void pre_zerocopy_begins(int fd)
 	int wanted = 0;
 
 	if (pre_sys(pre_real.getsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &wanted, &len)) == 0 && wanted)
-		keep(fd);
+		keep(fd, false);
+}
+
+/* What is sent from then on becomes something else in the kernel (kTLS), or goes nowhere. */
+static bool is_written_otherwise(int level, int option)
+{
+	return level == IPPROTO_TCP && (option == TCP_ULP || option == TCP_REPAIR);
 }
 
 USUAL int pre_setsockopt(int fd, int level, int option, const void *value, socklen_t len)
@@ -93,7 +104,7 @@ USUAL int pre_setsockopt(int fd, int level, int option, const void *value, sockl
 	int ret;
 
 	if (is_for_kernel(level, option, value, len))
-		keep(fd);
+		keep(fd, is_written_otherwise(level, option));
 	ret = (int)pre_sys(pre_real.setsockopt(fd, level, option, value, len));
 	if (ret == 0 && pre_use_stream(&use, fd)) {
 		pulc_stream_option_changed(use.stream, fd, level, option);
@@ -231,7 +242,7 @@ static int complete(pulc_stream *s, int fd, unsigned long command, int *arg)
 		return 0;
 	case FIOASYNC:
 		if (*arg)
-			keep(fd);
+			keep(fd, false);
 		return 0;
 	case SIOCGSTAMP_OLD:
 	case SIOCGSTAMP_NEW:
@@ -239,7 +250,7 @@ static int complete(pulc_stream *s, int fd, unsigned long command, int *arg)
 	case SIOCGSTAMPNS_NEW:
 		/* It is the kernel that notes when the last datagram has come. */
 		if (pulc_stream_is_datagram(s))
-			keep(fd);
+			keep(fd, false);
 		return 0;
 	default:
 		return 0;

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "rawsys.h"
+
 #define NOBODY 65534
 #define LEN 60000
 
@@ -129,8 +131,6 @@ CASE(downgrade_for_repair, ANY)
 	A { RECV_FLAGS(6, MSG_WAITALL); }
 }
 
-/* ---- a sender that ends ---------------------------------------------------------------------- */
-
 /* As much as there is room for. Returns how many bytes. */
 static size_t fill_up(int fd)
 {
@@ -146,6 +146,28 @@ static size_t fill_up(int fd)
 		sent += (size_t)n;
 	}
 }
+
+/* A has sent more than the kernel has room for when B goes back to it, and then asks for kTLS: what
+ * it is given to encrypt comes behind all that. Such bytes pass the rings by, with kTLS or, where
+ * there is none, by an instruction of the program's own. */
+CASE(downgrade_for_ktls_amid_a_debt, DUO)
+{
+	_Atomic long *sent = &p->stage->words[0];
+
+	A { *sent = (long)fill_up(FD); }
+	B { R(setsockopt(FD, SOL_SOCKET, SO_MAX_PACING_RATE, &(int){ 2000000000 }, sizeof(int))); }
+	A {
+		R(setsockopt(FD, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")));
+		T(raw_syscall(SYS_write, FD, "behind", 6) == 6);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		T(drain_exactly(FD, (size_t)*sent));
+		RECV_FLAGS(6, MSG_WAITALL);
+	}
+}
+
+/* ---- a sender that ends ---------------------------------------------------------------------- */
 
 /* Until the end. Returns how many bytes of the pattern came; what recv said last is logged. */
 static size_t take_all(struct play *p, int fd)
