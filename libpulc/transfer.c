@@ -12,6 +12,8 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include <pulc/process.h>
+
 #include "clock.h"
 #include "macros.h"
 #include "kernel_wait.h"
@@ -144,14 +146,25 @@ static ssize_t send_on_kernel(struct pulc_stream *s, int fd)
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_sends);
 }
 
+/* Urgent data in the kernel part would upset the receiver's count of it. On the kernel nothing but
+ * this process's own stream knows of it: where others hold the socket, one of whom may be left with
+ * it, it is not upgraded. */
+static void urgent_begins(struct pulc_stream *s)
+{
+	if (s->tcp.no_switch)
+		return;
+	s->tcp.no_switch = true;
+	if (!pulc_stream_attached(s) && !nursery_alone(s->nursery))
+		nursery_share(s->nursery, PULC_ANYBODY);
+}
+
 USUAL ssize_t stream_send_pieces(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
 				 size_t total, int flags)
 {
 	ssize_t sent;
 
-	/* Urgent data in the kernel part would upset the receiver's count of it. */
 	if (UNLIKELY(flags & MSG_OOB))
-		s->tcp.no_switch = true;
+		urgent_begins(s);
 	if (UNLIKELY(!pulc_stream_attached(s)) &&
 	    stream_native_begin(s, fd, &s->tcp.n_native_sends)) {
 		turn_passed(&s->turn);

@@ -512,3 +512,54 @@ CASE(urgent_data_stops_a_splice_before_the_end, ANY)
 		RECV(2);
 	}
 }
+
+/* ---- of somebody else's ---------------------------------------------------------------------- */
+
+static void end_with_urgent_byte(struct play *p, int fd, int others)
+{
+	pid_t pid = fork_logged(p);
+
+	if (pid == 0) {
+		close(others);
+		say_send(p, fd, "ab!", MSG_OOB);
+		say_send(p, fd, "cd", 0);
+		_exit(0);
+	}
+	reap(p, "child", pid);
+}
+
+/* The parent goes on, behind urgent data of which it has not heard and which its peer has not yet
+ * read; the urgent byte itself perhaps. */
+static void parent_goes_on(struct play *p, bool takes_first)
+{
+	int fds[2];
+
+	A {
+		pair_local(fds);
+		end_with_urgent_byte(p, fds[0], fds[1]);
+		settle_poll(p, fds[1], POLLPRI);
+		if (takes_first)
+			say_recv(p, fds[1], 1, MSG_OOB);
+		warm_one_way(p, (int[]){ fds[1], fds[0] });
+		say_send(p, fds[0], "parent", 0);
+		say_recv(p, fds[1], 100, 0);
+		if (!takes_first)
+			say_recv(p, fds[1], 1, MSG_OOB);
+		say_recv(p, fds[1], 8, MSG_WAITALL);
+		say_send(p, fds[0], "more", 0);
+		say_recv(p, fds[1], 4, MSG_WAITALL);
+		close(fds[0]);
+		say_recv(p, fds[1], 1, 0);
+		close(fds[1]);
+	}
+}
+
+CASE_TRAITS(urgent_byte_of_a_child_that_has_ended, SELF, NO_PAIR | STAYS_KERNEL)
+{
+	parent_goes_on(p, false);
+}
+
+CASE_TRAITS(urgent_byte_of_a_child_that_has_ended_taken_first, SELF, NO_PAIR | STAYS_KERNEL)
+{
+	parent_goes_on(p, true);
+}
