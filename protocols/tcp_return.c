@@ -94,6 +94,7 @@ static void note_refusal(struct tcp *t, int fd)
 /* Sends on what the kernel takes. 1: all of it; 0: there is more. */
 static int return_pieces(struct tcp *t, int fd)
 {
+	bool has_sent = false;
 	const void *piece;
 	size_t len;
 	ssize_t n;
@@ -107,10 +108,23 @@ static int return_pieces(struct tcp *t, int fd)
 		if (n < 0)
 			tcp_keep_error(t, (int)-n);
 		shm_tx_returned(&t->ring, n < 0 ? len : (size_t)n);
+		has_sent = true;
 	}
 	tcp_push_corked(fd);
-	note_refusal(t, fd);
+	if (has_sent)
+		note_refusal(t, fd);
 	return 1;
+}
+
+/* The kernel has an error to tell of a connection that is no more, to all who have the socket: to
+ * send there would take it. */
+static void drop_pieces(struct tcp *t)
+{
+	const void *piece;
+	size_t len;
+
+	while ((len = shm_tx_returning(&t->ring, 0, &piece)) > 0)
+		shm_tx_returned(&t->ring, len);
 }
 
 /* For a peer that has been seen to have left. 1: RETURNED; 0: it has changed its mind meanwhile;
@@ -138,8 +152,11 @@ int tcp_return_locked(struct tcp *t, int fd)
 	int e = 1;
 
 	set_returning(t, true);
-	if (shm_tx_mode(&t->ring) == SHM_TX_RING)
+	if (shm_tx_mode(&t->ring) == SHM_TX_RING) {
 		e = begin_return(t);
+		if (e == 1 && tcp_count_is_closed(fd))
+			drop_pieces(t);
+	}
 	if (e >= 0)
 		e = shm_tx_mode(&t->ring) == SHM_TX_RETURNED ? return_pieces(t, fd) : 1;
 	set_returning(t, false);

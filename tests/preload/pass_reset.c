@@ -199,3 +199,35 @@ CASE(pass_reset_told_to_one, ANY)
 		SEND_FLAGS("x", MSG_NOSIGNAL);
 	}
 }
+
+/* ---- known to the kernel --------------------------------------------------------------------- */
+
+/* A program that has the socket without PULC, as it were, is the first one that is told. */
+static void dissolved_and_passed(struct play *p)
+{
+	A {
+		struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+
+		R(connect(FD, &nobody, sizeof(nobody)));
+	}
+	B {
+		settle_poll(p, FD, POLLHUP);
+		give_away(p);
+		T(raw_send(FD, "x", 1, MSG_NOSIGNAL) == -ECONNRESET);
+		T(raw_send(FD, "x", 1, MSG_NOSIGNAL) == -EPIPE);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+		RECV(1);
+	}
+}
+
+CASE(pass_reset_of_a_dissolved_one, ANY)
+{
+	dissolved_and_passed(p);
+}
+
+CASE(pass_reset_of_a_dissolved_one_behind_bytes, ANY)
+{
+	B { SEND("unread"); }
+	A { settle(p, FD, 6); }
+	dissolved_and_passed(p);
+}
