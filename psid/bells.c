@@ -43,7 +43,7 @@ int psid_boards_make(struct psid_client *client)
 			psid_user_give_bytes(user, SHM_PAGE);
 	}
 	if (r != 0)
-		psid_user_give_area(user);
+		psid_user_give_area(user, -EBADF);
 	return r;
 }
 
@@ -64,9 +64,8 @@ void psid_boards_drop(struct psid_client *client)
 		return;
 	shm_boards_unmap(client->boards);
 	client->boards = NULL;
-	client->boards_fd = close_own(client->boards_fd);
 	psid_user_give_bytes(client->user, SHM_PAGE);
-	psid_user_give_area(client->user);
+	psid_user_give_area(client->user, TAKE_FD(client->boards_fd));
 }
 
 /*
@@ -75,13 +74,13 @@ void psid_boards_drop(struct psid_client *client)
  */
 static struct shm_board *board_of(struct psid_client *client, uint32_t board)
 {
-	uint64_t at = (uint64_t)(1 + board) * SHM_PAGE;
+	struct shm_board *b;
 
-	if (client->boards_fd < 0 || psid_memory_reserve(client->boards_fd, at, SHM_PAGE) < 0)
+	if (client->boards_fd < 0 ||
+	    (!client->boards && shm_boards_map(client->boards_fd, &client->boards) < 0))
 		return NULL;
-	if (!client->boards && shm_boards_map(client->boards_fd, &client->boards) < 0)
-		return NULL;
-	return shm_board_of(client->boards, board);
+	b = shm_board_of(client->boards, board);
+	return psid_memory_allocate(b, SHM_PAGE) == 0 ? b : NULL;
 }
 
 static void wake(struct psid_client *client, uint32_t board, uint32_t bit)

@@ -1,8 +1,10 @@
 /*
  * A client's descriptor is a weapon: the last close of a lingering socket, of a file whose server
  * the client runs (FUSE), or of anything that an epoll set of the client's looks at (its lock is
- * taken, and the client can hold that) blocks for as long as the client likes. So psid's loop
- * closes none. It hands them to helper threads, and is told when one is gone.
+ * taken, and the client can hold that) blocks for as long as the client likes; that of memory which
+ * the client has filled lasts as long as there is something to free. So psid's loop closes none. It
+ * hands them to helper threads, and is told when one is gone. So it does with memory that is to be
+ * emptied, for which a lock is taken that clients can hold, too (memory.c).
  *
  * A socket that lingers hangs until a signal comes to who closes it; it is closed then as well, and
  * the kernel goes on sending what it holds. So a helper has a timer send it one: clients that come
@@ -32,6 +34,7 @@
 #include "channel.h"
 #include "cleanup.h"
 #include "macros.h"
+#include "memory.h"
 #include "psid.h"
 #include "thread.h"
 #include "user.h"
@@ -51,6 +54,7 @@ struct psid_closing {
 	TAILQ_ENTRY(psid_closing) link;
 	struct psid_user *user;
 	int fd;
+	uint64_t at, size; /* it stays open, and this part of it is emptied; size 0: it is closed */
 	void (*done)(void *arg);
 	void *arg;
 };
@@ -86,6 +90,14 @@ static void close_in_time(int fd, const timer_t *timer)
 		(void)timer_settime(*timer, 0, &never, NULL);
 }
 
+static void carry_out(const struct psid_closing *closing, const timer_t *timer)
+{
+	if (closing->size > 0)
+		psid_memory_release(closing->fd, closing->at, closing->size);
+	else
+		close_in_time(closing->fd, timer);
+}
+
 static void help(struct psid_closer *closer, const timer_t *timer)
 {
 	struct psid_closing *closing;
@@ -106,7 +118,7 @@ static void help(struct psid_closer *closer, const timer_t *timer)
 		TAILQ_REMOVE(&closer->ready, closing, link);
 		closer->n_ready--;
 		(void)pthread_mutex_unlock(&closer->lock);
-		close_in_time(closing->fd, timer);
+		carry_out(closing, timer);
 		(void)pthread_mutex_lock(&closer->lock);
 		TAILQ_INSERT_TAIL(&closer->done, closing, link);
 		(void)uv_async_send(&closer->finished);
@@ -208,24 +220,30 @@ int psid_closer_promise(struct psid_closer *closer)
 	return r;
 }
 
+void psid_closer_unpromise(struct psid_closer *closer)
+{
+	closer->n_promised--;
+}
+
 /* ---- and when it is done --------------------------------------------------------------------- */
 
 static void report(struct psid_closer *closer, struct psid_closing *closing)
 {
-	struct psid_user *user = closing->user;
+	struct psid_closing was = *closing;
+	struct psid_user *user = was.user;
 
+	drop(closer, closing);
 	closer->n_left--;
 	if (user) {
 		user->n_running--;
 		user->n_closings--;
 		submit(closer, user);
 	}
-	if (closing->done)
-		closing->done(closing->arg);
+	if (was.done)
+		was.done(was.arg);
 	if (user)
 		psid_user_closed(user);
 	(void)psid_user_unref(user);
-	drop(closer, closing);
 }
 
 static void on_finished(uv_async_t *async)
@@ -285,19 +303,18 @@ bool psid_closer_stop(struct psid_closer *closer)
 	return true;
 }
 
-void psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void (*done)(void *arg),
-			void *arg)
+static void hand_in(struct psid *psid, struct psid_closing what)
 {
 	struct psid_closer *closer = &psid->closer;
 	struct psid_closing *closing = take(closer);
 
-	*closing = (struct psid_closing){ .user = user, .fd = fd, .done = done, .arg = arg };
+	*closing = what;
 	closer->n_left++;
-	if (user) {
-		(void)psid_user_ref(user);
-		user->n_closings++;
-		TAILQ_INSERT_TAIL(&user->closings, closing, link);
-		submit(closer, user);
+	if (what.user) {
+		(void)psid_user_ref(what.user);
+		what.user->n_closings++;
+		TAILQ_INSERT_TAIL(&what.user->closings, closing, link);
+		submit(closer, what.user);
 		return;
 	}
 	(void)pthread_mutex_lock(&closer->lock);
@@ -305,9 +322,26 @@ void psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void 
 	(void)pthread_mutex_unlock(&closer->lock);
 }
 
+void psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void (*done)(void *arg),
+			void *arg)
+{
+	hand_in(psid, (struct psid_closing){ .user = user, .fd = fd, .done = done, .arg = arg });
+}
+
 void psid_close_promised(struct psid *psid, struct psid_user *user, int fd,
 			 void (*done)(void *arg), void *arg)
 {
-	psid->closer.n_promised--;
+	psid_closer_unpromise(&psid->closer);
 	psid_close_foreign(psid, user, fd, done, arg);
+}
+
+void psid_empty_promised(struct psid_user *user, const struct psid_emptying *what,
+			 void (*done)(void *arg), void *arg)
+{
+	hand_in(user->psid, (struct psid_closing){ .user = user,
+						   .fd = what->fd,
+						   .at = what->at,
+						   .size = what->size,
+						   .done = done,
+						   .arg = arg });
 }

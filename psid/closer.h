@@ -1,9 +1,10 @@
-/* Closing what clients sent: in helper threads, because it may take for ever. */
+/* Closing and emptying what clients have: in helper threads, because it may take for ever. */
 #ifndef PULC_PSID_CLOSER_H
 #define PULC_PSID_CLOSER_H
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 #include "loop.h"
@@ -44,6 +45,7 @@ unsigned psid_closer_pending(const struct psid_closer *closer);
 bool psid_closer_is_ready(struct psid_closer *closer);
 /* A descriptor stays for longer than the message that brought it. Returns 0; -ENOMEM. */
 int psid_closer_promise(struct psid_closer *closer);
+void psid_closer_unpromise(struct psid_closer *closer);
 /*
  * Closes fd some time soon, on the account of user (NULL: nobody's); done(arg), if given, is called
  * by the loop once the descriptor is really gone. Takes fd.
@@ -52,6 +54,15 @@ void psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void 
 			void *arg);
 /* The same for one that was promised. */
 void psid_close_promised(struct psid *psid, struct psid_user *user, int fd,
+			 void (*done)(void *arg), void *arg);
+
+struct psid_emptying {
+	int fd;
+	uint64_t at, size;
+};
+/* Gives back this part of a memory that others have, some time soon. Was promised, and still is
+ * when it is done; the descriptor stays open, and must until then. */
+void psid_empty_promised(struct psid_user *user, const struct psid_emptying *what,
 			 void (*done)(void *arg), void *arg);
 
 #endif

@@ -3,8 +3,17 @@
  *
  * A memfd has no name to leave behind, its seals keep every holder from making a peer's mapping
  * fault, and its mode keeps another user from opening its read-only descriptor for writing
- * through /proc. psid itself hardly maps any of it: it writes and reads with system calls, which
- * fail politely where a mapping would kill.
+ * through /proc.
+ *
+ * Writing to a file, allocating and freeing in it take the lock of its inode, and whoever has it
+ * open for writing can hold that for as long as he likes: he writes from a page that does not come.
+ * Faults in a mapping take no such lock, nor does reading. So once others have the memory psid
+ * allocates and writes through a mapping of its own, by system calls, which fail politely where a
+ * store would kill. What must take the lock, giving pages back, a helper does (closer.c). A fault
+ * waits for somebody who is freeing just that page, which lasts as long as there are pages to free.
+ *
+ * To map and unmap costs more than what is done there, and mappings of all that there is would cost
+ * page tables: those used last are kept.
  */
 #include "memory.h"
 
@@ -13,11 +22,17 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "cleanup.h"
 #include "descriptors.h"
 
+#define N_WINDOWS 16u
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -34,7 +49,7 @@ static int memfd(const char *name)
 int psid_memory_new(const char *name, uint64_t size, const void *head, size_t len_head, int *ret_fd)
 {
 	CLEANUP_FD int fd = memfd(name);
-	int r;
+	ssize_t n;
 
 	if (fd < 0)
 		return fd;
@@ -42,9 +57,9 @@ int psid_memory_new(const char *name, uint64_t size, const void *head, size_t le
 		return -EMFILE;
 	if (fchmod(fd, 0600) < 0 || ftruncate(fd, (off_t)size) < 0)
 		return -errno;
-	r = psid_memory_write(fd, 0, head, len_head);
-	if (r < 0)
-		return r;
+	n = pwrite(fd, head, len_head, 0);
+	if (n < 0 || (size_t)n < len_head)
+		return n < 0 ? -errno : -ENOSPC;
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return -errno;
 	*ret_fd = TAKE_FD(fd);
@@ -85,14 +100,29 @@ int psid_memory_readonly(int fd, int *ret_fd)
 	return 0;
 }
 
-int psid_memory_reserve(int fd, uint64_t at, uint64_t size)
+int psid_memory_allocate(void *at, uint64_t size)
 {
 	int r;
 
 	do
-		r = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)size) < 0 ? -errno : 0;
+		r = madvise(at, size, MADV_POPULATE_WRITE) < 0 ? -errno : 0;
 	while (r == -EINTR);
 	return r;
+}
+
+int psid_memory_write(const struct psid_piece *pieces, unsigned n)
+{
+	struct iovec from[PSID_N_PIECES_MAX], to[PSID_N_PIECES_MAX];
+	size_t len = 0;
+	ssize_t written;
+
+	for (unsigned i = 0; i < n; i++) {
+		from[i] = (struct iovec){ (void *)pieces[i].buf, pieces[i].len };
+		to[i] = (struct iovec){ pieces[i].at, pieces[i].len };
+		len += pieces[i].len;
+	}
+	written = process_vm_writev(getpid(), from, n, to, n, 0);
+	return written < 0 ? -errno : (size_t)written < len ? -ENOMEM : 0;
 }
 
 void psid_memory_release(int fd, uint64_t at, uint64_t size)
@@ -105,16 +135,48 @@ void psid_memory_release(int fd, uint64_t at, uint64_t size)
 	while (r < 0 && errno == EINTR);
 }
 
-int psid_memory_write(int fd, uint64_t at, const void *buf, size_t len)
-{
-	ssize_t n = pwrite(fd, buf, len, (off_t)at);
-
-	return n < 0 ? -errno : (size_t)n < len ? -ENOSPC : 0;
-}
-
 int psid_memory_read(int fd, uint64_t at, void *buf, size_t len)
 {
 	ssize_t n = pread(fd, buf, len, (off_t)at);
 
 	return n < 0 ? -errno : (size_t)n < len ? -ENODATA : 0;
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static TAILQ_HEAD(, psid_window) windows = TAILQ_HEAD_INITIALIZER(windows); /* used last: last */
+static unsigned n_windows;
+
+void psid_window_close(struct psid_window *window)
+{
+	if (!window->map)
+		return;
+	(void)munmap(window->map, window->size);
+	window->map = NULL;
+	TAILQ_REMOVE(&windows, window, link);
+	n_windows--;
+}
+
+static char *open_window(struct psid_window *window, int fd, uint64_t size)
+{
+	void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (map == MAP_FAILED)
+		return NULL;
+	if (n_windows >= N_WINDOWS)
+		psid_window_close(TAILQ_FIRST(&windows));
+	window->map = map;
+	window->size = size;
+	TAILQ_INSERT_TAIL(&windows, window, link);
+	n_windows++;
+	return map;
+}
+
+char *psid_window_open(struct psid_window *window, int fd, uint64_t size)
+{
+	if (!window->map)
+		return open_window(window, fd, size);
+	TAILQ_REMOVE(&windows, window, link);
+	TAILQ_INSERT_TAIL(&windows, window, link);
+	return window->map;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 /*
  * A sparse memfd of this size, mode 0600, sealed against shrinking and growing, with `head`
@@ -22,12 +23,30 @@ int psid_memory_check(int fd, uint64_t *ret_ino, uint64_t *ret_size);
 bool psid_memory_is(int fd);
 /* Another descriptor of it that cannot be mapped for writing. */
 int psid_memory_readonly(int fd, int *ret_fd);
-/* Allocates pages now. Returns 0; -ENOMEM, -ENOSPC: there are none. */
-int psid_memory_reserve(int fd, uint64_t at, uint64_t size);
-/* Gives pages back; the range reads as zeroes. */
+/* Allocates pages of a mapping of it now. Returns 0; negative errno: there are none. */
+int psid_memory_allocate(void *at, uint64_t size);
+/* What is to be written, and where in a mapping of it. */
+struct psid_piece {
+	char *at;
+	const void *buf;
+	size_t len;
+};
+#define PSID_N_PIECES_MAX 4u
+/* Writes them all. Returns 0; negative errno: there are no pages. */
+int psid_memory_write(const struct psid_piece *pieces, unsigned n);
+/* Gives pages back; they read as zeroes. Waits for the file's lock. */
 void psid_memory_release(int fd, uint64_t at, uint64_t size);
-/* Copies in and out without mapping anything. Return 0; negative errno. */
-int psid_memory_write(int fd, uint64_t at, const void *buf, size_t len);
+/* Copies out without mapping anything. Returns 0; negative errno. */
 int psid_memory_read(int fd, uint64_t at, void *buf, size_t len);
+
+/* A mapping of memory that is there as long as it is among those used last. All zero: not there. */
+struct psid_window {
+	TAILQ_ENTRY(psid_window) link;
+	char *map;
+	uint64_t size;
+};
+/* Maps all of it, if it is not. NULL: there is no room. Valid until the next one is opened. */
+char *psid_window_open(struct psid_window *window, int fd, uint64_t size);
+void psid_window_close(struct psid_window *window);
 
 #endif

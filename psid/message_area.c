@@ -33,7 +33,7 @@ static int make(struct psid_client *client)
 		return r;
 	r = psid_memory_new("pulc-messages", SHM_SIZE_MESSAGES, NULL, 0, &client->messages_fd);
 	if (r < 0)
-		psid_user_give_area(client->user);
+		psid_user_give_area(client->user, -EBADF);
 	return r;
 }
 
@@ -91,6 +91,5 @@ void psid_message_area_drop(struct psid_client *client)
 {
 	if (client->messages_fd < 0)
 		return;
-	client->messages_fd = close_own(client->messages_fd);
-	psid_user_give_area(client->user);
+	psid_user_give_area(client->user, TAKE_FD(client->messages_fd));
 }

@@ -6,8 +6,7 @@
  * while those that its user's processes have sent and nobody has received are too many
  * (ETOOMANYREFS, unix(7)): somebody else's doing, not the client's, so such a message is kept, too.
  *
- * Kept descriptors of memory are closed here. All others (bells, links to other nodes) a client has
- * or has had, too: the closer does it.
+ * Whatever is sent with a message somebody has, or has had: what is kept of it the closer closes.
  *
  * Descriptors may be out when a message must be kept. Then that message is not sent, and who sends
  * it knows: what it was for does not happen, and the client, which may only be stopped, stays. A
@@ -24,7 +23,6 @@
 #include "channel.h"
 #include "cleanup.h"
 #include "descriptors.h"
-#include "memory.h"
 #include "psid.h"
 #include "user.h"
 
@@ -45,20 +43,13 @@ void psid_outbox_init(struct psid_outbox *box, struct psid_user *user)
 	box->n_fds = 0;
 }
 
-static void drop(struct psid_user *user, int fd)
-{
-	if (psid_memory_is(fd))
-		(void)close_own(fd);
-	else
-		psid_close_promised(user->psid, user, fd, NULL, NULL);
-}
-
 void psid_letter_free(struct psid_letter *letter)
 {
 	if (!letter)
 		return;
 	while (letter->n_fds > 0)
-		drop(letter->user, letter->fds[--letter->n_fds]);
+		psid_close_promised(letter->user->psid, letter->user, letter->fds[--letter->n_fds],
+				    NULL, NULL);
 	free(letter);
 }
 
@@ -69,7 +60,7 @@ static int copy(const struct psid_user *user, int fd, int *ret_fd)
 
 	if (again < 0)
 		return -EMFILE;
-	if (!psid_memory_is(again) && psid_closer_promise(&user->psid->closer) < 0)
+	if (psid_closer_promise(&user->psid->closer) < 0)
 		return -ENOMEM;
 	*ret_fd = TAKE_FD(again);
 	return 0;

@@ -93,10 +93,9 @@ static void sem_free(struct psid_sem *sem)
 	if (sem->name[0])
 		psid_map_remove(&sem->psid->sem_names, &sem->by_name);
 	psid_user_give_bytes(sem->user, SHM_PAGE);
-	psid_user_give_area(sem->user);
-	(void)psid_user_unref(sem->user);
 	shm_sem_unmap(sem->page);
-	(void)close_own(sem->fd);
+	psid_user_give_area(sem->user, sem->fd);
+	(void)psid_user_unref(sem->user);
 	free(sem);
 }
 
@@ -109,7 +108,7 @@ static int pay(struct psid_user *user)
 		return r;
 	r = psid_user_take_bytes(user, SHM_PAGE);
 	if (r != 0)
-		psid_user_give_area(user);
+		psid_user_give_area(user, -EBADF);
 	return r;
 }
 
@@ -123,9 +122,9 @@ static int sem_new(struct psid_client *client, int memory, uint64_t ino, struct 
 	if (r != 0)
 		return r;
 	sem = calloc(1, sizeof(*sem));
-	r = sem ? psid_memory_reserve(fd, 0, SHM_PAGE) : -ENOMEM;
+	r = sem ? shm_sem_map(fd, &sem->page) : -ENOMEM;
 	if (r == 0)
-		r = shm_sem_map(fd, &sem->page);
+		r = psid_memory_allocate(sem->page, SHM_PAGE);
 	if (r == 0 && psid_map_insert(&client->psid->sems, &sem->by_ino, ino) < 0)
 		r = -ENOMEM;
 	if (r < 0) {
@@ -133,7 +132,7 @@ static int sem_new(struct psid_client *client, int memory, uint64_t ino, struct 
 			shm_sem_unmap(sem->page);
 		free(sem);
 		psid_user_give_bytes(client->user, SHM_PAGE);
-		psid_user_give_area(client->user);
+		psid_user_give_area(client->user, TAKE_FD(fd));
 		return r;
 	}
 	LIST_INIT(&sem->holds);
@@ -230,7 +229,7 @@ static void hold_free(struct psid_sem_hold *hold)
 	struct psid_sem *sem = hold->sem;
 	struct shm_sem_view view = { .sem = sem->page, .n = sem->n, .holder = hold->number };
 
-	if (psid_memory_reserve(sem->fd, 0, SHM_PAGE) == 0)
+	if (psid_memory_allocate(sem->page, SHM_PAGE) == 0)
 		shm_sem_forget(&view);
 	STEP(SEM_FORGOTTEN);
 	LIST_REMOVE(hold, by_sem);

@@ -7,8 +7,9 @@
  * the kernel is still possible. Larger rings are allocated by their owner on credit.
  *
  * A slot is used again only when both sides are done with it; by then its pages have been given
- * back, so whoever gets it next sees zeroes. psid maps no slab and trusts nothing that it reads
- * from one.
+ * back, so whoever gets it next sees zeroes. That is done by helpers, one slot of a slab at a time:
+ * the owner can make them wait, and keeps nothing busy by it but the slab. psid trusts nothing that
+ * it reads from one.
  */
 #include "slab.h"
 
@@ -94,11 +95,9 @@ static int make_memory(struct psid_slab *slab)
 		.size = slab->size,
 		.size_slot = slab->size_slot,
 	};
-	int r;
 
 	memcpy(header.size_ring, slab->size_ring, sizeof(header.size_ring));
-	r = psid_memory_new("pulc-slab", slab->size, &header, sizeof(header), &slab->fd);
-	return r < 0 ? r : psid_memory_reserve(slab->fd, 0, SHM_SIZE_HEADER);
+	return psid_memory_new("pulc-slab", slab->size, &header, sizeof(header), &slab->fd);
 }
 
 static void forget_kept(struct psid_slab *slab)
@@ -113,6 +112,18 @@ static void forget_kept(struct psid_slab *slab)
 	}
 }
 
+/* Undoes slab_make. */
+static void slab_unmake(struct psid_slab *slab)
+{
+	psid_user_give_bytes(slab->user, SHM_SIZE_HEADER);
+	psid_window_close(&slab->window);
+	psid_user_give_area(slab->user, slab->fd);
+	psid_closer_unpromise(&slab->psid->closer);
+	(void)psid_user_unref(slab->user);
+	free(slab->sides);
+	free(slab);
+}
+
 static void slab_free(struct psid_slab *slab)
 {
 	if (slab->pair) {
@@ -121,12 +132,7 @@ static void slab_free(struct psid_slab *slab)
 	}
 	psid_map_remove(&slab->psid->slabs, &slab->by_ino);
 	forget_kept(slab);
-	psid_user_give_bytes(slab->user, SHM_SIZE_HEADER);
-	psid_user_give_area(slab->user);
-	(void)psid_user_unref(slab->user);
-	(void)close_own(slab->fd);
-	free(slab->sides);
-	free(slab);
+	slab_unmake(slab);
 }
 
 /* On the user's account. Returns 0; the Reason (positive) of a refusal; negative errno. */
@@ -140,13 +146,14 @@ static int slab_make(struct psid *psid, struct psid_user *user, struct psid_slab
 		return r;
 	r = psid_user_take_bytes(user, SHM_SIZE_HEADER);
 	if (r != 0) {
-		psid_user_give_area(user);
+		psid_user_give_area(user, -EBADF);
 		return r;
 	}
 	slab = calloc(1, sizeof(*slab));
-	if (!slab) {
+	if (!slab || psid_closer_promise(&psid->closer) < 0) {
+		free(slab);
 		psid_user_give_bytes(user, SHM_SIZE_HEADER);
-		psid_user_give_area(user);
+		psid_user_give_area(user, -EBADF);
 		return -ENOMEM;
 	}
 	slab->psid = psid;
@@ -155,17 +162,6 @@ static int slab_make(struct psid *psid, struct psid_user *user, struct psid_slab
 	slab->fd = -EBADF;
 	*ret_slab = slab;
 	return 0;
-}
-
-/* Undoes slab_make. */
-static void slab_unmake(struct psid_slab *slab)
-{
-	psid_user_give_bytes(slab->user, SHM_SIZE_HEADER);
-	psid_user_give_area(slab->user);
-	(void)psid_user_unref(slab->user);
-	(void)close_own(slab->fd);
-	free(slab->sides);
-	free(slab);
 }
 
 /* Its memory is there: enters it into the tables. */
@@ -214,25 +210,38 @@ static uint32_t find_free(const struct psid_slab *slab)
 	return slab->n_slots;
 }
 
-static int prepare(const struct psid_slab *slab, uint32_t slot)
+/* Where the slab is mapped, or NULL. */
+static char *map_of(struct psid_slab *slab)
+{
+	return psid_window_open(&slab->window, slab->fd, slab->size);
+}
+
+/* Writes what is there when a slot is handed out. */
+static int begin(const struct psid_slab *slab, uint32_t slot, char *map)
 {
 	struct shm_side side = { .rcvlowat = 1, .inline_at = SHM_NO_INLINE };
 	uint32_t n_holders = 1;
 	uint8_t let_go = 0;
-	int r;
+	const struct psid_piece pieces[] = {
+		{ map + slot_at(slab, slot), &side, sizeof(side) },
+		{ map + holders_at(slot), &n_holders, sizeof(n_holders) },
+		{ map + let_go_at(slot), &let_go, sizeof(let_go) },
+	};
 
 	for (uint32_t i = 1; i < SHM_N_RINGS; i++)
 		side.ring_at[i] = SHM_NOT_BEGUN;
-	r = psid_memory_reserve(slab->fd, slot_at(slab, slot), size_first(slab));
-	if (r == 0)
-		r = psid_memory_write(slab->fd, slot_at(slab, slot), &side, sizeof(side));
-	if (r == 0)
-		r = psid_memory_write(slab->fd, holders_at(slot), &n_holders, sizeof(n_holders));
-	if (r == 0)
-		r = psid_memory_write(slab->fd, let_go_at(slot), &let_go, sizeof(let_go));
-	if (r < 0)
-		psid_memory_release(slab->fd, slot_at(slab, slot), slab->size_slot);
-	return r;
+	return psid_memory_write(pieces, ARRAY_SIZE(pieces));
+}
+
+static int prepare(struct psid_slab *slab, uint32_t slot)
+{
+	char *map = map_of(slab);
+	int r;
+
+	if (!map)
+		return -ENOMEM;
+	r = psid_memory_allocate(map + slot_at(slab, slot), size_first(slab));
+	return r < 0 ? r : begin(slab, slot, map);
 }
 
 /* A slab of the pair with room, made if need be. */
@@ -241,11 +250,62 @@ static int slab_with_room(struct psid_pair *pair, struct psid_slab **ret_slab)
 	struct psid_slab *slab;
 
 	LIST_FOREACH(slab, &pair->slabs, link)
-	if (slab->n_used + slab->n_kept < slab->n_slots) {
+	if (slab->n_used + slab->n_kept + slab->n_emptied < slab->n_slots) {
 		*ret_slab = slab;
 		return 0;
 	}
 	return slab_new(pair, ret_slab);
+}
+
+static bool is_only_one(const struct psid_slab *slab)
+{
+	return slab == LIST_FIRST(&slab->pair->slabs) && !LIST_NEXT(slab, link);
+}
+
+/* A pair keeps one empty slab: short connections come one after the other. */
+static void free_if_unused(struct psid_slab *slab)
+{
+	if (slab->n_used == 0 && slab->n_emptied == 0 && !slab->returning &&
+	    (!slab->pair || !is_only_one(slab)))
+		slab_free(slab);
+}
+
+static void on_emptied(void *arg);
+
+static void empty_next(struct psid_slab *slab)
+{
+	struct psid_emptying emptying = { .fd = slab->fd, .size = slab->size_slot };
+	uint32_t i = 0;
+
+	while (!slab->emptied[i])
+		i++;
+	slab->emptying = i * 64 + (uint32_t)__builtin_ctzll(slab->emptied[i]);
+	emptying.at = slot_at(slab, slab->emptying);
+	psid_empty_promised(slab->user, &emptying, on_emptied, slab);
+}
+
+static void on_emptied(void *arg)
+{
+	struct psid_slab *slab = arg;
+	uint32_t slot = slab->emptying;
+
+	slab->emptied[slot / 64] &= ~(1ull << slot % 64);
+	slab->used[slot / 64] &= ~(1ull << slot % 64);
+	slab->n_emptied--;
+	psid_user_give_bytes(slab->user, size_first(slab));
+	if (slab->n_emptied > 0)
+		empty_next(slab);
+	else
+		free_if_unused(slab);
+}
+
+/* The slot, which is paid for and which nobody uses, is free when it is empty. */
+static void empty(struct psid_slab *slab, uint32_t slot)
+{
+	slab->used[slot / 64] |= 1ull << slot % 64;
+	slab->emptied[slot / 64] |= 1ull << slot % 64;
+	if (slab->n_emptied++ == 0)
+		empty_next(slab);
 }
 
 static void use_slot(struct psid_slab *slab, uint32_t slot, struct psid_side *side)
@@ -272,16 +332,11 @@ int psid_slot_new(struct psid_pair *pair, struct psid_side *side)
 	slot = find_free(slab);
 	r = prepare(slab, slot);
 	if (r < 0) {
-		psid_user_give_bytes(slab->user, size_first(slab));
-		return r == -ENOSPC ? -ENOMEM : r;
+		empty(slab, slot);
+		return -ENOMEM;
 	}
 	use_slot(slab, slot, side);
 	return 0;
-}
-
-static bool is_only_one(const struct psid_slab *slab)
-{
-	return slab == LIST_FIRST(&slab->pair->slabs) && !LIST_NEXT(slab, link);
 }
 
 static void leave_slot(struct psid_side *side)
@@ -291,9 +346,7 @@ static void leave_slot(struct psid_side *side)
 	slab->sides[side->slot] = NULL;
 	slab->n_used--;
 	side->slab = NULL;
-	/* A pair keeps one empty slab: short connections come one after the other. */
-	if (slab->n_used == 0 && !slab->returning && (!slab->pair || !is_only_one(slab)))
-		slab_free(slab);
+	free_if_unused(slab);
 }
 
 void psid_slot_free(struct psid_side *side, bool emptied)
@@ -301,10 +354,12 @@ void psid_slot_free(struct psid_side *side, bool emptied)
 	struct psid_slab *slab = side->slab;
 	uint32_t slot = side->slot;
 
-	if (emptied)
-		psid_memory_release(slab->fd, slot_at(slab, slot), slab->size_slot);
-	psid_user_give_bytes(slab->user, size_first(slab));
-	slab->used[slot / 64] &= ~(1ull << slot % 64);
+	if (emptied) {
+		empty(slab, slot);
+	} else {
+		psid_user_give_bytes(slab->user, size_first(slab));
+		slab->used[slot / 64] &= ~(1ull << slot % 64);
+	}
 	leave_slot(side);
 }
 
@@ -390,8 +445,11 @@ int psid_slab_return(struct psid *psid, struct psid_user *user, int *fd,
 
 int psid_slot_return(struct psid_slab *slab, uint32_t slot, struct psid_side *side)
 {
-	int r = psid_user_take_bytes(slab->user, size_first(slab));
+	int r;
 
+	if (slab->used[slot / 64] >> slot % 64 & 1)
+		return -EBUSY; /* kept, or being emptied: nobody's to return */
+	r = psid_user_take_bytes(slab->user, size_first(slab));
 	if (r == 0)
 		use_slot(slab, slot, side);
 	return r;
@@ -400,8 +458,7 @@ int psid_slot_return(struct psid_slab *slab, uint32_t slot, struct psid_side *si
 void psid_slab_tidy(struct psid_slab *slab)
 {
 	slab->returning = false;
-	if (slab->n_used == 0 && (!slab->pair || !is_only_one(slab)))
-		slab_free(slab);
+	free_if_unused(slab);
 }
 
 /* ---- what a side says ------------------------------------------------------------------------ */
@@ -435,15 +492,18 @@ bool psid_slot_has_unsaid(const struct psid_slab *slab, uint32_t slot)
 	       (let_go & ~SHM_LET_GO);
 }
 
-void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot, bool exited)
+void psid_slot_mark_dead(struct psid_slab *slab, uint32_t slot, bool exited)
 {
 	uint64_t at = slot_at(slab, slot) + offsetof(struct shm_side, notice) + SHM_NOTICE_PSID / 8;
 	uint8_t before = 0, now = (SHM_DEAD | (exited ? SHM_EXITED : 0)) >> SHM_NOTICE_PSID;
+	char *map = map_of(slab);
 
+	if (!map)
+		return;
 	/* What was said of it before remains. */
 	(void)psid_memory_read(slab->fd, at, &before, sizeof(before));
 	now |= before;
-	(void)psid_memory_write(slab->fd, at, &now, sizeof(now));
+	(void)psid_memory_write(&(struct psid_piece){ map + at, &now, sizeof(now) }, 1);
 }
 
 void psid_slab_orphan(struct psid_slab *slab)
@@ -451,6 +511,5 @@ void psid_slab_orphan(struct psid_slab *slab)
 	psid_pair_slab_gone(slab->pair, slab);
 	LIST_REMOVE(slab, link);
 	slab->pair = NULL;
-	if (slab->n_used == 0)
-		slab_free(slab);
+	free_if_unused(slab);
 }

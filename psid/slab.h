@@ -8,6 +8,7 @@
 
 #include "layout.h"
 #include "map.h"
+#include "memory.h"
 
 struct psid;
 struct psid_pair;
@@ -24,10 +25,13 @@ struct psid_slab {
 	LIST_HEAD(, psid_kept) kept;
 	uint64_t id, size, size_slot;
 	uint32_t size_ring[SHM_N_RINGS];
-	uint32_t n_slots, n_used, n_kept;
-	uint64_t used[SHM_SLOTS_MAX / 64]; /* and kept */
+	uint32_t n_slots, n_used, n_kept, n_emptied;
+	uint64_t used[SHM_SLOTS_MAX / 64];    /* and kept, and to be emptied */
+	uint64_t emptied[SHM_SLOTS_MAX / 64]; /* to be */
+	uint32_t emptying;		      /* of these, just now */
 	struct psid_side **sides;	   /* of each slot in use */
 	int fd;
+	struct psid_window window;
 	bool sent_owner, sent_peer;
 	bool returning; /* stays until psid_slab_tidy */
 };
@@ -59,7 +63,8 @@ int psid_slot_keep(struct psid_side *side, struct psid_user *payer);
 int psid_slab_return(struct psid *psid, struct psid_user *user, int *fd,
 		     struct psid_slab **ret_slab);
 struct psid_slab *psid_slab_find(const struct psid *psid, uint64_t ino);
-/* The slot of a returned slab is this side's. Returns 0; the Reason (positive) of a refusal. */
+/* The slot of a returned slab is this side's. Returns 0; the Reason (positive) of a refusal;
+ * -EBUSY. */
 int psid_slot_return(struct psid_slab *slab, uint32_t slot, struct psid_side *side);
 /* All that was returned with it is taken: frees it if no slot is used. */
 void psid_slab_tidy(struct psid_slab *slab);
@@ -74,7 +79,7 @@ int psid_slot_holders(const struct psid_slab *slab, uint32_t slot, uint32_t *ret
 /* Has a holder counted itself off there that had no room to say so? */
 bool psid_slot_has_unsaid(const struct psid_slab *slab, uint32_t slot);
 /* Tells the other side that nobody of this one is left. */
-void psid_slot_mark_dead(const struct psid_slab *slab, uint32_t slot, bool exited);
+void psid_slot_mark_dead(struct psid_slab *slab, uint32_t slot, bool exited);
 /* The pair ends: no new connections; freed when its last slot is. */
 void psid_slab_orphan(struct psid_slab *slab);
 

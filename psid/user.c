@@ -82,13 +82,21 @@ int psid_user_take_area(struct psid_user *user)
 	r = psid_user_take_descriptors(user, 1);
 	if (r != 0)
 		return r;
+	if (psid_closer_promise(&user->psid->closer) < 0) {
+		psid_user_give_descriptors(user, 1);
+		return PULC__WIRE__REASON__REASON_NO_MEMORY;
+	}
 	user->n_areas++;
 	user->psid->n_areas++;
 	return 0;
 }
 
-void psid_user_give_area(struct psid_user *user)
+void psid_user_give_area(struct psid_user *user, int fd)
 {
+	if (fd >= 0)
+		psid_close_promised(user->psid, user, fd, NULL, NULL);
+	else
+		psid_closer_unpromise(&user->psid->closer);
 	psid_user_give_descriptors(user, 1);
 	user->n_areas--;
 	user->psid->n_areas--;

@@ -42,9 +42,11 @@ bool psid_user_has_descriptors(const struct psid_user *user, uint32_t n);
 int psid_user_take_descriptors(struct psid_user *user, uint32_t n);
 void psid_user_give_descriptors(struct psid_user *user, uint32_t n);
 
-/* One more area, with its descriptor. Returns 0, or the Reason (positive) why not. */
+/* One more area, whose descriptor can be closed whatever happens. Returns 0, or the Reason
+ * (positive) why not. */
 int psid_user_take_area(struct psid_user *user);
-void psid_user_give_area(struct psid_user *user);
+/* It is gone. Closes its descriptor (negative: it never got one), which may be the last one. */
+void psid_user_give_area(struct psid_user *user, int fd);
 /* More bytes. Returns 0, or the Reason (positive) why not. */
 int psid_user_take_bytes(struct psid_user *user, uint64_t size);
 void psid_user_give_bytes(struct psid_user *user, uint64_t size);

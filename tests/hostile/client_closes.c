@@ -3,21 +3,16 @@
  * make it. Bells that an epoll set of the client's looks at, whose lock it holds; and messages with
  * more descriptors than psid's table has room for, which the kernel would close in the receiver.
  */
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "psid/no_page.h"
 #include "psid/scene.h"
 
 #define UID_HOSTILE 65532u
@@ -26,11 +21,11 @@ static struct fake_client hostile;
 
 /* ---- bells ----------------------------------------------------------------------------------- */
 
-/* A thread that waits for an epoll set and never gets its answer: the page for it does not come
- * until the userfaultfd is closed, and the set is locked meanwhile. */
+/* A thread that waits for an epoll set and never gets its answer: the page for it does not come,
+ * and the set is locked meanwhile. */
 struct holder {
-	int epoll, faults, ready;
-	struct epoll_event *event;
+	int epoll, ready;
+	struct no_page page;
 	pthread_t thread;
 };
 
@@ -38,7 +33,7 @@ static void *hold(void *arg)
 {
 	struct holder *h = arg;
 
-	(void)epoll_wait(h->epoll, h->event, 1, -1);
+	(void)epoll_wait(h->epoll, h->page.at, 1, -1);
 	return NULL;
 }
 
@@ -51,20 +46,8 @@ static void watch(const struct holder *h, int fd)
 
 static bool holder_init(struct holder *h)
 {
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register pages = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-
-	h->faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	if (h->faults < 0) {
-		test_skip("needs faults of the kernel's to be held up (userfaultfd)");
+	if (!no_page_init(&h->page))
 		return false;
-	}
-	h->event = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	REQUIRE(h->event != MAP_FAILED);
-	pages.range.start = (uintptr_t)h->event;
-	pages.range.len = 4096;
-	REQUIRE(ioctl(h->faults, UFFDIO_API, &api) == 0);
-	REQUIRE(ioctl(h->faults, UFFDIO_REGISTER, &pages) == 0);
 	h->epoll = epoll_create1(EPOLL_CLOEXEC);
 	h->ready = eventfd(1, EFD_CLOEXEC);
 	return true;
@@ -72,20 +55,18 @@ static bool holder_init(struct holder *h)
 
 static void holder_start(struct holder *h)
 {
-	struct pollfd fault = { .fd = h->faults, .events = POLLIN };
-
 	watch(h, h->ready);
 	REQUIRE(pthread_create(&h->thread, NULL, hold, h) == 0);
-	REQUIRE_INT(poll(&fault, 1, 10000), ==, 1);
+	no_page_wait(&h->page);
 }
 
 static void holder_end(struct holder *h)
 {
-	(void)close(h->faults);
+	no_page_come(&h->page);
 	(void)pthread_join(h->thread, NULL);
 	(void)close(h->epoll);
 	(void)close(h->ready);
-	(void)munmap(h->event, 4096);
+	no_page_deinit(&h->page);
 }
 
 /* Takes the eventfd. */

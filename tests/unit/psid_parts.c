@@ -19,7 +19,9 @@
 #include "memory.h"
 #include "outbox.h"
 #include "pair.h"
+#include "psid.h"
 #include "tuple.h"
+#include "user.h"
 
 /* So often that one of them meets a change. */
 #define N_DEATHS 100000u
@@ -89,6 +91,29 @@ static void tuples_mirror(void)
 	CHECK_INT(back.local_addr.len, ==, 16);
 }
 
+/* ---- outboxes: whose they are, and who closes what they keep --------------------------------- */
+
+static struct psid psid;
+static struct psid_user user;
+
+static void begin_closes(void)
+{
+	psid = (struct psid){ 0 };
+	user = (struct psid_user){ .psid = &psid, .n_refs = 1 };
+	TAILQ_INIT(&user.closings);
+	REQUIRE_INT(uv_loop_init(&psid.loop), ==, 0);
+	REQUIRE_INT(psid_closer_start(&psid.closer, &psid.loop), ==, 0);
+}
+
+static void end_closes(void)
+{
+	while (psid_closer_pending(&psid.closer) > 0)
+		(void)uv_run(&psid.loop, UV_RUN_ONCE);
+	REQUIRE(psid_closer_stop(&psid.closer));
+	(void)uv_run(&psid.loop, UV_RUN_DEFAULT);
+	REQUIRE_INT(uv_loop_close(&psid.loop), ==, 0);
+}
+
 /* Everything arrives, in order, with its descriptors, though nobody read for a while. */
 static void outboxes_keep_order(void)
 {
@@ -99,8 +124,9 @@ static void outboxes_keep_order(void)
 	int pair[2], fds[WIRE_FDS_MAX], memory = memfd_create("test", MFD_CLOEXEC);
 	size_t len, n_fds;
 
+	begin_closes();
 	REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	psid_outbox_init(&box, NULL);
+	psid_outbox_init(&box, &user);
 	for (number = 0; number < N; number++)
 		REQUIRE_INT(psid_outbox_send(&box, pair[0], &number, sizeof(number), &memory,
 					     number % 5 == 0,
@@ -126,6 +152,7 @@ static void outboxes_keep_order(void)
 	(void)close(pair[0]);
 	(void)close(pair[1]);
 	(void)close(memory);
+	end_closes();
 }
 
 static void outboxes_are_bounded(void)
@@ -135,8 +162,9 @@ static void outboxes_are_bounded(void)
 	int pair[2], r = 0;
 	unsigned n = 0;
 
+	begin_closes();
 	REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	psid_outbox_init(&box, NULL);
+	psid_outbox_init(&box, &user);
 	while (r == 0 && n++ < 10000)
 		r = psid_outbox_send(&box, pair[0], large, sizeof(large), NULL, 0,
 				     (struct psid_outbox_room){ 100000 - box.size, 0 });
@@ -147,12 +175,13 @@ static void outboxes_are_bounded(void)
 	psid_outbox_deinit(&box);
 	CHECK_INT(box.size, ==, 0);
 	(void)close(pair[0]);
+	end_closes();
 }
 
 /* As a user who may not have more descriptors under way than open: 0, or which step has failed. */
 static int send_under_way(void)
 {
-	enum { N = 32 };
+	enum { N = 64 };
 	struct rlimit limit = { N / 2, N / 2 };
 	struct psid_outbox_room room = { 1 << 20, N };
 	struct psid_outbox box;
@@ -160,7 +189,8 @@ static int send_under_way(void)
 	int others[2], pair[2], fds[WIRE_FDS_MAX], own = memfd_create("test", MFD_CLOEXEC);
 	size_t len, n_fds;
 
-	psid_outbox_init(&box, NULL);
+	begin_closes();
+	psid_outbox_init(&box, &user);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, others) < 0 ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
 	    own < 0 || setrlimit(RLIMIT_NOFILE, &limit) < 0 ||
@@ -180,6 +210,7 @@ static int send_under_way(void)
 	if (wire_recv(pair[1], buf, &len, fds, &n_fds) != 0 || buf[0] != '1' || n_fds != 1 ||
 	    wire_recv(pair[1], buf, &len, fds, &n_fds) != 0 || buf[0] != '2')
 		return 5;
+	end_closes();
 	return 0;
 }
 
@@ -221,8 +252,9 @@ static void messages_have_a_largest_size(void)
 static void memory_is_sealed_and_given_back(void)
 {
 	struct stat st;
+	struct psid_window window = { 0 };
 	int fd, again;
-	char byte;
+	char byte, *map;
 
 	REQUIRE_INT(psid_memory_new("test", 1 << 20, "head", 4, &fd), ==, 0);
 	CHECK_INT(ftruncate(fd, 0), ==, -1);
@@ -230,18 +262,48 @@ static void memory_is_sealed_and_given_back(void)
 	CHECK_INT(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), ==, -1);
 	REQUIRE_INT(psid_memory_readonly(fd, &again), ==, 0);
 	CHECK(write(again, "x", 1) < 0);
-	CHECK_INT(psid_memory_reserve(fd, 65536, 8192), ==, 0);
+	map = psid_window_open(&window, fd, 1 << 20);
+	REQUIRE(map != NULL);
+	CHECK_INT(psid_memory_allocate(map + 65536, 8192), ==, 0);
 	REQUIRE(fstat(fd, &st) == 0);
 	CHECK_INT(st.st_blocks * 512, ==, 3 * 4096);
-	CHECK_INT(psid_memory_write(fd, 65536, "y", 1), ==, 0);
+	CHECK_INT(psid_memory_write(&(struct psid_piece){ map + 65536, "y", 1 }, 1), ==, 0);
+	CHECK_INT(psid_memory_read(fd, 65536, &byte, 1), ==, 0);
+	CHECK_INT(byte, ==, 'y');
 	psid_memory_release(fd, 65536, 8192);
 	CHECK_INT(psid_memory_read(fd, 65536, &byte, 1), ==, 0);
 	CHECK_INT(byte, ==, 0);
 	REQUIRE(fstat(fd, &st) == 0);
 	CHECK_INT(st.st_blocks * 512, ==, 4096);
 	CHECK_INT(psid_memory_read(fd, 1 << 20, &byte, 1), ==, -ENODATA);
+	psid_window_close(&window);
+	psid_window_close(&window);
 	(void)close(fd);
 	(void)close(again);
+}
+
+/* Those used last stay. */
+static void windows_are_few(void)
+{
+	enum { N = 40 };
+	struct psid_window windows[N] = { 0 };
+	unsigned n = 0;
+	char *first;
+	int fd;
+
+	REQUIRE_INT(psid_memory_new("test", 1 << 20, "head", 4, &fd), ==, 0);
+	first = psid_window_open(&windows[0], fd, 1 << 20);
+	for (unsigned i = 1; i < N; i++) {
+		REQUIRE(psid_window_open(&windows[i], fd, 1 << 20) != NULL);
+		CHECK(psid_window_open(&windows[0], fd, 1 << 20) == first);
+	}
+	for (unsigned i = 0; i < N; i++)
+		n += windows[i].map != NULL;
+	CHECK_INT(n, <, N);
+	CHECK(windows[N - 1].map != NULL);
+	for (unsigned i = 0; i < N; i++)
+		psid_window_close(&windows[i]);
+	(void)close(fd);
 }
 
 struct lively {
@@ -266,7 +328,7 @@ static void *change(void *arg)
 /* Psid thinks so, or it is stopped; or there are children whom psid knows nothing of. */
 static void who_is_marked_dead_may_be_at_work(void)
 {
-	struct psid_slab slab = { .size_slot = SHM_PAGE };
+	struct psid_slab slab = { .size_slot = SHM_PAGE, .size = 16 * SHM_PAGE };
 	struct lively lively = { 0 };
 	struct shm_side *side;
 	pthread_t thread;
@@ -284,6 +346,7 @@ static void who_is_marked_dead_may_be_at_work(void)
 	CHECK(!lively.lost);
 	CHECK_INT(side->notice | SHM_TX_FIN, ==, SHM_TX_FIN | SHM_DEAD | SHM_EXITED);
 	(void)munmap(side, SHM_PAGE);
+	psid_window_close(&slab.window);
 	(void)close(slab.fd);
 }
 
@@ -295,6 +358,7 @@ static const struct test tests[] = {
 	TEST(outboxes_wait_for_descriptors_under_way),
 	TEST(messages_have_a_largest_size),
 	TEST(memory_is_sealed_and_given_back),
+	TEST(windows_are_few),
 	TEST(who_is_marked_dead_may_be_at_work),
 };
 
