@@ -13,7 +13,8 @@
  *
  * A helper that hangs is written off: another one is started in its place, up to N_THREADS_MAX.
  * So that one user can't hang them all, at most N_RUNNING_USER closes of a user are under way at
- * once; the rest wait in that user's own queue. A user with too many waiting is not listened to
+ * once, and one only while N_RUNNING_MANY of all are; the rest wait in that user's own queue. So it
+ * takes more than 300 users to hang them all. A user with too many waiting is not listened to
  * (client.c).
  *
  * No descriptor stays open because there was no memory to remember that it is to be closed: what
@@ -39,9 +40,10 @@
 #include "thread.h"
 #include "user.h"
 
-#define N_THREADS_MAX 64u
+#define N_THREADS_MAX 512u
 #define N_THREADS_IDLE 2u
 #define N_RUNNING_USER 4u
+#define N_RUNNING_MANY 256u
 #define N_AT_ONCE (WIRE_FDS_MAX + 1u) /* of one message, and the channel that it came by */
 #define NSEC_LINGER 5000000l
 #define SIGNAL_LINGER SIGURG
@@ -156,15 +158,23 @@ static void hand_out(struct psid_closer *closer, struct psid_closing *closing)
 	(void)pthread_cond_signal(&closer->more);
 }
 
+/* How many closes of one user may be under way. */
+static unsigned n_running_max(const struct psid_closer *closer)
+{
+	return closer->n_running < N_RUNNING_MANY ? N_RUNNING_USER : 1;
+}
+
 /* Hands the user's next closings to the helpers. */
 static void submit(struct psid_closer *closer, struct psid_user *user)
 {
 	struct psid_closing *closing;
 
 	(void)pthread_mutex_lock(&closer->lock);
-	while (user->n_running < N_RUNNING_USER && (closing = TAILQ_FIRST(&user->closings))) {
+	while (user->n_running < n_running_max(closer) &&
+	       (closing = TAILQ_FIRST(&user->closings))) {
 		TAILQ_REMOVE(&user->closings, closing, link);
 		user->n_running++;
+		closer->n_running++;
 		hand_out(closer, closing);
 	}
 	(void)pthread_mutex_unlock(&closer->lock);
@@ -236,6 +246,7 @@ static void report(struct psid_closer *closer, struct psid_closing *closing)
 	closer->n_left--;
 	if (user) {
 		user->n_running--;
+		closer->n_running--;
 		user->n_closings--;
 		submit(closer, user);
 	}

@@ -22,8 +22,9 @@ struct psid_closer {
 	unsigned n_threads, n_idle, n_ready;
 	bool stopping;
 	uv_async_t finished;
-	/* The loop's: closings not yet reported done; those to come, and how many were promised. */
-	unsigned n_left;
+	/* The loop's: closings not yet reported done; users' that the helpers have; those to come,
+	 * and how many were promised. */
+	unsigned n_left, n_running;
 	struct psid_closings spare;
 	unsigned n_spare, n_promised;
 };

@@ -70,24 +70,24 @@ static void holder_end(struct holder *h)
 }
 
 /* Takes the eventfd. */
-static void send_bell_of(uint32_t board, int event)
+static void send_bell_of(struct fake_client *c, uint32_t board, int event)
 {
 	Pulc__Wire__Bell bell = PULC__WIRE__BELL__INIT;
 	FROM_CLIENT(msg, BELL, bell) = &bell;
 
 	bell.board = board;
-	fake_send(&hostile, &msg, &event, 1);
+	fake_send(c, &msg, &event, 1);
 	(void)close(event);
 }
 
 /* One that psid will have alone. */
-static void send_bell(const struct holder *h, uint32_t board)
+static void send_bell(const struct holder *h, struct fake_client *c, uint32_t board)
 {
 	int event = eventfd(0, EFD_CLOEXEC);
 
 	watch(h, event);
-	send_bell_of(board, event);
-	CHECK(fake_is_quiet(&hostile));
+	send_bell_of(c, board, event);
+	CHECK(fake_is_quiet(c));
 }
 
 /* Replaced by another one, and at the end of its client. */
@@ -98,16 +98,46 @@ static void bells_that_are_watched(void)
 	scene_begin(false, NULL);
 	fake_attach(&hostile, &psid, FAKE_SELF);
 	if (holder_init(&h)) {
-		send_bell(&h, 0);
-		send_bell(&h, 1);
+		send_bell(&h, &hostile, 0);
+		send_bell(&h, &hostile, 1);
 		holder_start(&h);
-		send_bell_of(0, eventfd(0, EFD_CLOEXEC));
+		send_bell_of(&hostile, 0, eventfd(0, EFD_CLOEXEC));
 		scene_check_upgrade(2);
 		fake_close(&hostile);
 		scene_check_upgrade(4);
 		holder_end(&h);
 	}
 	fake_close(&hostile);
+	scene_end();
+}
+
+/* Many users let as many closes hang as they can: nobody else waits for theirs. */
+static void bells_of_many_users(void)
+{
+	enum { N = 40, N_BELLS = 6 };
+	static struct fake_client users[N];
+	struct holder h;
+
+	if (geteuid() != 0) {
+		test_skip("needs root to have clients of other users");
+		return;
+	}
+	scene_begin(true, NULL);
+	for (uint32_t i = 0; i < N; i++)
+		fake_attach(&users[i], &psid, UID_HOSTILE - i);
+	if (holder_init(&h)) {
+		for (uint32_t i = 0; i < N * N_BELLS; i++)
+			send_bell(&h, &users[i / N_BELLS], i % N_BELLS);
+		holder_start(&h);
+		for (uint32_t i = 0; i < N * N_BELLS; i++)
+			send_bell_of(&users[i / N_BELLS], i % N_BELLS, eventfd(0, EFD_CLOEXEC));
+		for (uint32_t i = 0; i < N; i++)
+			CHECK(fake_is_quiet(&users[i]));
+		scene_check_upgrade(2);
+		holder_end(&h);
+	}
+	for (uint32_t i = 0; i < N; i++)
+		fake_close(&users[i]);
 	scene_end();
 }
 
@@ -160,6 +190,7 @@ static void more_than_fit(void)
 
 static const struct test tests[] = {
 	TEST(bells_that_are_watched),
+	TEST(bells_of_many_users),
 	TEST(more_than_fit),
 };
 
