@@ -36,9 +36,11 @@ static void gone(struct peer *peer, unsigned number)
 	guest_requests_gone(peer);
 }
 
-static void closed(struct peer *peer, uint32_t port)
+/* An owner that has it again makes calls, and so answers. */
+static void closed(struct peer *peer, uint32_t port, uint64_t before, bool is_anew)
 {
-	guest_calls_closed(peer, port);
+	if (!is_anew)
+		guest_calls_closed(peer, port, before);
 }
 
 const struct protocol guest_protocol = {

@@ -143,6 +143,7 @@ static void begin_anew(struct port_out *out)
 	static uint64_t lives;
 
 	out->life = ++lives;
+	out->era = protocol_era;
 	out->held = PORT_HELD_NEW;
 	if (port_is_moving(out->peer, out->to))
 		out->held |= PORT_HELD_MOVE;
@@ -326,6 +327,7 @@ struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from)
 		return NULL;
 	in->port = port;
 	in->peer = peer_ref(peer);
+	in->era = protocol_era;
 	in->from = from;
 	in->shown = shm_pair_add(SHM_PAIR_FROM, peer->client, (uint64_t)port->number << 32 | from);
 	TAILQ_INIT(&in->queue);
@@ -436,31 +438,45 @@ static void gone(struct peer *peer, unsigned number)
 
 	(void)number;
 	peer->in_last = NULL;
-	port_moves_end(peer, 0);
+	port_moves_end(peer, 0, UINT64_MAX);
 	port_take_told(peer, 0);
 	for (port = port_next(NULL); port; port = port_next(port))
 		peer_gone(port, peer);
 }
 
-static void port_closed(struct port *port, struct peer *peer, uint32_t number)
+static void port_closed(struct port *port, struct peer *peer, uint32_t number, uint64_t before)
 {
 	struct port_in *in = port_in_find(port, peer, number);
 	struct port_out *out;
 
-	if (in)
+	if (in && in->era < before)
 		port_in_end(in, -EPIPE);
 	LIST_FOREACH(out, &port->outs[number % PORT_N_BUCKETS], link)
-	if (out->to == number && out->peer == peer && !out->error)
+	if (out->to == number && out->peer == peer && !out->error && out->era < before)
 		out->error = -ECONNREFUSED;
 }
 
-static void closed(struct peer *peer, uint32_t number)
+/* Of who has it anew only those have heard nothing who wait for one that never began. A destination
+ * may be the new one's by then, if that is of the same kind. */
+static void port_reopened(struct port *port, const struct peer *peer, uint32_t number,
+			  uint64_t before)
+{
+	struct port_in *in = port_in_find(port, peer, number);
+
+	if (in && in->era < before && !in->life)
+		port_in_end(in, -EPIPE);
+}
+
+static void closed(struct peer *peer, uint32_t number, uint64_t before, bool is_anew)
 {
 	struct port *port;
 
-	port_moves_end(peer, number);
+	port_moves_end(peer, number, before);
 	for (port = port_next(NULL); port; port = port_next(port))
-		port_closed(port, peer, number);
+		if (is_anew)
+			port_reopened(port, peer, number, before);
+		else
+			port_closed(port, peer, number, before);
 }
 
 const struct protocol port_protocol = {

@@ -136,6 +136,7 @@ struct port_in {
 	struct port *port;
 	struct peer *peer;
 	uint64_t life; /* of BEGIN; 0: it is waited for, and has not begun */
+	uint64_t era;  /* protocol_era then */
 	uint64_t word; /* of its data; 0: it has not begun */
 	uint32_t from;
 	int ended; /* negative errno: nothing more will come, and why */
@@ -163,6 +164,7 @@ struct port_out {
 	uint32_t n_inside;   /* calls that wait: it stays */
 	unsigned held;	     /* PORT_HELD_: it may not be sent to */
 	uint64_t life;	     /* of BEGIN */
+	uint64_t era;	     /* protocol_era, when it was found there */
 	bool busy;	     /* a long message of somebody who waits for room is under way */
 	bool waits;	     /* it took nothing more when it was last tried */
 	uint64_t sent, freed;
@@ -379,9 +381,9 @@ int port_move_said(struct peer *peer, uint32_t number, unsigned kind, uint64_t m
 void port_moves_on(void);
 /* Is this port of the peer's about to pass to another one? */
 bool port_is_moving(const struct peer *peer, uint32_t number);
-/* The peer is gone, or has this port no longer (0: any): what was about to pass has passed, as far
- * as can be known here. */
-void port_moves_end(struct peer *peer, uint32_t number);
+/* The peer is gone, or has no longer this port (0: any) that it had before (protocol_era): what was
+ * about to pass has passed, as far as can be known here. */
+void port_moves_end(struct peer *peer, uint32_t number, uint64_t before);
 void port_moves_forked(void);
 /* Somebody waits for what has passed to another process, and is to be found there:
  * native_move.c. */

@@ -248,6 +248,7 @@ static int begin_source(struct peer *peer, struct port *port, const struct hal_f
 	if (!in)
 		return -EAGAIN;
 	in->life = life;
+	in->era = protocol_era;
 	in->word = f->word;
 	peer->in_last = in;
 	/* After that: who waits for this source waits for its new life. */

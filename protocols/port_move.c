@@ -24,6 +24,7 @@ struct move {
 	struct peer *peer;
 	uint32_t number;
 	uint64_t id;
+	uint64_t era; /* protocol_era then */
 	bool answered;
 };
 
@@ -57,6 +58,7 @@ static void move_free(struct move *m)
 /* What is done to a destination, if it is the one. */
 struct doing {
 	const struct move *move;
+	uint64_t before; /* what has passed */
 	bool is_busy;
 };
 
@@ -132,6 +134,7 @@ static int begin(struct peer *peer, uint32_t number, uint64_t id)
 		LIST_INSERT_HEAD(&port_moves, m, link);
 	}
 	m->id = id;
+	m->era = protocol_era;
 	m->answered = false;
 	doing = (struct doing){ .move = m };
 	port_each_out(stop, &doing);
@@ -146,7 +149,7 @@ static void leave(struct port_out *out, void *arg)
 {
 	const struct doing *doing = arg;
 
-	if (!is_its(out, doing->move))
+	if (!is_its(out, doing->move) || out->era >= doing->before)
 		return;
 	if (out->n_inside == 0) {
 		port_out_free(out);
@@ -156,15 +159,18 @@ static void leave(struct port_out *out, void *arg)
 	port_any_elsewhere = true;
 }
 
-static void has_moved(struct move *m)
+/* What was begun since is of a port that has come back. */
+static void has_moved(struct move *m, uint64_t before)
 {
-	struct doing doing = { .move = m };
+	struct doing doing = { .move = m, .before = before };
 	struct port *port;
 	struct port_in *in;
 
 	port_each_out(leave, &doing);
 	for (port = port_next(NULL); port; port = port_next(port)) {
 		in = port_in_find(port, m->peer, m->number);
+		if (in && in->era >= before)
+			continue;
 		if (in)
 			port_in_end(in, PORT_ELSEWHERE);
 		port_any_elsewhere |= in && !TAILQ_EMPTY(&port->posted);
@@ -184,7 +190,7 @@ int port_move_said(struct peer *peer, uint32_t number, unsigned kind, uint64_t i
 	if (!m || m->id != id)
 		return 0;
 	if (kind == PORT_MOVED) {
-		has_moved(m);
+		has_moved(m, UINT64_MAX);
 		return 0;
 	}
 	port_each_out(go_on, &doing);
@@ -192,14 +198,14 @@ int port_move_said(struct peer *peer, uint32_t number, unsigned kind, uint64_t i
 	return 0;
 }
 
-void port_moves_end(struct peer *peer, uint32_t number)
+void port_moves_end(struct peer *peer, uint32_t number, uint64_t before)
 {
 	struct move *m, *next;
 
 	for (m = LIST_FIRST(&port_moves); m; m = next) {
 		next = LIST_NEXT(m, link);
-		if (m->peer == peer && (!number || m->number == number))
-			has_moved(m);
+		if (m->peer == peer && (!number || m->number == number) && m->era < before)
+			has_moved(m, before);
 	}
 }
 

@@ -23,7 +23,9 @@
 /* A port that psid has granted to a peer. */
 struct granted {
 	uint32_t port;
-	bool closing; /* void once everything is read that was sent before it was closed */
+	bool closing;	 /* told of once everything is read that was sent before it was closed, */
+	bool anew;	 /* and granted again meanwhile */
+	uint64_t before; /* closing: protocol_era then */
 };
 
 struct pending;
@@ -76,9 +78,17 @@ struct protocol {
 	int (*arrived)(struct peer *peer, const struct hal_frame *f);
 	/* The link is closed, peer->error says why. number: the protocol's own. */
 	void (*gone)(struct peer *peer, unsigned number);
-	/* The peer has this port no longer, and all that it sent before was handed over. */
-	void (*closed)(struct peer *peer, uint32_t port);
+	/*
+	 * The peer has this port no longer, and all that it sent before was handed over. That
+	 * concerns what has an earlier protocol_era than `before`; the rest was begun since.
+	 * is_anew: it has one of that number again, and has itself said of all ways that had begun
+	 * that they end.
+	 */
+	void (*closed)(struct peer *peer, uint32_t port, uint64_t before, bool is_anew);
 };
+
+/* Counts psid's words that a port is closed. Who remembers a port of a peer's remembers this. */
+extern uint64_t protocol_era __attribute__((visibility("hidden")));
 
 /* Counts what may end somebody's waiting. Written under the lock of the process; a thread that
  * waits looks without it. */

@@ -35,6 +35,7 @@ _Atomic uint64_t protocol_events;
 _Atomic bool protocol_unfinished;
 bool protocol_enough;
 struct peer *protocol_to_tell;
+uint64_t protocol_era;
 static const struct protocol *protocols[PROTOCOLS_MAX];
 
 int protocol_register(unsigned number, const struct protocol *p)
@@ -129,21 +130,28 @@ int peer_grant(struct peer *peer, uint32_t port)
 		peer->n_granted_max = max;
 		g = NULL;
 	}
-	if (!g)
+	if (!g) {
 		g = &peer->granted[peer->n_granted++];
-	*g = (struct granted){ .port = port };
+		*g = (struct granted){ .port = port };
+	}
+	g->anew = g->closing;
 	peer->held &= (uint8_t)~PEER_HELD_NEWS;
 	return 0;
+}
+
+static void revoke(struct peer *peer, struct granted *g)
+{
+	g->closing = peer->any_closing = true;
+	g->anew = false;
+	g->before = ++protocol_era;
 }
 
 void peer_revoke(struct peer *peer, uint32_t port)
 {
 	struct granted *g = find_granted(peer, port);
 
-	if (!g)
-		return;
-	g->closing = true;
-	peer->any_closing = true;
+	if (g)
+		revoke(peer, g);
 }
 
 void peer_revoke_others(struct peer *peer, const uint32_t *ports, size_t n)
@@ -154,7 +162,7 @@ void peer_revoke_others(struct peer *peer, const uint32_t *ports, size_t n)
 		while (k < n && ports[k] != peer->granted[i].port)
 			k++;
 		if (k == n)
-			peer->granted[i].closing = peer->any_closing = true;
+			revoke(peer, &peer->granted[i]);
 	}
 }
 
@@ -165,13 +173,15 @@ static void forget_closed(struct peer *peer)
 
 	peer->any_closing = false;
 	for (uint32_t i = 0; i < peer->n_granted; i++) {
-		if (!peer->granted[i].closing) {
-			peer->granted[n++] = peer->granted[i];
+		const struct granted g = peer->granted[i];
+
+		if (!g.closing || g.anew)
+			peer->granted[n++] = (struct granted){ .port = g.port };
+		if (!g.closing)
 			continue;
-		}
 		for (unsigned k = 0; k < PROTOCOLS_MAX; k++)
 			if (protocols[k])
-				protocols[k]->closed(peer, peer->granted[i].port);
+				protocols[k]->closed(peer, g.port, g.before, g.anew);
 		protocol_count_event();
 	}
 	peer->n_granted = n;

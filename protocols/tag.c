@@ -145,9 +145,9 @@ static void gone(struct peer *peer, unsigned number)
 }
 
 /* Processes, not ports. */
-static void closed(struct peer *peer, uint32_t port)
+static void closed(struct peer *peer, uint32_t port, uint64_t before, bool is_anew)
 {
-	(void)peer, (void)port;
+	(void)peer, (void)port, (void)before, (void)is_anew;
 }
 
 const struct protocol tag_protocol = {
