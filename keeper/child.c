@@ -15,11 +15,12 @@
  * which spares the kernel to ask whether each may be, and it has only the descriptors that its own
  * tasks get.
  *
- * The child makes raw system calls only: errno is the keeper's. It has no handler of the keeper's
- * from its first instruction (CLONE_CLEAR_SIGHAND), and the keeper blocks no signals. Why a program
- * could not be started comes back as an errno in memory that both share: no pipe for each task, and
- * nothing to wait for. It is a leader of a session of its own, so that signals reach it with what
- * it starts and no terminal's do by accident.
+ * The child makes raw system calls only: errno is the keeper's. From its first instruction signals
+ * do to it what they do to a program: it has no handler of the keeper's (CLONE_CLEAR_SIGHAND), the
+ * keeper blocks none, and ignores none while it makes children. Why a program could not be started
+ * comes back as an errno in memory that both share: no pipe for each task, and nothing to wait for.
+ * It is a leader of a session of its own, so that signals reach it with what it starts and no
+ * terminal's do by accident.
  */
 #include "child.h"
 
@@ -52,17 +53,6 @@ struct children {
 
 /* ---- in the child ---------------------------------------------------------------------------- */
 
-/* Nothing is handled any more; what the keeper ignores would be ignored by the program too. */
-RAW_CLONE_CHILD static void default_signals(void)
-{
-	static const int ignored[] = { KEEPER_SIGNALS_IGNORED };
-	static const unsigned long default_action[4]; /* SIG_DFL, no flags */
-
-	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
-		(void)raw_syscall(SYS_rt_sigaction, ignored[i], default_action, NULL,
-				  RAW_SIZE_SIGSET);
-}
-
 /* Returns whether the standard streams are as they should be. */
 RAW_CLONE_CHILD static bool take_ends(const struct ends *ends)
 {
@@ -81,7 +71,6 @@ RAW_CLONE_CHILD static void become_program(void *data)
 	const struct children *all = task->keeper->children;
 	int error = EBADF;
 
-	default_signals();
 	(void)raw_syscall(SYS_setsid);
 	if (take_ends(&child->ends)) {
 		keeper_limit(&all->limits);
@@ -310,7 +299,7 @@ static void make_up(struct keeper *k, struct child **children, size_t n)
 	}
 }
 
-void keeper_children_clone(struct keeper *k, struct child **children, size_t n)
+static void clone_all(struct keeper *k, struct child **children, size_t n)
 {
 	long crew;
 
@@ -325,4 +314,25 @@ void keeper_children_clone(struct keeper *k, struct child **children, size_t n)
 	}
 	for (size_t i = 0; i < n; i++)
 		clone_alone(k, children[i]);
+}
+
+static void do_nothing(int number)
+{
+	(void)number;
+}
+
+static void handle_ignored(void (*handler)(int))
+{
+	static const int ignored[] = { KEEPER_SIGNALS_IGNORED };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		(void)signal(ignored[i], handler);
+}
+
+/* Who is born ignoring a signal loses one that comes before it could put that right. */
+void keeper_children_clone(struct keeper *k, struct child **children, size_t n)
+{
+	handle_ignored(do_nothing);
+	clone_all(k, children, n);
+	handle_ignored(SIG_IGN);
 }

@@ -81,6 +81,36 @@ is before_the_job.timeout "124 pulcrun: time is up: there is no job yet" "$(PULC
 kill -CONT "$stopped"
 gone before_the_job.leaves_nothing before
 
+# SIGUSR1 and SIGUSR2 wait for the job: they end one that has no handler, however early they come. So while a psid is
+# asked, when the one that was asked dies before it has answered, and while one is started.
+kept() { # SIGNAL_FOR_PSID
+	"$bin/pulcctl" status >/dev/null || "$bin/psid" --daemonize
+	stopped=$(psid_pid)
+	kill -STOP "$stopped"
+	timeout 60 "$bin/pulcrun" sleep 10 2>kept.err &
+	runner=$!
+	await listens
+	kill -USR1 "$(pgrep -P $runner -x pulcrun)"
+	await grep -q '^ShdPnd:.0*$' "/proc/$(pgrep -P $runner -x pulcrun)/status" # it has come
+	kill "-$1" "$stopped"
+	wait $runner
+	echo $?
+}
+is before_the_job.usr1_is_kept 138 "$(for _ in 1 2 3 4 5 6; do kept CONT; done | uniq)"
+is before_the_job.usr1_is_kept_for_the_next_psid 138 "$(for _ in 1 2 3 4; do kept KILL; done | uniq)"
+"$bin/pulcctl" stop
+mkdir slow
+cp "$bin/pulcrun" slow/pulcrun
+printf '#!/bin/sh\n: >asked\nwhile [ ! -e psid_may_start ]; do sleep 0.02; done\nexec "%s" "$@"\n' "$bin/psid" >slow/psid
+chmod +x slow/psid
+timeout 60 slow/pulcrun sleep 10 &
+runner=$!
+await test -e asked
+kill -USR2 "$(pgrep -P $runner -x pulcrun)"
+: >psid_may_start
+wait $runner
+is while_psid_starts.usr2_is_kept "140 psid" "$? $(cat "/proc/$(psid_pid)/comm")"
+
 start stop sh -c 'echo ready; i=0; while :; do i=$((i + 1)); echo $i; sleep 0.02; done'
 ready stop 1
 task=$(marked stop | while read -r p; do grep -qs '^sh$' "/proc/$p/comm" && echo "$p"; done | head -n 1)

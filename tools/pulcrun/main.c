@@ -238,6 +238,7 @@ static int start(struct run *run)
 		fprintf(stderr, "pulcrun: cannot start: %s\n", strerror(-r));
 		return r;
 	}
+	run_signals_block(run);
 	r = submit(run);
 	if (r < 0)
 		return r;
@@ -260,9 +261,14 @@ static bool may_ask_again(const struct run *run)
 /* The loop has let go of what there was. */
 static int ask_again(struct run *run)
 {
+	int r;
+
 	run->done = false;
 	run->status = 0;
-	return submit(run);
+	r = submit(run);
+	if (r == 0)
+		run_signals_again(run);
+	return r;
 }
 
 static void say_why_not(struct run *run)

@@ -2,6 +2,7 @@
 #ifndef PULCRUN_RUN_H
 #define PULCRUN_RUN_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <termios.h>
@@ -86,6 +87,7 @@ struct run {
 	struct input input;
 	struct reserve reserve;
 	uv_signal_t signals[9];
+	sigset_t unblocked, kept; /* signals.c */
 	uint64_t nsec_interrupted;
 	uint64_t nsec_end; /* of --timeout; 0: none */
 	uv_timer_t timeout;
@@ -143,7 +145,11 @@ void run_input_credit(struct run *run, uint32_t n);
 void run_input_again(struct run *run);
 
 /* signals.c */
+/* Those that wait for the job, until run_signals_start. */
+void run_signals_block(struct run *run);
 int run_signals_start(struct run *run);
+/* Another psid was asked: the job, if it begins one, gets what has come so far. */
+void run_signals_again(struct run *run);
 /* Ends the job, or the wait for it. */
 void run_kill(struct run *run);
 /* Nobody reads our output, or our errors, any more. */

@@ -3,7 +3,8 @@
  *
  * What is sent to pulcrun is meant for the job: it is passed on to every task, with the processes
  * that the task has in its group. pulcrun itself ends when the tasks have; while there is no job
- * yet, it ends by a signal that would have ended it anyway (SIGUSR1 and SIGUSR2 wait for the job).
+ * yet, it ends by a signal that would have ended it anyway. SIGUSR1 and SIGUSR2 wait for the job:
+ * blocked until a psid was asked for it, kept until one has begun it.
  * A second interrupt within a second means it: the job is killed. A stop reaches the tasks as
  * SIGSTOP, for they have no shell above them that could stop them otherwise, and then pulcrun stops
  * itself.
@@ -28,6 +29,32 @@ static void send_signal(struct run *run, int number)
 
 	signal.number = number;
 	channel_put(&run->keeper, &msg);
+}
+
+/* For whoever begins the job: who was told so far may die before that. */
+static void keep(struct run *run, int number)
+{
+	if (!run->id)
+		(void)sigaddset(&run->kept, number);
+	send_signal(run, number);
+}
+
+void run_signals_again(struct run *run)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
+		if (sigismember(&run->kept, passed_on[i]) == 1)
+			send_signal(run, passed_on[i]);
+}
+
+void run_signals_block(struct run *run)
+{
+	sigset_t awaited;
+
+	(void)sigemptyset(&run->kept);
+	(void)sigemptyset(&awaited);
+	(void)sigaddset(&awaited, SIGUSR1);
+	(void)sigaddset(&awaited, SIGUSR2);
+	(void)sigprocmask(SIG_BLOCK, &awaited, &run->unblocked);
 }
 
 void run_kill(struct run *run)
@@ -108,6 +135,10 @@ static void on_signal(uv_signal_t *signal, int number)
 		run_terminal_again(run);
 		send_signal(run, number);
 		break;
+	case SIGUSR1:
+	case SIGUSR2:
+		keep(run, number);
+		break;
 	default:
 		send_signal(run, number);
 	}
@@ -135,5 +166,6 @@ int run_signals_start(struct run *run)
 			r = uv_signal_start(&run->signals[i], on_signal, passed_on[i]);
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigprocmask(SIG_SETMASK, &run->unblocked, NULL);
 	return r;
 }
