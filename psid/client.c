@@ -36,6 +36,7 @@
 #include "reaper.h"
 #include "remote.h"
 #include "sems.h"
+#include "unread.h"
 #include "user.h"
 
 #define N_DESCRIPTORS 2u /* its channel and its process */
@@ -125,7 +126,7 @@ void psid_client_new(struct psid *psid, int fd)
 	if (r == 0)
 		r = psid_closer_promise(&psid->closer);
 	client = r < 0 || !user ? NULL : client_make(psid, user);
-	if (!client) /* what it has sent may hold descriptors, as in psid_client_detach */
+	if (!client) /* what it has sent may hold descriptors, whose last close is this one */
 		(r < 0 ? psid_close_foreign : psid_close_promised)(psid, user, fd, NULL, NULL);
 	(void)psid_user_unref(user);
 	if (!client)
@@ -189,10 +190,7 @@ void psid_client_detach(struct psid_client *client)
 	psid_outbox_deinit(&client->outbox);
 	free(TAKE_PTR(client->listing));
 	close_handle(client, (uv_handle_t *)&client->poll);
-	/* Messages not read yet may hold descriptors, whose last close is this one. */
-	psid_close_promised(client->psid, client->user, TAKE_FD(client->fd), NULL, NULL);
-	client->user->n_sockets--;
-	psid_user_give_descriptors(client->user, 1);
+	psid_unread_end(client->user, TAKE_FD(client->fd));
 	client->state = PSID_CLIENT_DETACHED;
 	psid_conns_doubt(client);
 }

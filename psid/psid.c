@@ -35,6 +35,7 @@
 #include "reload.h"
 #include "remote.h"
 #include "traffic.h"
+#include "unread.h"
 #include "witness.h"
 
 #define MSEC_HELLO 5000
@@ -104,6 +105,7 @@ static int start_loop(struct psid *psid)
 	psid_deadlines_init(&psid->hellos, &psid->loop, MSEC_HELLO, on_deadline);
 	psid_deadlines_init(&psid->farewells, &psid->loop, MSEC_FAREWELL, on_deadline);
 	psid_deadlines_init(&psid->agains, &psid->loop, MSEC_AGAIN, psid_client_again);
+	psid_unread_start(psid);
 	r = psid_closer_start(&psid->closer, &psid->loop);
 	if (r == 0)
 		r = psid_deliveries_start(&psid->deliveries, &psid->loop);
@@ -213,6 +215,7 @@ void psid_run(struct psid *psid)
 	psid_metrics_stop(psid->metrics);
 	while ((node = psid_map_next(&psid->clients, NULL)))
 		psid_client_free(CONTAINER_OF(node, struct psid_client, node));
+	psid_unread_close(psid);
 	finish_closes(psid);
 	psid_proof_stop(psid);
 	psid_bell_stop(psid);
@@ -233,6 +236,7 @@ void psid_run(struct psid *psid)
 	psid_deadlines_close(&psid->hellos);
 	psid_deadlines_close(&psid->farewells);
 	psid_deadlines_close(&psid->agains);
+	psid_deadlines_close(&psid->unread);
 	while (uv_run(&psid->loop, UV_RUN_DEFAULT) != 0)
 		;
 	psid_cluster_free(psid->cluster);

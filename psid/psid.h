@@ -76,6 +76,7 @@ struct psid {
 	uint32_t last_client;
 	uint32_t n_processes;
 	struct psid_deadlines hellos, farewells, agains;
+	struct psid_deadlines unread; /* unread.c */
 	TAILQ_HEAD(, psid_client) doomed;
 	uv_idle_t reaper;
 	uv_timer_t idle_exit; /* lifecycle.c, as the signals */

@@ -245,6 +245,36 @@ static void hand_overs(void)
 	scene_end();
 }
 
+/* Clients that ask, do not read and go, while somebody else keeps their sockets. */
+static void messages_of_the_gone(void)
+{
+	enum { N = 38 }; /* each keeps one, and one that comes needs three */
+	static const char *const settings[] = { LIMIT "40", NULL };
+	static struct fake_client gone[N];
+	Pulc__Wire__FromClient nonsense = PULC__WIRE__FROM_CLIENT__INIT;
+	unsigned before;
+
+	if (!has_strangers())
+		return;
+	scene_begin(true, settings);
+	before = daemon_n_open(&psid);
+	for (unsigned i = 0; i < N; i++) {
+		fake_attach(&gone[i], &psid, UID_HOSTILE);
+		ask_for_too_much(&gone[i]);
+		fake_kill(&gone[i]);
+		fake_send(&gone[i], &nonsense, NULL, 0);
+		fake_wait_counts(&psid, 2, 0);
+	}
+	scene_check_refusal(UID_HOSTILE, PULC__WIRE__REASON__REASON_DESCRIPTORS);
+	scene_check_upgrade(2);
+	for (unsigned i = 0; i < N; i++)
+		fake_close(&gone[i]);
+	wait_until_closed(before + 4); /* a and b have memory by now */
+	fake_attach(&other, &psid, UID_HOSTILE);
+	fake_close(&other);
+	scene_end();
+}
+
 /* Connections whose end is said to be held by many, who have not read all, over and over. */
 static void ends_said_to_be_held(void)
 {
@@ -283,6 +313,7 @@ static const struct test tests[] = {
 	TEST(bells),
 	TEST(introductions),
 	TEST(introductions_without_descriptors),
+	TEST(messages_of_the_gone),
 	TEST(ends_said_to_be_held),
 	TEST(upgrades),
 	TEST(hand_overs),
