@@ -67,7 +67,43 @@ is file_of_two_pulcruns 'bbbbbbbb last' "$(xargs <shared)"
 is input_that_cannot_be_read 'pulcrun: standard input: Is a directory
 status 0' "$(said cat </)"
 
-is fifo_without_reader "125 pulcrun: nobody: No such device or address" "$(timeout 10 "$bin/pulcrun" --output nobody echo x 2>err; echo "$? $(cat err)")"
+# The reader of a FIFO may come late, or when the job is over. Until then the tasks of much output wait; who waits can be told.
+no_job() {
+	[ "$("$bin/pulcctl" jobs --json | json 'len(j)')" = 0 ]
+}
+run --output nobody sh -c 'echo x; touch said; until [ -e nobody.read ]; do sleep 0.05; done; seq 3' &
+runner=$!
+await test -e said
+(cat nobody >nobody.read.new; mv nobody.read.new nobody.got) &
+reader=$!
+touch nobody.read
+wait $runner
+is fifo_with_a_late_reader "0 x 1 2 3" "$? $(wait $reader; await test -e nobody.got; xargs <nobody.got)"
+run --output nobody sh -c 'touch said.much; exec seq 1000000' &
+runner=$!
+await test -e said.much
+is fifo_with_a_late_reader_of_much 1000000 "$(wc -l <nobody)"
+wait $runner
+is fifo_with_a_late_reader_of_much_status 0 $?
+mkfifo two.0 two.1
+run -n 2 --oversubscribe --output 'two.{rank}' sh -c '[ $PULC_RANK = 0 ] || echo x; touch two.said.$PULC_RANK' &
+runner=$!
+await test -e two.said.0 -a -e two.said.1
+await no_job
+is fifo_after_the_end "0 1 x" "$(cat two.0 | wc -c) $(tee two.got <two.1 | wc -l) $(cat two.got)"
+wait $runner
+is fifo_after_the_end_status 0 $?
+for signal in INT HUP; do
+	run --output nobody sh -c "echo x; touch said.$signal" 2>err &
+	runner=$!
+	await test -e said.$signal
+	await no_job
+	kill -$signal "$(pgrep -P $runner)"
+	wait $runner
+	status=$?
+	is fifo_without_reader.$signal "$((128 + $(kill -l $signal))) pulcrun: nobody: nobody reads it" "$status $(cat err)"
+done
+is fifo_without_reader.timeout "124 pulcrun: time is up: nobody takes the output of the job pulcrun: nobody: nobody reads it" "$(timeout 10 "$bin/pulcrun" --timeout 0.5 --output nobody echo x 2>err; echo "$? $(xargs <err)")"
 is device 0 "$(status_of -n 2 --output /dev/null seq 1000)"
 is full_disk_is_told 125 "$(run --output /dev/full sh -c 'echo x' >/dev/null 2>&1; echo $?)"
 

@@ -6,6 +6,10 @@
  * missing are made. A file is opened when its first byte comes, or its end, so that every task has
  * one, and closed when all has come. pulcrun may have as many open as its hard limit says; it takes
  * that when there is a job, for psid has seen what the tasks' limit is then.
+ * A FIFO that nobody reads yet is waited for, as a shell waits: looked at again every MSEC_READER,
+ * for nothing tells that a reader has come. What is for it is kept meanwhile, and much of it stops
+ * the tasks. pulcrun does not end before a reader has seen the end, unless a signal or --timeout
+ * ends the wait.
  * Files that can't be opened or written are named, the first N_TOLD of them; the others are written
  * on.
  */
@@ -19,9 +23,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "macros.h"
 #include "run.h"
 
 #define N_TOLD 8u
+#define MSEC_READER 50
 
 /* Replaces {rank} and {stream}. Returns 0, -ENAMETOOLONG. */
 static int expand(const char *pattern, uint32_t rank, enum frame_stream stream, char *buf,
@@ -54,26 +60,35 @@ static void make_folders(char *path)
 	}
 }
 
-static void failed(struct run *run, const char *path, int error)
+static void failed(struct run *run, const char *path, const char *why)
 {
 	run->output_failed = true;
 	if (run->n_files_failed < N_TOLD)
-		run_note(run, "%s: %s", path, strerror(error));
+		run_note(run, "%s: %s", path, why);
 	else if (run->n_files_failed == N_TOLD)
 		run_note(run, "further files cannot be written");
 	run->n_files_failed++;
 }
 
-void run_files_start(void)
+void run_files_start(struct run *run)
 {
 	struct rlimit limit;
 
+	(void)uv_timer_init(&run->loop, &run->readers);
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+static bool is_fifo(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* Returns a descriptor; -EAGAIN: a FIFO without a reader; another error that was told. */
 static int open_file(struct run *run, uint32_t rank, enum frame_stream stream)
 {
 	char path[PATH_MAX];
@@ -88,15 +103,57 @@ static int open_file(struct run *run, uint32_t rank, enum frame_stream stream)
 			  0666);
 		if (fd >= 0)
 			return fd;
-		r = -errno; /* ENXIO: a FIFO that nobody reads */
+		r = -errno;
+		if (r == -ENXIO && is_fifo(path))
+			return -EAGAIN;
 	}
-	failed(run, path, -r);
+	failed(run, path, strerror(-r));
 	return r;
 }
 
 static bool has(const struct run *run, const char *what)
 {
 	return strstr(run->options->output, what) != NULL;
+}
+
+static uint32_t rank_of(const struct run *run, const struct sink *sink)
+{
+	return (uint32_t)((sink - run->files) / 2);
+}
+
+static enum frame_stream stream_of(const struct run *run, const struct sink *sink)
+{
+	return (sink - run->files) % 2 ? FRAME_STDERR : FRAME_STDOUT;
+}
+
+static void on_readers(uv_timer_t *timer)
+{
+	struct run *run = CONTAINER_OF(timer, struct run, readers);
+	bool more = false;
+
+	for (uint32_t i = 0; i < 2 * run->n_ranks; i++) {
+		struct sink *sink = &run->files[i];
+		int fd = sink->awaits_reader
+				 ? open_file(run, rank_of(run, sink), stream_of(run, sink))
+				 : -EAGAIN;
+
+		if (fd != -EAGAIN)
+			sink_has_reader(sink, fd);
+		more |= sink->awaits_reader;
+	}
+	if (!more)
+		(void)uv_timer_stop(timer);
+}
+
+void run_files_abandon(struct run *run)
+{
+	char path[PATH_MAX];
+
+	for (uint32_t i = 0; run->files && i < 2 * run->n_ranks; i++)
+		if (run->files[i].awaits_reader &&
+		    expand(run->options->output, i / 2, stream_of(run, &run->files[i]), path,
+			   sizeof(path)) == 0)
+			failed(run, path, "nobody reads it");
 }
 
 struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream)
@@ -109,7 +166,13 @@ struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream)
 	if (sink->run)
 		return sink;
 	fd = open_file(run, rank, apart ? stream : FRAME_STDOUT);
-	(void)sink_open(sink, run, fd);
+	if (fd == -EAGAIN) {
+		sink_await_reader(sink, run);
+		if (!uv_is_active((uv_handle_t *)&run->readers))
+			(void)uv_timer_start(&run->readers, on_readers, MSEC_READER, MSEC_READER);
+	} else {
+		(void)sink_open(sink, run, fd);
+	}
 	sink->is_shared = !each && run->n_ranks > 1;
 	return sink;
 }
@@ -126,13 +189,12 @@ void run_file_end(struct run *run, uint32_t rank, enum frame_stream stream)
 bool run_file_failed(const struct sink *sink, int error)
 {
 	struct run *run = sink->run;
-	size_t i = (size_t)(sink - run->files);
 	char path[PATH_MAX];
 
-	if (!run->files || sink < run->files || i >= 2 * (size_t)run->n_ranks)
+	if (!run->files || sink < run->files || sink >= run->files + 2 * (size_t)run->n_ranks)
 		return false;
-	(void)expand(run->options->output, (uint32_t)(i / 2), i % 2 ? FRAME_STDERR : FRAME_STDOUT,
-		     path, sizeof(path));
-	failed(run, path, error);
+	(void)expand(run->options->output, rank_of(run, sink), stream_of(run, sink), path,
+		     sizeof(path));
+	failed(run, path, strerror(error));
 	return true;
 }

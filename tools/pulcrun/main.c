@@ -50,8 +50,14 @@ static void on_timeout(uv_timer_t *timer)
 	struct run *run = CONTAINER_OF(timer, struct run, timeout);
 
 	run->timed_out = true;
-	run_note(run, "time is up: %s", run->id ? "the job is ended" : "there is no job yet");
-	run_kill(run);
+	run_note(run, "time is up: %s",
+		 run->done ? "nobody takes the output of the job"
+		 : run->id ? "the job is ended"
+			   : "there is no job yet");
+	if (run->done)
+		run->abandoned = SIGALRM;
+	else
+		run_kill(run);
 }
 
 static int start_timeout(struct run *run, uint64_t msec)
@@ -89,7 +95,7 @@ static void take_places(struct run *run, Pulc__Job__Message *msg)
 	run->ranks = calloc(run->n_ranks, sizeof(*run->ranks));
 	if (run->options->output) {
 		run->files = calloc(2 * (size_t)run->n_ranks, sizeof(*run->files));
-		run_files_start();
+		run_files_start(run);
 	}
 	if (!run->ranks || (run->options->output && !run->files)) {
 		run->n_ranks = 0;
@@ -288,8 +294,11 @@ static int finish(struct run *run)
 	do
 		sink_flush(&run->err);
 	while (!run_output_is_done(run) && !run->abandoned && uv_run(&run->loop, UV_RUN_ONCE));
-	if (run->abandoned)
+	if (run->abandoned) {
 		run->status = 128 + run->abandoned;
+		run_files_abandon(run);
+		sink_flush(&run->err);
+	}
 	run_terminal_restore(run);
 	if (run->timed_out)
 		run->status = EXIT_TIMEOUT;

@@ -303,7 +303,7 @@ void run_output_finish(struct run *run)
 bool run_output_is_done(const struct run *run)
 {
 	for (uint32_t i = 0; run->files && i < 2 * run->n_ranks; i++)
-		if (run->files[i].n_buf > 0)
+		if (run->files[i].n_buf > 0 || run->files[i].awaits_reader)
 			return false;
 	return run->out.n_buf == 0 && run->err.n_buf == 0;
 }

@@ -30,10 +30,11 @@ struct sink {
 	struct run *run;
 	int fd;
 	bool is_own, is_socket, can_wait, failed;
-	bool is_shared;	  /* by ranks: only whole lines go there */
-	bool closing;	  /* nothing more comes */
-	uint32_t n_ended; /* of a file's streams */
-	bool waiting;	  /* for room */
+	bool awaits_reader; /* a FIFO, not open yet; for room at least as long */
+	bool is_shared;	    /* by ranks: only whole lines go there */
+	bool closing;	    /* nothing more comes */
+	uint32_t n_ended;   /* of a file's streams */
+	bool waiting;	    /* for room */
 	char *buf;
 	size_t n_buf, size_buf, start;
 	struct stream *holder; /* whose line is too long to wait for its end */
@@ -81,7 +82,7 @@ struct run {
 	struct sink *files; /* one or two for each rank, with --output */
 	uint32_t n_files_failed;
 	uv_prepare_t prepare;
-	uv_timer_t release;
+	uv_timer_t release, readers;
 	uint32_t credit;
 
 	struct input input;
@@ -123,6 +124,9 @@ bool run_output_is_done(const struct run *run);
 
 /* sink.c */
 int sink_open(struct sink *sink, struct run *run, int fd);
+/* A FIFO that can't be opened: it keeps what it gets until it can, or never will (fd < 0). */
+void sink_await_reader(struct sink *sink, struct run *run);
+void sink_has_reader(struct sink *sink, int fd);
 void sink_write(struct sink *sink, const char *bytes, size_t len);
 void sink_flush(struct sink *sink);
 /* Nothing more comes: a file that has everything is closed. */
@@ -132,7 +136,9 @@ bool sink_is_full(const struct sink *sink);
 /* files.c: --output */
 struct sink *run_file(struct run *run, uint32_t rank, enum frame_stream stream);
 /* There is a job: files are about to be opened. */
-void run_files_start(void);
+void run_files_start(struct run *run);
+/* Names those that no reader has come to. */
+void run_files_abandon(struct run *run);
 /* That stream has said everything. */
 void run_file_end(struct run *run, uint32_t rank, enum frame_stream stream);
 /* A file takes no more: says which, and why. Returns false if that sink is no file. */

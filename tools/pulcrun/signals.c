@@ -119,7 +119,7 @@ static void on_signal(uv_signal_t *signal, int number)
 		break;
 	case SIGHUP:
 	case SIGQUIT:
-		if (run->id)
+		if (run->id && !run->done)
 			send_signal(run, number);
 		else
 			interrupt(run, number);

@@ -5,7 +5,7 @@
  * and terminals are opened once more, so that writing to them does not block and does not change
  * how those who share them with us write; sockets are sent to without waiting. What does not go
  * stays in the buffer until there is room. Files are simply written; a FIFO named as one is opened
- * without waiting.
+ * when it has a reader, and until then it has no room.
  *
  * A place that takes nothing any more (a full disk) is written off: what it should have got is
  * dropped and counted as failure of pulcrun. All other places get theirs. When the reader of our
@@ -48,16 +48,15 @@ static int open_again(int fd)
 	return again < 0 ? fd : again;
 }
 
-int sink_open(struct sink *sink, struct run *run, int fd)
+/* What kind of place it is says how it can be waited for. */
+static void take_fd(struct sink *sink, int fd)
 {
 	struct stat st;
 
-	*sink = (struct sink){ .run = run,
-			       .fd = fd,
-			       .is_own = fd == STDOUT_FILENO || fd == STDERR_FILENO };
+	sink->fd = fd;
 	if (fstat(fd, &st) < 0) {
 		sink->failed = true;
-		return 0;
+		return;
 	}
 	if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)) {
 		sink->fd = sink->is_own ? open_again(fd) : fd;
@@ -65,8 +64,28 @@ int sink_open(struct sink *sink, struct run *run, int fd)
 	}
 	sink->is_socket = S_ISSOCK(st.st_mode);
 	if (sink->can_wait || sink->is_socket)
-		sink->can_wait = run_poll_init(run, &sink->poll, sink->fd) == 0;
+		sink->can_wait = run_poll_init(sink->run, &sink->poll, sink->fd) == 0;
+}
+
+int sink_open(struct sink *sink, struct run *run, int fd)
+{
+	*sink = (struct sink){ .run = run, .is_own = fd == STDOUT_FILENO || fd == STDERR_FILENO };
+	take_fd(sink, fd);
 	return 0;
+}
+
+void sink_await_reader(struct sink *sink, struct run *run)
+{
+	*sink = (struct sink){ .run = run, .fd = -EBADF, .awaits_reader = true, .waiting = true };
+}
+
+void sink_has_reader(struct sink *sink, int fd)
+{
+	sink->awaits_reader = sink->waiting = false;
+	take_fd(sink, fd);
+	if (sink->failed)
+		sink->n_buf = sink->start = 0;
+	sink_flush(sink);
 }
 
 bool sink_is_full(const struct sink *sink)
@@ -143,6 +162,8 @@ static void close_file(struct sink *sink)
 
 void sink_flush(struct sink *sink)
 {
+	if (sink->awaits_reader)
+		return;
 	sink->start += push(sink, sink->buf + sink->start, sink->n_buf - sink->start);
 	if (sink->start >= sink->n_buf)
 		sink->start = sink->n_buf = 0;
@@ -179,7 +200,7 @@ void sink_write(struct sink *sink, const char *bytes, size_t len)
 {
 	if (sink->failed)
 		return;
-	if (len >= SIZE_GATHER / 4 && sink->n_buf == 0) { /* past the buffer */
+	if (len >= SIZE_GATHER / 4 && sink->n_buf == 0 && !sink->waiting) { /* past the buffer */
 		size_t n = push(sink, bytes, len);
 
 		bytes += n;
