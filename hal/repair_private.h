@@ -123,7 +123,7 @@ int repair_queue(struct hal_repair *h, const struct hal_frame *f, const struct i
 void repair_transmit(struct hal_repair *h);
 /* Repeats what is lost, asks a silent peer, answers one that waits for it. */
 void repair_maintain(struct hal_repair *h);
-/* Everything unanswered once more. */
+/* Everything unanswered once more, as far as the peer has room. */
 void repair_last_words(struct hal_repair *h);
 /* An answer, its fields in this machine's order. 0, -EBADMSG. */
 int repair_take_ack(struct hal_repair *h, const struct repair_head *head);

@@ -364,8 +364,10 @@ void repair_maintain(struct hal_repair *h)
 void repair_last_words(struct hal_repair *h)
 {
 	uint64_t nsec_now = h->reliable ? 0 : repair_now(h);
+	/* One that the peer has no room for would cost it those that it has not read. */
+	uint64_t end = h->reliable ? h->tx_end : MIN(h->tx_end, h->tx_limit);
 
-	for (uint64_t seq = h->tx_first; seq < h->tx_end && !h->tx_error; seq++)
+	for (uint64_t seq = h->tx_first; seq < end && !h->tx_error; seq++)
 		if (!h->tx[seq & h->mask].full && put_slot(h, seq, nsec_now) < 0)
 			break;
 	if (h->ack_due && !h->reliable && !h->tx_error)
