@@ -235,6 +235,11 @@ static bool parse(struct hal_tcp *h, struct hal_frame *ret_f)
 	return true;
 }
 
+static void set_hint(struct hal_tcp *h, bool found)
+{
+	atomic_store_explicit(&h->hint, found || h->rx_error || h->owed, memory_order_relaxed);
+}
+
 static int tcp_next(struct hal_link *link, struct hal_frame *ret_f)
 {
 	struct hal_tcp *h = of(link);
@@ -244,7 +249,7 @@ static int tcp_next(struct hal_link *link, struct hal_frame *ret_f)
 		h->way->pull(h);
 		found = parse(h, ret_f);
 	}
-	atomic_store_explicit(&h->hint, found || h->rx_error, memory_order_relaxed);
+	set_hint(h, found);
 	return found ? 1 : h->rx_error;
 }
 
@@ -274,7 +279,7 @@ static void tcp_drop(struct hal_link *link)
 		h->in.at += TCP_HEAD + f.len;
 		show_received(h, TCP_HEAD + f.len);
 	}
-	atomic_store_explicit(&h->hint, parse(h, &f) || h->rx_error, memory_order_relaxed);
+	set_hint(h, parse(h, &f));
 }
 
 /* ---- silence --------------------------------------------------------------------------------- */
@@ -321,7 +326,7 @@ static int tcp_progress(struct hal_link *link)
 		h->way->push(h);
 	if (h->tx_error || has_room(h, atomic_load_explicit(&h->refused, memory_order_relaxed)))
 		atomic_store_explicit(&h->refused, 0, memory_order_relaxed);
-	atomic_store_explicit(&h->hint, parse(h, &f) || h->rx_error, memory_order_relaxed);
+	set_hint(h, parse(h, &f));
 	show_buffers(h, tcp_len(&h->in), tcp_len(&h->out));
 	return 0;
 }

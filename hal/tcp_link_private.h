@@ -54,6 +54,7 @@ struct hal_tcp {
 	struct tcp_buffer in, out;
 	bool out_is_read; /* the kernel looks at `out`: it may grow but not move */
 	int rx_error, tx_error;
+	bool owed;	       /* pull() has something to go on with that nothing tells of */
 	bool unsure;	       /* the peer's kernel may not have got all that was sent */
 	uint64_t nsec_checked; /* when that was last looked at */
 	/* For pending() and room(), which are asked without the lock. */

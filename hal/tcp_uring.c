@@ -107,7 +107,6 @@ static void sent(struct hal_tcp *h, int res)
 		h->tx_error = -EPIPE;
 }
 
-/* What a send finds here is for pull() to go on with, which the ring tells nobody any more. */
 static void reap(struct hal_tcp *h)
 {
 	struct tcp_uring *u = h->uring;
@@ -123,8 +122,6 @@ static void reap(struct hal_tcp *h)
 			sent(h, cqe->res);
 	}
 	io_uring_cq_advance(&u->ring, n);
-	if (u->n_held > 0 || u->end || !u->receives)
-		atomic_store_explicit(&h->hint, true, memory_order_relaxed);
 }
 
 /* From the lent buffers to where frames are shown. */
@@ -196,6 +193,17 @@ static void submit(struct hal_tcp *h)
 	reap(h);
 }
 
+/* What was reaped and is for pull() to go on with, the ring tells nobody any more. */
+static void owe(struct hal_tcp *h)
+{
+	const struct tcp_uring *u = h->uring;
+
+	h->owed = u->n_held > 0 || (u->end ? !h->rx_error : !u->receives) ||
+		  io_uring_sq_ready(&u->ring) > 0;
+	if (h->owed)
+		atomic_store_explicit(&h->hint, true, memory_order_relaxed);
+}
+
 static void uring_pull(struct hal_tcp *h)
 {
 	reap(h);
@@ -203,6 +211,7 @@ static void uring_pull(struct hal_tcp *h)
 	receive_again(h);
 	submit(h);
 	take_pieces(h);
+	owe(h);
 }
 
 static void uring_push(struct hal_tcp *h)
@@ -210,6 +219,7 @@ static void uring_push(struct hal_tcp *h)
 	reap(h);
 	send_again(h);
 	submit(h);
+	owe(h);
 }
 
 static bool uring_pending(const struct hal_tcp *h)
