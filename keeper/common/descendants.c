@@ -3,9 +3,10 @@
  *
  * Mostly there is nothing to be found, which the kernel's lists of children tell at once, where it
  * has them: only who waits for a child takes it off such a list, and that is us. Otherwise one pass
- * reads the parent of every process; then the tree is walked until nothing is added. Numbers of
- * processes are reused, so each is killed through a pidfd, opened first and then checked to be
- * still the child of the parent it had: an innocent that has the number by now has another.
+ * reads the parent of every process; then the tree is walked until nothing is added, in an array
+ * that is sorted, for a user may have many thousands. Numbers of processes are reused, so each is
+ * killed through a pidfd, opened first and then checked to be still the child of the parent it had:
+ * an innocent that has the number by now has another.
  */
 #include "descendants.h"
 
@@ -131,12 +132,19 @@ static int read_all(struct table *table)
 	return r;
 }
 
+static int compare(const void *a, const void *b)
+{
+	pid_t x = ((const struct process *)a)->pid, y = ((const struct process *)b)->pid;
+
+	return (x > y) - (x < y);
+}
+
 static bool is_found(const struct table *table, pid_t pid)
 {
-	for (size_t i = 0; i < table->n; i++)
-		if (table->processes[i].pid == pid)
-			return table->processes[i].found;
-	return false;
+	const struct process key = { .pid = pid };
+	const struct process *p = bsearch(&key, table->processes, table->n, sizeof(key), compare);
+
+	return p && p->found;
 }
 
 /* Returns whether anything was added. */
@@ -172,6 +180,8 @@ unsigned descendants_kill(pid_t ancestor, const pid_t *spare)
 	if (!has_others(ancestor, spare))
 		return 0;
 	(void)read_all(&table);
+	if (table.n > 0)
+		qsort(table.processes, table.n, sizeof(*table.processes), compare);
 	while (grow(&table, ancestor, spare))
 		;
 	for (size_t i = 0; i < table.n; i++)

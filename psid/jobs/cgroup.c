@@ -8,7 +8,8 @@
  * Where another user's keeper must put tasks into it, folder and cgroup.procs are given to that
  * user, and nothing else. A removal that fails because the dead are not buried yet is tried again,
  * and so is one of more folders than are removed at once: what the job's user makes there is his.
- * After a restart the folders that no keeper has claimed within MSEC_CLAIM are swept.
+ * When the job has ended he can make no more. After a restart the folders that no keeper has
+ * claimed within MSEC_CLAIM are swept.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -142,15 +143,23 @@ bool psid_cgroup_has(const struct psid_jobs *jobs, const char *id, pid_t pid)
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
-static void kill_all(const char *path)
+static void write_to(const char *path, const char *name, const char *value)
 {
 	char file[700];
 	CLEANUP_FD int fd = -EBADF;
 
-	(void)snprintf(file, sizeof(file), "%s/cgroup.kill", path);
+	(void)snprintf(file, sizeof(file), "%s/%s", path, name);
 	fd = open(file, O_WRONLY | O_CLOEXEC);
 	if (fd >= 0)
-		(void)!write(fd, "1", 1);
+		(void)!write(fd, value, strlen(value));
+}
+
+/* Ends what is in it, and lets nobody make more: processes of its user that are elsewhere could
+ * make folders as fast as we remove them. */
+static void kill_all(const char *path)
+{
+	write_to(path, "cgroup.max.descendants", "0");
+	write_to(path, "cgroup.kill", "1");
 }
 
 static void on_sweep(uv_timer_t *timer);

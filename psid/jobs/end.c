@@ -1,5 +1,6 @@
 /*
- * Ending jobs, or sending them signals, from any node.
+ * Ending jobs, or sending them signals, from any node. A client is answered once before it asks
+ * another node again.
  *
  * A job is ended by its head keeper, which ends it on every node; a keeper that does not listen, or
  * has not called when its end is asked for again, is ended with the job. So the node that a job was
@@ -193,6 +194,18 @@ static bool parse(const Pulc__Wire__KillRequest *request, struct victim *victim)
 	return end == at && end > dot + 1 && victim->only > 0;
 }
 
+/* Whoever asks without end must not have all that he has asked kept, and looked through at each
+ * answer. */
+static bool has_asked(const struct psid_client *client)
+{
+	const struct psid_kill *kill;
+
+	LIST_FOREACH(kill, &client->psid->jobs->kills, link)
+	if (kill->client == client)
+		return true;
+	return false;
+}
+
 /* Has the node that the job was started from end it. Returns 0: it will be answered; negative
  * errno. */
 static int tell_origin(struct psid_client *client, const struct psid_job *job,
@@ -217,6 +230,8 @@ static int tell_origin(struct psid_client *client, const struct psid_job *job,
 	msg.job_kill = &job_kill;
 	if (!node)
 		return -ESRCH;
+	if (has_asked(client))
+		return -EBUSY;
 	kill = calloc(1, sizeof(*kill));
 	if (!kill)
 		return -ENOMEM;
@@ -238,6 +253,8 @@ static const char *why_not(int r)
 	switch (r) {
 	case -ESRCH:
 		return "no such job, and no node of that name";
+	case -EBUSY:
+		return "what was asked before is not answered yet";
 	case -EHOSTUNREACH:
 		return "the node that it was started from is not there now";
 	default:

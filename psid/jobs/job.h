@@ -20,6 +20,7 @@
 #define JOB_SIZE_WAITS 192 /* why it has not begun */
 #define JOB_SIZE_PROGRAM 65
 #define JOB_N_TASKS_MAX 65536u
+#define JOB_N_CPUS_MAX 4096u /* of a task; of all tasks of a job together they fit into 32 bits */
 #define JOB_MSEC_ANSWER 2000 /* of another node to a question */
 
 struct psid;

@@ -40,7 +40,7 @@ static bool is_sound(const Pulc__Wire__Keep *keep)
 	       strlen(keep->program) < JOB_SIZE_PROGRAM &&
 	       strlen(keep->partition) < JOB_SIZE_NODE && is_plain(keep->partition) &&
 	       strlen(keep->reservation) < JOB_SIZE_ID && is_plain(keep->reservation) &&
-	       keep->n_tasks <= JOB_N_TASKS_MAX;
+	       keep->n_tasks <= JOB_N_TASKS_MAX && keep->n_cpus <= JOB_N_CPUS_MAX;
 }
 
 /* Was the client put into the job's cgroup? And it was the client that we looked for, not another

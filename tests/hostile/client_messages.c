@@ -303,9 +303,31 @@ static void reports_nobody_reads(void)
 	end();
 }
 
+/* A keeper whose job would take more processors than can be counted. */
+static void keeps_too_much(void)
+{
+	Pulc__Wire__Keep keep = PULC__WIRE__KEEP__INIT;
+	FROM_CLIENT(msg, KEEP, keep) = &keep;
+	struct fake_client c;
+
+	begin();
+	keep.job = (char *)"17@here";
+	for (unsigned i = 0; i < 2; i++) {
+		keep.n_tasks = i ? 65536 : 65537;
+		keep.n_cpus = i ? 65536 : 1;
+		fake_open(&c, &psid, FAKE_SELF);
+		fake_hello(&c, PULC__WIRE__ROLE__ROLE_KEEPER);
+		(void)EXPECT(&c, WELCOME);
+		fake_send(&c, &msg, NULL, 0);
+		expect_dropped(&c);
+	}
+	end();
+}
+
 static const struct test tests[] = {
 	TEST(garbage),	    TEST(random_bytes), TEST(too_large),     TEST(out_of_order),
 	TEST(wrong_tuples), TEST(wrong_boards), TEST(unknown_names), TEST(reports_nobody_reads),
+	TEST(keeps_too_much),
 };
 
 int main(int argc, char **argv)

@@ -83,6 +83,27 @@ run bash -c 'cd "$1$(sed -n s/^0:://p /proc/self/cgroup)"
 	name=$(printf "%0$((898 - ${#PWD}))d" 0)
 	mkdir -p "$name/inner"' - "$mount"
 is and_it_goes_with_the_job gone "$(await eval '[ -z "$(find "$root" -name "level*" -o -name inner -o -name .hidden)" ]' && echo gone)"
+
+# Somebody of the user's who is not in the job goes on making folders when it has ended.
+run bash -c 'cat /proc/self/cgroup; sleep 1' >folder &
+runner=$!
+await grep -q ^0:: folder
+folder=$mount$(sed -n 's/^0:://p' folder)
+python3 - "$folder" <<-'PYTHON' &
+	import errno, os, sys, time
+	end, n = time.monotonic() + 25, 0
+	while time.monotonic() < end:
+	    try:
+	        os.mkdir("%s/more%d" % (sys.argv[1], n))
+	    except OSError as e:
+	        if e.errno == errno.ENOENT:
+	            break
+	    n += 1
+PYTHON
+maker=$!
+wait $runner
+is nobody_keeps_its_folder gone "$(for ((i = 0; i < 150; i++)); do [ -d "${folder%/*}" ] || { echo gone; break; }; sleep 0.1; done)"
+wait $maker
 is psid_lives 0 "$("$bin/pulcctl" status >/dev/null 2>&1; echo $?)"
 
 # psid dies while a job runs: the next one joins the same scope, and the job stays whole.
