@@ -89,6 +89,8 @@ static void take(struct psid_cluster *cluster, uint64_t usec_now, const struct s
 		return;
 	gossip->traffic.n_received++;
 	gossip->traffic.size_received += len + SIZE_HEADERS;
+	if (gossip->is_running)
+		gossip->seal.life_max = psid_swim_life_max(&gossip->swim, usec_now);
 	n = psid_seal_open(&gossip->seal, datagram, len, body, &from);
 	if (n < 0)
 		refuse(cluster, &from.address, n);

@@ -110,12 +110,6 @@ void psid_node_become(struct psid_swim *swim, struct psid_node *node, enum psid_
 
 /* ---- what is said of us ---------------------------------------------------------------------- */
 
-void psid_self_contradict(struct psid_swim *swim, uint32_t incarnation)
-{
-	swim->self->incarnation = incarnation + 1;
-	psid_node_become(swim, swim->self, PSID_NODE_ALIVE, false);
-}
-
 static void begin_life_after(struct psid_swim *swim, uint64_t life)
 {
 	swim->self->life = life + 1;
@@ -123,6 +117,16 @@ static void begin_life_after(struct psid_swim *swim, uint64_t life)
 		swim->usec_join = swim->usec_now;
 	swim->self->incarnation = 0;
 	swim->n_given_up = 0;
+	psid_node_become(swim, swim->self, PSID_NODE_ALIVE, false);
+}
+
+void psid_self_contradict(struct psid_swim *swim, uint32_t incarnation)
+{
+	if (incarnation == UINT32_MAX) { /* there is none that is greater */
+		begin_life_after(swim, swim->self->life);
+		return;
+	}
+	swim->self->incarnation = incarnation + 1;
 	psid_node_become(swim, swim->self, PSID_NODE_ALIVE, false);
 }
 
@@ -294,6 +298,10 @@ void psid_news_take(struct psid_swim *swim, const struct psid_news *news,
 	if (news->kind == PSID_NEWS_LOAD) {
 		if (node)
 			psid_news_take_load(swim, node, &news->load, news->msec_load);
+		return;
+	}
+	if (news->life > psid_swim_life_max(swim, swim->usec_now)) {
+		psid_swim_remark(swim, PSID_SWIM_GARBAGE, from);
 		return;
 	}
 	if (node == swim->self) {

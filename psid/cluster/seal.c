@@ -109,7 +109,9 @@ static EVP_CIPHER_CTX *make_sealing(const struct psid_seal *seal)
 int psid_seal_init(struct psid_seal *seal, const struct psid_keyring *ring,
 		   const struct psid_members *members, const struct psid_node *self)
 {
-	*seal = (struct psid_seal){ .ring = ring, .members = members, .self = self };
+	*seal = (struct psid_seal){
+		.ring = ring, .members = members, .self = self, .life_max = UINT64_MAX
+	};
 	if (getrandom(seal->salt, sizeof(seal->salt), 0) != sizeof(seal->salt))
 		return -EIO;
 	seal->cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
@@ -256,9 +258,12 @@ static struct start *to_front(struct sender *sender, unsigned i)
 }
 
 /* A datagram of this start has been read. */
-static void note(struct start *start, const uint8_t *head, const uint8_t key[PSID_SIZE_SECRET])
+static void note(const struct psid_seal *seal, struct start *start, const uint8_t *head,
+		 const uint8_t key[PSID_SIZE_SECRET])
 {
-	uint64_t counter = number_at(head + AT_COUNTER, 5), life = number_at(head + AT_LIFE, 6);
+	uint64_t counter = number_at(head + AT_COUNTER, 5);
+	/* A lie must leave room for the node's next life. */
+	uint64_t life = MIN(number_at(head + AT_LIFE, 6), seal->life_max);
 	uint64_t ahead = counter - start->newest;
 
 	memcpy(start->key, key, sizeof(start->key));
@@ -350,7 +355,7 @@ static int take_new(struct psid_seal *seal, struct sender *sender, const uint8_t
 		return -ENOMEM;
 	is_late = by->life <= sender->life_forgotten;
 	start = begin(sender, head + AT_SALT);
-	note(start, head, key);
+	note(seal, start, head, key);
 	if (is_late) /* it may have been forgotten itself, and what came before was heard */
 		start->window = UINT64_MAX;
 	return 0;
@@ -377,7 +382,7 @@ int psid_seal_open(struct psid_seal *seal, const uint8_t *datagram, size_t len, 
 	if (decrypt_any(seal, start, datagram, (size_t)n, ret_body, key) < 0)
 		return -EBADMSG;
 	if (start)
-		note(to_front(sender, (unsigned)(start - sender->starts)), datagram, key);
+		note(seal, to_front(sender, (unsigned)(start - sender->starts)), datagram, key);
 	else
 		r = take_new(seal, sender, datagram, key, ret_by);
 	return r < 0 ? r : n;

@@ -20,6 +20,7 @@ struct psid_seal {
 	const struct psid_node *self;
 	uint8_t salt[6]; /* of this start */
 	uint64_t counter;
+	uint64_t life_max; /* the greatest that is remembered; its owner's to set */
 	EVP_CIPHER *cipher;
 	EVP_CIPHER_CTX *sealing, *opening;
 	struct psid_map senders; /* by id */

@@ -26,6 +26,9 @@
 #include "macros.h"
 #include "swim_inside.h"
 
+/* So far may clocks be apart, with 1970 and 2200 in one cluster; a 32nd of what a life can be. */
+#define MSEC_AHEAD (1ull << 43)
+
 /* ---- random numbers: splitmix64, the same course of events from the same seed ---------------- */
 
 uint64_t psid_swim_random(struct psid_swim *swim)
@@ -132,6 +135,10 @@ void psid_swim_receive(struct psid_swim *swim, uint64_t usec_now, const struct p
 	swim->usec_now = usec_now;
 	if (swim->out || !swim->started || sender == swim->self)
 		return;
+	if (from->life > psid_swim_life_max(swim, usec_now)) {
+		psid_swim_remark(swim, PSID_SWIM_GARBAGE, &from->address);
+		return;
+	}
 	if (swim->is_refused && kind != PSID_SWIM_PAGE && kind != PSID_SWIM_NO)
 		return; /* we are nobody */
 	if (sender && from->life < sender->life && kind != PSID_SWIM_JOIN) {
@@ -223,9 +230,15 @@ int psid_swim_seed(struct psid_swim *swim, const struct psid_address *address)
 	return 0;
 }
 
+uint64_t psid_swim_life_max(const struct psid_swim *swim, uint64_t usec_now)
+{
+	return swim->msec_since + usec_now / 1000 + MSEC_AHEAD;
+}
+
 void psid_swim_start(struct psid_swim *swim, uint64_t usec_now)
 {
 	swim->usec_now = usec_now;
+	swim->msec_since = swim->self->life - usec_now / 1000;
 	swim->started = true;
 	swim->self->usec_state = usec_now;
 	psid_node_become(swim, swim->self, PSID_NODE_ALIVE, false);

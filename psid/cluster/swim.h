@@ -84,6 +84,7 @@ struct psid_swim {
 	struct psid_members members;
 	struct psid_node *self;
 	uint64_t usec_now;     /* of the call that we are in */
+	uint64_t msec_since;   /* what time it was, as lives count it, when usec_now was 0 */
 	uint64_t usec_due;     /* of the next psid_swim_run */
 	uint64_t usec_changed; /* something in the table did */
 	uint32_t digest;       /* of all nodes that are up */
@@ -143,6 +144,9 @@ void psid_swim_deinit(struct psid_swim *swim);
 int psid_swim_expect(struct psid_swim *swim, const char *name, const struct psid_address *address);
 /* Somebody to ask for the others. Returns 0; -ENOSPC: enough of them. */
 int psid_swim_seed(struct psid_swim *swim, const struct psid_address *address);
+
+/* The greatest life that can be true at that time, whatever clocks say: a greater one is a lie. */
+uint64_t psid_swim_life_max(const struct psid_swim *swim, uint64_t usec_now);
 
 /* Begins: from now on psid_swim_run is called when it is due. */
 void psid_swim_start(struct psid_swim *swim, uint64_t usec_now);

@@ -455,6 +455,48 @@ static void what_was_said_in_former_lives_counts_for_nothing(void)
 	tear_down();
 }
 
+/* One that has the key says the greatest that can be said of node 1, so that nothing could be
+ * greater. */
+static void lie(enum psid_node_state state, uint64_t life, uint32_t incarnation)
+{
+	const struct psid_node *liar = sim.nodes[2].swim.self;
+	const struct psid_origin from = { liar->id, liar->life, liar->address };
+	const struct psid_news news = { .kind = PSID_NEWS_STATE,
+					.id = sim_id(&sim, 1),
+					.life = life,
+					.incarnation = incarnation,
+					.state = state };
+	uint8_t body[PSID_SWIM_SIZE_MAX];
+	struct psid_writer w = { .at = body, .end = body + sizeof(body) };
+
+	psid_put(&w, PSID_SWIM_GOSSIP, 1);
+	psid_put_news(&w, &news);
+	for (unsigned i = 0; i < 2; i++)
+		psid_swim_receive(&sim.nodes[i].swim, sim.usec_now, &from, body,
+				  (size_t)(w.at - body));
+}
+
+static void no_lie_is_the_last_word(void)
+{
+	const uint64_t last = (1ull << 48) - 1;
+	struct psid_origin from;
+
+	for (enum psid_node_state state = PSID_NODE_DEAD; state <= PSID_NODE_LEFT; state++) {
+		set_up(8);
+		lie(state, last, 0);
+		CHECK_INT(sim_run_until_agreed(&sim, 20 * SIM_SEC), <, 20 * SIM_SEC);
+		lie(state, view(1, 1)->life, UINT32_MAX);
+		CHECK_INT(sim_run_until_agreed(&sim, 20 * SIM_SEC), <, 20 * SIM_SEC);
+		lie(state, view(1, 1)->life + SIM_SEC, UINT32_MAX);
+		CHECK_INT(sim_run_until_agreed(&sim, 20 * SIM_SEC), <, 20 * SIM_SEC);
+		CHECK_INT(view(0, 1)->life, <, last);
+		from = (struct psid_origin){ sim_id(&sim, 1), last, view(0, 1)->address };
+		psid_swim_receive(&sim.nodes[0].swim, sim.usec_now, &from, NULL, 0);
+		CHECK_INT(sim_run_until_agreed(&sim, 5 * SIM_SEC), <, 5 * SIM_SEC);
+		tear_down();
+	}
+}
+
 /* seal.c does not know its start, and has forgotten later ones. */
 static void an_outdated_life_is_told(void)
 {
@@ -542,6 +584,7 @@ static const struct test tests[] = {
 	TEST(the_first_is_back_before_it_is_missed),
 	TEST(clocks_may_go_back),
 	TEST(what_was_said_in_former_lives_counts_for_nothing),
+	TEST(no_lie_is_the_last_word),
 	TEST(an_outdated_life_is_told),
 	TEST(garbage_is_harmless),
 	TEST(loads_become_known),
