@@ -31,6 +31,7 @@
 #include "log.h"
 #include "macros.h"
 #include "notice.h"
+#include "number.h"
 #include "paths.h"
 #include "peers.h"
 #include "private.h"
@@ -176,14 +177,17 @@ uint64_t client_next_attempt(void)
 static void read_environment(void)
 {
 	const char *value;
+	uint64_t n;
 
 	if (LIKELY(self.read_environment))
 		return;
 	self.read_environment = true;
 	value = secure_getenv("PULC_HINT_AFTER");
-	if (value) {
-		self.hint_after = (uint32_t)strtoul(value, NULL, 10);
+	if (value && number_read(value, NUMBER_HINT_AFTER_MAX, &n)) {
+		self.hint_after = (uint32_t)n;
 		self.hint_after_fixed = true;
+	} else if (value && *value) {
+		pulc_log("PULC_HINT_AFTER=%s: expected a number: passed over", value);
 	}
 	value = secure_getenv("PULC_DISABLE");
 	self.refused = value && strcmp(value, "1") == 0;

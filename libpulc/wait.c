@@ -26,8 +26,10 @@
 
 #include "board.h"
 #include "clock.h"
+#include "log.h"
 #include "macros.h"
 #include "notice.h"
+#include "number.h"
 #include "peers.h"
 #include "private.h"
 #include "rawsys.h"
@@ -95,11 +97,17 @@ uint64_t spin_limit(void)
 {
 	uint64_t limit = atomic_load_explicit(&nsec_spin, memory_order_relaxed);
 	const char *value;
+	uint64_t usec;
 
 	if (LIKELY(limit != UINT64_MAX))
 		return limit;
+	limit = NSEC_SPIN_MAX;
 	value = secure_getenv("PULC_SPIN_USEC");
-	limit = value ? strtoull(value, NULL, 10) * NSEC_PER_USEC : NSEC_SPIN_MAX;
+	if (value && number_read(value, NUMBER_SPIN_USEC_MAX, &usec))
+		limit = usec * NSEC_PER_USEC;
+	else if (value && *value)
+		pulc_log("PULC_SPIN_USEC=%s: expected a number of microseconds: passed over",
+			 value);
 	atomic_store_explicit(&nsec_spin, limit, memory_order_relaxed);
 	return limit;
 }

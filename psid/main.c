@@ -39,21 +39,13 @@ static const char help[] =
 	"      --check-config   read the settings, say what is wrong with them, and exit\n"
 	"      --foreground     stay in the foreground (default)\n"
 	"      --daemonize      go to the background once clients can connect\n"
-	"      --help           show this and exit\n"
+	"  -h, --help           show this and exit\n"
 	"      --version        show the version and exit\n"
 	"\n"
 	"Each setting of psid.conf(5), FooBar, can also be given as PULC_FOO_BAR in the "
 	"environment.\n";
 
-enum {
-	OPT_SYSTEM = 256,
-	OPT_CONFIG,
-	OPT_CHECK,
-	OPT_FOREGROUND,
-	OPT_DAEMONIZE,
-	OPT_HELP,
-	OPT_VERSION
-};
+enum { OPT_SYSTEM = 256, OPT_CONFIG, OPT_CHECK, OPT_FOREGROUND, OPT_DAEMONIZE, OPT_VERSION };
 
 static const struct option long_options[] = {
 	{ "system", no_argument, NULL, OPT_SYSTEM },
@@ -61,7 +53,7 @@ static const struct option long_options[] = {
 	{ "check-config", no_argument, NULL, OPT_CHECK },
 	{ "foreground", no_argument, NULL, OPT_FOREGROUND },
 	{ "daemonize", no_argument, NULL, OPT_DAEMONIZE },
-	{ "help", no_argument, NULL, OPT_HELP },
+	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ 0 },
 };
@@ -71,7 +63,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 {
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0)
+	while ((c = getopt_long(argc, argv, "h", long_options, NULL)) >= 0)
 		switch (c) {
 		case OPT_SYSTEM:
 			options->system = true;
@@ -88,7 +80,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 		case OPT_DAEMONIZE:
 			options->daemonize = true;
 			break;
-		case OPT_HELP:
+		case 'h':
 			(void)fputs(help, stdout);
 			return 1;
 		case OPT_VERSION:

@@ -28,6 +28,7 @@ another_psid() {
 
 for command in pulc pulcctl pulcrun psid; do
 	is "$command.help" 0 "$(status_of "$bin/$command" --help)"
+	is "$command.short_help" "$("$bin/$command" --help)" "$("$bin/$command" -h)"
 	is "$command.version" "$command" "$("$bin/$command" --version | awk 'NR == 1 { print $1 }')"
 	is "$command.unknown_option_is_said" "1" "$("$bin/$command" --nonsense 2>&1 >/dev/null | grep -c nonsense)"
 	page=$(echo docs/man/"$command".[18])
@@ -94,6 +95,23 @@ is full_disk.help '1 1 pulc: 125 1 pulcrun: 125 1 psid: 1 1' "$(for c in pulcctl
 	grep -c "^$c: cannot write to standard output: No space left" "$TMPDIR/err"
 done | xargs)"
 is full_disk.check_config '1' "$("$bin/psid" --check-config --config /dev/null >/dev/full 2>/dev/null; echo $?)"
+
+# Values in the environment that the library would pass over in silence.
+warns() { # VARIABLE=VALUE
+	echo "$(status_of env "$1" "$bin/pulc" --no-psid true) $(cat "$TMPDIR/err")"
+}
+is pulc.bad_spin '0 pulc: warning: PULC_SPIN_USEC=5x: expected a number: passed over' "$(warns PULC_SPIN_USEC=5x)"
+is pulc.bad_hint_after '0 pulc: warning: PULC_HINT_AFTER=-1: expected a number: passed over' "$(warns PULC_HINT_AFTER=-1)"
+is pulc.disabled '0 pulc: warning: PULC_DISABLE=1: PULC has no effect' "$(warns PULC_DISABLE=1)"
+is pulc.bad_log '0 pulc: warning: PULC_LOG=/no/such: No such file or directory' "$(warns PULC_LOG=/no/such)"
+is pulc.good_environment '0 ' "$(PULC_SPIN_USEC=0 PULC_HINT_AFTER=4294967295 PULC_DISABLE=0 warns PULC_LOG=/dev/null)"
+is pulc.library_logs_it 1 "$(PULC_HINT_AFTER=x "$bin/pulc" --no-psid --log stderr python3 -c '
+import socket
+a, b = socket.socket(), socket.socket()
+a.bind(("127.0.0.1", 0)); a.listen(); b.connect(a.getsockname()); b.send(b"x")' 2>&1 | grep -m 1 -c 'PULC_HINT_AFTER=x: expected a number: passed over$')"
+is pulcrun.bad_reservation '125 pulcrun: PULC_RESERVATION=17: expected a reservation, as 17@n1 (or unset it)' \
+	"$(status_of env PULC_RESERVATION=17 "$bin/pulcrun" true) $(cat "$TMPDIR/err")"
+is pulc.folder '126 pulc: /tmp: Is a directory' "$(status_of "$bin/pulc" --no-psid /tmp) $(cat "$TMPDIR/err")"
 
 is pulc.no_program 125 "$(status_of "$bin/pulc")"
 is pulc.program_not_found 127 "$(status_of "$bin/pulc" --no-psid no-such-program)"

@@ -149,6 +149,10 @@ is input_nobody_reads 0 "$(yes | status_of true)"
 is input_that_never_ends_is_no_obstacle 0 "$({ sleep 1000 & echo $! >sleeper; } | status_of true)"
 kill "$(cat sleeper)"
 is closed_streams_are_no_obstacle 0 "$(run true <&- >&- 2>&-; echo $?)"
+is output_into_a_closed_stream '125 pulcrun: cannot write output: Bad file descriptor' "$(run echo x 2>err >&-; echo "$? $(cat err)")"
+is errors_into_a_closed_stream 0 "$(run sh -c 'echo x >&2' 2>&-; echo $?)"
+is folder_is_no_program 'pulcrun: /tmp: Is a directory
+status 126' "$(said /tmp)"
 is our_input_stays_blocking ok "$(run cat <<<x >/dev/null; python3 -c 'import os; print("ok" if os.get_blocking(0) else "not")' </dev/null)"
 
 # A reader that takes nothing stops the tasks and fills no memory.

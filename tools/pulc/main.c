@@ -18,6 +18,8 @@
 
 #include "daemon.h"
 #include "library.h"
+#include "macros.h"
+#include "number.h"
 #include "program.h"
 #include "said.h"
 
@@ -31,7 +33,7 @@ static const char help[] =
 	"\n"
 	"  --log FILE   let the library log to FILE (stderr: to standard error)\n"
 	"  --no-psid    do not start a psid; without one, everything stays on the kernel\n"
-	"  --help       this text\n"
+	"  -h, --help   this text\n"
 	"  --version    the version of pulc\n"
 	"\n"
 	"Exit status: PROGRAM's, or 125 pulc failed, 126 PROGRAM cannot be executed,\n"
@@ -42,12 +44,12 @@ struct settings {
 	const char *log;
 };
 
-enum { OPT_LOG = 256, OPT_NO_PSID, OPT_HELP, OPT_VERSION };
+enum { OPT_LOG = 256, OPT_NO_PSID, OPT_VERSION };
 
 static const struct option longs[] = {
 	{ "log", required_argument, NULL, OPT_LOG },
 	{ "no-psid", no_argument, NULL, OPT_NO_PSID },
-	{ "help", no_argument, NULL, OPT_HELP },
+	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ 0 },
 };
@@ -57,7 +59,7 @@ static int parse(int argc, char **argv, struct settings *set)
 {
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+h", longs, NULL)) != -1) {
 		switch (c) {
 		case OPT_LOG:
 			set->log = optarg;
@@ -65,7 +67,7 @@ static int parse(int argc, char **argv, struct settings *set)
 		case OPT_NO_PSID:
 			set->no_psid = true;
 			break;
-		case OPT_HELP:
+		case 'h':
 			fputs(help, stdout);
 			return 1;
 		case OPT_VERSION:
@@ -112,6 +114,30 @@ static int set_log(const char *log)
 	return r;
 }
 
+/* What the library would pass over, or obey, without a word to anybody. */
+static void warn_of_environment(const struct settings *set)
+{
+	static const struct {
+		const char *name;
+		uint64_t max;
+	} numbers[] = { { "PULC_HINT_AFTER", NUMBER_HINT_AFTER_MAX },
+			{ "PULC_SPIN_USEC", NUMBER_SPIN_USEC_MAX } };
+	const char *value;
+	uint64_t n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if ((value = getenv(numbers[i].name)) && *value &&
+		    !number_read(value, numbers[i].max, &n))
+			fprintf(stderr, "pulc: warning: %s=%s: expected a number: passed over\n",
+				numbers[i].name, value);
+	value = getenv("PULC_DISABLE");
+	if (value && strcmp(value, "1") == 0)
+		fputs("pulc: warning: PULC_DISABLE=1: PULC has no effect\n", stderr);
+	value = set->log ? NULL : getenv("PULC_LOG");
+	if (value && *value && strcmp(value, "stderr") != 0 && try_log(value) < 0)
+		fprintf(stderr, "pulc: warning: PULC_LOG=%s: %s\n", value, strerror(errno));
+}
+
 static int prepare(const struct settings *set, const char *program)
 {
 	char library[PATH_MAX];
@@ -125,6 +151,7 @@ static int prepare(const struct settings *set, const char *program)
 	if (obstacle)
 		fprintf(stderr, "pulc: warning: %s %s: PULC has no effect in it\n", which,
 			obstacle);
+	warn_of_environment(set);
 	if (!set->no_psid && run_ensure_psid() < 0)
 		fputs("pulc: warning: no psid: all connections stay on the kernel\n", stderr);
 	if (set->log) {

@@ -30,7 +30,7 @@ static int check_executable(const char *path)
 	if (stat(path, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
-		return -EACCES;
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EACCES;
 	return access(path, X_OK) < 0 ? -errno : 0;
 }
 
@@ -56,7 +56,7 @@ int run_find_program(const char *name, char *buf, size_t size)
 		found = check_executable(buf);
 		if (found == 0)
 			return 0;
-		if (found == -EACCES)
+		if (found == -EACCES || found == -EISDIR)
 			r = -EACCES;
 	}
 	return r;

@@ -73,7 +73,7 @@ static const char help[] =
 	"  --use KEY           keygen: make this key of the file the one that is used\n"
 	"  --drop-old          keygen: drop all keys of the file but the one that is used\n"
 	"  --list              keygen: the keys of the file, by the names that 'nodes' shows\n"
-	"  --help              this text\n"
+	"  -h, --help          this text\n"
 	"  --version           the version of pulcctl\n"
 	"\n"
 	"Exit status: 0 done, 1 psid refused, 2 wrong usage, 3 no psid.\n"
@@ -118,7 +118,6 @@ enum {
 	OPT_USE,
 	OPT_DROP_OLD,
 	OPT_LIST,
-	OPT_HELP,
 	OPT_VERSION
 };
 
@@ -144,7 +143,7 @@ static const struct option longs[] = {
 	{ "use", required_argument, NULL, OPT_USE },
 	{ "drop-old", no_argument, NULL, OPT_DROP_OLD },
 	{ "list", no_argument, NULL, OPT_LIST },
-	{ "help", no_argument, NULL, OPT_HELP },
+	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ 0 },
 };
@@ -304,7 +303,7 @@ static int take_option(int c, struct ctl_options *o)
 		return take_step(CTL_KEY_DROP_OLD, o);
 	case OPT_LIST:
 		return take_step(CTL_KEY_LIST, o);
-	case OPT_HELP:
+	case 'h':
 		fputs(help, stdout);
 		return 1;
 	case OPT_VERSION:
@@ -496,7 +495,7 @@ int ctl_options_parse(int argc, char **argv, struct ctl_options *ret_options)
 	struct ctl_options o = { 0 };
 	int c, r;
 
-	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		r = take_option(c, &o);
 		if (r != 0)
 			return r;

@@ -309,15 +309,15 @@ static int finish(struct run *run)
 	return run->status;
 }
 
-/* Descriptors that we open must not take the numbers of standard streams that are closed. */
+/* Descriptors that we open must not take the numbers of standard streams that are closed. What
+ * should have gone to such an output is lost, and that is told; such errors nobody wants. */
 static void fill_standard_streams(void)
 {
-	int fd;
+	static const int modes[] = { O_RDONLY, O_RDONLY, O_WRONLY };
 
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	(void)close(fd);
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", modes[fd]);
 }
 
 /* In an allocation of a scheduler: psids there. */

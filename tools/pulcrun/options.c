@@ -50,7 +50,7 @@ static const char help[] =
 	"      --json[=FILE]       report what became of each task\n"
 	"  -q, --quiet             say nothing about failed tasks\n"
 	"  -v, --verbose           say where the tasks run\n"
-	"      --help, --version\n"
+	"  -h, --help, --version\n"
 	"\n"
 	"Exit status: that of the first task that failed, 128 + its signal, 124 after --timeout,\n"
 	"125 pulcrun itself failed, 126 PROGRAM cannot be executed, 127 it was not found.\n";
@@ -76,7 +76,6 @@ enum {
 	OPT_KEEP_GOING,
 	OPT_TIMEOUT,
 	OPT_JSON,
-	OPT_HELP,
 	OPT_VERSION
 };
 
@@ -104,7 +103,7 @@ static const struct option longs[] = {
 	{ "json", optional_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
-	{ "help", no_argument, NULL, OPT_HELP },
+	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ 0 },
 };
@@ -280,7 +279,7 @@ static int take_option(int c, struct run_options *o)
 	case 'v':
 		o->verbose = true;
 		return 0;
-	case OPT_HELP:
+	case 'h':
 		fputs(help, stdout);
 		return 1;
 	case OPT_VERSION:
@@ -323,12 +322,25 @@ static char **shell(void)
 	return program;
 }
 
+/* As run_reserve sets it: "17@n1". */
+static int check_reservation(const char *name)
+{
+	size_t n = name ? strspn(name, "0123456789") : 0;
+
+	if (!name || !*name || (n > 0 && name[n] == '@' && name[n + 1]))
+		return 0;
+	fprintf(stderr,
+		"pulcrun: PULC_RESERVATION=%s: expected a reservation, as 17@n1 (or unset it)\n",
+		name);
+	return -EINVAL;
+}
+
 int run_options_parse(int argc, char **argv, struct run_options *ret_options)
 {
 	struct run_options o = { .n_tasks = 1, .input = PULC__JOB__INPUT__INPUT_RANK };
 	int c, r;
 
-	while ((c = getopt_long(argc, argv, "+n:qv", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+n:qvh", longs, NULL)) != -1) {
 		r = take_place(c, &o);
 		if (r > 0)
 			r = take_option(c, &o);
@@ -345,5 +357,5 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options)
 	else if (!o.partition)
 		o.reservation = getenv("PULC_RESERVATION");
 	*ret_options = o;
-	return 0;
+	return check_reservation(o.reservation);
 }

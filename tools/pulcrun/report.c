@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -49,10 +50,13 @@ static int status_of(const Pulc__Job__Exited *exited)
 static void describe_error(struct run *run, const char *node, int error)
 {
 	const char *program = run->options->program[0];
+	struct stat st;
 
 	if (error == ENOENT && strchr(program, '/') && access(program, X_OK) == 0)
 		run_note(run, "%s: on %s it is not there, or the interpreter that it names is not",
 			 program, node);
+	else if (error == EACCES && stat(program, &st) == 0 && S_ISDIR(st.st_mode))
+		run_note(run, "%s: %s", program, strerror(EISDIR));
 	else
 		run_note(run, "%s: %s", program, strerror(error));
 }

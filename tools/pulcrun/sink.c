@@ -43,6 +43,8 @@ static int open_again(int fd)
 	char path[32];
 	int again;
 
+	if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
+		return fd; /* writing to it fails, and is to fail */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return again < 0 ? fd : again;
