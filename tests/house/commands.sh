@@ -51,6 +51,24 @@ commands_missing() {
 }
 is pulcctl.commands_are_in_page_and_completions '' "$(commands_missing | xargs)"
 
+# What bash offers after these words; pulcctl is one that has two jobs and a node.
+offered() { # COMMAND WORD...
+	(
+		pulcctl() { case " $* " in *" jobs "*) printf '1@n1 u p\n2@n1 u p\n' ;; *" nodes "*) printf 'NODE STATE\nn1 alive\n' ;; esac; }
+		# shellcheck source=/dev/null
+		. "tools/completions/bash/$1"
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+		"_$1"
+		echo "${COMPREPLY[@]}"
+	)
+}
+is pulcctl.completes_a_job '1@n1 2@n1' "$(offered pulcctl kill '')"
+is pulcctl.completes_another_job '1@n1 2@n1' "$(offered pulcctl kill 1@n1 '')"
+is pulcctl.completes_options_of_kill '--signal' "$(offered pulcctl kill 1@n1 --sig)"
+is pulcctl.completes_a_signal 'USR1 USR2' "$(offered pulcctl kill --signal USR)"
+is pulcrun.completes_no_number '' "$(offered pulcrun -n '')"
+is pulcrun.completes_a_node 'n1' "$(offered pulcrun --nodes '')"
+
 # Each error that a public header names and its manual page does not.
 errors_missing() {
 	local pair code
