@@ -23,10 +23,19 @@
 #include "sockets.h"
 #include "symbols.h"
 
+/* psid is told of the last close when the file goes, and may ask the kernel at once who has the
+ * socket: so it is kept until the kernel's close is done. */
+static void let_go(struct pre_use *use)
+{
+	pre_use_end(use);
+	pre_files_reclaim();
+}
+
 /* The kernel's close of a number that is in the table. */
 static int close_tracked(int fd)
 {
-	bool is_change = pre_change_begins(fd, -1);
+	struct pre_use use;
+	bool is_used = pre_use_file(&use, fd), is_change = pre_change_begins(fd, -1);
 	int ret;
 
 	if (!is_change)
@@ -34,6 +43,8 @@ static int close_tracked(int fd)
 	ret = (int)pre_sys(pre_real.close(fd));
 	if (is_change)
 		pre_change_ends(fd, -1);
+	if (is_used)
+		let_go(&use);
 	return ret;
 }
 
@@ -151,10 +162,12 @@ static int in_kernel(int fd, int wanted, int flags)
 static int replace(int fd, int wanted, int flags)
 {
 	int ret = pulc_fd_evict(wanted);
-	bool is_change;
+	bool is_used, is_change;
+	struct pre_use use;
 
 	if (ret < 0)
 		return ret;
+	is_used = pre_use_file(&use, wanted);
 	is_change = pre_change_begins(wanted, fd);
 	if (!is_change)
 		pre_file_forget(wanted);
@@ -163,6 +176,8 @@ static int replace(int fd, int wanted, int flags)
 		pre_file_share(fd, wanted);
 	if (is_change)
 		pre_change_ends(wanted, fd);
+	if (is_used)
+		let_go(&use);
 	return ret;
 }
 

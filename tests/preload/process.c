@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -381,4 +382,51 @@ CASE(process_stopped_reader_blocks_writer_only_when_full, PROCESS)
 		kill(actor_pid(p, SIDE_B), SIGCONT);
 	}
 	B { RECV(1); }
+}
+
+/* A program that has had the socket too ends without using it. Whoever sends then is told by psid,
+ * which asks the kernel when the last process says that it closes: soon, not at its next look. */
+#define USEC_SOON 500000
+
+static void close_after_program(struct play *p, void (*end)(int fd))
+{
+	char *const argv[] = { "true", NULL };
+
+	B { SEND("unread"); }
+	A {
+		pid_t pid;
+
+		settle(p, FD, 6);
+		T(posix_spawnp(&pid, "true", NULL, NULL, argv, environ) == 0);
+		reap(p, "true", pid);
+		end(FD);
+	}
+	B {
+		uint64_t begin = usec_clock();
+
+		errno = 0;
+		while (send(FD, "x", 1, MSG_NOSIGNAL) == 1 && usec_clock() - begin < USEC_SOON)
+			(void)sched_yield();
+		say(p, "%s", errno_name(errno));
+	}
+}
+
+static void end_by_close(int fd)
+{
+	(void)close(fd);
+}
+
+static void end_by_dup2(int fd)
+{
+	(void)dup2(STDIN_FILENO, fd);
+}
+
+CASE(process_closes_what_a_program_had_too, PROCESS)
+{
+	close_after_program(p, end_by_close);
+}
+
+CASE(process_replaces_what_a_program_had_too, PROCESS)
+{
+	close_after_program(p, end_by_dup2);
 }
