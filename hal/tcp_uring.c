@@ -184,13 +184,19 @@ static void send_again(struct hal_tcp *h)
 	u->sends = h->out_is_read = true;
 }
 
-/* What was prepared goes to the kernel, together; what it finishes on the spot is taken. */
+/* What was prepared goes to the kernel, together; what it finishes on the spot is taken. It may
+ * refuse all calls for the ring from some time on, if the program has confined itself. */
 static void submit(struct hal_tcp *h)
 {
-	if (io_uring_sq_ready(&h->uring->ring) == 0)
+	struct tcp_uring *u = h->uring;
+	int e;
+
+	if (io_uring_sq_ready(&u->ring) == 0)
 		return;
-	(void)io_uring_submit(ring_of(h->uring));
+	e = io_uring_submit(ring_of(u));
 	reap(h);
+	if (e < 0 && !is_passing(e) && e != -EBUSY)
+		h->tx_error = u->end = -EPIPE;
 }
 
 /* What was reaped and is for pull() to go on with, the ring tells nobody any more. */
@@ -244,6 +250,28 @@ static int uring_fd(const struct hal_tcp *h)
 	return h->uring->home;
 }
 
+/* What the kernel never took will not end. */
+static void take_back(struct tcp_uring *u)
+{
+	const struct io_uring_sq *sq = &u->ring.sq;
+
+	for (unsigned i = io_uring_sq_ready(&u->ring); i > 0; i--)
+		if (sq->sqes[(sq->sqe_tail - i) & sq->ring_mask].user_data == TAG_SEND)
+			u->sends = false;
+		else
+			u->receives = false;
+}
+
+/* The kernel refuses to take anything back, or to say when it has: the end of the connection ends
+ * all requests, and each call of ours brings their completions. */
+static void cut_off(const struct hal_tcp *h)
+{
+	const struct timespec a_moment = { .tv_nsec = 100 * NSEC_PER_USEC };
+
+	(void)raw_shutdown(h->fd, SHUT_RDWR);
+	(void)raw_syscall(SYS_nanosleep, &a_moment, NULL);
+}
+
 /*
  * Does not wait for the peer: a request that waits for one is taken back. But one that a worker of
  * the kernel's is busy with is not done when that call returns, and sends what it can until it
@@ -254,7 +282,10 @@ static void uring_stop(struct hal_tcp *h)
 	struct tcp_uring *u = h->uring;
 	struct __kernel_timespec a_moment = { .tv_nsec = 1000 * NSEC_PER_USEC };
 	struct io_uring_cqe *cqe;
+	int e;
 
+	if (io_uring_sq_ready(ring_of(u)) > 0 && io_uring_submit(ring_of(u)) < 0)
+		take_back(u);
 	while (u->receives || u->sends) {
 		struct io_uring_sync_cancel_reg all = {
 			.fd = -1,
@@ -262,11 +293,10 @@ static void uring_stop(struct hal_tcp *h)
 			.timeout = { -1, -1 },
 		};
 
-		/* What the kernel never took will not end. */
-		if (io_uring_sq_ready(ring_of(u)) > 0 && io_uring_submit(ring_of(u)) < 0)
-			break;
 		(void)io_uring_register_sync_cancel(ring_of(u), &all);
-		(void)io_uring_wait_cqe_timeout(ring_of(u), &cqe, &a_moment);
+		e = io_uring_wait_cqe_timeout(ring_of(u), &cqe, &a_moment);
+		if (e < 0 && e != -ETIME && !is_passing(e))
+			cut_off(h);
 		reap(h);
 	}
 }
