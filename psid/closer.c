@@ -339,8 +339,8 @@ void psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void 
 	hand_in(psid, (struct psid_closing){ .user = user, .fd = fd, .done = done, .arg = arg });
 }
 
-void psid_close_promised(struct psid *psid, struct psid_user *user, int fd,
-			 void (*done)(void *arg), void *arg)
+void psid_close_promised(struct psid *psid, struct psid_user *user, int fd, void (*done)(void *arg),
+			 void *arg)
 {
 	psid_closer_unpromise(&psid->closer);
 	psid_close_foreign(psid, user, fd, done, arg);

@@ -54,8 +54,8 @@ void psid_closer_unpromise(struct psid_closer *closer);
 void psid_close_foreign(struct psid *psid, struct psid_user *user, int fd, void (*done)(void *arg),
 			void *arg);
 /* The same for one that was promised. */
-void psid_close_promised(struct psid *psid, struct psid_user *user, int fd,
-			 void (*done)(void *arg), void *arg);
+void psid_close_promised(struct psid *psid, struct psid_user *user, int fd, void (*done)(void *arg),
+			 void *arg);
 
 struct psid_emptying {
 	int fd;

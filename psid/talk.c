@@ -1,16 +1,18 @@
 /*
  * Talking with a client: its datagrams in, ours out, neither ever waited for.
  *
- * A turn of the loop reads a bounded number of messages from one client. Descriptors that come
- * with them are closed by others (closer.c), and a user with too many waiting there is not read
- * from; nor is anybody, for a moment, when they would find no place in psid. What a client does not
- * take is kept up to a bound; beyond it the client is dropped.
+ * A turn of the loop reads a bounded number of messages from one client, and from all clients of a
+ * user what takes a bounded time, or one of each. Descriptors that come with them are closed by
+ * others (closer.c), and a user with too many waiting there is not read from; nor is anybody, for a
+ * moment, when they would find no place in psid. What a client does not take is kept up to a bound;
+ * beyond it the client is dropped.
  */
 #include <errno.h>
 #include <sys/socket.h>
 
 #include "batch.h"
 #include "client.h"
+#include "clock.h"
 #include "dispatch.h"
 #include "links.h"
 #include "log.h"
@@ -19,8 +21,10 @@
 #include "reaper.h"
 #include "user.h"
 
-/* Messages read from one client before others get their turn. */
+/* Messages read from one client before others get their turn, and how long those of all clients of
+ * its user may take; one of each client is always read. */
 #define N_MESSAGES_TURN 64
+#define NSEC_TURN_USER 2000000u
 /* Kept for a client that does not read: as much as all its hints can cause. For all of a user. */
 #define SIZE_OUTBOX_MAX (8u << 20)
 #define SIZE_OUTBOXES_USER (64u << 20)
@@ -206,6 +210,27 @@ static int receive(struct psid_client *client)
 	return r;
 }
 
+static int receive_timed(struct psid_client *client)
+{
+	uint64_t nsec_began = nsec_now();
+	int r = receive(client);
+
+	client->user->nsec_turn += nsec_now() - nsec_began;
+	return r;
+}
+
+/* May it be heard once more, after n messages? A turn of the loop has one time of it. */
+static bool has_turn(const struct psid_client *client, int n)
+{
+	struct psid_user *user = client->user;
+	uint64_t msec_now = uv_now(&client->psid->loop);
+
+	if (user->msec_turn != msec_now)
+		user->nsec_turn = 0;
+	user->msec_turn = msec_now;
+	return n == 0 || (n < N_MESSAGES_TURN && user->nsec_turn < NSEC_TURN_USER);
+}
+
 static void on_socket(uv_poll_t *poll, int status, int events)
 {
 	struct psid_client *client = CONTAINER_OF(poll, struct psid_client, poll);
@@ -229,8 +254,8 @@ static void on_socket(uv_poll_t *poll, int status, int events)
 		else if (r == -EPIPE)
 			r = 0; /* read what it has said; the end comes behind it */
 	}
-	for (int i = 0; r == 0 && i < N_MESSAGES_TURN && !psid_user_is_jammed(client->user); i++)
-		r = receive(client);
+	for (int i = 0; r == 0 && has_turn(client, i) && !psid_user_is_jammed(client->user); i++)
+		r = receive_timed(client);
 	if (r == -EMFILE) {
 		client->paused = true;
 		psid_deadline_set(&client->psid->agains, &client->again);

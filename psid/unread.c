@@ -74,7 +74,8 @@ static void take_what_came(struct psid_user *user, int fd)
 
 void psid_unread_end(struct psid_user *user, int fd)
 {
-	struct unread *unread = is_read(fd) || user->psid->stopping ? NULL : malloc(sizeof(*unread));
+	struct unread *unread = is_read(fd) || user->psid->stopping ? NULL
+								    : malloc(sizeof(*unread));
 
 	if (!unread) {
 		close_channel(user, fd);

@@ -27,6 +27,7 @@ struct psid_user {
 	struct psid_closings closings; /* closer.c: closes that wait */
 	unsigned n_running, n_closings;
 	unsigned n_deliveries; /* deliver.c: those under way */
+	uint64_t msec_turn, nsec_turn; /* talk.c: the turn in which it was heard last, how long */
 	bool jammed;	       /* some of its clients are paused: too many closings wait */
 };
 

@@ -4,13 +4,18 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "macros.h"
 #include "psid/fake_client.h"
 
@@ -324,10 +329,67 @@ static void keeps_too_much(void)
 	end();
 }
 
+/* Says one and the same connection as often as a message takes, and that as fast as it can: psid
+ * looks into memory for each. */
+static void talk(struct fake_client *c, uint64_t conn)
+{
+	Pulc__Wire__Adopt adopt = PULC__WIRE__ADOPT__INIT;
+	FROM_CLIENT(msg, ADOPT, adopt) = &adopt;
+	struct pollfd room = { .fd = c->fd, .events = POLLOUT };
+	static unsigned char buf[WIRE_SIZE_MAX];
+	uint64_t conns[1900];
+	size_t len;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (size_t i = 0; i < ARRAY_SIZE(conns); i++)
+		conns[i] = conn;
+	adopt.conns = conns;
+	adopt.n_conns = ARRAY_SIZE(conns);
+	len = pulc__wire__from_client__pack(&msg, buf);
+	while (wire_send(c->fd, buf, len, NULL, 0) == 0 || poll(&room, 1, -1) == 1)
+		;
+}
+
+/* The others are heard in between. */
+static void talks_without_end(void)
+{
+	enum { N = 40, MSEC_EACH = 50 };
+	struct fake_client talker, peer;
+	struct fake_upgrade u;
+	uint64_t nsec_began;
+	int fds[2];
+	pid_t pid;
+
+	begin();
+	fake_attach(&talker, &psid, FAKE_SELF);
+	fake_attach(&peer, &psid, FAKE_SELF);
+	tcp_connect_pair(fds, AF_INET);
+	fake_upgrade(&talker, &peer, fds, 2, &u);
+	atomic_store(&fake_own_side(&u, 0)->notice, SHM_RX_READY);
+	pid = fork();
+	REQUIRE(pid >= 0);
+	if (pid == 0) {
+		talk(&talker, u.conn);
+		_exit(0);
+	}
+	nsec_began = nsec_now();
+	for (unsigned i = 0; i < N; i++)
+		CHECK(fake_is_quiet(&witness));
+	CHECK_INT(nsec_now() - nsec_began, <, (uint64_t)N * MSEC_EACH * 1000000);
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	fake_close(&talker);
+	fake_close(&peer);
+	fake_upgrade_done(&u);
+	tcp_close_pair(fds);
+	end();
+}
+
 static const struct test tests[] = {
-	TEST(garbage),	    TEST(random_bytes), TEST(too_large),     TEST(out_of_order),
-	TEST(wrong_tuples), TEST(wrong_boards), TEST(unknown_names), TEST(reports_nobody_reads),
-	TEST(keeps_too_much),
+	TEST(garbage),		 TEST(random_bytes),	     TEST(too_large),
+	TEST(out_of_order),	 TEST(wrong_tuples),	     TEST(wrong_boards),
+	TEST(unknown_names),	 TEST(reports_nobody_reads), TEST(keeps_too_much),
+	TEST(talks_without_end),
 };
 
 int main(int argc, char **argv)
