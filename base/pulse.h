@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "clock.h"
 #include "macros.h"
 
 /* Zeroed at the beginning. One thread at a time. */
@@ -23,6 +24,19 @@ static inline uint64_t pulse_ticks(void)
 #else
 	return 0;
 #endif
+}
+
+/*
+ * About now, in nanoseconds that may be half as long or twice: for what is done now and then. The
+ * real clock waits for all loads before it, and so would the bytes that an answer tells of.
+ */
+static inline uint64_t pulse_about(uint64_t ticks)
+{
+	return ticks ? ticks / 2 : nsec_now();
+}
+static inline uint64_t pulse_about_now(void)
+{
+	return pulse_about(pulse_ticks());
 }
 
 /* Reads the clocks. */

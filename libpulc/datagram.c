@@ -316,6 +316,7 @@ static bool connected(pulc_stream *s, int fd)
 
 	datagram_stop_all(s, false);
 	d->connected = raw_syscall(SYS_getpeername, fd, &ss, &len, 0, 0, 0) >= 0;
+	atomic_store(&d->rx.connected, d->connected);
 	if (d->connected && !datagram_read_address((struct sockaddr *)&ss, len, &d->peer))
 		keep_on_kernel(s, fd, PULC_REASON_UNSUPPORTED);
 	return false;

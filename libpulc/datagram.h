@@ -250,7 +250,7 @@ ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
 struct wait datagram_wait_begin(uint64_t usec_timeout);
 int datagram_wait(pulc_stream *s, int fd, struct wait *w);
 /* As those of streams (private.h), where the kernel has nothing. */
-bool datagram_wait_turn(pulc_stream *s);
+bool datagram_wait_turn(pulc_stream *s, uint64_t ticks);
 bool datagram_wait_briefly(pulc_stream *s, bool has_looked);
 int datagram_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events);
 void datagram_unwatch(pulc_stream *s, pulc_waitset *set, unsigned bit);

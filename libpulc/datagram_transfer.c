@@ -79,15 +79,18 @@ static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const stru
 			      size_t n)
 {
 	ssize_t len = length_of(iov, n), sent;
+	uint64_t ticks;
 
 	if (UNLIKELY(len < 0) || UNLIKELY(datagram_is_shared(s)))
 		return -EAGAIN;
 	if (n == 1 && len <= (ssize_t)SHM_SHORT_MOST &&
-	    LIKELY(udp_push_short(&f->queue, iov->iov_base, (size_t)len)))
+	    LIKELY(udp_push_short(&f->queue, iov->iov_base, (size_t)len, &ticks))) {
 		sent = len;
-	else
+		turn_sent_at(&s->turn, turn_has_received(&s->turn) ? ticks : 0);
+	} else {
 		sent = udp_push(&f->queue, iov, n, (size_t)len);
-	turn_sent(&s->turn);
+		turn_sent(&s->turn);
+	}
 	udp_answered(&s->datagram->rx);
 	note_destination(s->datagram, f);
 	if (LIKELY(sent >= 0) ? UNLIKELY(udp_is_awaited(&f->queue)) : sent == -ESHUTDOWN) {
@@ -188,6 +191,7 @@ ssize_t datagram_sendmsg(pulc_stream *s, int fd, const struct msghdr *msg, int f
 static inline bool send_short(pulc_stream *s, int fd, const void *buf, size_t len, int flags)
 {
 	struct datagram *d = s->datagram;
+	uint64_t ticks;
 	struct flow *f;
 	bool sent;
 
@@ -198,9 +202,9 @@ static inline bool send_short(pulc_stream *s, int fd, const void *buf, size_t le
 		return false;
 	datagram_enter(d);
 	f = atomic_load_explicit(&d->to_peer, memory_order_acquire);
-	sent = LIKELY(f != NULL) && LIKELY(udp_push_short(&f->queue, buf, len));
+	sent = LIKELY(f != NULL) && LIKELY(udp_push_short(&f->queue, buf, len, &ticks));
 	if (LIKELY(sent)) {
-		turn_sent(&s->turn);
+		turn_sent_at(&s->turn, turn_has_received(&s->turn) ? ticks : 0);
 		udp_answered(&d->rx);
 		note_destination(d, f);
 		if (UNLIKELY(udp_is_awaited(&f->queue)))
@@ -357,20 +361,20 @@ static inline bool may_wait(const struct datagram *d, int flags)
 
 /* 0: this call may wait, and the kernel has nothing; -EAGAIN: it is not known; the error that the
  * socket had pending. */
-static inline int is_quiet(pulc_stream *s, int fd, int flags)
+static inline int is_quiet(pulc_stream *s, int fd, int flags, uint64_t now)
 {
-	return may_wait(s->datagram, flags) ? udp_quiet(&s->datagram->rx, fd) : -EAGAIN;
+	return may_wait(s->datagram, flags) ? udp_quiet(&s->datagram->rx, fd, now) : -EAGAIN;
 }
 
 /* Nothing was there at the first look. */
 static inline ssize_t look_on(pulc_stream *s, int fd, struct msghdr *msg, int flags,
-			      bool has_waited)
+			      bool has_waited, uint64_t now)
 {
-	int e = has_waited ? 0 : is_quiet(s, fd, flags);
+	int e = has_waited ? 0 : is_quiet(s, fd, flags, now);
 
 	if (LIKELY(e == 0) && !datagram_wait_briefly(s, has_waited))
 		e = -EAGAIN;
-	return e == 0 ? udp_pull_plain(&s->datagram->rx, msg) : e;
+	return e == 0 ? udp_pull_plain(&s->datagram->rx, msg, now) : e;
 }
 
 /*
@@ -381,6 +385,7 @@ static inline ssize_t look_on(pulc_stream *s, int fd, struct msghdr *msg, int fl
 static inline ssize_t receive_at_once(pulc_stream *s, int fd, struct msghdr *msg, int flags)
 {
 	struct udp *rx = &s->datagram->rx;
+	uint64_t ticks = pulse_ticks(), now = pulse_about(ticks);
 	bool has_waited = false;
 	ssize_t n;
 	int e;
@@ -390,14 +395,14 @@ static inline ssize_t receive_at_once(pulc_stream *s, int fd, struct msghdr *msg
 	if (UNLIKELY(udp_gathers(rx)) && !must_not_block(s, fd, flags))
 		wait_gather(wait_budget(s));
 	if (turn_is_peers(&s->turn)) {
-		e = is_quiet(s, fd, flags);
+		e = is_quiet(s, fd, flags, now);
 		if (UNLIKELY(e < 0 && e != -EAGAIN))
 			return e;
-		has_waited = LIKELY(e == 0) && datagram_wait_turn(s);
+		has_waited = LIKELY(e == 0) && datagram_wait_turn(s, ticks);
 	}
-	n = udp_pull_plain(rx, msg);
+	n = udp_pull_plain(rx, msg, now);
 	if (n == -EAGAIN)
-		n = look_on(s, fd, msg, flags, has_waited);
+		n = look_on(s, fd, msg, flags, has_waited, now);
 	if (LIKELY(n >= 0))
 		turn_received(&s->turn);
 	return n;

@@ -163,23 +163,36 @@ void datagram_flows_changed(pulc_stream *s, const struct udp_flow *ended)
 	datagram_rouse(s);
 }
 
+/* The usual receiver has one flow; NULL: he has others. */
+static inline struct udp_flow *lone_flow(struct udp *u)
+{
+	return LIKELY(atomic_load_explicit(&u->n_flows, memory_order_relaxed) == 1)
+		       ? atomic_load_explicit(&u->flows[0], memory_order_acquire)
+		       : NULL;
+}
+
 /* This thread's processor is told to whoever answers; true if the only sender last ran on it. */
 bool datagram_peer_here(pulc_stream *s)
 {
 	struct datagram *d = s->datagram;
-	uint32_t cpu = this_cpu(), n = 0;
-	struct udp_flow *queue;
+	struct udp_flow *lone = lone_flow(&d->rx), *queue;
+	struct flow *awaited;
+	uint32_t cpu = this_cpu();
 	bool here = false;
 
 	datagram_enter(d);
-	EACH_WATCHED(d, queue)
-	{
+	if (LIKELY(lone != NULL)) {
+		awaited = datagram_awaited(d);
+		if (LIKELY(awaited != NULL))
+			shm_ran_on(&awaited->queue.ring, cpu);
+		shm_ran_on(&lone->ring, cpu);
+		here = shm_peer_ran_on(&lone->ring, cpu);
+	} else {
+		EACH_WATCHED(d, queue)
 		shm_ran_on(&queue->ring, cpu);
-		here = shm_peer_ran_on(&queue->ring, cpu);
-		n += !flow_of(queue)->sends;
 	}
 	datagram_leave(d);
-	return here && n == 1;
+	return here;
 }
 
 /* ---- one call -------------------------------------------------------------------------------- */
@@ -233,14 +246,6 @@ struct wait datagram_wait_begin(uint64_t usec_timeout)
 	return wait_begin(&way, POLLIN, usec_timeout);
 }
 
-/* The usual receiver has one flow; NULL: he has others. */
-static inline struct udp_flow *lone_flow(struct udp *u)
-{
-	return LIKELY(atomic_load_explicit(&u->n_flows, memory_order_relaxed) == 1)
-		       ? atomic_load_explicit(&u->flows[0], memory_order_acquire)
-		       : NULL;
-}
-
 /* False: something has come, though perhaps not to be taken. */
 static inline bool lone_flow_stays_empty(pulc_stream *s, const struct udp_flow *queue,
 					 bool has_looked)
@@ -270,7 +275,7 @@ static inline bool flows_stay_empty(struct udp *u)
 
 /* What the wait before this one was good for is counted now: once its datagram had come there was
  * no time for it. */
-bool datagram_wait_turn(pulc_stream *s)
+bool datagram_wait_turn(pulc_stream *s, uint64_t ticks)
 {
 	struct udp_flow *queue = lone_flow(&s->datagram->rx);
 	struct flow *answers;
@@ -284,7 +289,7 @@ bool datagram_wait_turn(pulc_stream *s)
 	answers = datagram_awaited(s->datagram);
 	to = answers ? &answers->queue.ring : NULL;
 	ahead = shm_ahead(&queue->ring, to);
-	turn_looks(&s->turn, turn_wait(&s->turn, to), true);
+	turn_looks(&s->turn, turn_wait(&s->turn, to, ticks), true);
 	shm_ahead_ask(&ahead);
 	return true;
 }

@@ -136,7 +136,7 @@ static const void *line_of_both(void)
  * too early to look. */
 static inline bool wait_for_turn(const struct native_short *w)
 {
-	bool early = turn_wait(&native_core.turn, NULL);
+	bool early = turn_wait(&native_core.turn, NULL, pulse_ticks());
 
 	if (LIKELY(w->line))
 		line_ask_to_write(w->line);

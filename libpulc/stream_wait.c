@@ -125,7 +125,7 @@ bool stream_wait_turn(struct pulc_stream *s)
 		return false;
 	ahead = shm_ahead(&s->tcp.ring, &s->tcp.ring);
 	notice_in_passing();
-	turn_looks(&s->turn, turn_wait(&s->turn, &s->tcp.ring), true);
+	turn_looks(&s->turn, turn_wait(&s->turn, &s->tcp.ring, pulse_ticks()), true);
 	shm_ahead_ask(&ahead);
 	return true;
 }

@@ -86,20 +86,19 @@ static inline bool turn_is_peers(const struct turn *t)
 	return atomic_load_explicit(&t->sent, memory_order_relaxed) != 0;
 }
 
-/* Until the first look, if it is the peer's turn. ring: where the next message is sent, or NULL.
- * True: it was too early to look. */
-static inline bool turn_wait(struct turn *t, const struct shm_stream *ring)
+/* Until the first look, if it is the peer's turn. ring: where the next message is sent, or NULL;
+ * ticks: the counter, just now. True: it was too early to look. */
+static inline bool turn_wait(struct turn *t, const struct shm_stream *ring, uint64_t ticks)
 {
 	uint64_t sent = atomic_load_explicit(&t->sent, memory_order_relaxed);
 	uint32_t wait = atomic_load_explicit(&t->wait, memory_order_relaxed);
-	bool early;
+	bool early = ticks - sent < wait;
 
 	if (!sent)
 		return false;
 	atomic_store_explicit(&t->sent, 0, memory_order_relaxed);
-	early = pulse_ticks() - sent < wait;
-	while (pulse_ticks() - sent < wait)
-		;
+	while (ticks - sent < wait)
+		ticks = pulse_ticks();
 	if (ring)
 		shm_tx_ask(ring);
 	return early;

@@ -68,7 +68,7 @@ static void look_now(struct pre_looked *looked, uint64_t now)
 /* True in a spin, now and then. */
 static bool is_time(struct pre_looked *looked)
 {
-	uint64_t now = pre_about_now();
+	uint64_t now = pulse_about_now();
 
 	if (now - looked_at(looked) < PRE_NSEC_LOOK)
 		return false;
@@ -79,7 +79,7 @@ static bool is_time(struct pre_looked *looked)
 bool pre_look_due(struct pre_looked *looked)
 {
 	unsigned n = atomic_load_explicit(&looked->n_answers, memory_order_relaxed) + 1;
-	uint64_t now = pre_about_now();
+	uint64_t now = pulse_about_now();
 
 	if (now - looked_at(looked) >= PRE_NSEC_LOOK || n >= PRE_N_LOOK) {
 		look_now(looked, now);
@@ -104,7 +104,7 @@ bool pre_look_spared(struct pre_looked *looked, bool found)
 
 	if (!is_calm(looked))
 		return false;
-	now = pre_about_now();
+	now = pulse_about_now();
 	if (found)
 		atomic_store_explicit(&looked->nsec_rings, now, memory_order_relaxed);
 	if (n >= PRE_N_SPARED || now - looked_at(looked) >= PRE_NSEC_LOOK ||

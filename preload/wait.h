@@ -35,21 +35,10 @@ static inline uint64_t pre_now(void)
 	return (uint64_t)ts.tv_sec * PRE_NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/*
- * About now, in nanoseconds that may be half as long or twice: for what is done now and then. The
- * real clock waits for all loads before it, and so would the bytes that an answer tells of.
- */
-static inline uint64_t pre_about_now(void)
-{
-	uint64_t ticks = pulse_ticks();
-
-	return ticks ? ticks / 2 : pre_now();
-}
-
 /* When a waiting place last asked the kernel, and how often it has answered without since. Threads
  * that share the place may overlook each other's marks: one asks too often. */
 struct pre_looked {
-	_Atomic uint64_t nsec; /* by pre_about_now */
+	_Atomic uint64_t nsec; /* by pulse_about_now */
 	_Atomic unsigned n_answers;
 	_Atomic unsigned n_calm;     /* times in a row that the kernel was asked and had nothing */
 	_Atomic uint32_t stirred;    /* pre_stirred when it was asked */

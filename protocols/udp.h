@@ -16,6 +16,10 @@
 /* shm_record.flags: the sender's process has sent to this port through the kernel since the record
  * before. */
 #define UDP_AFTER_KERNEL 1u
+/* The record's stamp is when the one before it was sent. Its own time stands in the next record, if
+ * that one has this flag too, or beside the queue (shm_queue_date). Otherwise the stamp is its own.
+ */
+#define UDP_DATED_BEHIND 2u
 
 /* Rings up to this size are used, bytes: a kernel's socket buffer usually holds a fifth of it. */
 #define UDP_RING_MAX (1u << 20)
@@ -47,6 +51,9 @@ struct udp_flow {
 	struct pulse pulse;
 	uint64_t nsec_settled; /* when the kernel was last waited for */
 	uint64_t size_credit; /* spent on rings, returned at the end by the process that spent it */
+	uint64_t stamp;	      /* when the last record was sent */
+	/* What was sent when that was the last word on it: the next record may be dated behind. */
+	uint64_t dated_at;
 	bool no_growth;
 	bool stalled;	       /* what was unread at the last look but one still is */
 	uint64_t stamp_looked; /* at the receiver's progress */
@@ -65,12 +72,12 @@ struct udp {
 	uint16_t port;		  /* its own */
 	_Atomic bool shared;	  /* with another process, which may empty the kernel's queue */
 	_Atomic bool peeks_on;	  /* SO_PEEK_OFF was set */
+	_Atomic bool connected;	  /* to a peer: the kernel takes nobody else's datagrams */
 	/* arrival of the kernel's first datagram; UDP_NONE, UDP_UNKNOWN */
 	_Atomic uint64_t first_in_kernel;
-	_Atomic uint64_t looked;     /* when that was asked, CLOCK_REALTIME */
+	_Atomic uint64_t looked;     /* when that was asked, by pulse_about_now */
 	_Atomic uint32_t n_since;    /* datagrams taken from queues since */
 	_Atomic uint64_t sends_seen; /* udp_kernel_sends then */
-	_Atomic uint64_t last_stamp; /* of the last record that was taken in the usual way */
 	/* Of each place that ever had a flow: what those that have ended had counted; UDP_COUNTS:
 	 * and its present one counts on. Changed by one store, so that no look finds half of an
 	 * end. */
@@ -124,9 +131,9 @@ struct udp_got {
  * flags: MSG_PEEK, MSG_TRUNC.
  */
 ssize_t udp_pull(struct udp *u, int fd, struct msghdr *msg, int flags, struct udp_got *got);
-/* The same at less cost, without flags, where one queue is all that has to be looked at. -EAGAIN:
- * nothing was done, it is for udp_pull. */
-ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg);
+/* The same at less cost, without flags, where one queue is all that has to be looked at. now: by
+ * pulse_about_now, when the call began or later. -EAGAIN: nothing was done, it is for udp_pull. */
+ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg, uint64_t now);
 /* The only queue is one whose datagrams come better several at a time (shm_rx_gathers), and is
  * empty as far as is known. */
 bool udp_gathers(struct udp *u);
@@ -140,10 +147,10 @@ int udp_inq(struct udp *u, int fd, uint32_t *ret_size);
 bool udp_has_datagram(struct udp *u);
 /*
  * Before a wait: what comes next comes by a queue, for all that is known. Asks the kernel if the
- * next datagram would have to wait for that. Returns 0; -EAGAIN: it is not so; the error that the
- * socket had pending.
+ * next datagram would have to wait for that. now: by pulse_about_now. Returns 0; -EAGAIN: it is not
+ * so; the error that the socket had pending.
  */
-int udp_quiet(struct udp *u, int fd);
+int udp_quiet(struct udp *u, int fd, uint64_t now);
 /* Exact readiness, queues and kernel together. */
 unsigned udp_poll(struct udp *u, int fd, unsigned events);
 /* A counter that changes whenever a queue has got something, and not when a flow ends. */

@@ -2,9 +2,9 @@
  * The receiving half of the udp protocol: which datagram comes next.
  *
  * The kernel gives datagrams in the order of their arrival, whoever sent them. Here they wait in
- * several places: one queue for each flow, and the kernel's own. The oldest goes first. A record
- * carries the time of its sending, the kernel notes when a datagram arrives (SIOCGSTAMP makes it do
- * so and tells), both in CLOCK_REALTIME.
+ * several places: one queue for each flow, and the kernel's own. The oldest goes first. Of a record
+ * it is known when it was sent (date), the kernel notes when a datagram arrives (SIOCGSTAMP makes
+ * it do so and tells), both in CLOCK_REALTIME.
  *
  * The kernel is not asked for every datagram: a system call costs more than the transfer. It is
  * asked
@@ -12,7 +12,8 @@
  *    first moment,
  *  - when a record says that its sender's process has used the kernel meanwhile, or this process
  *    has,
- *  - when a record was sent more than 20 us after the last look, and after 256 records,
+ *  - 20 us after the last look, and after 256 records; ten times as seldom where all that the
+ *    kernel could have is its sender's,
  *  - always, where another process may empty the kernel's queue (after a fork).
  * So a datagram that came through the kernel can be overtaken by one in a queue only if it comes
  * from an unrelated process and less than 20 us before.
@@ -42,8 +43,13 @@
 
 #define NSEC_LOOK (20 * NSEC_PER_USEC)
 #define N_LOOK 256u
-/* Who waits does so then, rather than have the next datagram wait for it. */
-#define NSEC_LOOK_NEAR (18 * NSEC_PER_USEC)
+/* The same where nobody but the sender of the queue can send to the socket, and says so before his
+ * next record (UDP_AFTER_KERNEL): what is left are errors. */
+#define NSEC_LOOK_LONE (10 * NSEC_LOOK)
+#define N_LOOK_LONE (10 * N_LOOK)
+/* Who waits does so when nine tenths of that are over, rather than have the next datagram wait for
+ * it. */
+#define NEAR(nsec) ((nsec) / 10 * 9)
 /* Arrived before the kernel noted arrivals: older than everything that has a time. */
 #define STAMP_OLDEST 1u
 
@@ -91,8 +97,28 @@ static inline bool next_of(struct udp_flow *f, struct shm_datagram *d)
 	}
 	if (e <= 0)
 		return false;
-	d->stamp = MAX(d->stamp, f->floor_stamp);
 	return true;
+}
+
+/*
+ * Its own time, or one that it may claim: for who compares it. A sender that has not said it yet is
+ * about to: what is found elsewhere may have been sent before that. A record behind this one that
+ * does not tell of it is a lie (udp_send.c).
+ */
+static void date(struct udp_flow *f, struct shm_datagram *d)
+{
+	struct shm_record next;
+
+	if (d->flags & UDP_DATED_BEHIND) {
+		d->flags &= ~UDP_DATED_BEHIND;
+		if (shm_queue_date_of(&f->ring, d->at + shm_queue_size(d->len), &d->stamp))
+			;
+		else if (!shm_queue_next_header(&f->ring, d, &next))
+			d->stamp = UDP_UNKNOWN;
+		else if (next.flags & UDP_DATED_BEHIND)
+			d->stamp = next.stamp;
+	}
+	d->stamp = MAX(d->stamp, f->floor_stamp);
 }
 
 /*
@@ -115,6 +141,7 @@ static inline struct udp_flow *oldest(struct udp *u, struct shm_datagram *ret_d)
 			f = flow_at(u, i);
 			if (!f || !next_of(f, found ? &d : ret_d))
 				continue;
+			date(f, found ? &d : ret_d);
 			if (found && d.stamp >= ret_d->stamp)
 				continue;
 			if (found)
@@ -275,6 +302,7 @@ static int arrival(int fd, uint64_t before, uint64_t *ret_stamp)
 static int look(struct udp *u, int fd)
 {
 	uint64_t sends = udp_kernel_sends(u->port), now = stamp_now(), first = UDP_NONE;
+	uint64_t about_now = pulse_about_now();
 	ssize_t n = peek(fd);
 
 	if (n >= 0)
@@ -285,30 +313,40 @@ static int look(struct udp *u, int fd)
 	if (n == -EAGAIN && UNLIKELY(LOAD(u->peeks_on)) && has_kernel(fd))
 		first = STAMP_OLDEST;
 	STORE(u->first_in_kernel, first);
-	STORE(u->looked, now);
+	STORE(u->looked, about_now);
 	STORE(u->n_since, 0);
 	STORE(u->sends_seen, sends);
 	return 0;
 }
 
-/* Could there be something in the kernel that is older than d? */
-static inline bool is_look_due(struct udp *u, const struct shm_datagram *d)
+/* A flow that is open to a connected socket is its peer's, and the peer is one process. */
+static inline bool is_from_all(struct udp *u, const struct udp_flow *f)
 {
+	return LOAD(u->connected) && LIKELY(!(shm_own_notice(&f->ring) & SHM_WANT_KERNEL)) &&
+	       LIKELY(!shm_peer_is_shared(&f->ring));
+}
+
+/* Could there be something in the kernel that is older than d, of f? */
+static inline bool is_look_due(struct udp *u, const struct udp_flow *f,
+			       const struct shm_datagram *d, uint64_t now)
+{
+	bool is_lone = is_from_all(u, f);
 	uint32_t n = LOAD(u->n_since) + 1;
 
 	STORE(u->n_since, n);
-	return (d->flags & UDP_AFTER_KERNEL) || n >= N_LOOK ||
-	       (int64_t)(d->stamp - LOAD(u->looked)) > (int64_t)NSEC_LOOK ||
+	return (d->flags & UDP_AFTER_KERNEL) || n >= (is_lone ? N_LOOK_LONE : N_LOOK) ||
+	       (int64_t)(now - LOAD(u->looked)) > (int64_t)(is_lone ? NSEC_LOOK_LONE : NSEC_LOOK) ||
 	       udp_kernel_sends(u->port) != LOAD(u->sends_seen) || LOAD(u->shared);
 }
 
-/* Is the kernel's first datagram older than d? 1, 0, or the pending error. */
-static inline int kernel_goes_first(struct udp *u, int fd, const struct shm_datagram *d)
+/* Is the kernel's first datagram older than d, of f? 1, 0, or the pending error. */
+static inline int kernel_goes_first(struct udp *u, int fd, struct udp_flow *f,
+				    struct shm_datagram *d)
 {
 	uint64_t first = LOAD(u->first_in_kernel);
 	int e;
 
-	if (LIKELY(first == UDP_NONE) && LIKELY(!is_look_due(u, d)))
+	if (LIKELY(first == UDP_NONE) && LIKELY(!is_look_due(u, f, d, pulse_about_now())))
 		return 0;
 	if (first == UDP_NONE || first == UDP_UNKNOWN || LOAD(u->shared)) {
 		e = look(u, fd);
@@ -316,7 +354,10 @@ static inline int kernel_goes_first(struct udp *u, int fd, const struct shm_data
 			return e;
 		first = LOAD(u->first_in_kernel);
 	}
-	return first != UDP_NONE && first <= d->stamp;
+	if (LIKELY(first == UDP_NONE))
+		return 0;
+	date(f, d);
+	return first <= d->stamp;
 }
 
 /* Was it empty when it was asked, and was nothing sent there by this process since? */
@@ -326,13 +367,16 @@ static inline bool was_kernel_empty(struct udp *u)
 	       udp_kernel_sends(u->port) == LOAD(u->sends_seen);
 }
 
-int udp_quiet(struct udp *u, int fd)
+int udp_quiet(struct udp *u, int fd, uint64_t now)
 {
+	struct udp_flow *f = flow_at(u, 0);
+	uint64_t near;
 	int e = 0;
 
 	if (LOAD(u->n_flows) == 0 || !was_kernel_empty(u))
 		return -EAGAIN;
-	if (UNLIKELY((int64_t)(LOAD(u->last_stamp) - LOAD(u->looked)) >= (int64_t)NSEC_LOOK_NEAR))
+	near = f && is_from_all(u, f) ? NEAR(NSEC_LOOK_LONE) : NEAR(NSEC_LOOK);
+	if (UNLIKELY((int64_t)(now - LOAD(u->looked)) >= (int64_t)near))
 		e = look(u, fd);
 	if (UNLIKELY(e < 0))
 		return e;
@@ -378,7 +422,8 @@ static int find_next(struct udp *u, int fd, uint64_t nsec_trust, struct udp_flow
 	if (!*ret_flow) {
 		if (LOAD(u->n_flows) == 0)
 			return 0;
-		if (nsec_trust && was_kernel_empty(u) && stamp_now() - LOAD(u->looked) < nsec_trust)
+		if (nsec_trust && was_kernel_empty(u) &&
+		    pulse_about_now() - LOAD(u->looked) < nsec_trust)
 			return -EAGAIN;
 		e = look(u, fd);
 		if (e < 0)
@@ -388,12 +433,15 @@ static int find_next(struct udp *u, int fd, uint64_t nsec_trust, struct udp_flow
 			return LOAD(u->first_in_kernel) == UDP_NONE ? -EAGAIN : 0;
 	}
 	/* A record of just now may have followed something into the kernel after the last look. */
-	e = kernel_goes_first(u, fd, d);
+	e = kernel_goes_first(u, fd, *ret_flow, d);
 	if (LIKELY(e <= 0))
 		return e < 0 ? e : 1;
 	/* What was put into a queue before the kernel's first was sent is there by now. */
 	*ret_flow = oldest(u, d);
-	return *ret_flow && d->stamp < LOAD(u->first_in_kernel);
+	if (!*ret_flow)
+		return 0;
+	date(*ret_flow, d);
+	return d->stamp < LOAD(u->first_in_kernel);
 }
 
 bool udp_gathers(struct udp *u)
@@ -415,7 +463,8 @@ void udp_answered(struct udp *u)
  * The usual case of that: the only thing unread is one short datagram, which has come with the news
  * of it. Nothing is found out that is not asked in take and next_of as well, in fewer steps.
  */
-static inline ssize_t pull_short(struct udp *u, struct udp_flow *f, struct msghdr *msg)
+static inline ssize_t pull_short(struct udp *u, struct udp_flow *f, struct msghdr *msg,
+				 uint64_t now)
 {
 	_Atomic uint32_t *lock = &f->ring.own->rx_lock;
 	struct shm_datagram d;
@@ -425,8 +474,7 @@ static inline ssize_t pull_short(struct udp *u, struct udp_flow *f, struct msghd
 	if (msg->msg_iovlen != 1 || !shm_queue_next_short(&f->ring, &d) ||
 	    d.len > msg->msg_iov->iov_len || (int64_t)(d.at - f->next_at) >= 0)
 		return -EAGAIN;
-	d.stamp = MAX(d.stamp, f->floor_stamp);
-	if (UNLIKELY(is_look_due(u, &d)))
+	if (UNLIKELY(is_look_due(u, f, &d, now)))
 		return -EAGAIN;
 	way = shm_enter(lock, shm_is_alone(&f->ring));
 	if (UNLIKELY(way == SHM_BUSY))
@@ -442,14 +490,13 @@ static inline ssize_t pull_short(struct udp *u, struct udp_flow *f, struct msghd
 	if (UNLIKELY(!has))
 		return -EAGAIN;
 	shm_ahead_note(&f->ring, 0);
-	STORE(u->last_stamp, d.stamp);
 	name_source(f, msg);
 	msg->msg_controllen = 0;
 	msg->msg_flags = 0;
 	return (ssize_t)d.len;
 }
 
-ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg)
+ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg, uint64_t now)
 {
 	struct udp_flow *f = flow_at(u, 0);
 	struct shm_datagram d;
@@ -457,12 +504,11 @@ ssize_t udp_pull_plain(struct udp *u, struct msghdr *msg)
 
 	if (UNLIKELY(LOAD(u->n_flows) != 1) || UNLIKELY(LOAD(u->first_in_kernel) != UDP_NONE) || !f)
 		return -EAGAIN;
-	n = pull_short(u, f, msg);
+	n = pull_short(u, f, msg, now);
 	if (LIKELY(n >= 0))
 		return n;
-	if (!next_of(f, &d) || UNLIKELY(is_look_due(u, &d)))
+	if (!next_of(f, &d) || UNLIKELY(is_look_due(u, f, &d, now)))
 		return -EAGAIN;
-	STORE(u->last_stamp, d.stamp);
 	n = take(f, &d, msg, 0);
 	if (UNLIKELY(n < 0))
 		return -EAGAIN;
@@ -498,7 +544,7 @@ static int find_next_quietly(struct udp *u, int fd, struct shm_datagram *d)
 		f = oldest(u, d);
 	if (!f)
 		return 0;
-	if (LOAD(u->first_in_kernel) == UDP_NONE && !is_look_due(u, d))
+	if (LOAD(u->first_in_kernel) == UDP_NONE && !is_look_due(u, f, d, pulse_about_now()))
 		return 1;
 	if (!has_kernel(fd))
 		return 1;

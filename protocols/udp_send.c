@@ -4,8 +4,9 @@
  * Each datagram goes its own way: through the queue if the receiver looks at it and there is room,
  * else through the kernel. So the kernel alone ever drops one, as it would without us. What order
  * the receiver sees is its affair (udp_receive.c) and needs three things of us:
- *  - every record carries the time of its sending, in the clock in which the kernel notes arrivals;
- *    about right will do where no other flow's times are compared with it (SHM_RX_LONE);
+ *  - of every record it is known when it was sent, in the clock in which the kernel notes arrivals.
+ *    Where no other flow's times are compared with it (SHM_RX_LONE) about right will do, and that
+ *    it is said a moment later: beside the queue, and in the next record (UDP_DATED_BEHIND);
  *  - a record says if this process has used the kernel towards that port since the record before:
  *    only then need the receiver ask the kernel before it takes it;
  *  - what was sent through the kernel before must have arrived. Usually it has when the call
@@ -138,6 +139,20 @@ static int put(struct udp_flow *f, const struct shm_datagram *d, const struct io
 	return e == -EAGAIN ? put_patiently(f, d, iov, n, len) : e;
 }
 
+/*
+ * May the next record be dated behind, if this one tells its own time? What stands beside the queue
+ * then is lost, and with it the time of the record that it is of, if that one is followed by one
+ * which tells its own.
+ */
+static bool is_date_needless(struct udp_flow *f)
+{
+	uint64_t dated = atomic_load_explicit(&f->ring.own->dated, memory_order_relaxed);
+	uint64_t unread = shm_tx_unread(&f->ring);
+
+	return unread == 0 ||
+	       (dated != SHM_UNDATED && unread <= ring_tx_position(&f->ring) - dated);
+}
+
 /* A receiver of several flows compares them; the kernel's queue is asked too seldom for the last
  * microsecond to matter. */
 static inline uint64_t stamp_for(struct udp_flow *f, uint64_t notice, uint32_t flags)
@@ -148,7 +163,8 @@ static inline uint64_t stamp_for(struct udp_flow *f, uint64_t notice, uint32_t f
 static ssize_t push_locked(struct udp_flow *f, uint64_t notice, const struct iovec *iov, size_t n,
 			   size_t len)
 {
-	uint64_t sends = udp_kernel_sends(f->port);
+	uint64_t sends = udp_kernel_sends(f->port), stamp;
+	bool behind = false, needless = false;
 	struct shm_datagram d;
 	int e;
 
@@ -159,13 +175,25 @@ static ssize_t push_locked(struct udp_flow *f, uint64_t notice, const struct iov
 			return -EAGAIN;
 		d.flags = UDP_AFTER_KERNEL;
 	}
-	d.stamp = stamp_for(f, notice, d.flags);
-	if (UNLIKELY(udp_is_stalled(f, d.stamp)))
+	stamp = stamp_for(f, notice, d.flags);
+	if (UNLIKELY(udp_is_stalled(f, stamp)))
 		return -EAGAIN;
+	if (LIKELY(notice & SHM_RX_LONE) && LIKELY(!d.flags))
+		behind = udp_may_date_behind(f);
+	if (UNLIKELY(!behind) && (notice & SHM_RX_LONE))
+		needless = is_date_needless(f);
+	d.stamp = LIKELY(behind) ? f->stamp : stamp;
+	d.flags |= behind ? UDP_DATED_BEHIND : 0;
 	e = put(f, &d, iov, n, len);
 	if (UNLIKELY(e < 0))
 		return e == -EBADMSG ? -ESHUTDOWN : -EAGAIN;
 	f->kernel_seen = sends;
+	if (LIKELY(behind)) {
+		udp_date(f, stamp);
+	} else if (needless) {
+		f->stamp = stamp;
+		f->dated_at = ring_tx_position(&f->ring);
+	}
 	if (UNLIKELY(shm_tx_mode(&f->ring) != SHM_TX_RING))
 		shm_tx_begin(&f->ring, 0);
 	return (ssize_t)len;

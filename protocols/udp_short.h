@@ -29,27 +29,47 @@ static inline bool udp_is_stalled(struct udp_flow *f, uint64_t stamp)
 	return f->stalled;
 }
 
+/*
+ * To read a clock takes as long as all the rest of a short send, so who is waited for does it when
+ * the record is on its way. Each process that sends knows the last record's time if it has sent it.
+ * Under tx_lock.
+ */
+static inline bool udp_may_date_behind(struct udp_flow *f)
+{
+	return ring_tx_position(&f->ring) == f->dated_at;
+}
+
+/* The last record was sent just now: says so where the receiver looks for it. Who is stalled takes
+ * the long way, where he is looked after before each datagram. Under tx_lock. */
+static inline void udp_date(struct udp_flow *f, uint64_t stamp)
+{
+	uint64_t end = ring_tx_position(&f->ring);
+
+	shm_queue_date(&f->ring, end, stamp);
+	f->stamp = stamp;
+	f->dated_at = LIKELY(!udp_is_stalled(f, stamp)) ? end : SHM_UNDATED;
+}
+
 /* Under tx_lock. */
 static inline __attribute__((always_inline)) bool udp_put_short(struct udp_flow *f, const void *buf,
-								size_t len, uint64_t ticks)
+								size_t len, uint64_t *ret_ticks)
 {
-	uint64_t stamp;
-
 	if (UNLIKELY(udp_kernel_sends(f->port) != f->kernel_seen) ||
-	    UNLIKELY(shm_tx_mode(&f->ring) != SHM_TX_RING))
+	    UNLIKELY(shm_tx_mode(&f->ring) != SHM_TX_RING) || UNLIKELY(!udp_may_date_behind(f)))
 		return false;
-	stamp = pulse_at(&f->pulse, ticks);
-	return LIKELY(!udp_is_stalled(f, stamp)) &&
-	       shm_queue_put_short(&f->ring, stamp, 0, buf, len);
+	if (UNLIKELY(!shm_queue_put_short(&f->ring, f->stamp, UDP_DATED_BEHIND, buf, len)))
+		return false;
+	*ret_ticks = pulse_ticks();
+	udp_date(f, pulse_at(&f->pulse, *ret_ticks));
+	return true;
 }
 
 /* Sends len bytes, at most SHM_SHORT_MOST. False: nothing was done, it is for udp_push. When it was
- * sent: udp_is_awaited. */
+ * sent: udp_is_awaited, and the processor's counter, then, is in *ret_ticks. */
 static inline __attribute__((always_inline)) bool udp_push_short(struct udp_flow *f,
-								 const void *buf, size_t len)
+								 const void *buf, size_t len,
+								 uint64_t *ret_ticks)
 {
-	/* Before all else: to read the counter takes about as long as all that is asked here. */
-	uint64_t ticks = pulse_ticks();
 	_Atomic uint32_t *lock = &f->ring.own->tx_lock;
 	enum shm_way way;
 	bool sent;
@@ -60,7 +80,7 @@ static inline __attribute__((always_inline)) bool udp_push_short(struct udp_flow
 	way = shm_enter(lock, shm_is_alone(&f->ring));
 	if (UNLIKELY(way == SHM_BUSY)) /* a handler amid a send: the two have no order */
 		return false;
-	sent = udp_put_short(f, buf, len, ticks);
+	sent = udp_put_short(f, buf, len, ret_ticks);
 	shm_leave(lock, way);
 	return sent;
 }

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 /* Of what is defined here, and of the frames that processes send each other through it. */
-#define SHM_VERSION 10u
+#define SHM_VERSION 11u
 #define SHM_MAGIC_SLAB 0x6c73636c75703031ull
 #define SHM_MAGIC_BOARDS 0x6462636c75703031ull
 
@@ -150,6 +150,9 @@ static_assert(sizeof(struct shm_slab) == 2 * SHM_PAGE, "the header is two pages"
 #define SHM_INLINE_WHEN(word) ((uint32_t)((word) >> 32))
 #define SHM_NO_INLINE UINT32_MAX /* the lower half: being written, or none */
 
+/* shm_side.dated: being written. No record ends there. */
+#define SHM_UNDATED 1u
+
 /* ring_at of a ring not yet begun */
 #define SHM_NOT_BEGUN UINT64_MAX
 
@@ -208,7 +211,11 @@ struct shm_side {
 	uint32_t reserved0;
 	/* ring byte from which on long pieces are written in the present way (shm/pace.c) */
 	_Atomic uint64_t pace_since;
-	uint8_t pad5[32];
+	/* Of a queue's record that does not tell itself when it was sent: the ring byte behind it,
+	 * and when, CLOCK_REALTIME, ns (queue.h). */
+	_Atomic uint64_t dated;
+	_Atomic uint64_t date;
+	uint8_t pad5[16];
 	_Atomic uint32_t rx_lock;
 	_Atomic uint32_t psec_out;
 	_Atomic uint64_t rx_taken; /* ring bytes taken, not yet all published as tail */
@@ -247,7 +254,7 @@ static_assert(sizeof(struct shm_side) <= SHM_PAGE, "a side's control words are o
 /* Before each datagram in a queue's ring (shm/queue.c): a multiple of its own size begins every
  * record. */
 struct shm_record {
-	uint64_t stamp; /* CLOCK_REALTIME of the sender, ns */
+	uint64_t stamp; /* a time, protocols/udp.h: CLOCK_REALTIME of the sender, ns */
 	uint32_t len;	/* bytes of payload that follow */
 	uint32_t flags; /* protocols/udp.h */
 };

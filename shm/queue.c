@@ -331,6 +331,19 @@ int shm_queue_next(struct shm_stream *s, struct shm_datagram *d)
 	return e;
 }
 
+bool shm_queue_next_header(struct shm_stream *s, const struct shm_datagram *d,
+			   struct shm_record *ret_header)
+{
+	struct shm_datagram next = { .at = d->at + shm_queue_size(d->len), .ring = d->ring };
+	uint64_t n;
+
+	if (ring_rx_available(s, look(s), next.at, &next.ring, &n) < 0 || n < SIZE_HEADER)
+		return false;
+	get_header(s, &next);
+	*ret_header = next.header;
+	return true;
+}
+
 static size_t copy(const struct shm_stream *s, const struct shm_datagram *d,
 		   const struct iovec *iov, size_t n)
 {

@@ -58,6 +58,36 @@ static inline bool shm_queue_holds(const struct shm_stream *s, const struct shm_
 {
 	return atomic_load_explicit(&s->own->rx_taken, memory_order_relaxed) == d->at;
 }
+/* The header of the record behind d, unchecked; false: there is none yet. No lock, holds while
+ * shm_queue_holds. */
+bool shm_queue_next_header(struct shm_stream *s, const struct shm_datagram *d,
+			   struct shm_record *ret_header);
+
+/*
+ * Beside a queue stands when one of its records was sent: a time that is read once the record is on
+ * its way, which the receiver looks for where it matters. One record at a time: the one that ends
+ * at byte `end`.
+ */
+/* Under tx_lock. */
+static inline void shm_queue_date(struct shm_stream *s, uint64_t end, uint64_t date)
+{
+	atomic_store_explicit(&s->own->dated, SHM_UNDATED, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&s->own->date, date, memory_order_relaxed);
+	/* pairs with the acquire in shm_queue_date_of */
+	atomic_store_explicit(&s->own->dated, end, memory_order_release);
+}
+/* False: the time that stands there is another one's. No lock. */
+static inline bool shm_queue_date_of(const struct shm_stream *s, uint64_t end, uint64_t *ret_date)
+{
+	/* pairs with the release in shm_queue_date */
+	if (atomic_load_explicit(&s->peer->dated, memory_order_acquire) != end)
+		return false;
+	*ret_date = atomic_load_explicit(&s->peer->date, memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&s->peer->dated, memory_order_relaxed) == end;
+}
+
 /* Copies as much of it as fits. Returns the bytes copied. */
 size_t shm_queue_copy(struct shm_stream *s, const struct shm_datagram *d, const struct iovec *iov,
 		      size_t n);

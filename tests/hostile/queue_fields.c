@@ -90,7 +90,7 @@ static ssize_t pull(int flags)
 	struct iovec iov = { .iov_base = bytes, .iov_len = sizeof(bytes) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct udp_got got = { .nsec_trust = 0 };
-	ssize_t n = flags ? -EAGAIN : udp_pull_plain(&v.rx, &msg);
+	ssize_t n = flags ? -EAGAIN : udp_pull_plain(&v.rx, &msg, pulse_about_now());
 
 	return n >= 0 ? n : udp_pull(&v.rx, v.fd[0], &msg, flags, &got);
 }

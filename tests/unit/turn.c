@@ -25,7 +25,7 @@ static bool exchange(bool at_first)
 
 	turn_received(&t);
 	turn_sent(&t);
-	early = turn_wait(&t, &ring);
+	early = turn_wait(&t, &ring, pulse_ticks());
 	turn_found(&t, early, at_first);
 	return early;
 }
@@ -36,7 +36,7 @@ static void a_stream_knows_no_turns(void)
 	for (unsigned i = 0; i < 3; i++) {
 		turn_sent(&t);
 		CHECK(!turn_is_peers(&t));
-		CHECK(!turn_wait(&t, NULL));
+		CHECK(!turn_wait(&t, NULL, pulse_ticks()));
 	}
 }
 
@@ -48,7 +48,7 @@ static void an_answer_makes_it_the_peers(void)
 	turn_sent(&t);
 	CHECK(turn_is_peers(&t) == (pulse_ticks() != 0));
 	/* Waited for once. */
-	(void)turn_wait(&t, NULL);
+	(void)turn_wait(&t, NULL, pulse_ticks());
 	CHECK(!turn_is_peers(&t));
 }
 

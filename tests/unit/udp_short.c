@@ -3,8 +3,10 @@
  * in any mixture with it, and nothing that is not the usual case.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,10 +42,10 @@ static uint64_t real_now(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* The kernel was asked just now. */
+/* The kernel was asked just now, however long this process does not run. */
 static void looked(void)
 {
-	atomic_store(&v.rx.looked, real_now());
+	atomic_store(&v.rx.looked, pulse_about_now() + NSEC_PER_SEC);
 	atomic_store(&v.rx.n_since, 0);
 }
 
@@ -70,7 +72,7 @@ static void begin(void)
 	/* The first one begins the ring. */
 	REQUIRE_INT(udp_push(&v.out, &none, 1, 0), ==, 0);
 	looked();
-	REQUIRE_INT(udp_pull_plain(&v.rx, &msg), ==, 0);
+	REQUIRE_INT(udp_pull_plain(&v.rx, &msg, pulse_about_now()), ==, 0);
 }
 
 static void end(void)
@@ -88,9 +90,10 @@ static void fill(unsigned char *buf, uint32_t i, size_t len)
 static bool push_short(uint32_t i, size_t len)
 {
 	unsigned char buf[SHM_SHORT_MOST];
+	uint64_t ticks;
 
 	fill(buf, i, len);
-	return udp_push_short(&v.out, buf, len);
+	return udp_push_short(&v.out, buf, len, &ticks);
 }
 
 static ssize_t push_long(uint32_t i, size_t len)
@@ -116,8 +119,9 @@ static void expect(uint32_t i, size_t len, bool usual)
 	looked();
 	buf[len] = 0xa5;
 	fill(wanted, i, len);
-	REQUIRE_INT(usual ? udp_pull_plain(&v.rx, &msg) : udp_pull(&v.rx, v.fd, &msg, 0, &got), ==,
-		    (ssize_t)len);
+	REQUIRE_INT(usual ? udp_pull_plain(&v.rx, &msg, pulse_about_now())
+			  : udp_pull(&v.rx, v.fd, &msg, 0, &got),
+		    ==, (ssize_t)len);
 	CHECK(memcmp(buf, wanted, len) == 0);
 	CHECK_INT(buf[len], ==, 0xa5);
 	CHECK_INT(msg.msg_flags, ==, 0);
@@ -130,16 +134,17 @@ static ssize_t pull_nothing(void)
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
-	return udp_pull_plain(&v.rx, &msg);
+	return udp_pull_plain(&v.rx, &msg, pulse_about_now());
 }
 
 /* One that would lie around the ring's end goes the long way. */
 static void moves_datagrams(void)
 {
 	unsigned n_short = 0;
+	uint64_t ticks;
 
 	begin();
-	REQUIRE(udp_push_short(&v.out, NULL, 0));
+	REQUIRE(udp_push_short(&v.out, NULL, 0, &ticks));
 	expect(0, 0, true);
 	for (uint32_t len = 0; len <= SHM_SHORT_MOST; len++) {
 		if (push_short(len, len))
@@ -189,7 +194,7 @@ static void a_short_buffer_gets_a_part_and_is_told(void)
 	begin();
 	REQUIRE(push_short(1, 8));
 	looked();
-	CHECK_INT(udp_pull_plain(&v.rx, &msg), ==, 1);
+	CHECK_INT(udp_pull_plain(&v.rx, &msg, pulse_about_now()), ==, 1);
 	CHECK_INT(msg.msg_flags, ==, MSG_TRUNC);
 	CHECK_INT(buf[1], ==, 0);
 	CHECK_INT(pull_nothing(), ==, -EAGAIN);
@@ -248,7 +253,7 @@ static void a_look_that_is_due_is_not_put_off(void)
 {
 	begin();
 	REQUIRE(push_short(1, 8));
-	atomic_store(&v.rx.looked, real_now() - NSEC_PER_SEC);
+	atomic_store(&v.rx.looked, pulse_about_now() - NSEC_PER_SEC);
 	CHECK_INT(pull_nothing(), ==, -EAGAIN);
 	expect(1, 8, false);
 	end();
@@ -261,11 +266,11 @@ static void a_look_that_is_near_is_made_at_once(void)
 
 	begin();
 	before = atomic_load(&v.rx.looked);
-	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, 0);
+	CHECK_INT(udp_quiet(&v.rx, v.fd, pulse_about_now()), ==, 0);
 	CHECK_INT(atomic_load(&v.rx.looked), ==, before);
-	before = atomic_load(&v.rx.last_stamp) - 19 * NSEC_PER_USEC;
+	before = pulse_about_now() - 19 * NSEC_PER_USEC; /* of 20 */
 	atomic_store(&v.rx.looked, before);
-	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, 0);
+	CHECK_INT(udp_quiet(&v.rx, v.fd, pulse_about_now()), ==, 0);
 	CHECK_INT(atomic_load(&v.rx.looked), >, before);
 	end();
 }
@@ -288,8 +293,8 @@ static void a_datagram_in_the_kernel_is_not_waited_before(void)
 	connect_to_itself();
 	REQUIRE_INT(send(v.fd, "k", 1, 0), ==, 1);
 	atomic_store(&v.rx.looked, 0);
-	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, -EAGAIN);
-	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, -EAGAIN);
+	CHECK_INT(udp_quiet(&v.rx, v.fd, pulse_about_now()), ==, -EAGAIN);
+	CHECK_INT(udp_quiet(&v.rx, v.fd, pulse_about_now()), ==, -EAGAIN);
 	end();
 }
 
@@ -308,8 +313,8 @@ static void an_error_that_is_pending_is_told(void)
 	REQUIRE_INT(connect(v.fd, (struct sockaddr *)&at, sizeof(at)), ==, 0);
 	REQUIRE_INT(send(v.fd, "k", 1, 0), ==, 1);
 	atomic_store(&v.rx.looked, 0);
-	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, -ECONNREFUSED);
-	CHECK_INT(udp_quiet(&v.rx, v.fd), ==, 0);
+	CHECK_INT(udp_quiet(&v.rx, v.fd, pulse_about_now()), ==, -ECONNREFUSED);
+	CHECK_INT(udp_quiet(&v.rx, v.fd, pulse_about_now()), ==, 0);
 	end();
 }
 
@@ -335,11 +340,145 @@ static void believes_no_nonsense(void)
 		atomic_store(&peer->inline_at, at);
 		atomic_store(&peer->head, at + heads[i / ARRAY_SIZE(lens)]);
 		looked();
-		CHECK_INT(udp_pull_plain(&v.rx, &msg), <=, 8);
+		CHECK_INT(udp_pull_plain(&v.rx, &msg, pulse_about_now()), <=, 8);
 		for (size_t k = 8; k < sizeof(buf); k++)
 			REQUIRE_INT(buf[k], ==, 0x5a);
 		end();
 	}
+}
+
+/* ---- the order against the kernel's datagrams ------------------------------------------------ */
+
+/* A process that is not the sender's sends through the kernel. The clock goes on before and after,
+ * by more than what a time may be wrong by. */
+static void kernel_brings(void)
+{
+	static const struct timespec moment = { .tv_nsec = 20 * NSEC_PER_USEC };
+
+	(void)nanosleep(&moment, NULL);
+	REQUIRE_INT(send(v.fd, "k", 1, 0), ==, 1);
+	(void)nanosleep(&moment, NULL);
+}
+
+/* What comes next: the length of a datagram of the queue, or 0 of the kernel's. */
+static size_t next_is(void)
+{
+	unsigned char buf[64];
+	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct udp_got got = { 0 };
+	ssize_t n = udp_pull(&v.rx, v.fd, &msg, 0, &got);
+
+	REQUIRE_INT(n, >, 0);
+	CHECK(!got.by_kernel || (n == 1 && buf[0] == 'k'));
+	return got.by_kernel ? 0 : (size_t)n;
+}
+
+/* The kernel notes arrivals, and is asked again. */
+static void begin_beside_the_kernel(void)
+{
+	struct timespec ts;
+
+	begin();
+	connect_to_itself();
+	(void)ioctl(v.fd, SIOCGSTAMPNS, &ts);
+	kernel_brings(); /* the kernel begins to note arrivals with a delay */
+	(void)usleep(20000);
+	REQUIRE_INT(recv(v.fd, &ts, sizeof(ts), MSG_DONTWAIT), ==, 1);
+	atomic_store(&v.rx.first_in_kernel, UDP_UNKNOWN);
+}
+
+/* The last one's time stands beside the queue, that of one before in its follower. */
+static void the_oldest_goes_first_wherever_its_time_stands(void)
+{
+	begin_beside_the_kernel();
+	REQUIRE(push_short(1, 8));
+	kernel_brings();
+	REQUIRE(push_short(2, 9));
+	REQUIRE(push_short(3, 10));
+	kernel_brings();
+	CHECK_INT(next_is(), ==, 8);
+	CHECK_INT(next_is(), ==, 0);
+	CHECK_INT(next_is(), ==, 9);
+	CHECK_INT(next_is(), ==, 10);
+	CHECK_INT(next_is(), ==, 0);
+	end();
+}
+
+/* A sender that has not said yet when it sent may be about to. */
+static void what_is_not_dated_yet_is_the_latest(void)
+{
+	struct shm_side *peer;
+
+	begin_beside_the_kernel();
+	peer = v.pair.tcp[0].ring.own;
+	REQUIRE(push_short(1, 8));
+	kernel_brings();
+	atomic_store(&peer->dated, SHM_UNDATED);
+	CHECK_INT(next_is(), ==, 0);
+	CHECK_INT(next_is(), ==, 8);
+	end();
+}
+
+/* Several flows for a while: exact times between others, none of which is lost. */
+static void times_survive_exact_ones_between_them(void)
+{
+	begin_beside_the_kernel();
+	REQUIRE(push_short(1, 8));
+	kernel_brings();
+	shm_notice_take_back(&v.pair.tcp[1].ring, SHM_RX_LONE);
+	REQUIRE_INT(push_long(2, 9), ==, 9);
+	shm_notice_set(&v.pair.tcp[1].ring, SHM_RX_LONE);
+	CHECK(!push_short(3, 10)); /* the first one's time would be lost */
+	REQUIRE_INT(push_long(3, 10), ==, 10);
+	CHECK(!push_short(4, 11));
+	CHECK_INT(next_is(), ==, 8);
+	CHECK_INT(next_is(), ==, 0);
+	REQUIRE_INT(push_long(4, 11), ==, 11);
+	CHECK(push_short(5, 12));
+	kernel_brings();
+	for (size_t len = 9; len <= 12; len++)
+		CHECK_INT(next_is(), ==, len);
+	CHECK_INT(next_is(), ==, 0);
+	end();
+}
+
+/* A time beside the queue that is too early is one that it cannot have. */
+static void a_lie_gets_nobody_far_ahead(void)
+{
+	struct shm_side *peer;
+
+	begin_beside_the_kernel();
+	peer = v.pair.tcp[0].ring.own;
+	kernel_brings();
+	REQUIRE(push_short(1, 8));
+	v.in.floor_stamp = real_now();
+	atomic_store(&peer->date, 1);
+	CHECK_INT(next_is(), ==, 0);
+	CHECK_INT(next_is(), ==, 8);
+	end();
+}
+
+/* Nobody else can send to a connected socket, so it is asked for ten times as seldom; if its peer
+ * is one process. */
+static void a_connected_socket_is_asked_less_often(void)
+{
+	unsigned char buf[8];
+	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	uint64_t now = 1000 * NSEC_PER_SEC;
+
+	begin();
+	atomic_store(&v.rx.connected, true);
+	atomic_store(&v.rx.looked, now - 50 * NSEC_PER_USEC);
+	REQUIRE(push_short(1, 8));
+	CHECK_INT(udp_pull_plain(&v.rx, &msg, now), ==, 8);
+	REQUIRE(push_short(2, 8));
+	shm_add_holder(&v.pair.tcp[0].ring);
+	CHECK_INT(udp_pull_plain(&v.rx, &msg, now), ==, -EAGAIN);
+	(void)shm_drop_holder(&v.pair.tcp[0].ring);
+	expect(2, 8, true);
+	end();
 }
 
 static const struct test tests[] = {
@@ -355,6 +494,11 @@ static const struct test tests[] = {
 	TEST(a_datagram_in_the_kernel_is_not_waited_before),
 	TEST(an_error_that_is_pending_is_told),
 	TEST(believes_no_nonsense),
+	TEST(the_oldest_goes_first_wherever_its_time_stands),
+	TEST(what_is_not_dated_yet_is_the_latest),
+	TEST(times_survive_exact_ones_between_them),
+	TEST(a_lie_gets_nobody_far_ahead),
+	TEST(a_connected_socket_is_asked_less_often),
 };
 
 int main(int argc, char **argv)
