@@ -95,7 +95,7 @@ bool guest_call_is_behind(const struct guest_call *c, const struct peer *peer)
 void guest_call_at(struct guest_call *c, struct peer *peer)
 {
 	c->peer = peer_ref(peer);
-	c->era = protocol_era;
+	c->era = peer_era(peer, c->number);
 	c->id = ++last_id;
 	c->stage = GUEST_ASKS;
 	STEP(GUEST_FOUND);

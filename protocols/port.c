@@ -143,7 +143,7 @@ static void begin_anew(struct port_out *out)
 	static uint64_t lives;
 
 	out->life = ++lives;
-	out->era = protocol_era;
+	out->era = peer_era(out->peer, out->to);
 	out->held = PORT_HELD_NEW;
 	if (port_is_moving(out->peer, out->to))
 		out->held |= PORT_HELD_MOVE;
@@ -327,7 +327,7 @@ struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from)
 		return NULL;
 	in->port = port;
 	in->peer = peer_ref(peer);
-	in->era = protocol_era;
+	in->era = peer_era(peer, from);
 	in->from = from;
 	in->shown = shm_pair_add(SHM_PAIR_FROM, peer->client, (uint64_t)port->number << 32 | from);
 	TAILQ_INIT(&in->queue);

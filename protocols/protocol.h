@@ -87,7 +87,8 @@ struct protocol {
 	void (*closed)(struct peer *peer, uint32_t port, uint64_t before, bool is_anew);
 };
 
-/* Counts psid's words that a port is closed. Who remembers a port of a peer's remembers this. */
+/* Counts psid's words that a port is closed. Who hears from a port of a peer's remembers this, who
+ * begins something towards one peer_era. */
 extern uint64_t protocol_era __attribute__((visibility("hidden")));
 
 /* Counts what may end somebody's waiting. Written under the lock of the process; a thread that
@@ -134,6 +135,9 @@ void peer_revoke(struct peer *peer, uint32_t port);
 /* All but these. */
 void peer_revoke_others(struct peer *peer, const uint32_t *ports, size_t n);
 bool peer_has(const struct peer *peer, uint32_t port);
+/* The protocol_era of what is begun now towards that port: one that is closed for all that is known
+ * has nobody to answer, and what is begun there ends with it. */
+uint64_t peer_era(const struct peer *peer, uint32_t port);
 
 /* Peers of which something was done that their sleepers have not been told. */
 extern struct peer *protocol_to_tell __attribute__((visibility("hidden")));

@@ -116,6 +116,13 @@ bool peer_has(const struct peer *peer, uint32_t port)
 	return find_granted(peer, port) != NULL;
 }
 
+uint64_t peer_era(const struct peer *peer, uint32_t port)
+{
+	struct granted *g = find_granted(peer, port);
+
+	return UNLIKELY(g && g->closing && !g->anew) ? g->before - 1 : protocol_era;
+}
+
 int peer_grant(struct peer *peer, uint32_t port)
 {
 	struct granted *g = find_granted(peer, port);
