@@ -419,7 +419,8 @@ int stream_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned event
 	tell_of_room(s);
 	if (events & (POLLIN | POLLRDNORM))
 		e = shm_watch_rx(&s->tcp.ring, watch);
-	if (e == 0 && (events & (POLLOUT | POLLWRNORM)))
+	/* Who waits for neither is told of the end, of which the kernel may know nothing. */
+	if (e == 0 && ((events & (POLLOUT | POLLWRNORM)) || !(events & (POLLIN | POLLRDNORM))))
 		e = shm_watch_tx(&s->tcp.ring, watch);
 	/* More waiters than a side has room for: let the kernel wake them. */
 	if (e < 0)

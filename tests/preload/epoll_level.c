@@ -301,6 +301,30 @@ CASE(epoll_level_urgent, ANY)
 	}
 }
 
+/* Behind an end of the stream, with bytes unread. */
+CASE(epoll_level_urgent_woken_by_reset, DUO)
+{
+	struct epoll_event event = { 0 };
+	int ep = -1;
+
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(shutdown(FD, SHUT_WR));
+	}
+	A {
+		settle_poll(p, FD, POLLRDHUP);
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLPRI, 1);
+		R(epoll_wait(ep, &event, 1, 8000));
+		say_poll(p, "events", (short)event.events);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		R(close(FD));
+	}
+}
+
 CASE(epoll_level_lowat, ANY)
 {
 	int ep = -1;

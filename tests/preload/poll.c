@@ -95,6 +95,26 @@ CASE(poll_woken_by_eof, DUO)
 	A { RECV(1); }
 }
 
+/* Behind an end of the stream, with bytes unread. */
+CASE(poll_for_urgent_data_woken_by_reset, DUO)
+{
+	A {
+		poll_one(p, FD, POLLIN, -1);
+		SEND("unread");
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND("x");
+		settle(p, FD, 6);
+		R(shutdown(FD, SHUT_WR));
+	}
+	A { poll_one(p, FD, POLLPRI, 8000); }
+	WITH_B {
+		until_other_sleeps(p);
+		R(close(FD));
+	}
+}
+
 CASE(poll_woken_by_rdhup_alone, DUO)
 {
 	A { poll_one(p, FD, POLLRDHUP, -1); }
