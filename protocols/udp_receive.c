@@ -101,23 +101,28 @@ static inline bool next_of(struct udp_flow *f, struct shm_datagram *d)
 }
 
 /*
- * Its own time, or one that it may claim: for who compares it. A sender that has not said it yet is
- * about to: what is found elsewhere may have been sent before that. A record behind this one that
- * does not tell of it is a lie (udp_send.c).
+ * When a record was sent whose time stands elsewhere. A sender that has not said it yet is about
+ * to: what is found in other places may have been sent before that. A record behind it that does
+ * not tell of it is a lie (udp_send.c).
  */
-static void date(struct udp_flow *f, struct shm_datagram *d)
+static uint64_t date_behind(struct udp_flow *f, const struct shm_datagram *d)
 {
 	struct shm_record next;
+	uint64_t date;
 
-	if (d->flags & UDP_DATED_BEHIND) {
-		d->flags &= ~UDP_DATED_BEHIND;
-		if (shm_queue_date_of(&f->ring, d->at + shm_queue_size(d->len), &d->stamp))
-			;
-		else if (!shm_queue_next_header(&f->ring, d, &next))
-			d->stamp = UDP_UNKNOWN;
-		else if (next.flags & UDP_DATED_BEHIND)
-			d->stamp = next.stamp;
-	}
+	if (shm_queue_date_of(&f->ring, d->at + shm_queue_size(d->len), &date))
+		return date;
+	if (!shm_queue_next_header(&f->ring, d, &next))
+		return UDP_UNKNOWN;
+	return LIKELY(next.flags & UDP_DATED_BEHIND) ? next.stamp : d->stamp;
+}
+
+/* Gives it its own time, or one that it may claim: for who compares it. */
+static void date(struct udp_flow *f, struct shm_datagram *d)
+{
+	if (d->flags & UDP_DATED_BEHIND)
+		d->stamp = date_behind(f, d);
+	d->flags &= ~UDP_DATED_BEHIND;
 	d->stamp = MAX(d->stamp, f->floor_stamp);
 }
 
