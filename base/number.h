@@ -1,6 +1,6 @@
 /* Numbers as people write them into the environment. */
-#ifndef PULC_NUMBER_H
-#define PULC_NUMBER_H
+#ifndef PULC_BASE_NUMBER_H
+#define PULC_BASE_NUMBER_H
 
 #include <stdbool.h>
 #include <stdint.h>

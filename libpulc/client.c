@@ -27,11 +27,11 @@
 #include "board.h"
 #include "clock.h"
 #include "deliver.h"
+#include "environment.h"
 #include "lock.h"
 #include "log.h"
 #include "macros.h"
 #include "notice.h"
-#include "number.h"
 #include "paths.h"
 #include "peers.h"
 #include "private.h"
@@ -182,12 +182,9 @@ static void read_environment(void)
 	if (LIKELY(self.read_environment))
 		return;
 	self.read_environment = true;
-	value = secure_getenv("PULC_HINT_AFTER");
-	if (value && number_read(value, NUMBER_HINT_AFTER_MAX, &n)) {
+	if (environment_number("PULC_HINT_AFTER", NUMBER_HINT_AFTER_MAX, &n)) {
 		self.hint_after = (uint32_t)n;
 		self.hint_after_fixed = true;
-	} else if (value && *value) {
-		pulc_log("PULC_HINT_AFTER=%s: expected a number: passed over", value);
 	}
 	value = secure_getenv("PULC_DISABLE");
 	self.refused = value && strcmp(value, "1") == 0;

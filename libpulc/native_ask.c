@@ -16,6 +16,7 @@
 #include <pulc/fds.h>
 
 #include "clock.h"
+#include "environment.h"
 #include "lines.h"
 #include "macros.h"
 #include "native.h"
@@ -156,7 +157,7 @@ static void give_hooks(void)
 
 int native_attach(void)
 {
-	uint64_t deadline;
+	uint64_t deadline, size_queues = 0;
 	int e = 0;
 
 	if (LIKELY(client_id() != 0))
@@ -169,7 +170,8 @@ int native_attach(void)
 	if (e == 0)
 		e = protocol_register(PROTOCOL_GUEST, &guest_protocol);
 	native_guest_start();
-	port_budget_set(secure_getenv("PULC_QUEUE_MAX"));
+	(void)environment_number("PULC_QUEUE_MAX", UINT64_MAX, &size_queues);
+	port_budget_set(size_queues);
 	tag_allow_pulls(secure_getenv("PULC_PULL"));
 	native_choose_tcp(secure_getenv("PULC_TCP"));
 	if (e == -EEXIST)

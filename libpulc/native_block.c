@@ -23,6 +23,7 @@
 
 #include "area.h"
 #include "buddy.h"
+#include "environment.h"
 #include "layout.h"
 #include "macros.h"
 #include "native.h"
@@ -73,9 +74,9 @@ static uint32_t pages_of(uint64_t size)
 
 static void read_budget(void)
 {
-	const char *value = secure_getenv("PULC_ALLOC_MAX");
-	uint64_t max = value ? strtoull(value, NULL, 10) : 0;
+	uint64_t max = 0;
 
+	(void)environment_number("PULC_ALLOC_MAX", UINT64_MAX, &max);
 	n_max = max && max < SHM_SIZE_MESSAGES ? pages_of(max) : N_PAGES;
 }
 

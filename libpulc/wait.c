@@ -26,10 +26,9 @@
 
 #include "board.h"
 #include "clock.h"
-#include "log.h"
+#include "environment.h"
 #include "macros.h"
 #include "notice.h"
-#include "number.h"
 #include "peers.h"
 #include "private.h"
 #include "rawsys.h"
@@ -96,18 +95,13 @@ uint32_t this_cpu(void)
 uint64_t spin_limit(void)
 {
 	uint64_t limit = atomic_load_explicit(&nsec_spin, memory_order_relaxed);
-	const char *value;
 	uint64_t usec;
 
 	if (LIKELY(limit != UINT64_MAX))
 		return limit;
-	limit = NSEC_SPIN_MAX;
-	value = secure_getenv("PULC_SPIN_USEC");
-	if (value && number_read(value, NUMBER_SPIN_USEC_MAX, &usec))
-		limit = usec * NSEC_PER_USEC;
-	else if (value && *value)
-		pulc_log("PULC_SPIN_USEC=%s: expected a number of microseconds: passed over",
-			 value);
+	limit = environment_number("PULC_SPIN_USEC", NUMBER_SPIN_USEC_MAX, &usec)
+			? usec * NSEC_PER_USEC
+			: NSEC_SPIN_MAX;
 	atomic_store_explicit(&nsec_spin, limit, memory_order_relaxed);
 	return limit;
 }

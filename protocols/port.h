@@ -352,8 +352,8 @@ unsigned port_slice(const struct iovec *iov, unsigned n, size_t at, size_t len, 
 		    unsigned n_max, size_t *ret_len);
 
 /* ---- port_budget.c --------------------------------------------------------------------------- */
-/* What all ports may keep, in bytes; NULL: the usual. */
-void port_budget_set(const char *bytes);
+/* What all ports may keep, in bytes; 0: the usual. */
+void port_budget_set(uint64_t size);
 uint64_t port_budget_used(void);
 /* So much more is kept of this source; its sender may be told to wait. */
 void port_budget_take(struct port_in *in, size_t size);

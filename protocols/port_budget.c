@@ -20,8 +20,6 @@
  * Source: pulc-1998, 5.1 (above a high-water mark fragments move to private memory, and then
  * senders are stopped); DESIGN 5.
  */
-#include <stdlib.h>
-
 #include "pairs.h"
 #include "port.h"
 #include "state.h"
@@ -32,10 +30,8 @@
 static uint64_t size_max = SIZE_BUDGET, size_kept;
 struct port_ins port_held = LIST_HEAD_INITIALIZER(port_held);
 
-void port_budget_set(const char *bytes)
+void port_budget_set(uint64_t size)
 {
-	uint64_t size = bytes ? strtoull(bytes, NULL, 10) : 0;
-
 	size_max = size ? size : SIZE_BUDGET;
 }
 

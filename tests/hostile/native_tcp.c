@@ -413,7 +413,7 @@ static void lives_take_no_more_than_the_budget(void)
 	enum { N_MANY = 200 };
 	unsigned n;
 
-	port_budget_set("100000");
+	port_budget_set(100000);
 	for (unsigned says_its_end = 0; says_its_end < 2; says_its_end++) {
 		begin(PORT_D);
 		n = live_once_more(N_MANY, says_its_end);
@@ -434,13 +434,13 @@ static void lives_take_no_more_than_the_budget(void)
 		CHECK_INT(serve_to_the_end(), ==, -ECONNRESET);
 		end();
 	}
-	port_budget_set(NULL);
+	port_budget_set(0);
 }
 
 /* Its link ends while it is held: what came is received, and the rest is forgotten with it. */
 static void one_that_is_held_ends(void)
 {
-	port_budget_set("20000");
+	port_budget_set(20000);
 	begin(PORT_D);
 	(void)live_once_more(20, true);
 	CHECK(scene.liar->held);
@@ -449,7 +449,7 @@ static void one_that_is_held_ends(void)
 	CHECK_INT(serve_to_the_end(), ==, -ECONNRESET);
 	CHECK_INT(n_received(), ==, 1);
 	end();
-	port_budget_set(NULL);
+	port_budget_set(0);
 }
 
 static const struct test tests[] = {
