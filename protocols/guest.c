@@ -36,11 +36,12 @@ static void gone(struct peer *peer, unsigned number)
 	guest_requests_gone(peer);
 }
 
-/* An owner that has it again makes calls, and so answers. */
+/* All that was asked there: an owner that has it again makes calls, and so answers. */
 static void closed(struct peer *peer, uint32_t port, uint64_t before, bool is_anew)
 {
+	(void)before;
 	if (!is_anew)
-		guest_calls_closed(peer, port, before);
+		guest_calls_closed(peer, port);
 }
 
 const struct protocol guest_protocol = {

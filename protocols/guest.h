@@ -69,7 +69,6 @@ struct guest_call {
 	TAILQ_ENTRY(guest_call) link;
 	void *owner; /* libpulc's */
 	struct peer *peer;
-	uint64_t era; /* protocol_era, when it was found there */
 	uint64_t key;
 	uint32_t number; /* of the port */
 	uint32_t id;
@@ -148,8 +147,8 @@ void guest_forked(void);
 int guest_asked(struct peer *peer, const struct hal_frame *f);
 int guest_answered(struct peer *peer, const struct hal_frame *f);
 void guest_calls_gone(const struct peer *peer);
-/* The peer has no longer the port that it had before (protocol_era). */
-void guest_calls_closed(const struct peer *peer, uint32_t number, uint64_t before);
+/* The peer has that port no longer. */
+void guest_calls_closed(const struct peer *peer, uint32_t number);
 void guest_requests_gone(const struct peer *peer);
 void guest_calls_forked(void);
 void guest_requests_forked(void);

@@ -95,7 +95,6 @@ bool guest_call_is_behind(const struct guest_call *c, const struct peer *peer)
 void guest_call_at(struct guest_call *c, struct peer *peer)
 {
 	c->peer = peer_ref(peer);
-	c->era = peer_era(peer, c->number);
 	c->id = ++last_id;
 	c->stage = GUEST_ASKS;
 	STEP(GUEST_FOUND);
@@ -464,13 +463,13 @@ void guest_calls_gone(const struct peer *peer)
 }
 
 /* An owner that closes its port answers all that it has seen, and may make no call afterwards. */
-void guest_calls_closed(const struct peer *peer, uint32_t number, uint64_t before)
+void guest_calls_closed(const struct peer *peer, uint32_t number)
 {
 	struct guest_call *c, *next;
 
 	for (c = TAILQ_FIRST(&calls); c; c = next) {
 		next = TAILQ_NEXT(c, link);
-		if (c->peer != peer || c->number != number || c->era >= before)
+		if (c->peer != peer || c->number != number)
 			continue;
 		if (c->is_send && c->stage == GUEST_ASKED)
 			c->doubts = true;

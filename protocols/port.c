@@ -452,7 +452,7 @@ static void port_closed(struct port *port, struct peer *peer, uint32_t number, u
 	if (in && in->era < before)
 		port_in_end(in, -EPIPE);
 	LIST_FOREACH(out, &port->outs[number % PORT_N_BUCKETS], link)
-	if (out->to == number && out->peer == peer && !out->error && out->era < before)
+	if (out->to == number && out->peer == peer && !out->error)
 		out->error = -ECONNREFUSED;
 }
 
