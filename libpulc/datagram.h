@@ -249,7 +249,7 @@ ssize_t datagram_recvmsg(pulc_stream *s, int fd, struct msghdr *msg, int flags);
 /* Waits for a datagram; as stream_wait. The kernel was asked just before. */
 struct wait datagram_wait_begin(uint64_t usec_timeout);
 int datagram_wait(pulc_stream *s, int fd, struct wait *w);
-/* As those of streams (private.h), where the kernel has nothing. */
+/* As those of streams (private.h), where the kernel has nothing. ticks: the counter, just now. */
 bool datagram_wait_turn(pulc_stream *s, uint64_t ticks);
 bool datagram_wait_briefly(pulc_stream *s, bool has_looked);
 int datagram_watch(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned events);

@@ -86,7 +86,7 @@ static inline ssize_t send_by(pulc_stream *s, struct flow *f, int fd, const stru
 	if (n == 1 && len <= (ssize_t)SHM_SHORT_MOST &&
 	    LIKELY(udp_push_short(&f->queue, iov->iov_base, (size_t)len, &ticks))) {
 		sent = len;
-		turn_sent_at(&s->turn, turn_has_received(&s->turn) ? ticks : 0);
+		turn_sent_then(&s->turn, ticks);
 	} else {
 		sent = udp_push(&f->queue, iov, n, (size_t)len);
 		turn_sent(&s->turn);
@@ -204,7 +204,7 @@ static inline bool send_short(pulc_stream *s, int fd, const void *buf, size_t le
 	f = atomic_load_explicit(&d->to_peer, memory_order_acquire);
 	sent = LIKELY(f != NULL) && LIKELY(udp_push_short(&f->queue, buf, len, &ticks));
 	if (LIKELY(sent)) {
-		turn_sent_at(&s->turn, turn_has_received(&s->turn) ? ticks : 0);
+		turn_sent_then(&s->turn, ticks);
 		udp_answered(&d->rx);
 		note_destination(d, f);
 		if (UNLIKELY(udp_is_awaited(&f->queue)))

@@ -177,7 +177,7 @@ bool datagram_peer_here(pulc_stream *s)
 	struct datagram *d = s->datagram;
 	struct udp_flow *lone = lone_flow(&d->rx), *queue;
 	struct flow *awaited;
-	uint32_t cpu = this_cpu();
+	uint32_t cpu = this_cpu(), n = 0;
 	bool here = false;
 
 	datagram_enter(d);
@@ -187,12 +187,17 @@ bool datagram_peer_here(pulc_stream *s)
 			shm_ran_on(&awaited->queue.ring, cpu);
 		shm_ran_on(&lone->ring, cpu);
 		here = shm_peer_ran_on(&lone->ring, cpu);
+		n = 1;
 	} else {
 		EACH_WATCHED(d, queue)
-		shm_ran_on(&queue->ring, cpu);
+		{
+			shm_ran_on(&queue->ring, cpu);
+			here = shm_peer_ran_on(&queue->ring, cpu);
+			n += !flow_of(queue)->sends;
+		}
 	}
 	datagram_leave(d);
-	return here;
+	return here && n == 1;
 }
 
 /* ---- one call -------------------------------------------------------------------------------- */

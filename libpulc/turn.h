@@ -73,6 +73,12 @@ static inline void turn_sent(struct turn *t)
 	turn_sent_at(t, turn_has_received(t) ? pulse_ticks() : 0);
 }
 
+/* The same, where the counter is known. */
+static inline void turn_sent_then(struct turn *t, uint64_t ticks)
+{
+	turn_sent_at(t, turn_has_received(t) ? ticks : 0);
+}
+
 /* One was received. */
 static inline void turn_received(struct turn *t)
 {

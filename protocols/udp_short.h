@@ -30,8 +30,8 @@ static inline bool udp_is_stalled(struct udp_flow *f, uint64_t stamp)
 }
 
 /*
- * To read a clock takes as long as all the rest of a short send, so who is waited for does it when
- * the record is on its way. Each process that sends knows the last record's time if it has sent it.
+ * To read a clock takes a tenth of a short datagram's way, so it is done when the record is on its
+ * way. The next one carries that time: of the last record a process knows it if it has sent it.
  * Under tx_lock.
  */
 static inline bool udp_may_date_behind(struct udp_flow *f)

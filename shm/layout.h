@@ -199,8 +199,8 @@ struct shm_side {
 	uint8_t pad3[SHM_LINE - 72];
 
 	/*
-	 * The family's own state: the peer has no use for it. Locks hold the thread id of their
-	 * owner; the death of an owner is recovered (shm/lock.c).
+	 * The family's own state: the peer has hardly a use for it. Locks hold the thread id of
+	 * their owner; the death of an owner is recovered (shm/lock.c).
 	 */
 	_Atomic uint32_t tx_lock;
 	/* What this side has measured, for psid to show; 0: nothing yet. */
