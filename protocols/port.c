@@ -90,22 +90,41 @@ static int send_control(struct peer *peer, struct hal_frame f, const void *paylo
 	return peer_send_later(peer, &f, &iov, f.len > 0, left);
 }
 
-int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value)
+static struct hal_frame control_of(uint64_t word, unsigned kind)
 {
-	const struct hal_frame f = {
+	return (struct hal_frame){
 		.word = word,
-		.len = kind >= PORT_MOVE ? sizeof(value) : 0,
+		.len = kind >= PORT_MOVE ? sizeof(uint64_t) : 0,
 		.kind = (uint16_t)kind,
 	};
+}
 
-	return send_control(peer, f, &value, NULL);
+int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value)
+{
+	return send_control(peer, control_of(word, kind), &value, NULL);
+}
+
+/* These are not lost for being too many: no more ways, messages or hand-overs can come while so
+ * many wait. */
+static uint32_t n_owed;
+
+int port_control_surely(struct peer *peer, uint64_t word, unsigned kind, uint64_t value)
+{
+	return send_control(peer, control_of(word, kind), &value, &n_owed);
+}
+
+static struct hal_frame about_of(uint64_t word, unsigned kind)
+{
+	return (struct hal_frame){
+		.word = word,
+		.len = sizeof(struct port_about),
+		.kind = (uint16_t)kind,
+	};
 }
 
 int port_say(struct peer *peer, uint64_t word, unsigned kind, struct port_about about)
 {
-	const struct hal_frame f = { .word = word, .len = sizeof(about), .kind = (uint16_t)kind };
-
-	return send_control(peer, f, &about, NULL);
+	return send_control(peer, about_of(word, kind), &about, NULL);
 }
 
 static uint64_t word_back(const struct port_in *in)
@@ -116,6 +135,13 @@ static uint64_t word_back(const struct port_in *in)
 int port_say_back(const struct port_in *in, unsigned kind, uint64_t value)
 {
 	return port_say(in->peer, word_back(in), kind, (struct port_about){ in->life, value });
+}
+
+int port_say_back_surely(const struct port_in *in, unsigned kind, uint64_t value)
+{
+	const struct port_about about = { in->life, value };
+
+	return send_control(in->peer, about_of(word_back(in), kind), &about, &n_owed);
 }
 
 /* ---- destinations ---------------------------------------------------------------------------- */
@@ -359,26 +385,16 @@ void port_in_end(struct port_in *in, int why)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* These are not lost for being too many: no more ways can begin while so many wait. */
-static uint32_t n_last_words;
-
 static void say_closed(const struct port_out *out)
 {
-	const struct hal_frame f = { .word = word_to(out), .kind = PORT_CLOSED };
-
 	if (!out->error)
-		(void)send_control(out->peer, f, NULL, &n_last_words);
+		(void)port_control_surely(out->peer, word_to(out), PORT_CLOSED, 0);
 }
 
 static void say_refused(const struct port_in *in)
 {
-	const struct port_about about = { .life = in->life };
-	const struct hal_frame f = { .word = word_back(in),
-				     .len = sizeof(about),
-				     .kind = PORT_REFUSED };
-
 	if (!in->ended && in->life)
-		(void)send_control(in->peer, f, &about, &n_last_words);
+		(void)port_say_back_surely(in, PORT_REFUSED, 0);
 }
 
 static void tell_all(struct port *port)

@@ -372,6 +372,9 @@ int port_control(struct peer *peer, uint64_t word, unsigned kind, uint64_t value
 /* Of the way from a source, or to a destination. */
 int port_say(struct peer *peer, uint64_t word, unsigned kind, struct port_about about);
 int port_say_back(const struct port_in *in, unsigned kind, uint64_t value);
+/* The same, of what nobody will say again: however many wait. */
+int port_control_surely(struct peer *peer, uint64_t word, unsigned kind, uint64_t value);
+int port_say_back_surely(const struct port_in *in, unsigned kind, uint64_t value);
 
 /* ---- port_move.c: ports of others that pass from one process to another ---------------------- */
 

@@ -19,7 +19,8 @@
 
 void port_tell_taken(struct port_in *in)
 {
-	if (!in->ended && port_say_back(in, PORT_CREDIT, in->taken) == 0)
+	/* The last part of a window may have been taken: its source would wait for ever. */
+	if (!in->ended && port_say_back_surely(in, PORT_CREDIT, in->taken) == 0)
 		in->told = in->taken;
 }
 

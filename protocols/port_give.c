@@ -242,8 +242,8 @@ static void tell(struct port_give *give, uint32_t number, unsigned kind)
 {
 	for (unsigned i = 0; i < give->n_asked; i++)
 		if (give->asked[i].peer->link)
-			(void)port_control(give->asked[i].peer, (uint64_t)number << 32, kind,
-					   give->move);
+			(void)port_control_surely(give->asked[i].peer, (uint64_t)number << 32, kind,
+						  give->move);
 }
 
 void port_give_off(struct port *port)

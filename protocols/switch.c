@@ -306,7 +306,8 @@ void peer_forget_counter(struct peer *peer, const uint32_t *left)
 		p->left = NULL;
 }
 
-/* Returns 0, also when some still wait; or why the link is broken. */
+/* Returns 0, also when some still wait, or the peer has ended: what it has sent before is taken
+ * first, and then the end is shown. Or why the link is broken. */
 static int send_pending(struct peer *peer)
 {
 	struct pending *p;
@@ -317,8 +318,10 @@ static int send_pending(struct peer *peer)
 
 		e = peer->link->ops->send(peer->link, &p->frame, &iov, 1);
 		peer->no_room = e == -EAGAIN;
+		if (e == -EPIPE)
+			drop_pending(peer);
 		if (e < 0)
-			return e == -EAGAIN ? 0 : e;
+			return e == -EAGAIN || e == -EPIPE ? 0 : e;
 		peer_did(peer, HAL_DID_SEND);
 		protocol_count_event();
 		STAILQ_REMOVE_HEAD(&peer->pending, link);
