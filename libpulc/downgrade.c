@@ -35,11 +35,16 @@
 
 static struct pulc_stream *searched;
 
+/* The two ends of a connection have neighbouring numbers; while there is no psid none has any. */
+static bool is_other_end(const struct pulc_stream *other)
+{
+	return other != searched && other->conn == (searched->conn ? searched->conn ^ 1 : 0);
+}
+
 /* The other end of the stream that is searched for, if it is ours: under the client lock. */
 static void return_here(struct pulc_stream *other)
 {
-	if (other != searched && other->conn == searched->conn && pulc_stream_attached(other) &&
-	    stream_owns(other, other->fd))
+	if (is_other_end(other) && pulc_stream_attached(other) && stream_owns(other, other->fd))
 		(void)tcp_return(&other->tcp, other->fd);
 }
 

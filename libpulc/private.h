@@ -55,7 +55,7 @@ struct pulc_stream {
 	int pid; /* the process that attached it */
 	enum pulc_role role;
 	uint64_t token;
-	uint64_t conn; /* psid's number for it, 0: none */
+	uint64_t conn; /* psid's number for this end, 0: none */
 	uint8_t known; /* enum stream_known */
 	uint32_t own_slot, peer_slot;
 	struct hint_ends ends; /* of the socket, once hinted or inherited */

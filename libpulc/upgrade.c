@@ -441,8 +441,6 @@ static void note_dead(struct pulc_stream *s)
 	stream_tell_own_locked(s);
 }
 
-/* Of a process connected to itself both ends would be one connection; but then none of them is
- * absent. */
 void upgrade_dead(uint64_t conn)
 {
 	dead_conn = conn;

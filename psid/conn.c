@@ -47,11 +47,18 @@ struct psid_side *psid_side_other(const struct psid_side *side)
 	return side == &conn->sides[0] ? &conn->sides[1] : &conn->sides[0];
 }
 
-static struct psid_conn *find(const struct psid *psid, uint64_t id)
+/* Of a connection that has ended: none. */
+static struct psid_side *find(const struct psid *psid, uint64_t number)
 {
-	struct psid_map_node *node = psid_map_find(&psid->conns, id);
+	struct psid_map_node *node = psid_map_find(&psid->conns, number / 2);
+	struct psid_conn *conn = node ? CONTAINER_OF(node, struct psid_conn, by_id) : NULL;
 
-	return node ? CONTAINER_OF(node, struct psid_conn, by_id) : NULL;
+	return conn && conn->sides[number % 2].slab ? &conn->sides[number % 2] : NULL;
+}
+
+uint64_t psid_side_number(const struct psid_side *side)
+{
+	return side->conn->id * 2 + (side == &side->conn->sides[1]);
 }
 
 struct psid_side *psid_side_find(const struct psid *psid, uint64_t cookie,
@@ -410,33 +417,25 @@ int psid_conn_new(const struct psid_hint *a, const struct psid_hint *b)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* What the client holds of a connection; of both ends, the one that counts fewer holders by now. */
-static struct psid_holder *holder_of(struct psid_client *client, uint64_t id)
+static struct psid_holder *holder_of(struct psid_client *client, uint64_t number)
 {
-	struct psid_conn *conn = find(client->psid, id);
-	struct psid_holder *first, *second;
+	struct psid_side *side = find(client->psid, number);
 
-	if (!conn)
-		return NULL;
-	first = psid_holder_find(&conn->sides[0], client);
-	second = psid_holder_find(&conn->sides[1], client);
-	if (!first || !second)
-		return first ? first : second;
-	return has_left(&conn->sides[0]) ? first : second;
+	return side ? psid_holder_find(side, client) : NULL;
 }
 
-int psid_conn_closed(struct psid_client *client, uint64_t id)
+int psid_conn_closed(struct psid_client *client, uint64_t number)
 {
-	struct psid_holder *holder = holder_of(client, id);
+	struct psid_holder *holder = holder_of(client, number);
 
 	if (holder)
 		leave(holder, false);
 	return 0;
 }
 
-int psid_conn_note(struct psid_client *client, uint64_t id, Pulc__Wire__Reason reason)
+int psid_conn_note(struct psid_client *client, uint64_t number, Pulc__Wire__Reason reason)
 {
-	struct psid_holder *holder = holder_of(client, id);
+	struct psid_holder *holder = holder_of(client, number);
 
 	if (holder)
 		holder->side->reason = reason;
@@ -485,20 +484,13 @@ int psid_conn_adopt(struct psid_client *client, const Pulc__Wire__Adopt *msg)
 	struct psid_client *parent = psid_client_find(client->psid, msg->parent);
 
 	for (size_t i = 0; i < msg->n_conns; i++) {
-		struct psid_conn *conn = find(client->psid, msg->conns[i]);
+		struct psid_side *side = find(client->psid, msg->conns[i]);
 
-		for (unsigned k = 0; conn && k < 2; k++) {
-			struct psid_side *side = &conn->sides[k];
-
-			/*
-			 * Who does not say whose child he is gets the end that counts more than
-			 * we know.
-			 */
-			if (side->user == client->user &&
-			    (parent ? side->unclaimed || psid_holder_find(side, parent)
-				    : counts_others(side)))
-				(void)psid_side_claim(side, client);
-		}
+		/* Who does not say whose child he is gets the end that counts more than we know. */
+		if (side && side->user == client->user &&
+		    (parent ? side->unclaimed || psid_holder_find(side, parent)
+			    : counts_others(side)))
+			(void)psid_side_claim(side, client);
 	}
 	return 0;
 }

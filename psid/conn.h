@@ -57,6 +57,8 @@ bool psid_conn_has_flow(const struct psid_hint *hint);
 struct psid_side *psid_side_find(const struct psid *psid, uint64_t cookie,
 				 const struct psid_user *user);
 struct psid_side *psid_side_other(const struct psid_side *side);
+/* What those who hold it call it, never 0: each of the two ends has a number of its own. */
+uint64_t psid_side_number(const struct psid_side *side);
 bool psid_conn_is_half(const struct psid_conn *conn);
 /* An absent side, its connection in the tables, gets slab, slot and all it needs. Returns 0;
  * negative errno. */
@@ -77,8 +79,8 @@ int psid_side_claim(struct psid_side *side, struct psid_client *client);
 void psid_side_disclaim(struct psid_side *side, struct psid_client *client);
 
 /* Messages. Return 0; -EBADMSG. */
-int psid_conn_closed(struct psid_client *client, uint64_t id);
-int psid_conn_note(struct psid_client *client, uint64_t id, Pulc__Wire__Reason reason);
+int psid_conn_closed(struct psid_client *client, uint64_t number);
+int psid_conn_note(struct psid_client *client, uint64_t number, Pulc__Wire__Reason reason);
 int psid_conn_adopt(struct psid_client *client, const Pulc__Wire__Adopt *msg);
 
 /* The client has lost its channel: nothing tells any more what it does with its connections. */

@@ -49,7 +49,7 @@ static void tell_dead(struct psid_conn *conn, const struct psid_side *side)
 	PSID_MESSAGE(msg, DEAD, dead) = &dead;
 	struct psid_holder *holder;
 
-	dead.conn = conn->id;
+	dead.conn = psid_side_number(side);
 	LIST_FOREACH(holder, &side->holders, by_side)
 	(void)psid_client_send(holder->client, &msg, NULL, 0);
 	conn->told_dead = true;

@@ -207,7 +207,7 @@ static struct psid_joint *joint_new(struct psid_client *client, uint64_t node, u
 	joint->life = life;
 	joint->other = other;
 	joint->number = draw_number(client->psid);
-	joint->conn = ++client->psid->last_conn;
+	joint->conn = ++client->psid->last_conn * 2; /* as that of an end here */
 	joint->fd = -EBADF;
 	LIST_INSERT_HEAD(&remote->joints, joint, all);
 	LIST_INSERT_HEAD(&client->joints, joint, by_client);

@@ -16,8 +16,8 @@ struct psid_joint {
 	uint64_t node, life;
 	uint32_t other;	 /* its number at its psid */
 	uint32_t number; /* what our client knows it by */
-	uint64_t conn;
-	bool is_joined; /* our client has its end, and what follows is over */
+	uint64_t conn;	 /* the number of our client's end */
+	bool is_joined;	 /* our client has its end, and what follows is over */
 	struct psid_deadline deadline;
 	struct psid_meeting *meeting;
 	int fd; /* our end; -EBADF: not yet */

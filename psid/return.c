@@ -100,7 +100,7 @@ static struct psid_side *enter(struct psid_slab *slab, const Pulc__Wire__Kept *k
 	return side;
 }
 
-/* Returns the connection's number; 0: not taken. */
+/* Returns its number; 0: not taken. */
 static uint64_t take(struct psid_client *client, struct psid_slab *slab,
 		     const Pulc__Wire__Kept *kept, const struct psid_tuple *tuple)
 {
@@ -114,7 +114,7 @@ static uint64_t take(struct psid_client *client, struct psid_slab *slab,
 		psid_conn_tidy(side->conn);
 		return 0;
 	}
-	return side->conn->id;
+	return psid_side_number(side);
 }
 
 /* Returns 0 with all tuples; -EBADMSG. */

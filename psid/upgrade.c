@@ -62,7 +62,7 @@ static void describe(struct psid_side *side, const struct psid_client *client, u
 	name_slab(other->slab, &m->peer);
 	pulc__wire__upgrade__init(&m->upgrade);
 	m->upgrade.token = token;
-	m->upgrade.conn = side->conn->id;
+	m->upgrade.conn = psid_side_number(side);
 	m->upgrade.own = &m->own;
 	m->upgrade.peer = &m->peer;
 	m->upgrade.own_slot = side->slot;

@@ -299,8 +299,8 @@ static void ends_said_to_be_held(void)
 		atomic_store(&side->rx_taken, 77);
 		atomic_store(fake_own_holders(&u, 1), 100);
 		tcp_close_pair(fds);
-		fake_closed(&hostile, u.conn);
-		fake_closed(&a, u.conn);
+		fake_closed(&hostile, u.side[1].conn);
+		fake_closed(&a, u.side[0].conn);
 		fake_wait_counts(&psid, 3, 0);
 	}
 	scene_check_upgrade(400);

@@ -70,8 +70,8 @@ static void of_a_slab(void)
 		holder_start(&h, dup(first.side[0].own_fd));
 		fake_upgrade(&hostile, &b, fds[1], 4, &u);
 		scene_check_upgrade(6);
-		fake_closed(&hostile, u.conn);
-		fake_closed(&b, u.conn);
+		fake_closed(&hostile, u.side[0].conn);
+		fake_closed(&b, u.side[1].conn);
 		scene_check_upgrade(8);
 		fake_upgrade(&hostile, &b, fds[2], 10, &u);
 		fake_close(&hostile); /* it is marked as dead */

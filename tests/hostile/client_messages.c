@@ -369,7 +369,7 @@ static void talks_without_end(void)
 	pid = fork();
 	REQUIRE(pid >= 0);
 	if (pid == 0) {
-		talk(&talker, u.conn);
+		talk(&talker, u.side[0].conn);
 		_exit(0);
 	}
 	nsec_began = nsec_now();

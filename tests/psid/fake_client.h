@@ -100,8 +100,8 @@ void fake_wait_counts(struct daemon *d, uint32_t n_clients, uint32_t n_connectio
 
 /* The whole dialogue for one connection between a (connector) and b. */
 struct fake_upgrade {
-	uint64_t conn;
 	struct {
+		uint64_t conn;
 		uint32_t own_slot, peer_slot;
 		uint64_t own_id, peer_id, size;
 		int own_fd, peer_fd; /* -1: not sent, the client has it */

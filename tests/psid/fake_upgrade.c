@@ -28,7 +28,7 @@ static void take_upgrade(struct fake_client *c, struct fake_upgrade *u, unsigned
 	CHECK_INT(m->token, ==, token);
 	CHECK_INT(m->peer_client, ==, peer);
 	REQUIRE(m->own != NULL && m->peer != NULL);
-	u->conn = m->conn;
+	u->side[k].conn = m->conn;
 	u->side[k].own_slot = m->own_slot;
 	u->side[k].peer_slot = m->peer_slot;
 	u->side[k].own_id = m->own->id;

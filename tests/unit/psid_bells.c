@@ -98,7 +98,7 @@ static void adopt(struct fake_client *c, uint32_t parent)
 	FROM_CLIENT(msg, ADOPT, adopt) = &body;
 
 	body.parent = parent;
-	body.conns = &u.conn;
+	body.conns = &u.side[0].conn;
 	body.n_conns = 1;
 	fake_send(c, &msg, NULL, 0);
 }

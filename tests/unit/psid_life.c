@@ -36,7 +36,7 @@ static void adopt(struct fake_client *c, uint32_t parent)
 	FROM_CLIENT(msg, ADOPT, adopt) = &body;
 
 	body.parent = parent;
-	body.conns = &u.conn;
+	body.conns = &u.side[0].conn;
 	body.n_conns = 1;
 	fake_send(c, &msg, NULL, 0);
 }
@@ -56,7 +56,7 @@ static void the_dead_are_marked(void)
 	CHECK_INT(EXPECT(&b, GONE)->gone->client, ==, a.id);
 	CHECK_INT(side->notice, ==, (7ull << 32 | SHM_RX_READY | SHM_DEAD));
 	fake_wait_counts(&psid, 1, 1);
-	fake_closed(&b, u.conn);
+	fake_closed(&b, u.side[1].conn);
 	fake_wait_counts(&psid, 1, 0);
 	end();
 }
@@ -68,7 +68,7 @@ static void the_closed_are_not(void)
 	begin(NULL);
 	side = fake_own_side(&u, 0);
 	atomic_store(fake_own_holders(&u, 0), 0);
-	fake_closed(&a, u.conn);
+	fake_closed(&a, u.side[0].conn);
 	fake_close(&a);
 	(void)EXPECT(&b, SLAB_GONE);
 	(void)EXPECT(&b, SLAB_GONE);
@@ -88,7 +88,7 @@ static void the_counted_who_are_gone_are_marked(void)
 	atomic_store(&side->notice, SHM_RX_READY | SHM_TX_FIN);
 	REQUIRE_INT(shutdown(fds[0], SHUT_WR), ==, 0);
 	(void)close(fds[0]);
-	fake_closed(&a, u.conn);
+	fake_closed(&a, u.side[0].conn);
 	fake_wait_counts(&psid, 2, 1);
 	CHECK_INT(side->notice & SHM_DEAD, ==, SHM_DEAD);
 	fake_upgrade_done(&u);
@@ -131,7 +131,7 @@ static void who_had_no_room_to_say_that_it_closed_was_not_killed(void)
 	fake_wait_counts(&psid, 1, 1);
 	CHECK_INT(side->notice & SHM_DEAD, ==, 0);
 	(void)close(fds[0]);
-	fake_closed(&b, u.conn);
+	fake_closed(&b, u.side[1].conn);
 	fake_wait_counts(&psid, 1, 0);
 	fake_upgrade_done(&u);
 	(void)close(fds[1]);
@@ -166,7 +166,7 @@ static void close_by_reset(const int pair[2], const struct fake_upgrade *upgrade
 {
 	reset_by_peer(pair);
 	atomic_store(fake_own_holders(upgrade, 1), 0);
-	fake_closed(&b, upgrade->conn);
+	fake_closed(&b, upgrade->side[1].conn);
 }
 
 /*
@@ -240,16 +240,62 @@ static void unclaimed_sides_wait_for_their_heir(void)
 	begin(NULL);
 	atomic_store(&fake_own_side(&u, 0)->notice, SHM_RX_READY);
 	atomic_store(fake_own_holders(&u, 0), 1); /* parent left, child remains */
-	fake_closed(&a, u.conn);
-	fake_closed(&b, u.conn);
+	fake_closed(&a, u.side[0].conn);
+	fake_closed(&b, u.side[1].conn);
 	fake_wait_counts(&psid, 2, 1);
 	fake_attach(&child, &psid, FAKE_SELF);
 	adopt(&child, 0);
 	CHECK(fake_is_quiet(&child));
 	atomic_store(fake_own_holders(&u, 0), 0);
-	fake_closed(&child, u.conn);
+	fake_closed(&child, u.side[0].conn);
 	fake_wait_counts(&psid, 3, 0);
 	fake_close(&child);
+	end();
+}
+
+/*
+ * One process has both ends, and a child of its that psid does not know yet. What it closes is the
+ * end that it names, though that counts no fewer holders than are known: when it is killed the
+ * other one is marked, and at once.
+ */
+static void each_of_both_ends_is_closed_by_itself(void)
+{
+	Pulc__Wire__Adopt body = PULC__WIRE__ADOPT__INIT;
+	FROM_CLIENT(msg, ADOPT, adopt) = &body;
+	struct fake_client child;
+	struct shm_side *sides[2];
+	uint64_t conns[2];
+
+	scene_begin(false, NULL);
+	fake_attach(&child, &psid, FAKE_SELF);
+	tcp_connect_pair(fds, AF_INET);
+	fake_upgrade(&a, &a, fds, 2, &u);
+	u.side[0].own_fd = u.side[1].own_fd; /* one slab for both */
+	for (unsigned i = 0; i < 2; i++) {
+		sides[i] = fake_own_side(&u, i);
+		conns[i] = u.side[i].conn;
+		atomic_store(&sides[i]->notice, SHM_RX_READY);
+		atomic_store(fake_own_holders(&u, i), 2 - i);
+	}
+	fake_closed(&a, conns[1]);
+	CHECK(fake_is_quiet(&a));
+	body.parent = a.id;
+	body.conns = conns;
+	body.n_conns = 2;
+	fake_send(&child, &msg, NULL, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		atomic_store(fake_own_holders(&u, i), 1 - i);
+		fake_closed(&child, conns[i]);
+	}
+	CHECK(fake_is_quiet(&child));
+	fake_close(&a);
+	(void)EXPECT(&child, GONE);
+	CHECK_INT(sides[0]->notice & SHM_DEAD, ==, SHM_DEAD);
+	CHECK_INT(sides[1]->notice & SHM_DEAD, ==, 0);
+	fake_wait_counts(&psid, 2, 0);
+	fake_close(&child);
+	fake_attach(&a, &psid, FAKE_SELF);
+	u.side[0].own_fd = -1;
 	end();
 }
 
@@ -363,6 +409,7 @@ static const struct test tests[] = {
 	TEST(what_was_reset_stays_for_who_may_read_it),
 	TEST(children_inherit),
 	TEST(unclaimed_sides_wait_for_their_heir),
+	TEST(each_of_both_ends_is_closed_by_itself),
 	TEST(what_an_unknown_child_may_read_stays),
 	TEST(what_it_has_read_does_not),
 	TEST(clients_are_told_of_the_end),

@@ -76,8 +76,8 @@ static void check_bytes(const char *const settings[])
 	tcp_connect_pair(fds, AF_INET);
 	fake_upgrade(&a, &b, fds, 2, &u);
 	denied_upgrade(PULC__WIRE__REASON__REASON_LIMIT_BYTES);
-	fake_closed(&a, u.conn);
-	fake_closed(&b, u.conn);
+	fake_closed(&a, u.side[0].conn);
+	fake_closed(&b, u.side[1].conn);
 	fake_wait_counts(&psid, 2, 0);
 	fake_upgrade_done(&u);
 	fake_upgrade(&a, &b, fds, 4, &u); /* what was given back can be had again */

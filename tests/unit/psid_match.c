@@ -92,8 +92,9 @@ static void families_mix(void)
 	for (unsigned i = 0; i < 2; i++) {
 		tcp_connect_pair(fds, families[i]);
 		fake_upgrade(&a, &b, fds, 10 * i + 10, &u);
-		CHECK_INT(u.conn, >, last);
-		last = u.conn;
+		CHECK_INT(u.side[0].conn, >, last);
+		CHECK_INT(u.side[1].conn, ==, u.side[0].conn ^ 1);
+		last = u.side[0].conn;
 		fake_upgrade_done(&u);
 		tcp_close_pair(fds);
 	}
@@ -141,10 +142,10 @@ static void slots_are_used_again(void)
 	memset(side, 0xab, SHM_PAGE);
 	memset(ring, 0xcd, 4096);
 	atomic_store(fake_own_holders(&u1, 0), 0);
-	fake_closed(&a, u1.conn);
+	fake_closed(&a, u1.side[0].conn);
 	fake_wait_counts(&psid, 2, 2); /* the other side may still read */
 	CHECK_INT(ring[0], ==, 0xcd);
-	fake_closed(&b, u1.conn);
+	fake_closed(&b, u1.side[1].conn);
 	fake_wait_counts(&psid, 2, 1);
 	fake_upgrade(&a, &b, fds[2], 6, &u3);
 	CHECK_INT(u3.side[0].own_slot, ==, u1.side[0].own_slot);
@@ -173,8 +174,8 @@ static void full_slabs_get_company(void)
 	CHECK_INT(u[1].side[0].own_id, ==, u[0].side[0].own_id);
 	CHECK_INT(u[2].side[0].own_id, !=, u[0].side[0].own_id);
 	CHECK(u[2].side[0].own_fd >= 0);
-	fake_closed(&a, u[2].conn);
-	fake_closed(&b, u[2].conn);
+	fake_closed(&a, u[2].side[0].conn);
+	fake_closed(&b, u[2].side[1].conn);
 	CHECK_INT(EXPECT(&a, SLAB_GONE)->slab_gone->id, >, 0);
 	CHECK_INT(EXPECT(&a, SLAB_GONE)->slab_gone->id, >, 0);
 	for (unsigned i = 0; i < 3; i++) {

@@ -60,14 +60,14 @@ static void both_come_back(void)
 	atomic_store(&fake_own_side(&u, 0)->tx_mode, SHM_TX_RING);
 	conn = fake_return(&a, &u, 0, fds[0], 7);
 	CHECK_INT(conn, !=, 0);
-	CHECK_INT(fake_return(&b, &u, 1, fds[1], 8), ==, conn);
+	CHECK_INT(fake_return(&b, &u, 1, fds[1], 8), ==, conn ^ 1);
 	CHECK_INT(fake_count_sockets(&psid, "rings"), ==, 2);
 	fake_status(&psid, &status);
 	CHECK_INT(status.n_connections, ==, 1);
 	CHECK_INT(status.n_areas, ==, 4); /* two boards, two slabs */
 	/* Its end is as with any other. */
 	fake_closed(&a, conn);
-	fake_closed(&b, conn);
+	fake_closed(&b, conn ^ 1);
 	fake_wait_counts(&psid, 2, 0);
 	fake_status(&psid, &status);
 	CHECK_INT(status.n_areas, ==, 2);
@@ -214,10 +214,10 @@ static void back_to_the_same(void)
 	fake_upgrade(&a, &b, fds, 2, &u);
 	fake_close(&a);
 	attach_myself(&a);
-	CHECK_INT(fake_return(&a, &u, 0, fds[0], 7), ==, u.conn);
+	CHECK_INT(fake_return(&a, &u, 0, fds[0], 7), ==, u.side[0].conn);
 	fake_wait_counts(&psid, 2, 1);
-	fake_closed(&a, u.conn);
-	fake_closed(&b, u.conn);
+	fake_closed(&a, u.side[0].conn);
+	fake_closed(&b, u.side[1].conn);
 	fake_wait_counts(&psid, 2, 0);
 	end();
 }
@@ -248,7 +248,7 @@ static void a_psid_that_stops(void)
 	fake_attach(&a, &psid, FAKE_SELF);
 	fake_attach(&b, &psid, FAKE_SELF);
 	conn = fake_return(&a, &u, 0, fds[0], 7);
-	CHECK_INT(fake_return(&b, &u, 1, fds[1], 8), ==, conn);
+	CHECK_INT(fake_return(&b, &u, 1, fds[1], 8), ==, conn ^ 1);
 	end();
 }
 
@@ -287,8 +287,8 @@ static void a_program_that_inherits(void)
 	fake_ask_attach(&heir, fds[0], 5);
 	check_side(&heir, 5, 0);
 	fake_close(&a);
-	fake_closed(&heir, u.conn);
-	fake_closed(&b, u.conn);
+	fake_closed(&heir, u.side[0].conn);
+	fake_closed(&b, u.side[1].conn);
 	fake_wait_counts(&psid, 2, 0);
 	fake_close(&heir);
 	fake_attach(&a, &psid, FAKE_SELF);

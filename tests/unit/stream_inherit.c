@@ -111,7 +111,7 @@ static void what_was_read_out_and_reset_is_the_kernels(void)
 		become_another_program("inherit");
 	await(to_parent);
 	reset_by_peer();
-	fake_closed(&peer, stream->conn);
+	fake_closed(&peer, stream->conn ^ 1);
 	close_ours();
 	fake_wait_counts(&psid, 2, 0);
 	say(to_child);
