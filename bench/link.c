@@ -134,7 +134,7 @@ static int receive_frames(const struct end *e)
 
 	while (done < e->set->size) {
 		r = e->link->ops->next(e->link, &f);
-		if (r == 0 && hal_tcp_flush(e->link) == -EAGAIN)
+		if (r == 0 && hal_link_flush(e->link) == -EAGAIN)
 			r = e->link->ops->progress(e->link);
 		if (r < 0)
 			return r;
@@ -276,7 +276,7 @@ static void close_ends(struct end *ends)
 {
 	for (unsigned i = 0; i < N_LINKS_MAX; i++) {
 		/* close() cannot wait. */
-		while (ends[i].link && hal_tcp_flush(ends[i].link) == -EAGAIN)
+		while (ends[i].link && hal_link_flush(ends[i].link) == -EAGAIN)
 			(void)ends[i].link->ops->progress(ends[i].link);
 		if (ends[i].link)
 			ends[i].link->ops->close(ends[i].link);

@@ -216,6 +216,13 @@ struct hal_ops {
 	/* Bytes that were sent and the peer has not taken yet, about; 0 also from a HAL that cannot
 	 * say. Cheap: asked for each piece of a long message. */
 	uint64_t (*backlog)(struct hal_link *link);
+	/*
+	 * Has what was sent before left this process, so that nothing of it is lost if the process
+	 * ends? *mark: 0 at the first question, which asks for all that was sent so far; the link's
+	 * from then on. 0; -EAGAIN: not yet, progress() works on it; -EPIPE, -EBADMSG: it never
+	 * will. To be asked before close(), which cannot wait.
+	 */
+	int (*flush)(const struct hal_link *link, uint64_t *mark);
 
 	/* ---- waiting: docs/waiting.md has the recipe ---- */
 
@@ -293,6 +300,12 @@ static inline uint64_t hal_no_backlog(struct hal_link *link)
 	return 0;
 }
 
+static inline int hal_no_flush(const struct hal_link *link, uint64_t *mark)
+{
+	(void)link, (void)mark;
+	return 0;
+}
+
 static inline int hal_no_fd(const struct hal_link *link)
 {
 	(void)link;
@@ -361,6 +374,14 @@ static inline int hal_any_take(struct hal_link *link, const struct hal_wanted *w
 	(void)hal_copy(link, ret_f, w->buf, w->size);
 	link->ops->drop(link);
 	return HAL_DONE_TELL;
+}
+
+/* Of all that was sent so far. */
+static inline int hal_link_flush(const struct hal_link *link)
+{
+	uint64_t mark = 0;
+
+	return link->ops->flush(link, &mark);
 }
 
 /* The best size of the pieces that a message of `size` bytes is cut into. Behind what the peer has

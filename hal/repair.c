@@ -225,6 +225,20 @@ static void repair_forget(struct hal_link *link)
 	release(h);
 }
 
+/* The mark: the packet behind the last one, and 1. */
+static int repair_flush(const struct hal_link *link, uint64_t *mark)
+{
+	const struct hal_repair *h = of(link);
+
+	if (*mark == 0)
+		*mark = h->tx_end + 1;
+	if (h->tx_first >= *mark - 1)
+		return 0;
+	if (h->tx_error || h->rx_error)
+		return h->tx_error ? h->tx_error : h->rx_error;
+	return -EAGAIN;
+}
+
 static const struct hal_ops ops = {
 	.name = "repair",
 	.version = HAL_VERSION,
@@ -241,6 +255,7 @@ static const struct hal_ops ops = {
 	.pending = repair_pending,
 	.room = repair_room,
 	.backlog = hal_no_backlog,
+	.flush = repair_flush,
 	.watch = repair_watch,
 	.unwatch = repair_unwatch,
 	.is_trusted = repair_is_trusted,
@@ -366,17 +381,6 @@ int hal_repair_open(struct hal_link *below, const struct hal_repair_config *conf
 	below->arg = h;
 	*ret_link = &h->link;
 	return 0;
-}
-
-int hal_repair_flush(const struct hal_link *link)
-{
-	const struct hal_repair *h = of(link);
-
-	if (h->tx_first == h->tx_end)
-		return 0;
-	if (h->tx_error || h->rx_error)
-		return h->tx_error ? h->tx_error : h->rx_error;
-	return -EAGAIN;
 }
 
 void hal_repair_count(const struct hal_link *link, struct hal_repair_counts *ret_counts)

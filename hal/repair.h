@@ -35,13 +35,6 @@ bool hal_repair_is_needed(const struct hal_caps *caps);
 int hal_repair_open(struct hal_link *below, const struct hal_repair_config *config,
 		    struct hal_link **ret_link);
 
-/*
- * Has the peer got everything that was sent? 0; -EAGAIN: not yet, progress() works on it; -EPIPE;
- * -EBADMSG. Over a HAL that loses frames this is to be asked before close(), which cannot wait: it
- * sends what is unanswered once more.
- */
-int hal_repair_flush(const struct hal_link *link);
-
 void hal_repair_count(const struct hal_link *link, struct hal_repair_counts *ret_counts);
 
 #endif

@@ -154,6 +154,7 @@ static const struct hal_ops ops = {
 	.pending = self_pending,
 	.room = self_pending,
 	.backlog = hal_no_backlog,
+	.flush = hal_no_flush,
 	.watch = self_watch,
 	.unwatch = self_unwatch,
 	.is_trusted = self_is_trusted,

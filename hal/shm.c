@@ -39,10 +39,8 @@
 /* Two such frames, and a line: before a long message's first piece stands the message's size. */
 #define SIZE_MOST (2 * SIZE_GOOD + 64)
 static_assert(SIZE_MOST <= SHM_DATAGRAM_MAX, "a frame in a ring is a datagram there");
-/*
- * One in so many frames of SIZE_WIDE and more is measured: a long one for what its bytes cost, one
- * of half that length at most for what it costs itself. No power of two, as pieces come in such.
- */
+/* One in so many frames of SIZE_WIDE and more is measured: a long one for what its bytes cost, one
+ * of half that length at most for what it costs itself. No power of two, as pieces come in such. */
 #define N_MEASURE 61u
 #define SIZE_LONG 8192u
 /* The size of its pieces is shown by pulcctl. */
@@ -540,6 +538,7 @@ static const struct hal_ops ops = {
 	.pending = shm_pending,
 	.room = shm_room,
 	.backlog = shm_backlog,
+	.flush = hal_no_flush,
 	.watch = shm_watch,
 	.unwatch = shm_stop_watch,
 	.is_trusted = shm_is_trusted,

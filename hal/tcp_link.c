@@ -373,6 +373,18 @@ static bool tcp_is_trusted(const struct hal_link *link, hal_watch watch)
 	return !h->unsure;
 }
 
+/* The mark: all bytes, and 1. They have left with the kernel. */
+static int tcp_flush(const struct hal_link *link, uint64_t *mark)
+{
+	const struct hal_tcp *h = of(link);
+
+	if (*mark == 0)
+		*mark = h->n_sent + 1;
+	if (h->n_sent - tcp_len(&h->out) >= *mark - 1)
+		return 0;
+	return h->tx_error ? h->tx_error : -EAGAIN;
+}
+
 static void tcp_tell(struct hal_link *link, unsigned did)
 {
 	(void)link, (void)did;
@@ -454,6 +466,7 @@ static const struct hal_ops ops = {
 	.pending = tcp_pending,
 	.room = tcp_room,
 	.backlog = hal_no_backlog,
+	.flush = tcp_flush,
 	.watch = tcp_watch,
 	.unwatch = tcp_unwatch,
 	.is_trusted = tcp_is_trusted,
@@ -521,13 +534,4 @@ void hal_tcp_show(struct hal_link *link, uint32_t client)
 bool hal_tcp_is_uring(const struct hal_link *link)
 {
 	return of(link)->uring != NULL;
-}
-
-int hal_tcp_flush(const struct hal_link *link)
-{
-	const struct hal_tcp *h = of(link);
-
-	if (tcp_len(&h->out) == 0)
-		return 0;
-	return h->tx_error ? h->tx_error : -EAGAIN;
 }

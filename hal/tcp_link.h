@@ -30,8 +30,4 @@ void hal_tcp_show(struct hal_link *link, uint32_t client);
 extern int (*hal_tcp_keep_fd)(int fd, int *home) __attribute__((visibility("hidden")));
 extern void (*hal_tcp_release_fd)(int *home) __attribute__((visibility("hidden")));
 
-/* Has the kernel got everything that was sent? 0; -EAGAIN; -EPIPE. To be asked before close(),
- * which cannot wait. */
-int hal_tcp_flush(const struct hal_link *link);
-
 #endif

@@ -177,7 +177,7 @@ void native_progress(void)
 /* What another thread has begun counts as well. */
 USUAL void native_forking(void)
 {
-	forking = (native_core.way != SHM_BUSY || !__libc_single_threaded) && native_lock();
+	forking = (!__libc_single_threaded || native_core.way != SHM_BUSY) && native_lock();
 }
 
 USUAL void native_fork_done(void)

@@ -155,15 +155,33 @@ static bool is_busy(const struct port_out *out)
 	return out->n_waiting || (head && head->begun && out->kind == PORT_D);
 }
 
+/* Something of what was sent there would be lost if this process ended now. */
+static bool is_left(struct port_out *out)
+{
+	const struct hal_link *link = out->peer->link;
+
+	return link && link->ops->flush(link, &out->mark) == -EAGAIN;
+}
+
 static bool is_drained(const struct port *port)
 {
-	const struct port_out *out;
+	struct port_out *out;
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
 		LIST_FOREACH(out, &port->outs[i], link)
-	if (is_busy(out) && !out->error)
+	if (!out->error && (is_busy(out) || is_left(out)))
 		return false;
 	return true;
+}
+
+/* As far as things are now: others send over the same links meanwhile. */
+static void mark_anew(const struct port *port)
+{
+	struct port_out *out;
+
+	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
+		LIST_FOREACH(out, &port->outs[i], link)
+	out->mark = 0;
 }
 
 /* Under the lock, which it gives up meanwhile. */
@@ -171,6 +189,7 @@ static int drain(struct pulc_port *p)
 {
 	int e = 0;
 
+	mark_anew(p->port);
 	for (native_progress(); e != -EINTR && !is_drained(p->port); native_progress()) {
 		struct native_wait w = { .seen = protocol_events_now(),
 					 .nsec_deadline = UINT64_MAX };

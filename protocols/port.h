@@ -171,6 +171,7 @@ struct port_out {
 	uint32_t shown;		    /* its entry in what psid is shown (shm/pairs.h) */
 	struct port_sendings queue; /* in order; before all who have not begun */
 	TAILQ_ENTRY(port_out) link_queued;
+	uint64_t mark; /* of hal_ops.flush, while the port is being closed */
 };
 
 LIST_HEAD(port_ins, port_in);

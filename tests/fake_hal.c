@@ -417,6 +417,7 @@ static const struct hal_ops ops = {
 	.pending = fake_pending,
 	.room = fake_room,
 	.backlog = hal_no_backlog,
+	.flush = hal_no_flush,
 	.watch = fake_watch,
 	.unwatch = fake_unwatch,
 	.is_trusted = fake_is_trusted,

@@ -93,7 +93,8 @@ int pulc_port_open(enum pulc_kind kind, uint32_t number, const char *name, pulc_
  * port: NULL does nothing. Return: 0. Errors: -EINTR: a signal came while messages waited for room;
  * the port is still open; -EBUSY: another thread is inside a call on it, or an operation of it is
  * not ended; -EDEADLK. Threads and fork: any thread. Blocking: while messages that were accepted
- * with PULC_DONTWAIT wait for room. Source: pulc-1998, 4.6.2.
+ * with PULC_DONTWAIT wait for room, and until the kernel has taken what was sent to other nodes.
+ * Source: pulc-1998, 4.6.2.
  */
 int pulc_port_close(pulc_port *port);
 

@@ -147,6 +147,7 @@ static const struct hal_ops fuzz_ops = {
 	.pending = fuzz_pending,
 	.room = fuzz_room,
 	.backlog = hal_no_backlog,
+	.flush = hal_no_flush,
 	.tell = fuzz_tell,
 	.close = fuzz_close,
 };

@@ -78,6 +78,7 @@ static const struct hal_ops below_ops = {
 	.pending = below_pending,
 	.room = below_pending,
 	.backlog = hal_no_backlog,
+	.flush = hal_no_flush,
 	.close = below_close,
 };
 

@@ -231,12 +231,12 @@ static void full_until_the_peer_takes(void)
 		n++;
 	/* A window there and one here, both bounded. */
 	CHECK_INT(n, ==, 16);
-	CHECK_INT(hal_repair_flush(b.link[0]), ==, -EAGAIN);
+	CHECK_INT(hal_link_flush(b.link[0]), ==, -EAGAIN);
 	for (unsigned i = 0; i < n; i++)
 		await_bytes(&b, 1, i, 100);
 	for (unsigned i = 0; i < 20; i++)
 		bed_step(&b);
-	CHECK_INT(hal_repair_flush(b.link[0]), ==, 0);
+	CHECK_INT(hal_link_flush(b.link[0]), ==, 0);
 	CHECK_INT(bed_send(b.link[0], 1, b.link[0]->caps.frame_max + 1), ==, -EMSGSIZE);
 	bed_deinit(&b);
 }

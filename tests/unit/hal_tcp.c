@@ -191,7 +191,7 @@ static void full_is_full_until_something_is_taken(void)
 			}
 			CHECK_INT(link[1]->ops->next(link[1], &f), ==, 0);
 			CHECK_INT(link[0]->ops->progress(link[0]), ==, 0);
-			CHECK_INT(hal_tcp_flush(link[0]), ==, 0);
+			CHECK_INT(hal_link_flush(link[0]), ==, 0);
 		}
 		close_pair(link);
 	}
@@ -360,7 +360,7 @@ static void the_end_comes_behind_the_last_frame(void)
 		REQUIRE_INT(send_bytes(link[1], 5, 1000), ==, 0);
 		REQUIRE_INT(send_bytes(link[0], 1, 60000), ==, 0);
 		REQUIRE_INT(send_bytes(link[0], 2, 10), ==, 0);
-		while (hal_tcp_flush(link[0]) == -EAGAIN)
+		while (hal_link_flush(link[0]) == -EAGAIN)
 			for (int i = 0; i < 2; i++)
 				CHECK_INT(link[i]->ops->progress(link[i]), ==, 0);
 		link[0]->ops->close(link[0]);

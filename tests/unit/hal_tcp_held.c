@@ -35,9 +35,9 @@ static void send_all(void)
 			REQUIRE_INT(n_turns++, <, N_TURNS);
 			move_on();
 		}
-	for (unsigned i = 0; i < N_TURNS && hal_tcp_flush(from) < 0; i++)
+	for (unsigned i = 0; i < N_TURNS && hal_link_flush(from) < 0; i++)
 		move_on();
-	REQUIRE_INT(hal_tcp_flush(from), ==, 0);
+	REQUIRE_INT(hal_link_flush(from), ==, 0);
 }
 
 /* Whatever the kernel has finished for us is told when a call of ours returns. */

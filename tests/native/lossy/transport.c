@@ -238,6 +238,7 @@ static const struct hal_ops ops = {
 	.pending = lossy_pending,
 	.room = lossy_room,
 	.backlog = hal_no_backlog,
+	.flush = hal_no_flush,
 	.watch = lossy_watch,
 	.unwatch = lossy_unwatch,
 	.is_trusted = lossy_is_trusted,
@@ -257,7 +258,7 @@ static void flush(struct hal_link *link)
 {
 	uint64_t nsec_end = nsec_now() + NSEC_FLUSH;
 
-	while (hal_repair_flush(link) == -EAGAIN && nsec_now() < nsec_end) {
+	while (hal_link_flush(link) == -EAGAIN && nsec_now() < nsec_end) {
 		(void)link->ops->progress(link);
 		link->ops->tell(link, HAL_DID_SEND);
 	}
