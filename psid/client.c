@@ -79,7 +79,19 @@ static int start_handles(struct psid_client *client)
 	return uv_poll_start(&client->exit_poll, UV_READABLE, on_exit_of_process);
 }
 
-static struct psid_client *client_make(struct psid *psid, struct psid_user *user)
+static int enter(struct psid_client *client)
+{
+	struct psid *psid = client->psid;
+
+	if (psid_map_insert(&psid->clients, &client->node, client->id) < 0)
+		return -ENOMEM;
+	if (psid_map_insert(&psid->processes, &client->by_process, (uint32_t)client->pid) == 0)
+		return 0;
+	psid_map_remove(&psid->clients, &client->node);
+	return -ENOMEM;
+}
+
+static struct psid_client *client_make(struct psid *psid, struct psid_user *user, pid_t pid)
 {
 	struct psid_client *client = calloc(1, sizeof(*client));
 
@@ -87,6 +99,7 @@ static struct psid_client *client_make(struct psid *psid, struct psid_user *user
 		return NULL;
 	client->psid = psid;
 	client->user = psid_user_ref(user);
+	client->pid = pid;
 	client->fd = client->pidfd = client->boards_fd = client->messages_fd = -EBADF;
 	client->role = PULC__WIRE__ROLE__ROLE_CONTROL; /* owns nothing until Hello says more */
 	client->usec_attached = nsec_now() / NSEC_PER_USEC;
@@ -104,7 +117,7 @@ static struct psid_client *client_make(struct psid *psid, struct psid_user *user
 	do
 		client->id = psid->last_client = (psid->last_client + 1) & 0x7fffffffu;
 	while (client->id == 0 || psid_client_find(psid, client->id));
-	if (psid_map_insert(&psid->clients, &client->node, client->id) < 0) {
+	if (enter(client) < 0) {
 		user->n_sockets--;
 		psid_user_give_descriptors(user, N_DESCRIPTORS);
 		(void)psid_user_unref(user);
@@ -125,13 +138,12 @@ void psid_client_new(struct psid *psid, int fd)
 	user = psid_user_get(psid, cred.uid);
 	if (r == 0)
 		r = psid_closer_promise(&psid->closer);
-	client = r < 0 || !user ? NULL : client_make(psid, user);
+	client = r < 0 || !user ? NULL : client_make(psid, user, cred.pid);
 	if (!client) /* what it has sent may hold descriptors, whose last close is this one */
 		(r < 0 ? psid_close_foreign : psid_close_promised)(psid, user, fd, NULL, NULL);
 	(void)psid_user_unref(user);
 	if (!client)
 		return;
-	client->pid = cred.pid;
 	client->fd = fd;
 	client->pidfd = TAKE_FD(pidfd);
 	if (start_handles(client) < 0)
@@ -222,6 +234,7 @@ void psid_client_free(struct psid_client *client)
 	psid_message_area_drop(client);
 	uncount(client);
 	psid_map_remove(&client->psid->clients, &client->node);
+	psid_map_remove(&client->psid->processes, &client->by_process);
 	psid_map_deinit(&client->hints);
 	psid_map_deinit(&client->pairs);
 	close_handle(client, (uv_handle_t *)&client->exit_poll);

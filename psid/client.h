@@ -36,7 +36,8 @@ enum psid_client_state {
 TAILQ_HEAD(psid_hint_queue, psid_hint);
 
 struct psid_client {
-	struct psid_map_node node; /* psid->clients, by id */
+	struct psid_map_node node;	 /* psid->clients, by id */
+	struct psid_map_node by_process; /* psid->processes, by pid */
 	struct psid *psid;
 	struct psid_user *user;
 	uint32_t id;
@@ -80,9 +81,10 @@ struct psid_client {
 	uint32_t n_ports;
 
 	/* port_moves.c */
-	bool takes;		  /* it wants a port that is given to it, */
-	uint32_t takes_port;	  /* this one; 0: any */
-	struct psid_port *taking; /* and that is being handed over */
+	bool takes;		      /* it wants a port that is given to it, */
+	struct psid_map_node by_wish; /* psid->wishes, if it takes a certain one */
+	uint32_t takes_port;	      /* this one; 0: any */
+	struct psid_port *taking;     /* and that is being handed over */
 
 	/* sems.c */
 	LIST_HEAD(, psid_sem_hold) sems;

@@ -2,9 +2,9 @@
  * The hash map behind every table of psid: clients by number, hints by token and by tuple,
  * connections by number and by cookie.
  *
- * Chained and intrusive: removal needs no memory, insertion only when the map doubles, and a
- * doubling that fails merely makes chains longer. Keys such as tokens are chosen by clients; a
- * secret drawn at start keeps them from choosing collisions.
+ * Chained and intrusive: removal needs no memory, and no longer where many have one key; insertion
+ * needs some when the map doubles, and a doubling that fails merely makes chains longer. Keys such
+ * as tokens are chosen by clients; a secret drawn at start keeps them from choosing collisions.
  */
 #include "map.h"
 
@@ -47,6 +47,9 @@ static void push(struct psid_map *map, struct psid_map_node *node)
 	struct psid_map_node **bucket = bucket_of(map, node->key);
 
 	node->next = *bucket;
+	if (node->next)
+		node->next->at = &node->next;
+	node->at = bucket;
 	*bucket = node;
 }
 
@@ -82,11 +85,9 @@ int psid_map_insert(struct psid_map *map, struct psid_map_node *node, uint64_t k
 
 void psid_map_remove(struct psid_map *map, struct psid_map_node *node)
 {
-	struct psid_map_node **p = bucket_of(map, node->key);
-
-	while (*p != node)
-		p = &(*p)->next;
-	*p = node->next;
+	*node->at = node->next;
+	if (node->next)
+		node->next->at = node->at;
 	map->n--;
 }
 

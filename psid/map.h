@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct psid_map_node {
-	struct psid_map_node *next;
+	struct psid_map_node *next, **at; /* *at is this one */
 	uint64_t key;
 };
 

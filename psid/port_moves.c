@@ -49,10 +49,38 @@ static void answer(struct psid_client *client, uint32_t request, Pulc__Wire__Por
 	psid_port_reply(client, request, error, NULL);
 }
 
-static void set_wish(struct psid_client *client, bool takes)
+/* Returns 0; -ENOMEM: it has no wish now. */
+static int set_wish(struct psid_client *client, bool takes, uint32_t port)
 {
-	client->psid->n_takers += (uint32_t)takes - (uint32_t)client->takes;
+	struct psid_map *wishes = &client->psid->wishes;
+
+	if (client->takes && client->takes_port)
+		psid_map_remove(wishes, &client->by_wish);
+	client->takes = false;
+	if (takes && port && psid_map_insert(wishes, &client->by_wish, port) < 0)
+		return -ENOMEM;
 	client->takes = takes;
+	client->takes_port = port;
+	return 0;
+}
+
+static uint64_t offer_key(const struct psid_client *client, uint32_t pid)
+{
+	return (uint64_t)client->user->uid << 32 | pid;
+}
+
+/* Of its owner, to a process of his user; 0: to nobody. Returns 0; -ENOMEM: nobody has it now. */
+static int set_offer(struct psid_port *port, uint32_t pid)
+{
+	struct psid_map *offers = &port->client->psid->offers;
+
+	if (port->given_to)
+		psid_map_remove(offers, &port->by_offer);
+	port->given_to = 0;
+	if (pid && psid_map_insert(offers, &port->by_offer, offer_key(port->client, pid)) < 0)
+		return -ENOMEM;
+	port->given_to = pid;
+	return 0;
 }
 
 /* There is no taker any more, and no offer. */
@@ -60,7 +88,6 @@ static void forget(struct psid_port *port)
 {
 	port->taker->taking = NULL;
 	port->taker = NULL;
-	port->given_to = 0;
 	port->ready = port->told = false;
 }
 
@@ -77,7 +104,7 @@ static void call_off(struct psid_port *port)
 
 static bool is_for(const struct psid_port *port, const struct psid_client *client)
 {
-	return port->given_to && !port->taker && client->takes && client != port->client &&
+	return port->given_to && client->takes && client != port->client &&
 	       (uint32_t)client->pid == port->given_to &&
 	       client->user->uid == port->client->user->uid &&
 	       (!client->takes_port || client->takes_port == port->number);
@@ -92,7 +119,8 @@ static void begin(struct psid_port *port, struct psid_client *taker)
 	port->taker = taker;
 	port->ready = port->told = false;
 	taker->taking = port;
-	set_wish(taker, false);
+	(void)set_offer(port, 0);
+	(void)set_wish(taker, false, 0);
 	if (!psid_links_joined(owner, taker))
 		r = psid_links_join(owner, taker);
 	STEP(MOVES_JOINED);
@@ -105,18 +133,18 @@ static void begin(struct psid_port *port, struct psid_client *taker)
 /* Somebody who wants it. *ret_is_others: the process is a client, of another user. */
 static struct psid_client *find_taker(const struct psid_port *port, bool *ret_is_others)
 {
-	struct psid_map_node *node = NULL;
+	const struct psid_map *processes = &port->client->psid->processes;
+	struct psid_map_node *node = psid_map_find(processes, port->given_to);
 
 	*ret_is_others = false;
-	while ((node = psid_map_next(&port->client->psid->clients, node))) {
-		struct psid_client *client = CONTAINER_OF(node, struct psid_client, node);
+	for (; node; node = psid_map_find_next(node)) {
+		struct psid_client *client = CONTAINER_OF(node, struct psid_client, by_process);
 
 		if (client->fd < 0 || client->state != PSID_CLIENT_ATTACHED)
 			continue;
 		if (is_for(port, client))
 			return client;
-		if ((uint32_t)client->pid == port->given_to &&
-		    client->user->uid != port->client->user->uid)
+		if (client->user->uid != port->client->user->uid)
 			*ret_is_others = true;
 	}
 	return NULL;
@@ -134,10 +162,13 @@ int psid_port_give(struct psid_client *client, const Pulc__Wire__PortGive *msg)
 	}
 	if (port->taker)
 		call_off(port);
-	port->given_to = msg->pid;
-	taker = find_taker(port, &is_others);
-	if (!taker && is_others && msg->pid) {
-		port->given_to = 0;
+	if (set_offer(port, msg->pid) < 0) {
+		answer(client, msg->request, PULC__WIRE__PORT_ERROR__PORT_ERROR_NO_MEMORY);
+		return 0;
+	}
+	taker = msg->pid ? find_taker(port, &is_others) : NULL;
+	if (msg->pid && !taker && is_others) {
+		(void)set_offer(port, 0);
 		answer(client, msg->request, PULC__WIRE__PORT_ERROR__PORT_ERROR_PERMISSION);
 		return 0;
 	}
@@ -150,10 +181,14 @@ int psid_port_give(struct psid_client *client, const Pulc__Wire__PortGive *msg)
 
 static struct psid_port *find_given(const struct psid_client *client)
 {
-	struct psid_map_node *node = NULL;
+	struct psid_port *wanted = psid_port_get(client->psid, client->takes_port);
+	uint64_t key = offer_key(client, (uint32_t)client->pid);
+	struct psid_map_node *node = psid_map_find(&client->psid->offers, key);
 
-	while ((node = psid_map_next(&client->psid->ports, node))) {
-		struct psid_port *port = CONTAINER_OF(node, struct psid_port, by_number);
+	if (client->takes_port)
+		return wanted && is_for(wanted, client) ? wanted : NULL;
+	for (; node; node = psid_map_find_next(node)) {
+		struct psid_port *port = CONTAINER_OF(node, struct psid_port, by_offer);
 
 		if (is_for(port, client))
 			return port;
@@ -183,8 +218,8 @@ static void want(struct psid_client *client, uint32_t request, uint32_t number)
 
 	if (client->taking)
 		call_off(client->taking);
-	set_wish(client, error == PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
-	client->takes_port = number;
+	if (set_wish(client, error == PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE, number) < 0)
+		error = PULC__WIRE__PORT_ERROR__PORT_ERROR_NO_MEMORY;
 	answer(client, request, error);
 	STEP(MOVES_WANTED);
 	port = client->takes ? find_given(client) : NULL;
@@ -275,7 +310,7 @@ int psid_port_take(struct psid_client *client, const Pulc__Wire__PortTake *msg)
 		want(client, msg->request, msg->port);
 		return 0;
 	case PULC__WIRE__TAKE_STEP__TAKE_OFF:
-		set_wish(client, false);
+		(void)set_wish(client, false, 0);
 		if (port)
 			call_off(port);
 		answer(client, msg->request, PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE);
@@ -299,14 +334,13 @@ int psid_port_take(struct psid_client *client, const Pulc__Wire__PortTake *msg)
 /* Who waits for this very one waits in vain. */
 static void disappoint(struct psid_port *port)
 {
-	struct psid_map_node *node = NULL;
+	const struct psid_map *wishes = &port->client->psid->wishes;
+	struct psid_map_node *node;
 
-	while ((node = psid_map_next(&port->client->psid->clients, node))) {
-		struct psid_client *client = CONTAINER_OF(node, struct psid_client, node);
+	while ((node = psid_map_find(wishes, port->number))) {
+		struct psid_client *client = CONTAINER_OF(node, struct psid_client, by_wish);
 
-		if (!client->takes || client->takes_port != port->number)
-			continue;
-		set_wish(client, false);
+		(void)set_wish(client, false, 0);
 		say(client, port, port->client, PULC__WIRE__MOVE_STEP__MOVE_OFF);
 	}
 }
@@ -315,13 +349,13 @@ void psid_port_move_end(struct psid_port *port)
 {
 	if (port->taker)
 		call_off(port);
-	if (port->client->psid->n_takers)
-		disappoint(port);
+	(void)set_offer(port, 0);
+	disappoint(port);
 }
 
 void psid_port_moves_forget(struct psid_client *client)
 {
-	set_wish(client, false);
+	(void)set_wish(client, false, 0);
 	if (client->taking)
 		call_off(client->taking);
 }

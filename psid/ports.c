@@ -4,7 +4,8 @@
  * A number belongs to one client at a time and is granted here only; receivers are told by psid
  * whose it is, and believe no sender. Automatic numbers begin where the well-known ones end and are
  * not used again while psid lives, so that what was sent to a port that is gone reaches nobody.
- * Well-known numbers and names are first come, first served, for every user alike.
+ * Well-known numbers and names are first come, first served, for every user alike. A client has a
+ * limited number of ports, and a user as many as 64 clients.
  *
  * Whoever is joined with a client (links.c) hears of a new port before the client itself does: its
  * first frame cannot overtake the news. On other nodes (remote.c) it can, and waits for it.
@@ -21,6 +22,7 @@
 #include "macros.h"
 #include "psid.h"
 #include "remote.h"
+#include "user.h"
 
 #define FIRST_AUTOMATIC 65536u
 
@@ -105,6 +107,7 @@ static Pulc__Wire__PortError port_new(struct psid_client *client, const Pulc__Wi
 	}
 	LIST_INSERT_HEAD(&client->ports, port, by_client);
 	client->n_ports++;
+	client->user->n_ports++;
 	*ret_port = port;
 	return 0;
 }
@@ -120,6 +123,7 @@ static void port_free(struct psid_port *port)
 		psid_map_remove(&psid->port_names, &port->by_name);
 	LIST_REMOVE(port, by_client);
 	port->client->n_ports--;
+	port->client->user->n_ports--;
 	free(port);
 }
 
@@ -141,7 +145,8 @@ int psid_port_open(struct psid_client *client, const Pulc__Wire__PortOpen *msg)
 	if ((msg->number && psid_port_get(client->psid, msg->number)) ||
 	    (msg->name[0] && psid_port_named(client->psid, msg->name)))
 		error = PULC__WIRE__PORT_ERROR__PORT_ERROR_TAKEN;
-	else if (client->n_ports >= PSID_N_PORTS_CLIENT)
+	else if (client->n_ports >= PSID_N_PORTS_CLIENT ||
+		 client->user->n_ports >= PSID_N_PORTS_USER)
 		error = PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT;
 	else
 		error = port_new(client, msg, &port);

@@ -6,6 +6,7 @@
 
 #define PSID_PORT_NAME_MAX 64u
 #define PSID_N_PORTS_CLIENT 1024u
+#define PSID_N_PORTS_USER (64 * PSID_N_PORTS_CLIENT)
 
 struct psid_port {
 	struct psid_map_node by_number; /* psid->ports */
@@ -20,7 +21,8 @@ struct psid_port {
 	char *job;
 	uint32_t rank;
 	/* port_moves.c */
-	uint32_t given_to; /* the process that it is for; 0: it is not given away */
+	uint32_t given_to; /* the process that it is for; 0: it is not given away, or has a taker */
+	struct psid_map_node by_offer; /* psid->offers, if it is given away */
 	/* who is about to have it: nobody is joined with its owner for its sake */
 	struct psid_client *taker;
 	uint64_t move;

@@ -243,6 +243,7 @@ void psid_run(struct psid *psid)
 	psid_remote_free(psid);
 	(void)uv_loop_close(&psid->loop);
 	psid_map_deinit(&psid->clients);
+	psid_map_deinit(&psid->processes);
 	psid_map_deinit(&psid->users);
 	psid_map_deinit(&psid->hints);
 	psid_map_deinit(&psid->conns);
@@ -250,6 +251,8 @@ void psid_run(struct psid *psid)
 	psid_map_deinit(&psid->slabs);
 	psid_map_deinit(&psid->ports);
 	psid_map_deinit(&psid->port_names);
+	psid_map_deinit(&psid->offers);
+	psid_map_deinit(&psid->wishes);
 	psid_map_deinit(&psid->sems);
 	psid_map_deinit(&psid->sem_names);
 	psid_map_deinit(&psid->task_ports);

@@ -72,7 +72,7 @@ struct psid {
 	uv_timer_t listen_pause;
 
 	/* client.c, reaper.c */
-	struct psid_map clients;
+	struct psid_map clients, processes; /* by number, by process */
 	uint32_t last_client;
 	uint32_t n_processes;
 	struct psid_deadlines hellos, farewells, agains;
@@ -115,8 +115,10 @@ struct psid {
 	struct psid_map ports, port_names; /* ports.c */
 	struct psid_map task_ports;	   /* task_ports.c */
 	uint32_t last_port;
-	uint64_t last_move;		 /* port_moves.c */
-	uint32_t n_takers;		 /* clients that want one */
+	/* port_moves.c: ports that are given away, by user and process; clients that want a certain
+	 * one, by its number */
+	struct psid_map offers, wishes;
+	uint64_t last_move;
 	struct psid_map sems, sem_names; /* sems.c */
 	struct psid_remote *remote;	 /* remote.c */
 

@@ -23,7 +23,7 @@ struct psid_user {
 	uint32_t n_descriptors; /* of ours, kept for it: of areas, too */
 	uint64_t size_bytes;
 	uint64_t size_kept; /* talk.c: messages that its clients have not read yet */
-	uint32_t n_hints;
+	uint32_t n_hints, n_ports;
 	struct psid_closings closings; /* closer.c: closes that wait */
 	unsigned n_running, n_closings;
 	unsigned n_deliveries; /* deliver.c: those under way */

@@ -1,0 +1,139 @@
+/*
+ * A user with many clients, each of which has as many ports as it may. What he makes psid remember
+ * has an end, and what others ask costs psid what it did before.
+ */
+#include <time.h>
+#include <unistd.h>
+
+#include "macros.h"
+#include "psid/scene.h"
+
+#define UID_HOSTILE 65532u
+#define N_PORTS_CLIENT 1024u
+#define N_PORTS_USER (64 * N_PORTS_CLIENT)
+
+static struct fake_client crowd[70];
+
+static Pulc__Wire__PortError open_one(struct fake_client *c, uint32_t number)
+{
+	Pulc__Wire__PortOpen open = PULC__WIRE__PORT_OPEN__INIT;
+	FROM_CLIENT(msg, PORT_OPEN, port_open) = &open;
+
+	open.kind = PULC__WIRE__PORT_KIND__PORT_D;
+	open.number = number;
+	fake_send(c, &msg, NULL, 0);
+	return EXPECT(c, PORT_REPLY)->port_reply->error;
+}
+
+static unsigned open_many(struct fake_client *c)
+{
+	unsigned n = 0;
+
+	while (open_one(c, 0) == PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE)
+		n++;
+	return n;
+}
+
+static void close_one(struct fake_client *c, uint32_t port)
+{
+	Pulc__Wire__PortClose close = PULC__WIRE__PORT_CLOSE__INIT;
+	FROM_CLIENT(msg, PORT_CLOSE, port_close) = &close;
+
+	close.port = port;
+	fake_send(c, &msg, NULL, 0);
+}
+
+static void want(struct fake_client *c)
+{
+	Pulc__Wire__PortTake take = PULC__WIRE__PORT_TAKE__INIT;
+	FROM_CLIENT(msg, PORT_TAKE, port_take) = &take;
+
+	take.step = PULC__WIRE__TAKE_STEP__TAKE_WANT;
+	fake_send(c, &msg, NULL, 0);
+	CHECK_INT(EXPECT(c, PORT_REPLY)->port_reply->error, ==, 0);
+}
+
+static uint64_t nsec_of(pid_t pid)
+{
+	struct timespec now;
+	clockid_t clock;
+
+	REQUIRE_INT(clock_getcpuclockid(pid, &clock), ==, 0);
+	REQUIRE_INT(clock_gettime(clock, &now), ==, 0);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* psid's own time for some questions after ports that are given away; none is. */
+static uint64_t cost(struct fake_client *c)
+{
+	uint64_t began = nsec_of(psid.pid);
+
+	for (unsigned i = 0; i < 300; i++)
+		want(c);
+	return nsec_of(psid.pid) - began;
+}
+
+static void gather(unsigned n, uid_t uid)
+{
+	for (unsigned i = 0; i < n; i++)
+		fake_attach(&crowd[i], &psid, uid);
+}
+
+static void disperse(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		fake_close(&crowd[i]);
+}
+
+static void questions_cost_the_same(void)
+{
+	enum { N = 40 };
+	uint64_t before, after;
+
+	scene_begin(false, NULL);
+	gather(N, FAKE_SELF);
+	before = cost(&a);
+	for (unsigned i = 0; i < N; i++)
+		CHECK_INT(open_many(&crowd[i]), ==, N_PORTS_CLIENT);
+	after = cost(&a);
+	CHECK_INT(after, <, 5 * before);
+	disperse(N);
+	scene_end();
+}
+
+static void a_user_has_so_many(void)
+{
+	unsigned n = 0;
+
+	if (geteuid() != 0) {
+		test_skip("needs root to have a client of another user");
+		return;
+	}
+	scene_begin(true, NULL);
+	gather(ARRAY_SIZE(crowd), UID_HOSTILE);
+	REQUIRE_INT(open_one(&crowd[0], 7), ==, 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++)
+		n += open_many(&crowd[i]);
+	CHECK_INT(n, ==, N_PORTS_USER - 1);
+	CHECK_INT(open_one(&a, 0), ==, 0);
+	/* One that is given back, and those of a client that is gone. */
+	close_one(&crowd[0], 7);
+	CHECK_INT(open_one(&crowd[69], 0), ==, 0);
+	CHECK_INT(open_one(&crowd[69], 0), ==, PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT);
+	fake_close(&crowd[1]);
+	fake_wait_counts(&psid, ARRAY_SIZE(crowd) + 1, 0);
+	fake_attach(&crowd[1], &psid, UID_HOSTILE);
+	CHECK_INT(open_many(&crowd[69]) + open_many(&crowd[1]), ==, N_PORTS_CLIENT);
+	disperse(ARRAY_SIZE(crowd));
+	scene_end();
+}
+
+static const struct test tests[] = {
+	TEST(questions_cost_the_same),
+	TEST(a_user_has_so_many),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
