@@ -148,7 +148,7 @@ void psid_daemon_ready(void)
 
 int psid_daemon_status(int r)
 {
-	if (r == -EADDRINUSE && ready_fd >= 0)
+	if (r == -EBUSY && ready_fd >= 0)
 		tell_parent(TAKEN);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

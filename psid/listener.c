@@ -95,7 +95,7 @@ static int try_lock(const char *path, int *ret_fd)
 	if (fd < 0)
 		return -errno;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EADDRINUSE : -errno;
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_nlink == 0)
@@ -118,7 +118,7 @@ static int take_lock(struct psid *psid)
 	do
 		r = try_lock(path, &psid->lock_fd);
 	while (r == -EAGAIN);
-	if (r < 0 && r != -EADDRINUSE)
+	if (r < 0 && r != -EBUSY)
 		psid_log(PSID_ERROR, "%s: %s", path, strerror(-r));
 	return r;
 }

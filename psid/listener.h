@@ -5,7 +5,7 @@
 struct psid;
 
 /*
- * Takes the lock, makes the socket. Returns 0; -EADDRINUSE: another psid lives there; negative
+ * Takes the lock, makes the socket. Returns 0; -EBUSY: another psid lives there; negative
  * errno. Logs why.
  */
 int psid_listener_open(struct psid *psid);

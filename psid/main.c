@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 	if (options.daemonize && (r = psid_daemonize(&config)) != 0)
 		return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	r = serve(&config);
-	if (r == -EADDRINUSE)
+	if (r == -EBUSY)
 		psid_log(options.daemonize ? PSID_DEBUG : PSID_ERROR, "another psid serves %s",
 			 config.socket);
 	return psid_daemon_status(r);

@@ -81,6 +81,20 @@ is says_who_hangs "1 1" "$? $(grep -c "another psid has $lock, and does not answ
 kill $!
 wait $! 2>/dev/null
 
+# Another's port is not another psid: that is said, once, and nothing runs.
+"$bin/pulcctl" keygen "$TMPDIR/key" >/dev/null
+python3 -c 'import signal, socket
+s = socket.socket(type=socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True); signal.pause()' >"$TMPDIR/port" &
+holder=$!
+until [ -s "$TMPDIR/port" ]; do sleep 0.02; done
+printf 'ClusterName=c\nClusterKeyFile=%s\nClusterAddress=127.0.0.1:%s\n' "$TMPDIR/key" "$(cat "$TMPDIR/port")" >"$TMPDIR/port.conf"
+for how in --foreground --daemonize; do
+	timeout 20 "$bin/psid" $how --config "$TMPDIR/port.conf" 2>"$TMPDIR/err"
+	is "says_whose_port${how//-/_}" "1 0 psid: error: can't start: Address already in use" "$? $(grep -c 'another psid' "$TMPDIR/err") $(tail -n 1 "$TMPDIR/err")"
+done
+kill $holder
+wait $holder 2>/dev/null
+
 chmod 755 "$PULC_RUNTIME_DIR"
 rm -rf "$PULC_RUNTIME_DIR"
 echo "not a folder" >"$PULC_RUNTIME_DIR"
