@@ -29,7 +29,7 @@ struct psid_user;
 enum psid_client_state {
 	PSID_CLIENT_NEW,      /* has not said Hello */
 	PSID_CLIENT_ATTACHED, /* takes part */
-	PSID_CLIENT_REFUSED,  /* was told to go; we wait for it to close */
+	PSID_CLIENT_REFUSED,  /* was told to go, or is left alone: we wait for it to close */
 	PSID_CLIENT_DETACHED, /* no socket any more, but the process lives and holds connections */
 };
 
@@ -113,6 +113,8 @@ void psid_client_new(struct psid *psid, int fd);
 void psid_client_listen(struct psid_client *client);
 /* For psid->agains: what could be neither sent nor received is tried once more. */
 void psid_client_again(struct psid_deadline *again);
+/* From now on whatever it says is passed over, until it closes. */
+void psid_client_ignore(struct psid_client *client);
 /* Sends Refuse and hangs up. text is one line for people. */
 void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, const char *text);
 /*

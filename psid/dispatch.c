@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "admit.h"
 #include "attach.h"
@@ -61,23 +62,45 @@ static const char *refusal_text(int reason)
 	}
 }
 
+/* Returns whether both versions are ours; else what is to be done about it, by the one that is
+ * older. */
+static bool fits(const Pulc__Wire__Hello *m, char *why, size_t size)
+{
+	bool maps = m->role == PULC__WIRE__ROLE__ROLE_PROCESS;
+	uint32_t layout = maps ? m->layout : SHM_VERSION;
+	bool is_newer = m->version > WIRE_VERSION ||
+			(m->version == WIRE_VERSION && layout > SHM_VERSION);
+	int n;
+
+	if (m->version == WIRE_VERSION && layout == SHM_VERSION)
+		return true;
+	n = snprintf(why, size, "psid " PULC_VERSION " speaks protocol %u with memory layout %u, ",
+		     WIRE_VERSION, SHM_VERSION);
+	n += snprintf(why + n, size - (size_t)n, maps ? "the client %u with %u" : "the client %u",
+		      m->version, layout);
+	if (is_newer)
+		(void)snprintf(why + n, size - (size_t)n,
+			       ": psid is older, end it (kill %d) and start it anew", getpid());
+	else
+		(void)snprintf(why + n, size - (size_t)n,
+			       ": the client is older, install the same version of both");
+	return false;
+}
+
 static int hello(struct psid_client *client, const Pulc__Wire__FromClient *msg, int *fd)
 {
 	const Pulc__Wire__Hello *m = msg->hello;
-	char text[160];
+	char text[192];
 	int r;
 
 	(void)fd;
 	if (client->state != PSID_CLIENT_NEW || strlen(m->program) > SIZE_PROGRAM_MAX)
 		return -EBADMSG;
-	if (m->version != WIRE_VERSION ||
-	    (m->role == PULC__WIRE__ROLE__ROLE_PROCESS && m->layout != SHM_VERSION)) {
-		(void)snprintf(text, sizeof(text),
-			       "psid " PULC_VERSION
-			       " speaks protocol %u with memory layout %u, the "
-			       "client %u with %u: install the same version of both",
-			       WIRE_VERSION, SHM_VERSION, m->version, m->layout);
-		psid_client_refuse(client, PULC__WIRE__REASON__REASON_VERSION, text);
+	if (!fits(m, text, sizeof(text))) {
+		if (m->role == PULC__WIRE__ROLE__ROLE_KEEPER && psid_jobs_keep_foreign(client))
+			psid_client_ignore(client);
+		else
+			psid_client_refuse(client, PULC__WIRE__REASON__REASON_VERSION, text);
 		return 0;
 	}
 	if ((unsigned)m->role > PULC__WIRE__ROLE__ROLE_OWNER)

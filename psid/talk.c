@@ -150,6 +150,12 @@ int psid_client_post(struct psid_client *client, struct psid_letter *letter)
 	return sent(client, r);
 }
 
+void psid_client_ignore(struct psid_client *client)
+{
+	client->state = PSID_CLIENT_REFUSED;
+	psid_deadline_clear(&client->psid->hellos, &client->deadline);
+}
+
 void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, const char *text)
 {
 	Pulc__Wire__Refuse refuse = PULC__WIRE__REFUSE__INIT;
@@ -162,9 +168,8 @@ void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, c
 	if (!client->psid->stopping)
 		psid_log(PSID_INFO, "uid %u, pid %d refused: %s", client->user->uid, client->pid,
 			 text);
-	client->state = PSID_CLIENT_REFUSED;
+	psid_client_ignore(client);
 	(void)shutdown(client->fd, SHUT_WR);
-	psid_deadline_clear(&client->psid->hellos, &client->deadline);
 	psid_deadline_set(&client->psid->farewells, &client->deadline);
 }
 

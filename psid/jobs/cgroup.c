@@ -141,6 +141,25 @@ bool psid_cgroup_has(const struct psid_jobs *jobs, const char *id, pid_t pid)
 	return has;
 }
 
+bool psid_cgroup_find(const struct psid_jobs *jobs, pid_t pid, char ret_id[JOB_SIZE_ID])
+{
+	DIR *dir = jobs->cgroup_root[0] ? opendir(jobs->cgroup_root) : NULL;
+	const struct dirent *entry;
+	bool has = false;
+
+	while (dir && !has && (entry = readdir(dir))) {
+		const char *id = entry->d_name + strlen(FOLDER);
+
+		has = strncmp(entry->d_name, FOLDER, strlen(FOLDER)) == 0 &&
+		      strlen(id) < JOB_SIZE_ID && psid_cgroup_has(jobs, id, pid);
+		if (has)
+			(void)strcpy(ret_id, id);
+	}
+	if (dir)
+		(void)closedir(dir);
+	return has;
+}
+
 /* ---- removing -------------------------------------------------------------------------------- */
 
 static void write_to(const char *path, const char *name, const char *value)

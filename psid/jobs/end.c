@@ -100,7 +100,7 @@ void psid_job_signal(struct psid_job *job, uint32_t signal, uint32_t only)
 		keep_signal(job, signal, only);
 		return;
 	}
-	if (!job->client && !job->end_waits) { /* the same, or we have */
+	if (!job->client && !job->end_waits && !job->is_foreign) { /* the same, or we have */
 		job->end_waits = true;
 		return;
 	}
@@ -111,7 +111,7 @@ void psid_job_end_for(struct psid_job *job, const char *why)
 {
 	if (job->client && tell_keeper(job, 0, 0, why) == 0)
 		return;
-	if (!job->client && !job->end_waits)
+	if (!job->client && !job->end_waits && !job->is_foreign)
 		(void)snprintf(job->end_why, sizeof(job->end_why), "%s", why);
 	psid_job_signal(job, 0, 0);
 }
@@ -123,6 +123,16 @@ void psid_job_tell_signals(struct psid_job *job)
 	job->n_signals = 0;
 	if (job->end_waits)
 		psid_job_end_for(job, job->end_why);
+}
+
+/* As psid_job_signal, for whoever wants to know. Returns what is wrong; "": nothing. */
+static const char *signal_job(struct psid_job *job, uint32_t signal, uint32_t only)
+{
+	if (job->is_foreign && signal > 0)
+		return "its keeper is of another version than psid: it can be ended as a whole "
+		       "only";
+	psid_job_signal(job, signal, only);
+	return "";
 }
 
 static struct psid_job *find_named(struct psid *psid, const char *name)
@@ -153,7 +163,7 @@ static int on_job_kill(void *data, uint64_t from, uint64_t life, const Pulc__Pee
 	else if (!m->any && m->uid != (job ? job->user->uid : wait->uid))
 		killed.error = (char *)"this job is another user's";
 	else if (job)
-		psid_job_signal(job, m->signal, m->only);
+		killed.error = (char *)signal_job(job, m->signal, m->only);
 	else
 		psid_wait_end(wait, "the job was ended before it began");
 	killed.number = m->number;
@@ -307,8 +317,7 @@ static const char *end(struct psid_client *client, const struct victim *victim)
 		if (!job)
 			return why_not(r);
 	}
-	psid_job_signal(job, victim->signal, victim->only);
-	return "";
+	return signal_job(job, victim->signal, victim->only);
 }
 
 int psid_jobs_kill(struct psid_client *client, const Pulc__Wire__KillRequest *request)

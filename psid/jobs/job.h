@@ -87,6 +87,7 @@ struct psid_job {
 	pid_t keeper;
 	int pidfd; /* the keeper's */
 	bool is_child, has_poll, released;
+	bool is_foreign; /* keep.c: its keeper is of another version, and never calls */
 	bool is_claimed; /* keep.c: nothing but its keeper's word says that there is such a job */
 	uv_poll_t poll;
 	struct psid_client *client; /* the keeper's; NULL: not there, or not yet */
@@ -257,6 +258,8 @@ int psid_cgroup_make(struct psid *psid, const char *id, uid_t uid, int *ret_keep
 int psid_cgroup_give(struct psid *psid, const char *id, uid_t uid);
 /* Is this process in it? */
 bool psid_cgroup_has(const struct psid_jobs *jobs, const char *id, pid_t pid);
+/* The job in whose cgroup it is, as a keeper is. */
+bool psid_cgroup_find(const struct psid_jobs *jobs, pid_t pid, char ret_id[JOB_SIZE_ID]);
 /* Kills everything in it, and removes it, now or soon. */
 void psid_cgroup_remove(struct psid *psid, const char *id);
 

@@ -20,6 +20,9 @@ void psid_jobs_forget(struct psid_client *client);
 /* Messages of clients; 0, or -EBADMSG. *fd is taken. */
 int psid_jobs_submit(struct psid_client *client, const Pulc__Wire__Submit *submit, int *fd);
 int psid_jobs_keep(struct psid_client *client, const Pulc__Wire__Keep *keep);
+/* A keeper of another version, with which nothing can be talked over. Does it keep a job of an
+ * earlier psid? */
+bool psid_jobs_keep_foreign(struct psid_client *client);
 int psid_jobs_report(struct psid_client *client, const Pulc__Wire__TaskReport *report);
 int psid_jobs_list(struct psid_client *client, const Pulc__Wire__JobsRequest *request);
 int psid_jobs_list_tasks(struct psid_client *client, const Pulc__Wire__TasksRequest *request);

@@ -6,6 +6,9 @@
  * only: what it says harms nobody else. Anybody may say that he keeps a job of an earlier psid: who
  * of another user does is believed if the kernel shows him in the job's cgroup. Where there are no
  * cgroups the claim alone is there, as long as its client is, and gives way to a job that begins.
+ *
+ * A psid of another version may have been installed meanwhile, which does not understand the
+ * keepers of the one before. Their jobs go on all the same: the cgroup tells which they are.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -118,6 +121,27 @@ int psid_jobs_keep(struct psid_client *client, const Pulc__Wire__Keep *keep)
 	psid_job_tell_signals(job);
 	psid_jobs_count(client->psid);
 	return 0;
+}
+
+/* Where it is says which job it keeps, and that is enough to leave the job alone, to show it and to
+ * end it. */
+bool psid_jobs_keep_foreign(struct psid_client *client)
+{
+	const struct psid_jobs *jobs = client->psid->jobs;
+	Pulc__Wire__Keep keep = PULC__WIRE__KEEP__INIT;
+	char id[JOB_SIZE_ID];
+	struct psid_job *job;
+
+	if (!psid_cgroup_find(jobs, client->pid, id) || psid_job_find(client->psid, id))
+		return false;
+	keep.job = id;
+	keep.number = (uint32_t)strtoul(id, NULL, 10);
+	keep.head = strcmp(psid_job_origin(id), jobs->node) == 0;
+	keep.program = (char *)"?";
+	job = take_back(client, &keep);
+	if (job)
+		job->is_foreign = true;
+	return job != NULL;
 }
 
 int psid_jobs_report(struct psid_client *client, const Pulc__Wire__TaskReport *report)

@@ -91,6 +91,37 @@ else
 	is pulcctl.no_psid 3 "$(XDG_RUNTIME_DIR=$TMPDIR PULC_SOCKET=$TMPDIR/none status_of "$bin/pulcctl" status)"
 	is pulcctl.no_psid_says_how_to_start 1 "$(grep -c 'psid --daemonize' "$TMPDIR/err")"
 fi
+# A psid of another version: both are named, with what to do.
+cat >"$TMPDIR/other.py" <<'E2'
+import os, socket
+text = b"psid 0.9 speaks protocol 9 with memory layout 9, the client 1: psid is older"
+refuse = bytes([8, 8, 18, len(text)]) + text
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(os.environ["PULC_SOCKET"])
+s.listen()
+while True:
+    c, _ = s.accept()
+    c.recv(65536)
+    c.send(bytes([18, len(refuse)]) + refuse)
+    c.shutdown(socket.SHUT_WR)
+    while c.recv(65536):
+        pass
+E2
+export PULC_SOCKET=$TMPDIR/other.sock
+python3 "$TMPDIR/other.py" &
+other=$!
+until [ -S "$PULC_SOCKET" ]; do sleep 0.02; done
+version=$("$bin/pulcctl" --version)
+is other_version.pulcctl "1 pulcctl: psid at $PULC_SOCKET refused $version: psid 0.9 speaks protocol 9 with memory layout 9, the client 1: psid is older (version)" \
+	"$(status_of "$bin/pulcctl" status) $(cat "$TMPDIR/err")"
+is other_version.version "1 $version psid 0.9" "$(status_of "$bin/pulcctl" version) $(cat "$TMPDIR/out") $(grep -o 'psid 0[.]9' "$TMPDIR/err")"
+is other_version.version_json "{\"pulcctl\":\"${version#* }\",\"psid\":null}" "$("$bin/pulcctl" --json version 2>/dev/null)"
+is other_version.pulcrun "125 pulcrun: psid 0.9 speaks protocol 9 with memory layout 9, the client 1: psid is older (this is pulcrun ${version#* })" \
+	"$(status_of "$bin/pulcrun" true) $(cat "$TMPDIR/err")"
+kill $other
+wait $other 2>/dev/null
+unset PULC_SOCKET
+
 # A place that can be none is not passed over: the psid that is found instead would be another one.
 places() { # VALUE WORDS: what each command makes of it, and whether it says so
 	local c v

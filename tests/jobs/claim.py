@@ -3,6 +3,7 @@
 
     claim.py SOCKET JOB...     a connection for each; prints "heard N" when psid has heard all, and stays until its input ends
     claim.py --one SOCKET JOB...     all on one connection; prints "closed" or "open"
+    claim.py --version N SOCKET      a keeper of that version; prints "heard" and then stays, until its input ends, or "refused"
 """
 import socket
 import sys
@@ -27,11 +28,16 @@ def varint(n):
     return out + bytes([n])
 
 
-def connect(path):
+def call(path, version):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.settimeout(30)
     s.connect(path)
-    s.send(text(HELLO, number(1, 1) + number(2, ROLE_KEEPER) + text(3, b"keeper")))
+    s.send(text(HELLO, number(1, version) + number(2, ROLE_KEEPER) + text(3, b"keeper")))
+    return s
+
+
+def connect(path):
+    s = call(path, 1)
     s.recv(65536)
     return s
 
@@ -57,6 +63,16 @@ if sys.argv[1] == "--one":
     except OSError:
         pass
     print("open" if is_open(one) else "closed")
+elif sys.argv[1] == "--version":
+    other = call(sys.argv[3], int(sys.argv[2]))
+    # Nobody answers one who is let be; psid has heard it when it has answered somebody who came later.
+    connect(sys.argv[3])
+    other.setblocking(False)
+    try:
+        print("refused" if other.recv(65536) else "closed", flush=True)
+    except BlockingIOError:
+        print("heard", flush=True)
+        sys.stdin.read()
 else:
     all_of_them = [connect(sys.argv[1]) for _ in sys.argv[2:]]
     for s, j in zip(all_of_them, sys.argv[2:]):

@@ -83,6 +83,51 @@ touch go
 wait $runner
 is after_a_restart.job_goes_on 5 $?
 
+# A keeper of another version than the psid that comes after a restart: neither understands the other, and its job goes on.
+other_version() { # VERSION: such a keeper; what became of it is in ./liar
+	mkfifo -m 666 hold
+	: >liar
+	as 6001 python3 "$dir/claim.py" --version "$1" "$dir/run/psid.sock" <hold >liar &
+	liar=$!
+	exec {hold}>hold
+	rm hold
+	await grep -q . liar
+}
+start_victim
+cgroup=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)$(sed -n 's/^0:://p' "/proc/$keeper/cgroup")
+if ! grep -qsx "$keeper" "$cgroup/cgroup.procs"; then
+	echo "skip $suite.other_version: jobs have no cgroups here"
+	touch go
+	wait $runner
+else
+	task=$(head -n 1 "$cgroup/tasks/cgroup.procs")
+	kill -STOP "$keeper"
+	kill_psid
+	system_psid
+	other_version 2
+	is other_version.is_refused_elsewhere refused "$(cat liar)"
+	liar_ends
+	(
+		echo 0 >"$cgroup/cgroup.procs"
+		other_version 2
+		cat liar
+		# Until psid has swept what nobody keeps.
+		sleep 11
+		kill -0 "$task" && echo goes on
+		exec {hold}>&-
+	) >said 2>&1 &
+	other=$!
+	await grep -q . said
+	is other_version.job_is_shown "$job ?" "$(ctl 6001 jobs --json | json '" ".join([j[0]["job"].split("@")[0], j[0]["program"]])')"
+	is other_version.has_no_signals "pulcctl: $job@$node: its keeper is of another version than psid: it can be ended as a whole only" \
+		"$(ctl 6001 kill --signal USR1 "$job@$node")"
+	wait $other
+	is other_version.job_goes_on "heard goes on" "$(xargs <said)"
+	kill -CONT "$keeper"
+	wait $runner
+	is other_version.job_ends_with_its_keeper 125 $?
+fi
+
 # The same where there are no cgroups.
 kill $psid
 wait $psid

@@ -142,7 +142,16 @@ static void versions_must_fit(void)
 	(void)EXPECT(&c, REFUSE);
 	CHECK_INT(c.msg->refuse->reason, ==, PULC__WIRE__REASON__REASON_VERSION);
 	CHECK(strstr(c.msg->refuse->text, "42") != NULL);
-	CHECK(strstr(c.msg->refuse->text, "same version") != NULL);
+	CHECK(strstr(c.msg->refuse->text, PULC_VERSION) != NULL);
+	CHECK(strstr(c.msg->refuse->text, "psid is older") != NULL);
+	fake_close(&c);
+
+	hello.version = WIRE_VERSION - 1;
+	hello.layout = SHM_VERSION + 6;
+	fake_open(&c, &psid, FAKE_SELF);
+	fake_send(&c, &msg, NULL, 0);
+	(void)EXPECT(&c, REFUSE);
+	CHECK(strstr(c.msg->refuse->text, "the client is older") != NULL);
 	fake_close(&c);
 
 	hello.version = WIRE_VERSION;

@@ -99,7 +99,7 @@ static int print_answer(FILE *out, void *arg)
 	return r < 0 ? ctl_say_error(&psid, r) : EXIT_SUCCESS;
 }
 
-/* Works without a psid: its version is then left out. */
+/* Works without a psid: its version is then left out. One of another version says itself which. */
 static int print_version(const struct ctl_options *options)
 {
 	CLEANUP(ctl_psid_close) struct ctl_psid psid = CTL_PSID_NONE;
@@ -114,12 +114,12 @@ static int print_version(const struct ctl_options *options)
 		else
 			fputs("null", stdout);
 		puts("}");
-		return EXIT_SUCCESS;
+	} else {
+		puts("pulcctl " PULC_VERSION);
+		if (version)
+			printf("psid    %s\n", ctl_text_plain(version, text, sizeof(text)));
 	}
-	puts("pulcctl " PULC_VERSION);
-	if (version)
-		printf("psid    %s\n", ctl_text_plain(version, text, sizeof(text)));
-	return EXIT_SUCCESS;
+	return ctl_refusal(&psid) ? ctl_say_error(&psid, r) : EXIT_SUCCESS;
 }
 
 /* Once, or again and again. */

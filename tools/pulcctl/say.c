@@ -69,7 +69,11 @@ static int say_refused(const struct ctl_psid *psid)
 				    sizeof(reason));
 		(void)ctl_text_plain(refusal->text, text, sizeof(text));
 	}
-	fprintf(stderr, "pulcctl: psid at %s refused: %s (%s)\n", psid->path, text, reason);
+	fprintf(stderr, "pulcctl: psid at %s refused%s: %s (%s)\n", psid->path,
+		refusal && refusal->reason == PULC__WIRE__REASON__REASON_VERSION
+			? " pulcctl " PULC_VERSION
+			: "",
+		text, reason);
 	/* Ending: it is as good as gone. */
 	return refusal && refusal->reason == PULC__WIRE__REASON__REASON_SHUTDOWN ? EXIT_NO_PSID
 										 : EXIT_REFUSED;

@@ -111,6 +111,8 @@ static void take_waits(struct run *run, const Pulc__Wire__SubmitReply *submit)
 /* Returns whether it was the last word. */
 static bool take(struct run *run, const Pulc__Wire__ToClient *msg)
 {
+	bool is_misfit = msg->body_case == PULC__WIRE__TO_CLIENT__BODY_REFUSE &&
+			 msg->refuse->reason == PULC__WIRE__REASON__REASON_VERSION;
 	const char *why = NULL;
 
 	if (msg->body_case == PULC__WIRE__TO_CLIENT__BODY_REFUSE)
@@ -122,7 +124,8 @@ static bool take(struct run *run, const Pulc__Wire__ToClient *msg)
 		return false;
 	}
 	if (why)
-		(void)snprintf(run->refusal, sizeof(run->refusal), "%s", why);
+		(void)snprintf(run->refusal, sizeof(run->refusal),
+			       is_misfit ? "%s (this is pulcrun " PULC_VERSION ")" : "%s", why);
 	return why != NULL;
 }
 
