@@ -54,7 +54,8 @@ $(TESTS_fuzz): $(FUZZ_B)/tests/%: $(FUZZ_B)/obj/tests/%.o $$(TEST_ARCHIVES)
 # What the thread sanitizer (SAN=thread) plays: programs with several threads in one process, none of which forks while another runs, for
 # such a child it takes no notice of, and none that has a signal come at an instruction, for it puts handlers off. Threads of one process
 # are all that it compares: it follows locks in shared memory, as they are atomic operations, but
-# neither fences nor what another process reads and writes there (base/races.h). tests/unit/tcp_return would take minutes, hal_tcp and native_tag_pull half of one.
+# neither fences nor what another process reads and writes there (base/races.h). tests/unit/tcp_return would take minutes, hal_tcp and
+# native_tag_pull half of one.
 TESTS_threads := $(addprefix $(B)/tests/unit/,kernel_wait loop_wait native_attach native_errors native_failures native_guest_calls native_move_psid \
 	native_ops native_protocol native_sem native_tag_ends native_thread preload_epoll_once preload_epoll_sleep preload_nested \
 	preload_order preload_passing preload_poll preload_table psid_parts shm_board stream_peer stream_state tcp_end tcp_queue tcp_reset tcp_switch \

@@ -300,7 +300,8 @@ static void streams(void)
 
 #define TAG 42u
 
-/* A long one, offered, asked for, sent and confirmed. Who was told that it was received is right. */
+/* A long one: offered, asked for, sent and confirmed. Whoever was told that it was received, is
+ * right. */
 static void tagged(int expected_send, int expected_receive)
 {
 	struct tag_receive r;
