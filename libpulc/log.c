@@ -1,8 +1,7 @@
 /*
- * The library's log: off unless PULC_LOG names a file, or is "stderr" or a descriptor's number. One
- * write a line, so that processes sharing a file do not tear each other's lines; no stdio, no
- * malloc, no libc entry point that somebody interposes. The descriptor of a file is moved out of
- * the program's way.
+ * The library's log: off unless PULC_LOG names a file, or is "stderr". One write a line, so that
+ * processes sharing a file do not tear each other's lines; no stdio, no malloc, no libc entry point
+ * that somebody interposes. The descriptor of a file is moved out of the program's way.
  */
 #include "log.h"
 

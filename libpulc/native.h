@@ -278,7 +278,7 @@ bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
 void native_take_news(void);
 /* How links to other nodes move their bytes from now on: what PULC_TCP says; NULL: it is not
  * set. */
-void native_choose_tcp(const char *way);
+void native_choose_tcp(bool io_uring);
 /* The process at the other end of this link is gone, or we want no more of it: psid and the slabs
  * are told. */
 void native_link_closed(struct peer *peer);

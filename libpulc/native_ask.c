@@ -157,6 +157,7 @@ static void give_hooks(void)
 
 int native_attach(void)
 {
+	static const char *const pulls[] = { "0", "1" }, *const ways[] = { "plain", "io_uring" };
 	uint64_t deadline, size_queues = 0;
 	int e = 0;
 
@@ -172,8 +173,8 @@ int native_attach(void)
 	native_guest_start();
 	(void)environment_number("PULC_QUEUE_MAX", UINT64_MAX, &size_queues);
 	port_budget_set(size_queues);
-	tag_allow_pulls(secure_getenv("PULC_PULL"));
-	native_choose_tcp(secure_getenv("PULC_TCP"));
+	tag_allow_pulls((enum tag_pulls)environment_word("PULC_PULL", pulls));
+	native_choose_tcp(environment_word("PULC_TCP", ways) == 1);
 	if (e == -EEXIST)
 		e = 0;
 	if (e == 0)

@@ -323,9 +323,9 @@ static int take_link(const struct news *n)
 static enum hal_tcp_way tcp_way; /* under the lock */
 
 /* Plain calls were never slower (docs/native.md, "HAL tcp"), and may be made everywhere. */
-void native_choose_tcp(const char *way)
+void native_choose_tcp(bool io_uring)
 {
-	tcp_way = way && strcmp(way, "io_uring") == 0 ? HAL_TCP_BEST : HAL_TCP_PLAIN;
+	tcp_way = io_uring ? HAL_TCP_BEST : HAL_TCP_PLAIN;
 }
 
 static int take_joined(struct news *n)

@@ -153,9 +153,9 @@ static inline void tag_receive_init(struct tag_receive *r, uint64_t tag, uint64_
 
 extern const struct protocol tag_protocol __attribute__((visibility("hidden")));
 
-/* "0": never ask the kernel for a peer's memory; "1": whenever it may be asked; NULL and others: as
- * measured. */
-void tag_allow_pulls(const char *how);
+/* When the kernel is asked for a peer's memory: as measured, never, or whenever it may be. */
+enum tag_pulls { TAG_PULLS_MEASURED = -1, TAG_PULLS_NEVER, TAG_PULLS_ALWAYS };
+void tag_allow_pulls(enum tag_pulls how);
 /* This process sends while it computes: its long messages are best fetched. */
 void tag_send_away(bool on);
 /* Goes on with whatever can be moved on without news of a peer's; part of progress. */

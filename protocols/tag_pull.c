@@ -60,16 +60,11 @@
 #define SIZE_BATCH (128u << 10)
 
 static uint64_t proof[2]; /* 0: none was made */
-static const char *allowed;
+static enum tag_pulls allowed = TAG_PULLS_MEASURED;
 
-void tag_allow_pulls(const char *how)
+void tag_allow_pulls(enum tag_pulls how)
 {
 	allowed = how;
-}
-
-static bool is_setting(const char *value)
-{
-	return allowed && strcmp(allowed, value) == 0;
 }
 
 static bool has_proof(void)
@@ -85,7 +80,7 @@ struct tag_place tag_place_of(const struct tag_send *s)
 {
 	struct tag_place place = { 0 };
 
-	if (!s->peer->pid || is_setting("0") || !has_proof())
+	if (!s->peer->pid || allowed == TAG_PULLS_NEVER || !has_proof())
 		return place;
 	place.address = (uintptr_t)s->buf;
 	place.proof_address = (uintptr_t)proof;
@@ -95,7 +90,7 @@ struct tag_place tag_place_of(const struct tag_send *s)
 
 bool tag_may_pull(const struct peer *peer)
 {
-	return peer->pid && !is_setting("0") && !(peer->tags && peer->tags->no_pull);
+	return peer->pid && allowed != TAG_PULLS_NEVER && !(peer->tags && peer->tags->no_pull);
 }
 
 /* By an eighth, as far as is known. */
@@ -145,7 +140,7 @@ enum tag_way tag_choose(struct tag_message *m)
 
 	if (!m->place.address || !tag_may_pull(m->peer))
 		return TAG_WAY_PUSH;
-	if (m->away || is_setting("1"))
+	if (m->away || allowed == TAG_PULLS_ALWAYS)
 		return TAG_WAY_PULL;
 	if (is_over(tp))
 		begin_run(tp);

@@ -80,6 +80,19 @@ errors_missing() {
 }
 is errors_are_in_manual_pages '' "$(errors_missing | xargs)"
 
+# Each variable of the environment that is read or set, and is in no manual page. Settings of psid.conf(5) are there by
+# their names; PULC_STEPS is for tests, in builds for them.
+variables_missing() {
+	local settings variable
+	settings=$(sed -n 's/^\.It Cm \([A-Za-z]*\).*/\1/p' docs/man/psid.conf.5 | sed -E 's/([a-z])([A-Z])/\1_\2/g; s/^/PULC_/' | tr '[:lower:]' '[:upper:]')
+	grep -rhoE --include='*.[ch]' '"PULC_[A-Z_]+"' base shm hal protocols libpulc preload psid keeper tools | tr -d '"' | sort -u |
+		while read -r variable; do
+			[ "$variable" = PULC_STEPS ] || grep -qx "$variable" <<<"$settings" ||
+				grep -qE "^\.(It )?(Pq )?(Ev|Li) .*\b$variable\b" docs/man/* || echo "$variable"
+		done
+}
+is variables_are_in_manual_pages '' "$(variables_missing | xargs)"
+
 is pulcctl.no_command 2 "$(status_of "$bin/pulcctl")"
 is pulcctl.unknown_command 2 "$(status_of "$bin/pulcctl" nonsense)"
 is pulcctl.filter_without_meaning 2 "$(status_of "$bin/pulcctl" --port 1 clients)"
