@@ -271,12 +271,24 @@ static bool was_dissolved(struct pulc_stream *s, int fd)
 	return UNLIKELY(!shm_rx_maybe(&s->tcp.ring)) && tcp_is_dissolved(&s->tcp, fd);
 }
 
+/* What a look ends with that had seen bytes before, which another reader has taken since: these
+ * count, and what there is instead is told by the next call. */
+static ssize_t end_of_peek(struct pulc_stream *s, ssize_t seen, ssize_t got)
+{
+	if (LIKELY(seen <= 0))
+		return got;
+	if (got < 0)
+		tcp_keep_error(&s->tcp, (int)-got);
+	return seen;
+}
+
 /* MSG_PEEK of `target` bytes, `got` (or -EAGAIN) at first: what was peeked is peeked again until it
  * is enough or nothing more will come. */
 static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov, size_t n,
 			 int flags, size_t target, ssize_t got)
 {
 	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
+	ssize_t seen = got;
 	bool end;
 	int e;
 
@@ -290,17 +302,18 @@ static ssize_t peek_rest(struct pulc_stream *s, int fd, const struct iovec *iov,
 		w.heeds_mark = got > 0 && !w.kernel_has_part;
 		e = end ? 0 : stream_wait(s, fd, &w);
 		fd = stream_fd(s, fd);
-		if (e == -ERESTART && got <= 0)
+		if (e == -ERESTART && seen <= 0)
 			return PULC_BEGIN_AGAIN;
 		if (e == 0 && !end && was_dissolved(s, fd))
-			return got > 0 ? got : -EPIPE;
+			return seen > 0 ? seen : -EPIPE;
 		got = pull(s, fd, iov, n, flags, true);
 		if (got == -EAGAIN && e == 0)
 			continue;
-		if (got == -EAGAIN)
-			return e;
-		if (got <= 0 || e < 0 || end)
+		if (got <= 0)
+			return end_of_peek(s, seen, got == -EAGAIN ? e : got);
+		if (e < 0 || end)
 			return got;
+		seen = got;
 	}
 	return got;
 }
@@ -408,12 +421,21 @@ static bool surely_empty(struct pulc_stream *s)
 	       !atomic_load_explicit(&s->tcp.ring.own->local, memory_order_relaxed);
 }
 
+/* The kernel counts no bytes behind a mark at which it stands. The look may take its error: the one
+ * that is told instead is the same. */
+static bool has_bytes_behind_mark(struct pulc_stream *s, int fd)
+{
+	char byte;
+
+	return tcp_at_mark(&s->tcp, fd) && raw_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 /* As send_on_kernel; bytes come before an error. */
 static ssize_t receive_on_kernel(struct pulc_stream *s, int fd)
 {
 	int e = 0;
 
-	if (tcp_has_reset(&s->tcp) && !has_bytes(s, fd))
+	if (tcp_has_reset(&s->tcp) && !has_bytes(s, fd) && !has_bytes_behind_mark(s, fd))
 		e = stream_told(s, fd, tcp_take_receive_error(&s->tcp, fd));
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_receives);
 }

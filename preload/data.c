@@ -73,7 +73,10 @@ ssize_t pre_refuse_receive(pulc_stream *s, int fd, int flags)
 		return n > 0 ? -EFAULT : n;
 	if (n != 0)
 		return n;
-	return pulc_stream_inq(s, fd, &size) == 0 && size == 0 ? 0 : -EFAULT;
+	if (pulc_stream_inq(s, fd, &size) < 0 || size > 0)
+		return -EFAULT;
+	/* An urgent byte, which is all that nothing was received of, is passed over before. */
+	return pulc_stream_at_mark(s, fd) ? pulc_stream_recv(s, fd, NULL, 1, flags) : 0;
 }
 
 ssize_t pre_refuse_send(pulc_stream *s, int fd, int flags)

@@ -48,6 +48,30 @@ CASE(flags_peek_waitall, DUO)
 	A { RECV(10); }
 }
 
+/* It has seen what another process takes meanwhile. */
+CASE(flags_peek_waitall_beside_one_who_takes, DUO)
+{
+	B { SEND("abc"); }
+	A {
+		pid_t pid;
+
+		settle(p, FD, 3);
+		pid = fork_logged(p);
+		if (pid == 0) {
+			until_thread_sleeps(actor_tid(p, SIDE_A));
+			*stage_word(p, 1) = recv(FD, (char[3]){ 0 }, 3, MSG_DONTWAIT);
+			_exit(0);
+		}
+		RECV_FLAGS(6, MSG_PEEK | MSG_WAITALL);
+		reap(p, "child", pid);
+		RECV(6);
+	}
+	WITH_B {
+		while (!*stage_word(p, 1)) usleep(300);
+		close(FD);
+	}
+}
+
 CASE(flags_peek_sees_growth, ANY)
 {
 	A { SEND("one"); }

@@ -128,6 +128,30 @@ CASE(pass_reset_by_kill, PROCESS)
 	A { say_reset(p); }
 }
 
+/* Bytes come before it, also those behind urgent data, of which the kernel counts none. */
+CASE_TRAITS(pass_reset_by_kill_behind_urgent_data, SELF, OWN_PAIR)
+{
+	A {
+		int fds[2];
+
+		pair_local(fds);
+		say_send(p, fds[1], "x!", MSG_OOB);
+		say_send(p, fds[1], "behind", 0);
+		warm_one_way(p, fds);
+		say_send(p, fds[0], "unread", 0);
+		say_recv(p, fds[0], 1, MSG_WAITALL);
+		p->fd = fds[0];
+		give_away(p);
+		p->fd = fds[1];
+		ends_with_a_child(p, true);
+		settle_poll(p, fds[0], POLLHUP);
+		say_recv(p, fds[0], 20, MSG_DONTWAIT);
+		say_recv(p, fds[0], 1, 0);
+		say_recv(p, fds[0], 1, 0);
+		close(fds[0]);
+	}
+}
+
 /* The first to ask sends: the kernel, of which that is asked, knows of no reset. */
 CASE(pass_reset_by_kill_told_by_send, PROCESS)
 {

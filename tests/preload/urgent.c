@@ -361,6 +361,25 @@ CASE(urgent_byte_is_something_to_who_takes_nothing, ANY)
 	}
 }
 
+/* It is passed over before a bad address is found. */
+CASE(urgent_byte_is_nothing_to_a_bad_address, ANY)
+{
+	A { SEND_FLAGS("12!", MSG_OOB); }
+	B {
+		settle_poll(p, FD, POLLPRI);
+		RECV_FLAGS(2, MSG_WAITALL);
+		R(recv(FD, NULL, 1, MSG_DONTWAIT));
+		say_mark(p);
+		R(recv(FD, NULL, 1, MSG_DONTWAIT));
+	}
+	A { SEND("3"); }
+	B {
+		settle(p, FD, 1);
+		R(recv(FD, NULL, 1, 0));
+		RECV(1);
+	}
+}
+
 /* What the kernel's splice answers there: nothing, until somebody else has received what is
  * behind. */
 CASE(urgent_data_stops_a_splice, ANY)
