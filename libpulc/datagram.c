@@ -28,6 +28,7 @@
 #include "macros.h"
 #include "pool.h"
 #include "rawsys.h"
+#include "upgrade.h"
 
 #define NSEC_SHARED (200 * 1000 * NSEC_PER_USEC)
 
@@ -175,15 +176,27 @@ static void forked(pulc_stream *s)
 	datagram_flows_begin_anew(s);
 }
 
+/* psid takes one who ends without a word for one that is still counted. False: nobody else has
+ * it. */
+static bool leave_flow(struct flow *f, bool for_good)
+{
+	if (for_good && datagram_is_only_holder(f))
+		return false;
+	upgrade_flow_leaving(f->own_slab, f->own_slot);
+	f->left = for_good ? shm_drop_holder(&f->queue.ring)
+			   : shm_drop_holder_for_now(&f->queue.ring, exec_guard(f->own_slab));
+	if (f->left)
+		upgrade_flow_left(f->own_slab, f->own_slot, f->conn);
+	else
+		upgrade_flow_stays(f->own_slab, f->own_slot);
+	return f->left;
+}
+
 void datagram_leave_flows(pulc_stream *s, bool for_good)
 {
 	for (struct flow *f = s->datagram->flows; f; f = f->next) {
-		if (atomic_load(&f->state) != FLOW_ATTACHED || f->left)
-			continue;
-		f->left = for_good ? shm_drop_holder(&f->queue.ring)
-				   : shm_drop_holder_for_now(&f->queue.ring,
-							     exec_guard(f->own_slab));
-		if (f->left || !for_good)
+		if (atomic_load(&f->state) != FLOW_ATTACHED || f->left || leave_flow(f, for_good) ||
+		    !for_good)
 			continue;
 		datagram_close_queue(f);
 		f->left = true;
@@ -192,11 +205,16 @@ void datagram_leave_flows(pulc_stream *s, bool for_good)
 
 void datagram_stay_flows(pulc_stream *s)
 {
+	bool any = false;
+
 	for (struct flow *f = s->datagram->flows; f; f = f->next) {
 		if (f->left)
 			shm_add_holder(&f->queue.ring);
+		any |= f->left;
 		f->left = false;
 	}
+	if (any)
+		upgrade_adopt();
 }
 
 static void psid_lost(pulc_stream *s)

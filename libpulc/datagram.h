@@ -56,6 +56,7 @@ struct flow {
 	unsigned n_denied;
 	uint64_t token, conn, nsec_renew;
 	struct slab *own_slab, *peer_slab;
+	uint32_t own_slot;
 };
 
 /* Somebody that the socket exchanges datagrams with through the kernel. */
@@ -189,6 +190,8 @@ void datagram_stay_flows(pulc_stream *s);
 /* A fork is about to happen (under the client lock). */
 void datagram_forking(pulc_stream *s);
 void datagram_fork_failed(pulc_stream *s);
+/* Others are counted, but have been killed: no process has the socket but this one. */
+bool datagram_is_only_holder(const struct flow *f);
 /* A holder less, unless we have left. The peer is told. */
 void datagram_close_queue(struct flow *f);
 /* For the handler's life. */

@@ -96,7 +96,8 @@ static void flow_free(struct flow *f)
 	if (f->own_slab) {
 		if (f->pid == raw_getpid())
 			client_credit_return(f->queue.size_credit);
-		upgrade_closed(f->conn);
+		if (!f->left)
+			upgrade_closed(f->conn);
 		slabs_unref(f->own_slab);
 		slabs_unref(f->peer_slab);
 	}
@@ -371,6 +372,7 @@ static void upgraded(struct flow *f, const Pulc__Wire__Upgrade *m, struct receiv
 	slabs_ref(own);
 	slabs_ref(peer);
 	f->own_slab = own;
+	f->own_slot = m->own_slot;
 	f->peer_slab = peer;
 	f->conn = m->conn;
 	f->pid = raw_getpid();
@@ -411,10 +413,15 @@ bool datagram_dispatch(const Pulc__Wire__ToClient *msg, struct received *r)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+bool datagram_is_only_holder(const struct flow *f)
+{
+	return shm_n_holders(&f->queue.ring) > 1 && nursery_alone(f->stream->nursery);
+}
+
 void datagram_close_queue(struct flow *f)
 {
 	if (!f->left)
-		udp_close(&f->queue);
+		udp_close(&f->queue, datagram_is_only_holder(f));
 	if (f->sends)
 		datagram_send_unread(f, f->stream->fd);
 	datagram_tell(&f->queue);

@@ -41,6 +41,15 @@ static bool is_connected(int fd)
 	return raw_syscall(SYS_getpeername, fd, &peer, &len, 0, 0, 0) >= 0;
 }
 
+/* Is there, as far as the kernel can be asked, a socket that takes what s sends? */
+static bool is_received(const pulc_stream *s, struct flow *f)
+{
+	struct datagram_address own;
+
+	return flow_local(f, s->fd, &own) && is_own_socket(s, s->fd) &&
+	       datagram_kernel_has_receiver(&own, &f->peer);
+}
+
 /* Nobody reads what was sent to the peer, and the kernel knows why. Between enter and leave. */
 static bool is_deserted(pulc_stream *s, struct flow *f)
 {
@@ -55,8 +64,9 @@ static bool is_deserted(pulc_stream *s, struct flow *f)
 		return false;
 	if (udp_loss_is_told(&f->queue))
 		return false;
+	/* Of a child of who has died, or ended, psid may not know. */
 	if (notice & SHM_DEAD)
-		return true;
+		return !is_received(s, f);
 	if (now - d->nsec_checked < NSEC_CHECK)
 		return false;
 	d->nsec_checked = now;

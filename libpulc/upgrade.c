@@ -374,9 +374,9 @@ void upgrade_closed(uint64_t conn)
 		unsent_say(PULC__WIRE__FROM_CLIENT__BODY_CLOSED, conn);
 }
 
-static _Atomic uint8_t *let_go(const struct pulc_stream *s)
+static _Atomic uint8_t *let_go(const struct slab *own, uint32_t slot)
 {
-	return &s->own_slab->map.slab->let_go[s->own_slot];
+	return &own->map.slab->let_go[slot];
 }
 
 /* What a parent has counted when it forks is the parent's to take back: a child counts anew. */
@@ -390,23 +390,44 @@ static bool is_going(const struct pulc_stream *s)
 void upgrade_leaving(struct pulc_stream *s)
 {
 	if (!is_going(s))
-		(void)atomic_fetch_add(let_go(s), SHM_LET_GO_GOING);
+		(void)atomic_fetch_add(let_go(s->own_slab, s->own_slot), SHM_LET_GO_GOING);
 	s->going = client_pid();
 }
 
 void upgrade_stays(struct pulc_stream *s)
 {
 	if (is_going(s))
-		(void)atomic_fetch_sub(let_go(s), SHM_LET_GO_GOING);
+		(void)atomic_fetch_sub(let_go(s->own_slab, s->own_slot), SHM_LET_GO_GOING);
 	s->going = 0;
+}
+
+static void tell_left(const struct slab *own, uint32_t slot, uint64_t conn)
+{
+	upgrade_closed(conn);
+	if (UNLIKELY(unsent_any()))
+		(void)atomic_fetch_or(let_go(own, slot), SHM_LET_GO_UNSAID);
 }
 
 void upgrade_left(struct pulc_stream *s)
 {
-	upgrade_closed(s->conn);
-	if (UNLIKELY(unsent_any()))
-		(void)atomic_fetch_or(let_go(s), SHM_LET_GO_UNSAID);
+	tell_left(s->own_slab, s->own_slot, s->conn);
 	upgrade_stays(s);
+}
+
+void upgrade_flow_leaving(const struct slab *own, uint32_t slot)
+{
+	(void)atomic_fetch_add(let_go(own, slot), SHM_LET_GO_GOING);
+}
+
+void upgrade_flow_stays(const struct slab *own, uint32_t slot)
+{
+	(void)atomic_fetch_sub(let_go(own, slot), SHM_LET_GO_GOING);
+}
+
+void upgrade_flow_left(const struct slab *own, uint32_t slot, uint64_t conn)
+{
+	tell_left(own, slot, conn);
+	upgrade_flow_stays(own, slot);
 }
 
 /*

@@ -35,6 +35,10 @@ void upgrade_closed(uint64_t conn);
 void upgrade_leaving(struct pulc_stream *s);
 void upgrade_left(struct pulc_stream *s);
 void upgrade_stays(struct pulc_stream *s);
+/* The same for a flow, under the client lock from the first word to the last. */
+void upgrade_flow_leaving(const struct slab *own, uint32_t slot);
+void upgrade_flow_left(const struct slab *own, uint32_t slot, uint64_t conn);
+void upgrade_flow_stays(const struct slab *own, uint32_t slot);
 /* For people: why this stream, upgraded or not, is on the kernel. */
 void upgrade_note(struct pulc_stream *s, enum pulc_reason reason);
 /* A forked child tells psid what it has inherited. Under the client lock. */

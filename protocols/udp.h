@@ -183,7 +183,8 @@ int udp_send_again(struct udp_flow *f, int fd);
 bool udp_loss_is_told(const struct udp_flow *f);
 /* It is about to be. True: by this call first. */
 bool udp_tell_loss(struct udp_flow *f);
-/* Before the last descriptor of this process is closed. */
-void udp_close(struct udp_flow *f);
+/* Before the last descriptor of this process is closed. is_only_one: no other process has the
+ * socket, whatever is counted. */
+void udp_close(struct udp_flow *f, bool is_only_one);
 
 #endif

@@ -127,8 +127,10 @@ bool udp_tell_loss(struct udp_flow *f)
 	return !(atomic_fetch_or(&f->ring.own->local, LOCAL_LOSS_TOLD) & LOCAL_LOSS_TOLD);
 }
 
-void udp_close(struct udp_flow *f)
+void udp_close(struct udp_flow *f, bool is_only_one)
 {
-	if (shm_drop_last_holder(&f->ring))
+	if (is_only_one)
+		shm_drop_only_holder(&f->ring);
+	if (is_only_one || shm_drop_last_holder(&f->ring))
 		shm_notice_set(&f->ring, SHM_CLOSED);
 }

@@ -152,9 +152,16 @@ bool psid_side_has_more(const struct psid_side *side)
 	       (writer.head != reader.rx_taken || (reader.local & SHM_LOCAL_UNTOLD));
 }
 
+static bool is_of_flow(const struct psid_side *side)
+{
+	return side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_UDP_SENDER ||
+	       side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_UDP_RECEIVER;
+}
+
 /* Holders that a side counts and we don't know may have something to read, or be about to ask for a
- * side that has nothing more. Whose have something to read pays for what is there, the other side's
- * memory too: that there are any is the reader's word alone. */
+ * side that has nothing more; of a UDP socket they go by the queue alone, read out or not. Whose
+ * have something to read pays for what is there, the other side's memory too: that there are any is
+ * the reader's word alone. */
 static enum fate settle_owed(const struct psid_conn *conn, struct psid_user *payers[2])
 {
 	enum fate fate = EMPTIED;
@@ -166,7 +173,7 @@ static enum fate settle_owed(const struct psid_conn *conn, struct psid_user *pay
 
 		if (!counts_others(side))
 			continue;
-		if (psid_side_has_more(side)) {
+		if (is_of_flow(side) || psid_side_has_more(side)) {
 			fate = KEPT;
 			payers[!i] = side->user;
 			if (!payers[i])

@@ -139,6 +139,11 @@ bool shm_drop_last_holder(struct shm_stream *s)
 	return (atomic_fetch_sub(s->own_holders, 1) & SHM_HOLDERS) == 1;
 }
 
+void shm_drop_only_holder(struct shm_stream *s)
+{
+	(void)atomic_fetch_and(s->own_holders, ~SHM_HOLDERS);
+}
+
 void shm_doubt_return(const struct shm_stream *s)
 {
 	if (n_doubts++ % N_BETWEEN_DOUBTS == 0 && shm_on_return_doubted)

@@ -132,6 +132,8 @@ enum shm_rest {
 enum shm_rest shm_close_holder(struct shm_stream *s);
 /* One holds it no more. True: it was the last one, or those who may come back find it closed. */
 bool shm_drop_last_holder(struct shm_stream *s);
+/* The same of one who knows otherwise that there are no others, whoever else is counted. */
+void shm_drop_only_holder(struct shm_stream *s);
 
 /* ---- sending --------------------------------------------------------------------------------- */
 

@@ -169,3 +169,89 @@ CASE_TRAITS(datagram_fork_death_is_told_once, PROCESS, DATAGRAMS)
 		T(*stage_word(p, 1) <= 1);
 	}
 }
+
+/* ---- who is the last one --------------------------------------------------------------------- */
+
+static void kill_a_child(struct play *p)
+{
+	pid_t pid = fork_logged(p);
+
+	if (pid == 0) {
+		*stage_word(p, 1) = 1;
+		for (;;) pause();
+	}
+	while (*stage_word(p, 1) == 0) usleep(300);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void nobody_takes_it(struct play *p)
+{
+	for (int i = 0; i < 3; i++) SEND("x");
+}
+
+/* A child that was killed has counted nothing off. */
+CASE_TRAITS(datagram_fork_killed_child_then_close, ANY, DATAGRAMS)
+{
+	B {
+		kill_a_child(p);
+		R(close(FD));
+	}
+	A { nobody_takes_it(p); }
+}
+
+CASE_TRAITS(datagram_fork_killed_child_then_exit, PROCESS, DATAGRAMS)
+{
+	B {
+		pid_t pid = fork_logged(p);
+
+		if (pid == 0) {
+			kill_a_child(p);
+			exit(0);
+		}
+		R(close(FD));
+		reap(p, "parent", pid);
+	}
+	A { nobody_takes_it(p); }
+}
+
+/* ---- a child whose parent ends, as a daemon's does ------------------------------------------- */
+
+static void orphan_reads(struct play *p, int fd)
+{
+	while (*stage_word(p, 1) == 0) usleep(300);
+	usleep(MSEC_WORD * 1000);
+	look(p, fd);
+	say_recv(p, fd, 16, MSG_DONTWAIT);
+	ask_size(p, fd);
+	say_recv(p, fd, 16, MSG_DONTWAIT);
+	look(p, fd);
+	say_recv(p, fd, 16, MSG_DONTWAIT);
+	*stage_word(p, 2) = 1;
+}
+
+/* The sender is gone, and so is the process that psid knows as the receiver: what was sent before
+ * is there, and nothing else. */
+CASE_TRAITS(datagram_fork_orphan_reads_on, SELF, NO_PAIR)
+{
+	A {
+		pid_t pid = fork_logged(p);
+
+		if (pid == 0) {
+			struct address addresses[2];
+			int fds[2];
+
+			pair_datagrams("127.0.0.1", fds, addresses);
+			warm_datagrams(p, fds, addresses);
+			R(send(fds[0], "one", 3, 0));
+			R(send(fds[0], "second", 6, 0));
+			close(fds[0]);
+			if (fork() == 0)
+				orphan_reads(p, fds[1]);
+			_exit(0);
+		}
+		reap(p, "parent", pid);
+		*stage_word(p, 1) = 1;
+		while (*stage_word(p, 2) == 0) usleep(300);
+	}
+}
