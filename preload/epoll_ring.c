@@ -270,14 +270,15 @@ void pre_set_hand_over(struct pre_set *set)
 
 #define ENDS (EPOLLERR | EPOLLHUP | EPOLLRDHUP)
 
-/* The last wait that began has told of m's end, by memory: the kernel's word on it is no news. An
- * end that m's user does not ask to be told of (EPOLLRDHUP) was not: to him it is something to
- * read. */
+/* The last wait that began has told of m's end, by memory: the kernel's word on it is no news, but
+ * for bytes that may have come with it. An end that m's user does not ask to be told of
+ * (EPOLLRDHUP) was not: to him it is something to read. */
 static bool is_told(const struct pre_member *m, uint32_t events)
 {
 	uint32_t ends = events & ENDS & (m->events | EPOLLERR | EPOLLHUP);
+	uint32_t others = m->sides ? events & m->events & ~ENDS : 0;
 
-	return (m->events & EPOLLET) && m->sides == 0 && ends && !(ends & ~m->said) &&
+	return (m->events & EPOLLET) && !others && ends && !(ends & ~m->said) &&
 	       !(events & EPOLLPRI) &&
 	       m->answer == atomic_load_explicit(&m->set->n_answers, memory_order_relaxed);
 }

@@ -140,3 +140,22 @@ CASE(pass_self_takes_a_number_closed_behind_the_back, ANY)
 		say(p, "%s", text);
 	}
 }
+
+/* The kernel alone serves it from then on, and its end is one edge still. */
+CASE(pass_self_keeps_the_end_one_edge, ANY)
+{
+	int ep = -1, via[2];
+
+	A {
+		T(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+		pass_fd(via[0], FD);
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLRDHUP | EPOLLET, 1);
+		EXPECT_NONE(ep);
+	}
+	B { R(close(FD)); }
+	A {
+		EXPECT(ep);
+		EXPECT_NONE(ep);
+	}
+}
