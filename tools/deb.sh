@@ -21,7 +21,8 @@ declare -A files=(
 	[libpulc0]='usr/lib/libpulc.so.0'
 	[libpulc-dev]='usr/include/* usr/share/doc/pulc/examples/* usr/share/man/man3/* usr/lib/libpulc.so usr/lib/pkgconfig/*'
 	[pulc-preload]='usr/lib/libpulc-preload.so usr/bin/pulc usr/share/man/man1/pulc.1 usr/share/man/man7/*
-		usr/share/bash-completion/completions/pulc usr/share/zsh/*/_pulc'
+		usr/share/bash-completion/completions/pulc usr/share/zsh/*/_pulc
+		usr/share/fish/*/pulc.fish'
 )
 declare -A about=(
 	[libpulc0]='communication of local processes through shared memory: library'

@@ -16,7 +16,8 @@ declare -A packages=(
 		ucx-utils libfabric-bin"
 	[check]="libcunit1-dev clang libclang-rt-dev memcached nginx-light wrk curl socat
 		openssh-server openssh-client openssl python3 python3-prometheus-client iproute2 util-linux netcat-openbsd mandoc
-		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libgoogle-perftools-dev slurm-wlm munge"
+		mpich libmpich-dev openmpi-bin libopenmpi-dev procps dbus-daemon nftables dpkg-dev libjemalloc2 libgoogle-perftools-dev slurm-wlm munge
+		bash-completion zsh fish"
 	[apps]="postgresql haproxy nginx-light curl rsync openssh-server openssh-client default-jdk-headless nodejs
 		redis-server redis-tools memcached python3 python3-grpcio mpich libmpich-dev openmpi-bin libopenmpi-dev util-linux"
 	[boot]="systemd-container debootstrap lintian libmpich-dev procps util-linux iproute2"

@@ -44,7 +44,8 @@ INSTALL += $(foreach h,$(wildcard include/pulc/*.h),$(h):$(h):644)
 INSTALL += $(B)/pulc.pc:lib/pkgconfig/pulc.pc:644
 INSTALL += $(foreach f,$(wildcard psid/psid.conf),$(f):$(SYSCONFDIR)/pulc/psid.conf:config)
 INSTALL += $(foreach p,psid pulc pulcctl pulcrun,tools/completions/bash/$(p):share/bash-completion/completions/$(p):644 \
-	tools/completions/zsh/_$(p):share/zsh/site-functions/_$(p):644)
+	tools/completions/zsh/_$(p):share/zsh/site-functions/_$(p):644 \
+	tools/completions/fish/$(p).fish:share/fish/vendor_completions.d/$(p).fish:644)
 
 # What names the folders of the installation is made again when they change.
 .PHONY: FORCE

@@ -38,6 +38,8 @@ for command in pulc pulcctl pulcrun psid; do
 		"$(grep -v '^#' tools/completions/bash/$command | options_of)"
 	is "$command.zsh_completes_all_options" "$("$bin/$command" --help | options_of)" \
 		"$(grep -v '^#' tools/completions/zsh/_$command | options_of)"
+	is "$command.fish_completes_all_options" "$("$bin/$command" --help | options_of)" \
+		"$(sed -nE "s/^complete -c $command .*-l ([a-z-]+).*/--\1/p" tools/completions/fish/$command.fish | options_of)"
 done
 
 # Each command of pulcctl's help that has no line of its own in the page, or is not completed.
@@ -47,27 +49,10 @@ commands_missing() {
 		grep -qE "^\.(It )?Cm .*\b$word\b" docs/man/pulcctl.1 || echo "page: $word"
 		grep -qw -- "$word" <(sed -n '/words="status/,/"/p' tools/completions/bash/pulcctl) || echo "bash: $word"
 		grep -qF "$word\:" tools/completions/zsh/_pulcctl || echo "zsh: $word"
+		grep -q -- "-a $word " tools/completions/fish/pulcctl.fish || echo "fish: $word"
 	done
 }
 is pulcctl.commands_are_in_page_and_completions '' "$(commands_missing | xargs)"
-
-# What bash offers after these words; pulcctl is one that has two jobs and a node.
-offered() { # COMMAND WORD...
-	(
-		pulcctl() { case " $* " in *" jobs "*) printf '1@n1 u p\n2@n1 u p\n' ;; *" nodes "*) printf 'NODE STATE\nn1 alive\n' ;; esac; }
-		# shellcheck source=/dev/null
-		. "tools/completions/bash/$1"
-		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
-		"_$1"
-		echo "${COMPREPLY[@]}"
-	)
-}
-is pulcctl.completes_a_job '1@n1 2@n1' "$(offered pulcctl kill '')"
-is pulcctl.completes_another_job '1@n1 2@n1' "$(offered pulcctl kill 1@n1 '')"
-is pulcctl.completes_options_of_kill '--signal' "$(offered pulcctl kill 1@n1 --sig)"
-is pulcctl.completes_a_signal 'USR1 USR2' "$(offered pulcctl kill --signal USR)"
-is pulcrun.completes_no_number '' "$(offered pulcrun -n '')"
-is pulcrun.completes_a_node 'n1' "$(offered pulcrun --nodes '')"
 
 # Each error that a public header names and its manual page does not.
 errors_missing() {

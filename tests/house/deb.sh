@@ -34,7 +34,8 @@ files_are_there() {
 	local file
 	for file in usr/bin/psid usr/bin/pulc usr/bin/pulcrun usr/libexec/pulc/keeper lib/systemd/system/psid.service \
 		lib/systemd/system/psid-starter.socket usr/lib/systemd/user/psid.socket usr/lib/libpulc-preload.so \
-		etc/pulc/psid.conf usr/share/man/man8/psid.8.gz usr/share/man/man3/pulc_tag_send.3.gz usr/share/zsh/vendor-completions/_pulcctl; do
+		etc/pulc/psid.conf usr/share/man/man8/psid.8.gz usr/share/man/man3/pulc_tag_send.3.gz usr/share/zsh/vendor-completions/_pulcctl \
+		usr/share/fish/vendor_completions.d/pulcctl.fish; do
 		[ -e "$root/$file" ] || { echo "missing: $file"; return 1; }
 	done
 }

@@ -22,7 +22,8 @@ files_are_there() {
 		lib/systemd/user/psid.service lib/systemd/user/psid.socket lib/systemd/catalog/pulc.catalog \
 		lib/tmpfiles.d/pulc.conf lib/sysusers.d/pulc.conf libexec/pulc/keeper libexec/pulc/psid-starter \
 		share/man/man1/pulc.1 share/man/man1/pulcctl.1 share/man/man3/pulc_tag_send.3 share/man/man7/pulc-preload.7 \
-		share/bash-completion/completions/pulcctl share/zsh/site-functions/_pulc; do
+		share/bash-completion/completions/pulcctl share/zsh/site-functions/_pulc \
+		share/fish/vendor_completions.d/pulcctl.fish; do
 		[ -e "$prefix/$file" ] || { echo "missing: $file"; return 1; }
 	done
 	[ -e "$root/etc/pulc/psid.conf" ] || { echo "missing: psid.conf"; return 1; }
