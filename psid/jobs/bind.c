@@ -23,7 +23,8 @@ static void count_use(struct psid *psid, uint32_t *use)
 		const struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
 
 		for (size_t i = 0; i < job->n_bound; i++)
-			use[job->cpus[i]]++;
+			if (job->cpus[i] < psid->jobs->processors->n) /* fewer since a restart? */
+				use[job->cpus[i]]++;
 	}
 }
 

@@ -25,6 +25,7 @@
 #include "paths.h"
 #include "processors.h"
 #include "psid.h"
+#include "record.h"
 #include "reservation.h"
 #include "spare.h"
 #include "user.h"
@@ -133,6 +134,7 @@ int psid_job_watch(struct psid_job *job, pid_t keeper, int pidfd, bool is_child)
 	job->user->n_descriptors++;
 	job->is_child = is_child;
 	psid_job_time_look(job);
+	psid_record_write(job);
 	r = uv_poll_init(&job->psid->loop, &job->poll, pidfd);
 	if (r < 0)
 		return r;
@@ -194,6 +196,7 @@ void psid_job_end(struct psid_job *job)
 		psid_cgroup_remove(psid, job->id);
 	else
 		psid_orphans_kill(psid);
+	psid_record_remove(job);
 	if (job->reserves)
 		psid_reservation_ended(job);
 	forget(job);
@@ -264,6 +267,7 @@ int psid_jobs_start(struct psid *psid)
 	psid_surveys_start(psid);
 	psid_kills_start(psid);
 	psid_cgroups_start(psid);
+	psid_records_sweep(psid);
 	psid_zygotes_start(psid);
 	jobs->number_fd = -EBADF;
 	return psid_orphans_start(psid);

@@ -2,10 +2,11 @@
  * What keepers report: themselves, and what has become of their tasks.
  *
  * A keeper that we have started says Keep once it runs; after a restart of psid the keepers of the
- * one before come by themselves, and a job is in the table again. A keeper speaks for its own user
- * only: what it says harms nobody else. Anybody may say that he keeps a job of an earlier psid: who
- * of another user does is believed if the kernel shows him in the job's cgroup. Where there are no
- * cgroups the claim alone is there, as long as its client is, and gives way to a job that begins.
+ * one before come by themselves, and a job is in the table again, as it was written down
+ * (record.c): of what such a keeper says only the job's name counts, and that only from the very
+ * process. Where nothing is written down, as by a psid for one user, who comes is believed if the
+ * kernel shows him in the job's cgroup. Our own user is believed without: a claim is there as long
+ * as its client is, and gives way to a job that begins.
  *
  * A psid of another version may have been installed meanwhile, which does not understand the
  * keepers of the one before. Their jobs go on all the same: the cgroup tells which they are.
@@ -25,6 +26,7 @@
 #include "log.h"
 #include "macros.h"
 #include "psid.h"
+#include "record.h"
 #include "user.h"
 
 static bool is_plain(const char *text)
@@ -54,37 +56,86 @@ static bool is_proven(const struct psid_client *client, const char *id)
 	       syscall(SYS_pidfd_send_signal, client->pidfd, 0, NULL, 0) == 0;
 }
 
-/* A job of the psid before us. */
-static struct psid_job *take_back(struct psid_client *client, const Pulc__Wire__Keep *keep)
+/* Where nothing is written down: nobody of another user may say what has no proof. */
+static bool may_claim(const struct psid_client *client, const Pulc__Peer__Kept *kept, bool proven)
 {
-	bool proven = is_proven(client, keep->job);
-	bool has_cgroups = client->psid->jobs->cgroup_root[0] != '\0';
-	struct psid_job *job = NULL;
-	int pidfd;
+	if (kept)
+		return kept->uid == client->user->uid && kept->keeper == (uint32_t)client->pid;
+	return proven || client->user->uid == geteuid();
+}
 
-	if (proven || !has_cgroups || client->user->uid == geteuid())
-		job = psid_job_new(client->psid, client->user, keep->job);
-	if (!job)
-		return NULL;
-	job->is_claimed = !proven;
+static void fill(struct psid_job *job, const Pulc__Wire__Keep *keep)
+{
 	job->number = keep->number;
 	job->head = keep->head;
 	job->n_tasks = keep->n_tasks;
 	job->n_ranks = keep->n_ranks;
-	job->usec_started -= keep->started_usec;
-	job->has_cgroup = proven;
 	job->n_cpus = keep->n_cpus;
 	psid_job_set_program(job, keep->program);
 	(void)strcpy(job->partition, keep->partition);
 	(void)strcpy(job->reservation, keep->reservation);
 	job->reserves = keep->reserves;
-	pidfd = fcntl(client->pidfd, F_DUPFD_CLOEXEC, 0);
-	if (pidfd < 0 || psid_job_watch(job, client->pid, pidfd, false) < 0) {
+}
+
+/* What is written down is ours, and says all. */
+static void fill_from_record(struct psid_job *job, const Pulc__Peer__Kept *kept)
+{
+	fill(job, kept->keep);
+	job->usec_started = kept->began_usec;
+	job->has_cgroup = kept->cgroup && job->psid->jobs->cgroup_root[0];
+	job->cpus = calloc(kept->n_cpus + 1, sizeof(*job->cpus));
+	if (!job->cpus)
+		return;
+	memcpy(job->cpus, kept->cpus, kept->n_cpus * sizeof(*job->cpus));
+	job->n_bound = kept->n_cpus;
+}
+
+static int begin(struct psid_job *job, const struct psid_client *client)
+{
+	int pidfd = fcntl(client->pidfd, F_DUPFD_CLOEXEC, 0);
+
+	if (pidfd < 0)
+		return -errno;
+	return psid_job_watch(job, client->pid, pidfd, false);
+}
+
+static struct psid_job *take_back_as(struct psid_client *client, const Pulc__Wire__Keep *keep,
+				     const Pulc__Peer__Kept *kept)
+{
+	bool proven = is_proven(client, keep->job);
+	struct psid_job *job = NULL;
+
+	if (may_claim(client, kept, proven))
+		job = psid_job_new(client->psid, client->user, keep->job);
+	if (!job)
+		return NULL;
+	if (kept) {
+		fill_from_record(job, kept);
+	} else {
+		fill(job, keep);
+		job->is_claimed = !proven;
+		job->has_cgroup = proven;
+		job->usec_started -= keep->started_usec;
+	}
+	if (begin(job, client) < 0) {
 		psid_job_end(job);
 		return NULL;
 	}
 	psid_log_of(PSID_LOG_JOB_KEPT, PSID_INFO, job->id, "job %s (%s, uid %u) goes on", job->id,
 		    job->program, job->user->uid);
+	return job;
+}
+
+/* A job of the psid before us. */
+static struct psid_job *take_back(struct psid_client *client, const Pulc__Wire__Keep *keep)
+{
+	Pulc__Peer__Kept *kept = psid_record_read(client->psid, keep->job);
+	struct psid_job *job = NULL;
+
+	if (!kept || is_sound(kept->keep))
+		job = take_back_as(client, keep, kept);
+	if (kept)
+		pulc__peer__kept__free_unpacked(kept, NULL);
 	return job;
 }
 

@@ -4,6 +4,7 @@
     claim.py SOCKET JOB...     a connection for each; prints "heard N" when psid has heard all, and stays until its input ends
     claim.py --one SOCKET JOB...     all on one connection; prints "closed" or "open"
     claim.py --version N SOCKET      a keeper of that version; prints "heard" and then stays, until its input ends, or "refused"
+    claim.py --tasks N SOCKET JOB...     as the first, and each has so many tasks
 """
 import socket
 import sys
@@ -42,8 +43,8 @@ def connect(path):
     return s
 
 
-def keep(s, job):
-    s.send(text(KEEP, text(1, job.encode()) + number(2, 1) + number(3, 1) + number(4, 1) + text(5, b"liar") + number(7, 1)))
+def keep(s, job, n_tasks=1):
+    s.send(text(KEEP, text(1, job.encode()) + number(2, 1) + number(3, n_tasks) + number(4, n_tasks) + text(5, b"liar") + number(7, 1)))
 
 
 def is_open(s):
@@ -74,8 +75,12 @@ elif sys.argv[1] == "--version":
         print("heard", flush=True)
         sys.stdin.read()
 else:
+    tasks = 1
+    if sys.argv[1] == "--tasks":
+        tasks = int(sys.argv[2])
+        del sys.argv[1:3]
     all_of_them = [connect(sys.argv[1]) for _ in sys.argv[2:]]
     for s, j in zip(all_of_them, sys.argv[2:]):
-        keep(s, j)
+        keep(s, j, tasks)
     print("heard", sum(is_open(s) for s in all_of_them), flush=True)
     sys.stdin.read()

@@ -103,6 +103,7 @@ else
 	task=$(head -n 1 "$cgroup/tasks/cgroup.procs")
 	kill -STOP "$keeper"
 	kill_psid
+	rm -r "$dir/run/jobs" # as if that psid had written nothing down: any process of the cgroup is taken for its keeper
 	system_psid
 	other_version 2
 	is other_version.is_refused_elsewhere refused "$(cat liar)"
@@ -128,6 +129,46 @@ else
 	is other_version.job_ends_with_its_keeper 125 $?
 fi
 
+# A task of the job says so of its own job, from the keeper's cgroup: what stands there was written down before.
+programs() {
+	ctl 6001 jobs --json | json '" ".join(i["program"] + "*" + str(i["n_tasks"]) for i in j)'
+}
+rm -f go
+mkfifo -m 666 hold
+: >victim
+rm liar
+cat >teller <<'E2'
+#!/bin/sh
+echo ${PULC_JOB%@*} $PPID
+until [ -e lie ]; do sleep 0.05; done
+own=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)$(sed -n 's/^0:://p' /proc/self/cgroup)
+sh -c 'echo $$ >"$0/cgroup.procs" && exec python3 "$@"' "${own%/tasks}" "$1" --tasks 4000 "$2" "$PULC_JOB" <hold >liar
+until [ -e go ]; do sleep 0.05; done
+exit 5
+E2
+chmod 755 teller
+as 6001 "$dir/bin/pulcrun" ./teller "$dir/claim.py" "$dir/run/psid.sock" >victim &
+runner=$!
+await test -s victim
+read -r job keeper <victim
+kill -STOP "$keeper"
+kill_psid
+system_psid
+exec {hold}<>hold
+touch lie
+await grep -q heard liar
+is own_job.another_process_is_not_heard "" "$(programs)"
+kill -CONT "$keeper"
+await eval '[ -n "$(programs)" ]'
+is own_job.is_as_it_was "teller*1" "$(programs)"
+exec {hold}>&-
+touch go
+wait $runner
+is own_job.goes_on 5 $?
+rm hold
+await eval '[ ! -e "$dir/run/jobs" ]'
+is own_job.nothing_is_left "" "$(ls -d "$dir/run/jobs" 2>/dev/null)"
+
 # The same where there are no cgroups.
 kill $psid
 wait $psid
@@ -146,11 +187,12 @@ last=$(last_number)
 # shellcheck disable=SC2046
 liar $(numbers_to_come "$last")
 is no_cgroup.heard "heard 8" "$(cat liar)"
+is no_cgroup.is_not_believed "" "$(ctl 7001 jobs --no-headers)"
 is no_cgroup.others_start "0 0 0" "$(for i in 1 2 3; do as 6001 "$dir/bin/pulcrun" true; echo $?; done | xargs)"
 liar_ends
-is no_cgroup.one_job_for_each_client closed "$(as 7001 python3 "$dir/claim.py" --one "$dir/run/psid.sock" "1@$node" "2@$node")"
-await eval '[ -z "$(ctl 7001 jobs --no-headers)" ]'
-is no_cgroup.claims_end_with_their_clients "" "$(ctl 7001 jobs --no-headers)"
+is no_cgroup.one_job_for_each_client closed "$(python3 "$dir/claim.py" --one "$dir/run/psid.sock" "1@$node" "2@$node")"
+await eval '[ -z "$(ctl 0 jobs --no-headers)" ]'
+is no_cgroup.claims_end_with_their_clients "" "$(ctl 0 jobs --no-headers)"
 start_victim
 kill_psid
 plain_psid
