@@ -58,7 +58,7 @@ start twice -n 2 ./tree
 ready twice 2
 while kill -INT "$(pgrep -P $runner)" 2>/dev/null; do sleep 0.2; done
 wait $runner
-is second_interrupt_kills 137 $?
+is second_interrupt_kills 130 $?
 gone second_interrupt_kills_all twice
 
 # psid does not answer: there is no job that a signal could be for, or that could take too long.

@@ -140,6 +140,28 @@ def raw_when_in_front(t):
     goes_on_in_front(t)
 
 
+def interrupted_in_a_loop(t):
+    """An interrupt ends what the shell does, too: as after any program that is ended by it."""
+    t.type("for i in 1 2; do " + PULCRUN + " sh -c 'echo re''ady $PULC_JOB; exec sleep 1000'; done; echo af''ter\r")
+    t.expect("ready ")
+    t.type("\x03")
+    t.expect("> ")
+    t.type("echo $((1$? + 1))\r")
+    t.expect("1131")
+    t.type("exit\r")
+    t.expect("exit")
+    if "after" in t.said or "ready" in t.said:
+        raise Failed("the loop goes on: %r" % t.said)
+
+
+def interrupted_and_handled(t):
+    """But a task that has its own idea of an interrupt, and ends as it likes, has not been interrupted."""
+    t.type("for i in 1; do " + PULCRUN + " sh -c 'trap \"exit 3\" INT; echo re''ady; while :; do sleep 0.02; done'; done; echo af''ter\r")
+    t.expect("ready")
+    t.type("\x03")
+    t.expect("after")
+
+
 def psid():
     status = subprocess.run([os.path.join(os.path.dirname(PULCRUN), "pulcctl"), "status", "--json"], stdout=subprocess.PIPE)
     return json.loads(status.stdout)["pid"]
@@ -210,8 +232,8 @@ def terminal_of_another(_):
         raise Failed("said %r" % said)
 
 
-for test in (stopped_and_continued, away_and_back, begun_in_the_background, raw_again, raw_when_in_front, no_memory,
-             no_job_yet, terminal_of_another):
+for test in (stopped_and_continued, away_and_back, begun_in_the_background, raw_again, raw_when_in_front,
+             interrupted_in_a_loop, interrupted_and_handled, no_memory, no_job_yet, terminal_of_another):
     terminal = Terminal()
     try:
         test(terminal)

@@ -300,6 +300,8 @@ static int finish(struct run *run)
 		sink_flush(&run->err);
 	}
 	run_terminal_restore(run);
+	if (run->gave_up)
+		run->status = 128 + SIGINT;
 	if (run->timed_out)
 		run->status = EXIT_TIMEOUT;
 	if (run->options->json && run_report(run) < 0 && run->status == 0)
@@ -376,5 +378,9 @@ int main(int argc, char **argv)
 		return EXIT_OWN;
 	r = run_job(&run);
 	lodging_close(&lodging);
+	if (run.interrupted && r == 128 + SIGINT) {
+		(void)signal(SIGINT, SIG_DFL);
+		(void)raise(SIGINT);
+	}
 	return r;
 }

@@ -90,6 +90,8 @@ struct run {
 	uv_signal_t signals[9];
 	sigset_t unblocked, kept; /* signals.c */
 	uint64_t nsec_interrupted;
+	bool interrupted;  /* by SIGINT, which was for us as well */
+	bool gave_up;	   /* the job was killed by a second one */
 	uint64_t nsec_end; /* of --timeout; 0: none */
 	uv_timer_t timeout;
 	struct termios terminal; /* as it was; terminal.c */

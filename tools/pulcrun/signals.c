@@ -5,9 +5,10 @@
  * that the task has in its group. pulcrun itself ends when the tasks have; while there is no job
  * yet, it ends by a signal that would have ended it anyway. SIGUSR1 and SIGUSR2 wait for the job:
  * blocked until a psid was asked for it, kept until one has begun it.
- * A second interrupt within a second means it: the job is killed. A stop reaches the tasks as
- * SIGSTOP, for they have no shell above them that could stop them otherwise, and then pulcrun stops
- * itself.
+ * A second interrupt within a second means it: the job is killed. When an interrupt has ended the
+ * job pulcrun ends by it, too: a shell goes on with its script or loop after a program that does
+ * not. A stop reaches the tasks as SIGSTOP, for they have no shell above them that could stop them
+ * otherwise, and then pulcrun stops itself.
  *
  * SIGPIPE is the one that the kernel would send to pulcrun alone. It ends the job as any death of
  * pulcrun does, but pulcrun lives until the job is gone.
@@ -82,6 +83,7 @@ static void interrupt(struct run *run, int number)
 {
 	uint64_t now = nsec_now();
 
+	run->interrupted |= number == SIGINT;
 	if (run->done) { /* only output is left, and nobody takes it */
 		run->abandoned = number;
 		return;
@@ -91,10 +93,13 @@ static void interrupt(struct run *run, int number)
 		run->status = 128 + number;
 		return;
 	}
-	if (number == SIGINT && run->nsec_interrupted && now - run->nsec_interrupted < NSEC_PER_SEC)
+	if (number == SIGINT && run->nsec_interrupted &&
+	    now - run->nsec_interrupted < NSEC_PER_SEC) {
+		run->gave_up = true;
 		run_kill(run);
-	else
+	} else {
 		send_signal(run, number);
+	}
 	run->nsec_interrupted = now;
 }
 
