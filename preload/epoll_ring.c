@@ -93,9 +93,26 @@ struct pre_member *pre_member_named(const struct pre_set *set, uint64_t name)
 	return m && m->serial == name >> 32 ? m : NULL;
 }
 
+/* An edge tells all that is so: who has something unread, and never asked for room, is not to be
+ * told of it because there is room. Who has asked once is heard of it from then on. */
+static uint32_t heard_of(struct pre_member *m)
+{
+	m->hears_room |= (m->events & (EPOLLOUT | EPOLLWRNORM)) != 0;
+	return m->hears_room ? WHAT_THE_KERNEL_KNOWS : WHAT_THE_KERNEL_KNOWS & ~EPOLLOUT;
+}
+
 static void register_member(struct pre_member *m)
 {
-	register_in_inner(m->set, m->fd, WHAT_THE_KERNEL_KNOWS, pre_member_name(m));
+	register_in_inner(m->set, m->fd, heard_of(m), pre_member_name(m));
+}
+
+static void hear_more(struct pre_member *m)
+{
+	bool heard = m->hears_room;
+	uint32_t events = heard_of(m);
+
+	if (m->hears_room != heard && m->set->inner >= 0 && !pre_set_is_ancestors(m->set))
+		(void)raw_ctl(m->set->inner, EPOLL_CTL_MOD, m->fd, events, pre_member_name(m));
 }
 
 /* m is not in the program's set, and `inner` may not have it. */
@@ -449,6 +466,7 @@ void pre_member_rearm(struct pre_member *m)
 	if (!m->told_since)
 		m->moved = 0;
 	m->edge = m->asked = true;
+	hear_more(m);
 	m->armed = pre_member_awake(m) ? pulc_when() : 0;
 	pre_ready_list(m);
 }

@@ -63,6 +63,7 @@ struct pre_member {
 	bool told;	 /* by the board: look twice */
 	bool asked;	 /* anew, by epoll_ctl: room may still be the kernel's to say */
 	bool ask_kernel; /* the kernel knows something that memory does not */
+	bool hears_room; /* and tells of it by `inner` */
 	/* where the directions went at the last look, as pulc_stream_ready says it */
 	unsigned sides;
 	bool tagged;	    /* its socket is in the program's set, under the tag: the set is deaf */

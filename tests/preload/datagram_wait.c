@@ -338,6 +338,44 @@ CASE_TRAITS(datagram_epoll_hears_nothing_of_a_flow_that_ended, ANY, DATAGRAMS | 
 	}
 }
 
+static void send_elsewhere(struct play *p, int ep, const struct address *other)
+{
+	for (int i = 0; i < 2; i++) {
+		R(sendto(FD, "x", 1, 0, (struct sockaddr *)&other->storage, other->size));
+		EXPECT_NONE(ep);
+	}
+}
+
+/* What the socket sends is soon where it goes to, and there is room for more: nobody has asked. */
+CASE_TRAITS(datagram_epoll_hears_nothing_of_room, ANY, DATAGRAMS | SERVER)
+{
+	struct address other;
+	int ep = -1, fd = -1;
+
+	B {
+		bool is_ipv6 = p->addresses[SIDE_B].storage.ss_family == AF_INET6;
+
+		fd = bound_on(is_ipv6 ? "::1" : "127.0.0.1", &other);
+		ep = epoll_create1(0);
+		ADD(ep, FD, EPOLLIN | EPOLLRDHUP | EPOLLET, 1);
+	}
+	A { SEND("unread"); }
+	B {
+		WAIT(ep, 20000);
+		send_elsewhere(p, ep, &other);
+	}
+	A { SEND_FLAGS("in the kernel", MSG_DONTROUTE); }
+	B {
+		WAIT(ep, 20000);
+		send_elsewhere(p, ep, &other);
+		MOD(ep, FD, EPOLLIN | EPOLLOUT | EPOLLET, 2);
+		EXPECT(ep);
+		for (int i = 0; i < 2; i++) RECV(16);
+		close(fd);
+		close(ep);
+	}
+}
+
 static long receive_in_time(struct play *p, int ep, int fd, const _Atomic long *usec_sent)
 {
 	struct sockaddr_storage from;
