@@ -31,15 +31,16 @@ install_one() {
 }
 
 uninstall_one() {
-	local source=$1 to=$2 mode=$3
+	local source=$1 to=$2 mode=$3 folder
 	if [ "$mode" = config ] && [ -e "$to" ] && ! cmp -s "$source" "$to"; then
 		echo "kept, because it was changed: $to"
 		return
 	fi
 	rm -f "$to"
-	case $(dirname "$to") in
-	*/pulc) rmdir "$(dirname "$to")" 2>/dev/null || true ;;
-	esac
+	folder=$(dirname "$to")
+	while [[ ${folder#"$DESTDIR$PREFIX"}/ == */pulc/* ]] && rmdir "$folder" 2>/dev/null; do
+		folder=$(dirname "$folder")
+	done
 }
 
 # In a staging folder, which is nobody's, no empty folder is left either.

@@ -47,6 +47,17 @@ nothing_is_left() {
 	[ ! -d "$root" ] || [ -z "$(find "$root" -mindepth 1)" ] || { find "$root"; return 1; }
 }
 
+# Where it is in use: folders of PULC's own go, whatever is in them by then stays, and so do folders of others.
+own_folders_go() {
+	local place=$TMPDIR/place items="README.md:bin/psid:644 README.md:share/doc/pulc/examples/a.c:644 README.md:share/doc/pulc/b:644
+		README.md:$TMPDIR/place/etc/pulc/psid.conf:config README.md:libexec/pulc/keeper:644"
+	# shellcheck disable=SC2086 # a list of items
+	PREFIX=$place DESTDIR='' tools/install.sh install $items && touch "$place/libexec/pulc/other" &&
+		PREFIX=$place DESTDIR='' tools/install.sh uninstall $items || return 1
+	(cd "$place" && find . -mindepth 1 | sort | xargs | grep -x './bin ./etc ./libexec ./libexec/pulc ./libexec/pulc/other ./share ./share/doc') ||
+		{ echo "left: $(cd "$place" && echo ./*/*)"; return 1; }
+}
+
 compiles_against_it() {
 	local flags
 	flags=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root pkg-config --cflags --libs pulc) || return 1
@@ -63,3 +74,4 @@ check compiles_against_it compiles_against_it
 check changed_settings_are_kept changed_settings_are_kept
 rm -rf "$root"
 check nothing_is_left nothing_is_left
+check own_folders_go own_folders_go
