@@ -44,8 +44,8 @@ INC_preload := -Iinclude $(INC_base) -iquotepreload -iquote$(B)/gen
 INC_job := $(INC_wire) -iquotekeeper/common
 INC_keeper := $(INC_job) -iquotekeeper
 INC_psid := $(INC_shm) $(INC_job) -iquotepsid -iquotepsid/cluster -iquotepsid/jobs -iquotepsid/partition
-INC_tools := -Iinclude $(INC_job) -iquotetools
-INC_tests := -Iinclude -iquotetests $(INC_libpulc) $(INC_job) -iquotepsid -iquotepsid/cluster -iquotepsid/jobs -iquotepsid/partition -iquotekeeper -iquotetools
+INC_tools := -Iinclude $(INC_job) -iquotetools/shared
+INC_tests := -Iinclude -iquotetests $(INC_libpulc) $(INC_job) -iquotepsid -iquotepsid/cluster -iquotepsid/jobs -iquotepsid/partition -iquotekeeper -iquotetools -iquotetools/shared
 INC_bench := -Iinclude $(INC_hal) -iquotebench
 
 # A make that was given no -j gets one job for each processor where it builds.

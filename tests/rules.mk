@@ -78,4 +78,4 @@ CHECK_FUZZ_SUITES = fuzz: $(TESTS_fuzz)
 CHECK_SUITES = $(foreach s,$(TEST_SUITES),$(s): $(TESTS_$(s))) $(CHECK_ADDRESS_SUITES) $(CHECK_THREAD_SUITES) $(CHECK_FUZZ_SUITES)
 
 # The commands' own units.
-$(filter $(B)/tests/unit/tools_%,$(TESTS_unit)): $(B)/obj/tools/pulcctl/all.a $(B)/obj/tools/pulc/all.a
+$(filter $(B)/tests/unit/tools_%,$(TESTS_unit)): $(B)/obj/tools/pulcctl/all.a $(B)/obj/tools/shared/all.a

@@ -1,10 +1,12 @@
-# The commands. Each is a folder of sources; both speak to psid through the wire schema only.
-PULC_OBJ = $(call objects,$(wildcard tools/pulc/*.c)) $(WIRE_OBJ)
-PULCCTL_OBJ = $(call objects,$(wildcard tools/pulcctl/*.c) tools/pulcrun/hosts.c) $(WIRE_OBJ) $(FINGERPRINT_OBJ)
-PULCRUN_OBJ = $(call objects,$(wildcard tools/pulcrun/*.c) $(filter-out %/main.c,$(wildcard tools/pulc/*.c))) $(call objects,tools/pulcctl/json.c tools/pulcctl/text.c) $(JOB_OBJ) $(WIRE_OBJ)
+# The commands. Each is a folder of sources; both speak to psid through the wire schema only. What more than one of them needs is in
+# tools/shared.
+shared = $(call objects,$(1:%=tools/shared/%.c))
+PULC_OBJ = $(call objects,$(wildcard tools/pulc/*.c)) $(call shared,daemon library program) $(WIRE_OBJ)
+PULCCTL_OBJ = $(call objects,$(wildcard tools/pulcctl/*.c)) $(call shared,hosts json text) $(WIRE_OBJ) $(FINGERPRINT_OBJ)
+PULCRUN_OBJ = $(call objects,$(wildcard tools/pulcrun/*.c tools/shared/*.c)) $(JOB_OBJ) $(WIRE_OBJ)
 ALL += $(B)/bin/pulc $(B)/bin/pulcctl $(B)/bin/pulcrun
 
-$(B)/obj/tools/pulc/library.o: private CPPFLAGS += -DPULC_LIBDIR='"$(PREFIX)/lib"'
+$(B)/obj/tools/shared/library.o: private CPPFLAGS += -DPULC_LIBDIR='"$(PREFIX)/lib"'
 
 $(B)/bin/pulc: $$(PULC_OBJ)
 $(B)/bin/pulcctl: $$(PULCCTL_OBJ)
@@ -24,7 +26,7 @@ $(B)/bin/pulcrun: $$(PULCRUN_OBJ)
 	$(CC) $(LINK) $(PULCRUN_LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) $(if $(SAN)$(FUZZ),$(JOB_LIBS),$(LIBUV_A) -lprotobuf-c)
 
 # What keeps a psid on a node of an allocation.
-AGENT_OBJ = $(call objects,$(wildcard tools/agent/*.c) tools/pulc/library.c) $(WIRE_OBJ)
+AGENT_OBJ = $(call objects,$(wildcard tools/agent/*.c)) $(call shared,library) $(WIRE_OBJ)
 ALL += $(B)/libexec/pulc/agent
 INSTALL += $(B)/libexec/pulc/agent:libexec/pulc/agent:755
 
@@ -59,13 +61,13 @@ $(B)/%: tools/%.in $(B)/prefix
 	$(fill_in)
 $(B)/%: systemd/%.in $(B)/prefix
 	$(fill_in)
-$(B)/obj/tools/pulc/library.o: $(B)/prefix
+$(B)/obj/tools/shared/library.o: $(B)/prefix
 
 # For tools/lint.sh: the flags that each folder is compiled with, a line each.
 $(B)/flags: Makefile $(GENERATED)
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach v,$(filter INC_%,$(.VARIABLES)),"$(v:INC_%=%): $(filter-out -DPULC_VERSION=%,$(STD)) $($(v))") > $@
 
-$(B)/tests/unit/tools_hosts: $(B)/obj/tools/pulcrun/hosts.o
-$(B)/tests/unit/tools_allocation: $(foreach f,allocation slurm hosts,$(B)/obj/tools/pulcrun/$(f).o)
-$(FUZZ_B)/tests/fuzz/hosts: $(FUZZ_B)/obj/tools/pulcrun/hosts.o
+$(B)/tests/unit/tools_hosts: $(call shared,hosts)
+$(B)/tests/unit/tools_allocation: $(foreach f,allocation slurm,$(B)/obj/tools/pulcrun/$(f).o) $(call shared,hosts)
+$(FUZZ_B)/tests/fuzz/hosts: $(FUZZ_B)/obj/tools/shared/hosts.o

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "pulcrun/hosts.h"
+#include "shared/hosts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

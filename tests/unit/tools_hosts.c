@@ -1,7 +1,7 @@
 /*
  * Host lists: what they may say, and what they may not.
  */
-#include "pulcrun/hosts.h"
+#include "shared/hosts.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /*
- * tools/pulcctl/json.c: every field by its own name, values that any JSON reader takes.
+ * tools/shared/json.c: every field by its own name, values that any JSON reader takes.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "harness.h"
-#include "pulcctl/json.h"
+#include "shared/json.h"
 
 static char *text;
 

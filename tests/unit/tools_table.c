@@ -7,7 +7,7 @@
 
 #include "harness.h"
 #include "pulcctl/table.h"
-#include "pulcctl/text.h"
+#include "shared/text.h"
 
 static const struct ctl_column columns[] = {
 	{ .title = "PID", .right = true },

@@ -1,12 +1,12 @@
 /*
- * tools/pulcctl/text.c: what numbers, addresses, names and hostile strings look like to people.
+ * tools/shared/text.c: what numbers, addresses, names and hostile strings look like to people.
  */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "harness.h"
-#include "pulcctl/text.h"
+#include "shared/text.h"
 
 static char buf[256];
 

@@ -20,7 +20,7 @@
 #include "clock.h"
 #include "keeper_fds.h"
 #include "macros.h"
-#include "pulc/library.h"
+#include "library.h"
 #include "talk.h"
 
 #define SEC_START 30

@@ -17,7 +17,7 @@
 #include "json.h"
 #include "limit.h"
 #include "macros.h"
-#include "pulcrun/hosts.h"
+#include "hosts.h"
 #include "query.h"
 #include "say.h"
 #include "text.h"

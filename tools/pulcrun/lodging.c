@@ -17,7 +17,7 @@
 
 #include "clock.h"
 #include "key.h"
-#include "pulc/library.h"
+#include "library.h"
 
 #define AGENT "../libexec/pulc/agent"
 #define SEC_SCHEDULER 120

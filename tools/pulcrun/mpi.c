@@ -23,7 +23,7 @@
 
 #include "cleanup.h"
 #include "macros.h"
-#include "pulc/program.h"
+#include "program.h"
 
 #define N_LIBRARIES_MAX 64u
 #define SIZE_NAME 128

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "pulcctl/json.h"
+#include "json.h"
 #include "run.h"
 #include "utf8.h"
 

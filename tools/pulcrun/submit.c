@@ -15,7 +15,7 @@
 #include "channel.h"
 #include "cleanup.h"
 #include "macros.h"
-#include "pulc/daemon.h"
+#include "daemon.h"
 #include "run.h"
 #include "talk.h"
 #include "utf8.h"

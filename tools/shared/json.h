@@ -1,6 +1,6 @@
 /* Messages of the wire schema as JSON. */
-#ifndef PULCCTL_JSON_H
-#define PULCCTL_JSON_H
+#ifndef PULC_TOOLS_JSON_H
+#define PULC_TOOLS_JSON_H
 
 #include <stdio.h>
 

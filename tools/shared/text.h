@@ -1,6 +1,6 @@
 /* Values as people read them. Every function fills buf, always terminated, and returns it. */
-#ifndef PULCCTL_TEXT_H
-#define PULCCTL_TEXT_H
+#ifndef PULC_TOOLS_TEXT_H
+#define PULC_TOOLS_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Lists of nodes, as people write them. */
-#ifndef PULCRUN_HOSTS_H
-#define PULCRUN_HOSTS_H
+#ifndef PULC_TOOLS_HOSTS_H
+#define PULC_TOOLS_HOSTS_H
 
 #include <stddef.h>
 #include <stdint.h>
