@@ -487,7 +487,7 @@ static unsigned stream_ready(pulc_stream *s, int fd, unsigned events)
 {
 	unsigned on_kernel = PULC_ON_KERNEL(tcp_on_kernel(&s->tcp));
 
-	if (UNLIKELY(tcp_is_ending(&s->tcp) || tcp_is_split(&s->tcp)))
+	if (UNLIKELY(tcp_is_ending(&s->tcp) || tcp_is_split(&s->tcp) || tcp_is_short(&s->tcp)))
 		return tcp_poll(&s->tcp, fd, events) | on_kernel;
 	return tcp_ready(&s->tcp, events) | on_kernel;
 }

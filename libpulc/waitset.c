@@ -438,8 +438,9 @@ uint64_t stream_patience(pulc_stream *s, pulc_waitset *set)
 	uint64_t patience = set->nsec_patience;
 	int fd = s->fd; /* another thread may come with another one */
 
-	if (UNLIKELY(tcp_is_split(&s->tcp)) &&
-	    (!stream_owns(s, fd) || tcp_is_split_enough(&s->tcp, fd)))
+	if (UNLIKELY(tcp_is_short(&s->tcp)) ||
+	    (UNLIKELY(tcp_is_split(&s->tcp)) &&
+	     (!stream_owns(s, fd) || tcp_is_split_enough(&s->tcp, fd))))
 		return NSEC_PATIENCE_FIRST;
 	/* Of several processes at the other end perhaps only one has been introduced. */
 	if (!shm_peer_is_shared(&s->tcp.ring) &&

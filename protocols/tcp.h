@@ -81,6 +81,9 @@ bool tcp_is_ending(const struct tcp *t);
 /* The ring has bytes, and before them there may be some that the kernel has, or is still to bring:
  * only tcp_poll and tcp_has know. */
 bool tcp_is_split(struct tcp *t);
+/* The ring has ended with fewer than SO_RCVLOWAT bytes. With those behind it, in the kernel, they
+ * may be enough, which again only tcp_poll knows; the kernel tells nobody of fewer. */
+bool tcp_is_short(struct tcp *t);
 /* At least `size` bytes can be received at once, or an error. Takes the receive lock, and asks the
  * kernel while that has a part. */
 bool tcp_has(struct tcp *t, int fd, uint64_t size);

@@ -38,20 +38,18 @@ static bool receiving_from_ring(const struct tcp *t)
 	return atomic_load_explicit(&t->ring.own->rx_mode, memory_order_acquire) == TCP_RX_RING;
 }
 
-/* SO_RCVLOWAT, or all that can come while the reader waits: behind a ring that has ended the kernel
- * has the rest. */
-static bool is_enough(struct tcp *t, uint32_t wanted)
+static uint32_t low_water(const struct tcp *t)
 {
-	return shm_rx_waiting(&t->ring) >= wanted || shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED;
+	return atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
 }
 
 /* The next byte is in the ring. Of bytes behind some of the kernel's memory does not know whether
  * those are there yet. */
 static bool enough_to_read(struct tcp *t)
 {
-	uint32_t wanted = atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed);
+	uint32_t wanted = low_water(t);
 
-	return shm_rx_maybe(&t->ring) && (wanted <= 1 || is_enough(t, wanted)) &&
+	return shm_rx_maybe(&t->ring) && (wanted <= 1 || shm_rx_waiting(&t->ring) >= wanted) &&
 	       (LIKELY(receiving_from_ring(t)) || tcp_may_reclaim(t));
 }
 
@@ -202,7 +200,8 @@ static unsigned merge(struct tcp *t, unsigned kernel, unsigned events)
 	if (UNLIKELY(kernel & POLLHUP) && !(kernel & POLLRDHUP))
 		return (kernel & (events | POLLERR | POLLHUP | POLLNVAL)) | (ready & POLLERR);
 	ready |= kernel & (POLLERR | POLLHUP | POLLRDHUP | POLLPRI | POLLNVAL);
-	if (!receiving_from_ring(t) || (kernel & (POLLRDHUP | POLLERR | POLLHUP)))
+	if (!receiving_from_ring(t) || (kernel & (POLLRDHUP | POLLERR | POLLHUP)) ||
+	    tcp_is_short(t))
 		ready |= kernel & READABLE;
 	if (shm_tx_mode(&t->ring) != SHM_TX_RING || (kernel & (POLLERR | POLLHUP)) ||
 	    tcp_peer_left(t) || (shm_own_notice(&t->ring) & SHM_TX_FIN))
@@ -233,16 +232,23 @@ bool tcp_has(struct tcp *t, int fd, uint64_t size)
 	return e < 0 ? e == -EBADMSG : there >= size;
 }
 
+bool tcp_is_short(struct tcp *t)
+{
+	uint32_t wanted = low_water(t);
+
+	return UNLIKELY(wanted > 1) && shm_peer_tx_mode(&t->ring) == SHM_TX_ENDED &&
+	       shm_rx_maybe(&t->ring) && shm_rx_waiting(&t->ring) < wanted;
+}
+
 /* Neither the kernel nor the ring may have SO_RCVLOWAT bytes, and both together do. */
 static bool parts_are_enough(struct tcp *t, int fd)
 {
-	return tcp_is_split(t) &&
-	       tcp_has(t, fd, atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed));
+	return (tcp_is_split(t) || tcp_is_short(t)) && tcp_has(t, fd, low_water(t));
 }
 
 bool tcp_is_split_enough(struct tcp *t, int fd)
 {
-	uint64_t low = atomic_load_explicit(&t->ring.own->rcvlowat, memory_order_relaxed), left;
+	uint64_t low = low_water(t), left;
 	bool is;
 
 	if (LIKELY(low <= 1) || !tcp_is_split(t) || !shm_lock(&t->ring.own->rx_lock))
@@ -491,7 +497,7 @@ static void note_buffers(struct shm_side *own, int fd)
 
 /* No more than comes before a full buffer, or the largest ring, stops the sender: the kernel sees
  * to that too, whatever was set first. */
-static uint32_t low_water(const struct tcp *t, int fd)
+static uint32_t low_water_of(const struct tcp *t, int fd)
 {
 	uint32_t low = (uint32_t)MAX(get_option(fd, SOL_SOCKET, SO_RCVLOWAT, 1), 1);
 	uint32_t size_given = atomic_load(&t->ring.own->size_rcvbuf);
@@ -510,7 +516,7 @@ void tcp_attach(struct tcp *t, int fd)
 	atomic_store(&own->usec_sndtimeo, get_timeout(fd, SO_SNDTIMEO));
 	atomic_store(&own->inq, (uint32_t)get_option(fd, IPPROTO_TCP, TCP_INQ, 0));
 	note_buffers(own, fd);
-	atomic_store(&own->rcvlowat, low_water(t, fd));
+	atomic_store(&own->rcvlowat, low_water_of(t, fd));
 }
 
 bool tcp_heeds(int level, int option)
