@@ -158,6 +158,9 @@ void native_leave(struct pulc_port *p);
 /* The destination, made known if need be; its end is told once. The errors of pulc_send. Under the
  * lock. */
 int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out);
+/* Before a message of `size` bytes begins there. Under the lock. */
+#define NATIVE_SIZE_LONG 16384u
+void native_look_before_long(struct port_out *out, size_t size);
 /* The source, which may never have sent anything. Under the lock. */
 int native_know_source(struct pulc_port *p, const struct pulc_address *from);
 

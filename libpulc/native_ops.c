@@ -59,6 +59,7 @@ static int begin_send(struct pulc_op *op, struct pulc_port *p, const struct pulc
 		s->complete = true;
 		return 0;
 	}
+	native_look_before_long(out, s->size);
 	e = port_push(out, s);
 	if (e == 0)
 		s->complete = true;

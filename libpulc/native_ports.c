@@ -140,6 +140,20 @@ static ssize_t send_slow(struct port_out *out, struct port_sending *s, int flags
 	return flags & PULC_DONTWAIT ? end_early(out, s, e) : send_waiting(out, s);
 }
 
+/* A link may always have room: who sends long ones by many ways would not hear that he is to
+ * wait. */
+void native_look_before_long(struct port_out *out, size_t size)
+{
+	static const struct port_out *last;
+
+	if (LIKELY(size <= NATIVE_SIZE_LONG || out == last))
+		return;
+	last = out;
+	out->n_inside++;
+	native_progress();
+	out->n_inside--;
+}
+
 static ssize_t send_locked(struct pulc_port *p, const struct pulc_address *to,
 			   struct port_sending *s, int flags)
 {
@@ -151,6 +165,7 @@ static ssize_t send_locked(struct pulc_port *p, const struct pulc_address *to,
 		return e;
 	if (UNLIKELY(s->size == 0 && out->kind != PORT_D))
 		return 0;
+	native_look_before_long(out, s->size);
 	e = port_push(out, s);
 	if (LIKELY(e == 0))
 		return (ssize_t)s->size;

@@ -175,11 +175,28 @@ static void begin_anew(struct port_out *out)
 		out->held |= PORT_HELD_MOVE;
 }
 
-void port_out_show(const struct port_out *out)
+static bool is_held(const struct port_out *out)
+{
+	return (out->held & PORT_HELD_BUDGET) || out->no_long;
+}
+
+static void show(const struct port_out *out)
 {
 	shm_pair_set(out->shown, 1,
-		     (out->waits ? SHM_PAIR_WAITS : 0) |
-			     (out->held & PORT_HELD_BUDGET ? SHM_PAIR_HELD : 0));
+		     (out->waits ? SHM_PAIR_WAITS : 0) | (is_held(out) ? SHM_PAIR_HELD : 0));
+}
+
+void port_out_hold(struct port_out *out, enum port_hold what)
+{
+	out->peer->n_holds -= is_held(out);
+	out->held &= ~PORT_HELD_BUDGET;
+	if (what == PORT_HOLD_ALL)
+		out->held |= PORT_HELD_BUDGET;
+	out->no_long = what != PORT_HOLD_NONE;
+	out->peer->n_holds += is_held(out);
+	if (what != PORT_HOLD_ALL)
+		port_out_wait(out, false);
+	show(out);
 }
 
 void port_out_wait(struct port_out *out, bool waits)
@@ -191,12 +208,12 @@ void port_out_wait(struct port_out *out, bool waits)
 	out->waits = waits;
 	port->n_waits += waits ? 1 : -1u;
 	shm_state_port_set(port->shown, SHM_PORT_WAITS, port->n_waits);
-	port_out_show(out);
+	show(out);
 }
 
 void port_out_free(struct port_out *out)
 {
-	port_out_wait(out, false);
+	port_out_hold(out, PORT_HOLD_NONE);
 	shm_pair_remove(out->shown);
 	if (out->port->out_last == out)
 		out->port->out_last = NULL;
@@ -225,6 +242,7 @@ void port_each_out(void (*f)(struct port_out *out, void *arg), void *arg)
 
 void port_out_rebind(struct port_out *out, struct peer *peer)
 {
+	port_out_hold(out, PORT_HOLD_NONE);
 	if (out->n_waiting)
 		peer_forget_counter(out->peer, &out->n_waiting);
 	peer_unref(out->peer);

@@ -20,8 +20,9 @@
 #define PORT_CREDIT 4u	/* struct port_about: cost of all that was ever taken */
 #define PORT_REFUSED 5u /* struct port_about: there is no such port (any more) */
 #define PORT_CLOSED 6u	/* the sender's port is closed, nothing more will come */
-#define PORT_HOLD 7u	/* struct port_about: begin no message to this port until GO */
-#define PORT_GO 8u	/* struct port_about */
+#define PORT_HOLD                                                                                  \
+	7u	   /* struct port_about: begin nothing on this way, or no long datagram, until GO */
+#define PORT_GO 8u /* struct port_about */
 /* A port that passes to another process; all but CARRY and MORE: payload: the hand-over's number, 8
  * bytes. */
 #define PORT_MOVE 9u	 /* from the owner to everybody: begin no message to it, and say so */
@@ -45,7 +46,14 @@
  * are used again. */
 struct port_about {
 	uint64_t life; /* of the way, from BEGIN on: a number that the source gives once; never 0 */
-	uint64_t value; /* BEGIN: enum port_kind, CREDIT: cost; else 0 */
+	uint64_t value; /* BEGIN: enum port_kind, CREDIT: cost, HOLD: enum port_hold; else 0 */
+};
+/* With the kind, of a way that begins no long datagram before HOLD or GO has answered. */
+#define PORT_ASKS 0x100u
+enum port_hold {
+	PORT_HOLD_ALL,	/* what has begun may be finished */
+	PORT_HOLD_LONG, /* datagrams of more than a frame */
+	PORT_HOLD_NONE,
 };
 
 /* What a source may have on its way to one port and unread there, bytes of cost; a message may
@@ -147,7 +155,9 @@ struct port_in {
 	size_t size_long;	       /* of the message under way */
 	uint64_t size_unread;	       /* memory of `queue` */
 	uint32_t shown;		       /* its entry in what psid is shown (shm/pairs.h) */
-	bool held;		       /* it was told to wait, */
+	bool sought;		       /* somebody has asked for it since something was kept */
+	bool waits;		       /* it was told to wait, */
+	enum port_hold held;	       /* with what, */
 	LIST_ENTRY(port_in) link_held; /* and stands among those */
 	uint32_t n_borrowed;	       /* of its messages: it stays */
 };
@@ -167,6 +177,7 @@ struct port_out {
 	uint64_t era;	     /* protocol_era, when it was found there */
 	bool busy;	     /* a long message of somebody who waits for room is under way */
 	bool waits;	     /* it took nothing more when it was last tried */
+	bool no_long;	     /* no datagram of more than a frame may begin */
 	uint64_t sent, freed;
 	uint32_t shown;		    /* its entry in what psid is shown (shm/pairs.h) */
 	struct port_sendings queue; /* in order; before all who have not begun */
@@ -197,7 +208,14 @@ struct port {
 		n_waits; /* and of that: sources that are held, destinations that are waited for */
 	uint64_t place;	 /* of what is queued next */
 	uint64_t key;	 /* of its guests (guest.h); 0: it can have none */
+	bool crowded;	 /* it keeps too much, and all its sources know */
 };
+
+/* What comes of this source is what the request is for. */
+static inline bool port_is_from(const struct port_in *in, const struct port_request *r)
+{
+	return !r->from || (r->from == in->from && r->from_node == in->peer->node);
+}
 
 extern const struct protocol port_protocol __attribute__((visibility("hidden")));
 
@@ -227,8 +245,8 @@ static inline struct port_out *port_out_find(struct port *port, uint32_t node, u
 }
 /* It has neither credit nor leave to send, or may be tried again. */
 void port_out_wait(struct port_out *out, bool waits);
-/* `held` has changed: shows it. */
-void port_out_show(const struct port_out *out);
+/* It is to wait with this. */
+void port_out_hold(struct port_out *out, enum port_hold what);
 /* Calls f for each of all ports' destinations; f may free it. */
 void port_each_out(void (*f)(struct port_out *out, void *arg), void *arg);
 /* NULL: no memory. */
@@ -359,6 +377,8 @@ uint64_t port_budget_used(void);
 /* So much more is kept of this source; its sender may be told to wait. */
 void port_budget_take(struct port_in *in, size_t size);
 void port_budget_give(size_t size);
+/* The source has begun; asks: it waits for an answer. */
+void port_budget_begun(struct port_in *in, bool asks);
 /* May the peer begin no other way now? Then its link is held until it may. */
 bool port_budget_bars(struct peer *peer);
 /* So much more is unread of the peer's ways that have ended. */

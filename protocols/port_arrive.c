@@ -29,7 +29,7 @@ void port_tell_taken(struct port_in *in)
 /* Nothing that came before is still to be taken, and a stream's bytes are of one source. */
 static inline bool is_wanted(const struct port_in *in, const struct port_request *r)
 {
-	if (r->from && (r->from != in->from || r->from_node != in->peer->node))
+	if (!port_is_from(in, r))
 		return false;
 	if (!(r->from ? TAILQ_EMPTY(&in->queue) : TAILQ_EMPTY(&in->port->messages)))
 		return false;
@@ -240,7 +240,7 @@ static int copy_about(const struct peer *peer, const struct hal_frame *f, struct
 }
 
 static int begin_source(struct peer *peer, struct port *port, const struct hal_frame *f,
-			uint64_t life)
+			struct port_about about)
 {
 	struct port_in *before = port_in_find(port, peer, (uint32_t)f->word), *in = before;
 
@@ -248,13 +248,14 @@ static int begin_source(struct peer *peer, struct port *port, const struct hal_f
 		in = port_in_new(port, peer, (uint32_t)f->word);
 	if (!in)
 		return -EAGAIN;
-	in->life = life;
+	in->life = about.life;
 	in->era = protocol_era;
 	in->word = f->word;
 	peer->in_last = in;
 	/* After that: who waits for this source waits for its new life. */
 	if (before && before != in)
 		port_in_end(before, -EPIPE);
+	port_budget_begun(in, about.value & PORT_ASKS);
 	return 0;
 }
 
@@ -270,8 +271,8 @@ static int begun(struct peer *peer, const struct hal_frame *f)
 	if (!is_known(peer, f))
 		return -EAGAIN;
 	/* One of another kind is another port, for all that the source knows of it. */
-	if (port && port->kind == about.value)
-		return port_budget_bars(peer) ? -EAGAIN : begin_source(peer, port, f, about.life);
+	if (port && port->kind == (about.value & ~(uint64_t)PORT_ASKS))
+		return port_budget_bars(peer) ? -EAGAIN : begin_source(peer, port, f, about);
 	about.value = 0;
 	e = port_say(peer, (uint64_t)from << 32 | to, PORT_REFUSED, about);
 	return e == -ENOBUFS || e == -ENOMEM ? -EAGAIN : 0;
@@ -302,14 +303,12 @@ static int credit(struct port_out *out, uint64_t freed)
 	return 0;
 }
 
-static void set_held(struct port_out *out, bool held)
+static int hold(struct port_out *out, uint64_t value)
 {
-	out->held &= ~PORT_HELD_BUDGET;
-	if (held)
-		out->held |= PORT_HELD_BUDGET;
-	else
-		port_out_wait(out, false);
-	port_out_show(out);
+	if (value > PORT_HOLD_LONG)
+		return -EBADMSG;
+	port_out_hold(out, (enum port_hold)value);
+	return 0;
 }
 
 /* What a destination says of the way to it, which may be gone. */
@@ -324,8 +323,10 @@ static int said_back(struct peer *peer, const struct hal_frame *f)
 		return e;
 	if (f->kind == PORT_CREDIT)
 		return credit(out, about.value);
-	if (f->kind != PORT_REFUSED)
-		set_held(out, f->kind == PORT_HOLD);
+	if (f->kind == PORT_HOLD)
+		return hold(out, about.value);
+	if (f->kind == PORT_GO)
+		port_out_hold(out, PORT_HOLD_NONE);
 	else if (!out->error)
 		out->error = -ECONNREFUSED;
 	return 0;

@@ -10,6 +10,11 @@
  * that the port's reader waits for before it reads the others; and all are when three quarters of
  * the budget are enough.
  *
+ * So each source has room for one message. Of a process with many ports that would be as many long
+ * datagrams: a port that keeps more than its share lets begin these only whom somebody has asked
+ * for, or, while nothing is unread there, anybody. A way that begins while its process has others
+ * that wait asks first (PORT_ASKS), as it could not hear in time.
+ *
  * Nothing is dropped and nothing is refused, so more than the budget is kept for a while: what was
  * on its way when a source was held, its window and one datagram at most.
  *
@@ -40,22 +45,13 @@ uint64_t port_budget_used(void)
 	return size_kept;
 }
 
-static void set_held(struct port_in *in, bool held)
+static void show_held(struct port_in *in, bool held)
 {
 	struct port *port = in->port;
 
-	in->held = held;
 	port->n_held += held ? 1 : -1u;
 	shm_state_port_set(port->shown, SHM_PORT_HELD, port->n_held);
 	shm_pair_set(in->shown, 1, held ? SHM_PAIR_HELD : 0);
-}
-
-/* False: not now. */
-static bool tell(struct port_in *in, unsigned kind)
-{
-	int e = port_say_back(in, kind, 0);
-
-	return e != -ENOBUFS && e != -ENOMEM;
 }
 
 static bool is_too_much(const struct port *port)
@@ -83,15 +79,77 @@ void port_budget_leave(struct peer *peer, size_t size)
 	protocol_count_event();
 }
 
+/* It was told to wait. */
+static void enlist(struct port_in *in, enum port_hold what)
+{
+	in->held = what;
+	if (in->waits)
+		return;
+	in->waits = true;
+	show_held(in, true);
+	LIST_INSERT_HEAD(&port_held, in, link_held);
+}
+
+/* What cannot be said now is said later, when something more is kept of it. */
+static void hold(struct port_in *in, enum port_hold what)
+{
+	int e;
+
+	if (in->ended || !in->life || (in->waits && in->held == what))
+		return;
+	e = port_say_back(in, PORT_HOLD, what);
+	if (e != -ENOBUFS && e != -ENOMEM)
+		enlist(in, what);
+}
+
+static void hold_others(struct port *port)
+{
+	struct port_in *in;
+
+	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
+		LIST_FOREACH(in, &port->ins[i], link)
+	if (!in->waits)
+		hold(in, PORT_HOLD_LONG);
+}
+
+static bool is_enough_for_all(void)
+{
+	return size_kept <= size_max / 4 * 3;
+}
+
+/* A port that keeps more than its share itself is crowded, until that is half of it. */
+static void see_crowd(struct port *port)
+{
+	uint64_t share = size_max / PART_SHARE;
+
+	if (port->crowded)
+		port->crowded = !is_enough_for_all() && port->size_unread > share / 2;
+	if (port->crowded || port->kind != PORT_D || !is_too_much(port) ||
+	    port->size_unread <= share)
+		return;
+	port->crowded = true;
+	hold_others(port);
+}
+
 void port_budget_take(struct port_in *in, size_t size)
 {
 	size_kept += size;
-	if (in->held || in->ended || !is_too_much(in->port))
+	in->sought = false;
+	if (LIKELY(!is_too_much(in->port)))
 		return;
-	if (!tell(in, PORT_HOLD))
+	hold(in, PORT_HOLD_ALL);
+	see_crowd(in->port);
+}
+
+void port_budget_begun(struct port_in *in, bool asks)
+{
+	see_crowd(in->port);
+	if (in->waits || !(in->port->crowded || asks))
 		return;
-	set_held(in, true);
-	LIST_INSERT_HEAD(&port_held, in, link_held);
+	(void)port_say_back_surely(in, in->port->crowded ? PORT_HOLD : PORT_GO,
+				   in->port->crowded ? PORT_HOLD_LONG : 0);
+	if (in->port->crowded)
+		enlist(in, PORT_HOLD_LONG);
 }
 
 void port_budget_give(size_t size)
@@ -101,22 +159,55 @@ void port_budget_give(size_t size)
 
 void port_budget_forget(struct port_in *in)
 {
-	if (!in->held)
+	if (!in->waits)
 		return;
 	LIST_REMOVE(in, link_held);
-	set_held(in, false);
+	in->waits = false;
+	show_held(in, false);
+}
+
+static bool is_asked_for(const struct port_in *in)
+{
+	const struct port_request *r;
+
+	if (in->sought)
+		return true;
+	TAILQ_FOREACH(r, &in->port->posted, link)
+	if (!r->complete && port_is_from(in, r))
+		return true;
+	return false;
+}
+
+/* What a source is to wait with now. */
+static enum port_hold hold_of(const struct port_in *in)
+{
+	const struct port *port = in->port;
+
+	if (in->ended || is_enough_for_all())
+		return PORT_HOLD_NONE;
+	if (!TAILQ_EMPTY(&in->queue) || in->partial)
+		return in->held;
+	return port->crowded && !is_asked_for(in) ? PORT_HOLD_LONG : PORT_HOLD_NONE;
+}
+
+static void let_go(struct port_in *in)
+{
+	int e = in->ended ? 0 : port_say_back(in, PORT_GO, 0);
+
+	if (e != -ENOBUFS && e != -ENOMEM)
+		port_budget_forget(in);
 }
 
 void port_budget_move_on(void)
 {
-	bool enough = size_kept <= size_max / 4 * 3;
 	struct port_in *in, *next;
 
 	for (in = LIST_FIRST(&port_held); in; in = next) {
 		next = LIST_NEXT(in, link_held);
-		if (!in->ended && !enough && (!TAILQ_EMPTY(&in->queue) || in->partial))
-			continue;
-		if (in->ended || tell(in, PORT_GO))
-			port_budget_forget(in);
+		see_crowd(in->port);
+		if (hold_of(in) == PORT_HOLD_NONE)
+			let_go(in);
+		else
+			hold(in, hold_of(in));
 	}
 }

@@ -460,6 +460,8 @@ int port_take(struct port *port, struct port_request *r)
 	if (r->from && !in)
 		return -EAGAIN;
 	m = oldest(port, in);
+	if (!m && in)
+		in->sought = true;
 	if (!m)
 		return in && in->ended ? in->ended : -EAGAIN;
 	r->source = m->in->from;

@@ -148,9 +148,14 @@ static inline int push_short(struct port_out *out, struct port_sending *s)
 /* Not now. */
 static int __attribute__((noinline)) hold_back(struct port_out *out)
 {
-	if (out->held || out->sent - out->freed >= PORT_WINDOW)
+	if (out->held || out->no_long || out->sent - out->freed >= PORT_WINDOW)
 		port_out_wait(out, true);
 	return -EAGAIN;
+}
+
+static bool is_long(const struct port_out *out, const struct port_sending *s)
+{
+	return out->kind == PORT_D && s->size > out->peer->link->caps.frame_good;
 }
 
 static int push_long(struct port_out *out, struct port_sending *s)
@@ -183,9 +188,16 @@ static inline bool is_its_turn(const struct port_out *out, const struct port_sen
 /* Before anything else is sent there. -EAGAIN: not now. */
 static int __attribute__((noinline)) begin(struct port_out *out)
 {
-	const struct port_about about = { .life = out->life, .value = out->kind };
-	int e = port_say(out->peer, (uint64_t)out->to << 32 | out->port->number, PORT_BEGIN, about);
+	/* Another way of ours was told to wait: this one asks before it takes as much. */
+	bool asks = out->kind == PORT_D && out->peer->n_holds;
+	const struct port_about about = { .life = out->life,
+					  .value = out->kind | (asks ? PORT_ASKS : 0) };
+	int e;
 
+	/* To oneself the answer comes before this returns. */
+	if (asks)
+		port_out_hold(out, PORT_HOLD_LONG);
+	e = port_say(out->peer, (uint64_t)out->to << 32 | out->port->number, PORT_BEGIN, about);
 	if (e == 0)
 		out->held &= ~PORT_HELD_NEW;
 	if (e == -EPIPE)
@@ -210,6 +222,8 @@ int port_push(struct port_out *out, struct port_sending *s)
 			return hold_back(out);
 		if (LIKELY(s->n == 1 && s->size && s->size <= out->peer->link->caps.frame_good))
 			e = push_short(out, s);
+		else if (UNLIKELY(out->no_long) && is_long(out, s))
+			return hold_back(out);
 		else
 			e = push_long(out, s);
 	} else {

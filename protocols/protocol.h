@@ -59,6 +59,7 @@ struct peer {
 	/* HAL_WATCH_: what libpulc's progress thread was to be told of when it last fell asleep */
 	uint8_t attended;
 	uint64_t size_left; /* port_budget.c's: memory of what is unread of its ended ways */
+	uint32_t n_holds;   /* port.c's: ways to it that are to wait */
 	struct granted *granted;
 	uint32_t n_granted, n_granted_max;
 	struct pending_list pending; /* frames that found no room, oldest first */

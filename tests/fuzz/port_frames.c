@@ -129,7 +129,9 @@ static struct port_about control_about(struct fuzz_input *in, unsigned kind, uin
 							       : 1 };
 
 	if (kind == PORT_BEGIN)
-		about.value = much & 3;
+		about.value = (much & 3) | (much & 128 ? PORT_ASKS : 0);
+	if (kind == PORT_HOLD)
+		about.value = much % 3;
 	if (kind == PORT_CREDIT)
 		about.value = much == 255 ? fuzz_value(in) : out ? out->freed + much * 512u : 0;
 	return about;

@@ -3,6 +3,7 @@
  * nobody else does, and nothing is lost.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "native.h"
@@ -219,6 +220,180 @@ static void a_source_that_is_waited_for(void)
 	NATIVE_RUN(one_sender, send_late, read_the_late_one_first);
 }
 
+/* A long one is let go when somebody asks for it, by a look too. */
+static void send_late_and_long(void)
+{
+	pulc_port *p = native_open(PULC_D, "late");
+	struct pulc_address unread;
+
+	native_await(1);
+	unread = native_find("unread");
+	for (unsigned i = 0; i < N_LATE; i++) {
+		native_fill(out[0], LEN_MAX, i);
+		MUST_IS(pulc_send(p, &unread, out[0], LEN_MAX, 0), LEN_MAX);
+	}
+	native_await(2);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void read_the_long_one_first(void)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = LEN_MAX };
+	pulc_port *unread, *heard;
+	struct pulc_address late;
+
+	(void)setenv("PULC_QUEUE_MAX", BUDGET, 1);
+	unread = native_open(PULC_D, "unread");
+	heard = native_open(PULC_D, "heard");
+	late = native_find("late");
+	answer(heard, N_MESSAGES);
+	for (unsigned i = 0; i < N_LATE; i++) {
+		if (i % 2)
+			MUST_IS(pulc_receivev(unread, &iov, 1, &late, NULL, PULC_PEEK), LEN_MAX);
+		MUST_IS(pulc_receivev(unread, &iov, 1, &late, NULL, 0), LEN_MAX);
+		MUST(native_holds(buf, LEN_MAX, i));
+	}
+	for (unsigned i = 0; i < N_MESSAGES; i++)
+		receive_one(unread, i);
+	answer(heard, 1);
+	native_reach(2);
+	MUST_IS(pulc_port_close(unread), 0);
+	MUST_IS(pulc_port_close(heard), 0);
+}
+
+static void a_long_one_that_is_waited_for(void)
+{
+	len = 5000;
+	NATIVE_RUN(one_sender, send_late_and_long, read_the_long_one_first);
+}
+
+/* ---- many sources of one process ------------------------------------------------------------- */
+
+#define N_SOURCES 40u
+#define LARGE_BUDGET "4194304"
+#define LEN_LARGE (1u << 20)
+
+static unsigned char large[LEN_LARGE];
+static bool is_known_before;
+
+/* Each has a way, and credit, of its own. */
+static void speak_with_many_ports(void)
+{
+	struct pulc_address unread = native_find("unread"), heard = native_find("heard");
+	pulc_port *p = native_open(PULC_D, NULL), *sources[N_SOURCES];
+	unsigned n_sent = 0, n_first = 0;
+	pulc_op *ops[N_SOURCES];
+
+	for (unsigned i = 0; i < N_SOURCES; i++) {
+		sources[i] = native_open(PULC_D, NULL);
+		if (is_known_before)
+			MUST_IS(pulc_send(sources[i], &unread, "", 0, 0), 0);
+	}
+	for (unsigned i = 0; i < N_SOURCES; i++) {
+		ops[i] = native_send_begin(sources[i], &unread, large, LEN_LARGE);
+		ask(p, &heard);
+	}
+	for (unsigned i = 0; i < N_SOURCES; i++)
+		n_first += pulc_op_test(ops[i]) == 1;
+	/* The budget's, and one that had begun. */
+	MUST(n_first >= 3 && n_first <= 6);
+	native_reach(1);
+	for (unsigned i = 0; i < N_SOURCES; i++)
+		n_sent += pulc_op_end(ops[i], NULL) == LEN_LARGE;
+	MUST_IS(n_sent, N_SOURCES);
+	ask(p, &heard);
+	native_await(2);
+	for (unsigned i = 0; i < N_SOURCES; i++)
+		MUST_IS(pulc_port_close(sources[i]), 0);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void keep_what_many_say(void)
+{
+	pulc_port *unread, *heard;
+	unsigned n = 0;
+
+	(void)setenv("PULC_QUEUE_MAX", LARGE_BUDGET, 1);
+	unread = native_open(PULC_D, "unread");
+	heard = native_open(PULC_D, "heard");
+	answer(heard, N_SOURCES);
+	native_await(1);
+	MUST(native_lock());
+	MUST(port_budget_used() <= 7 * LEN_LARGE);
+	native_unlock();
+	while (n < N_SOURCES)
+		n += pulc_receive(unread, large, LEN_LARGE, NULL, 0) == LEN_LARGE;
+	answer(heard, 1);
+	native_reach(2);
+	MUST_IS(pulc_port_close(unread), 0);
+	MUST_IS(pulc_port_close(heard), 0);
+}
+
+static struct {
+	_Atomic unsigned n_sent, n_kept;
+} * shared;
+
+static void await_kept(unsigned n)
+{
+	while (atomic_load(&shared->n_kept) < n)
+		(void)usleep(100);
+}
+
+/* The link has room each time, so nobody waits and nothing is looked for. */
+static void never_look(void)
+{
+	struct pulc_address unread = native_find("unread");
+	pulc_port *sources[N_SOURCES];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < N_SOURCES; i++) {
+		sources[i] = native_open(PULC_D, NULL);
+		MUST_IS(pulc_send(sources[i], &unread, "", 0, 0), 0);
+	}
+	while (n < N_SOURCES &&
+	       pulc_send(sources[n], &unread, large, LEN_LARGE, PULC_DONTWAIT) == LEN_LARGE) {
+		atomic_store(&shared->n_sent, ++n);
+		await_kept(n);
+	}
+	MUST(n >= 3 && n <= 6);
+	native_reach(1);
+	while (n < N_SOURCES)
+		MUST_IS(pulc_send(sources[n++], &unread, large, LEN_LARGE, 0), LEN_LARGE);
+	for (unsigned i = 0; i < N_SOURCES; i++)
+		MUST_IS(pulc_port_close(sources[i]), 0);
+}
+
+static void take_what_comes(void)
+{
+	uint64_t seen = 0, kept;
+	pulc_port *unread;
+	unsigned n = 0;
+
+	(void)setenv("PULC_QUEUE_MAX", LARGE_BUDGET, 1);
+	unread = native_open(PULC_D, "unread");
+	while (!native_is_reached(1)) {
+		(void)pulc_progress(&seen, 1);
+		MUST(native_lock());
+		kept = port_budget_used() / LEN_LARGE;
+		native_unlock();
+		if (kept >= atomic_load(&shared->n_sent))
+			atomic_store(&shared->n_kept, (unsigned)kept);
+	}
+	while (n < N_SOURCES)
+		n += pulc_receive(unread, large, LEN_LARGE, NULL, 0) == LEN_LARGE;
+	MUST_IS(pulc_port_close(unread), 0);
+}
+
+static void many_sources_of_one_process(void)
+{
+	NATIVE_RUN(speak_with_many_ports, keep_what_many_say);
+	is_known_before = true;
+	NATIVE_RUN(speak_with_many_ports, keep_what_many_say);
+	shared = native_share(sizeof(*shared));
+	NATIVE_RUN(never_look, take_what_comes);
+	native_unshare(shared, sizeof(*shared));
+}
+
 enum { N_EMPTY = 40000 };
 
 static void send_empty_ones(void)
@@ -264,6 +439,8 @@ static const struct test tests[] = {
 	TEST(streams),
 	TEST(a_port_that_is_closed),
 	TEST(a_source_that_is_waited_for),
+	TEST(a_long_one_that_is_waited_for),
+	TEST(many_sources_of_one_process),
 };
 
 int main(int argc, char **argv)
