@@ -55,6 +55,9 @@ struct wait {
 	/* ready for writing, but reading was asked for too: memory may not know all */
 	bool partial;
 	bool crowded; /* the kernel takes no longer list (RLIMIT_NOFILE) */
+	bool selects; /* for select, which knows no such limit */
+	/* ... of so many at most, then; 0: all at once */
+	nfds_t size_piece;
 	struct pre_thread *thread;
 	uint64_t deadline;
 	const sigset_t *mask;
@@ -236,13 +239,30 @@ static bool merge(struct wait *w)
 	return w->n_ready > 0;
 }
 
+/* The kernel has refused the list. False: not for its length, or rightly. */
+static bool goes_in_pieces(struct wait *w)
+{
+	if (w->selects && !w->size_piece)
+		w->size_piece = pre_poll_piece_of(w->n);
+	return w->size_piece;
+}
+
+static long ask(struct wait *w)
+{
+	struct timespec now = { 0 };
+	long n = w->size_piece ? -EINVAL : raw_syscall(SYS_ppoll, w->kernel, w->n, &now);
+
+	return n == -EINVAL && goes_in_pieces(w)
+		       ? pre_poll_by_pieces(w->kernel, w->n, w->size_piece)
+		       : n;
+}
+
 static bool look_at_kernel(void *arg)
 {
 	struct pre_looked *looked = &((struct wait *)arg)->thread->looked;
 	struct pre_look look = pre_look_begins(looked);
 	struct wait *w = arg;
-	struct timespec now = { 0 };
-	long n = raw_syscall(SYS_ppoll, w->kernel, w->n, &now);
+	long n = ask(w);
 
 	pre_look_ends(looked, look, n != 0);
 	w->error = n < 0 ? (int)n : 0;
@@ -290,15 +310,32 @@ static uint64_t patience(const struct wait *w)
 	return w->sets ? pre_sets_patience(NULL, nsec) : nsec;
 }
 
-/* One ppoll; 0 or -errno. */
-static int sleep_in_kernel(struct wait *w, nfds_t n, uint64_t nsec_most)
+static int sleep_over(struct wait *w, struct pollfd *fds, nfds_t n, uint64_t nsec_most)
 {
 	const sigset_t *mask = w->mask ? w->mask : w->signals.blocked ? &w->signals.old : NULL;
 	struct timespec left;
-	long ret = pre_sys(
-		pre_real.ppoll(w->kernel, n, pre_time_left(w->deadline, nsec_most, &left), mask));
 
-	return ret < 0 ? (int)ret : 0;
+	return (int)pre_sys(
+		pre_real.ppoll(fds, n, pre_time_left(w->deadline, nsec_most, &left), mask));
+}
+
+/* Over what a sleep has of its own, behind the list, and of the list what can be asked often. */
+static int sleep_in_pieces(struct wait *w, nfds_t n, uint64_t nsec_most)
+{
+	int ret = sleep_over(w, w->kernel + w->n, n - w->n,
+			     nsec_most < PRE_NSEC_UNSURE ? nsec_most : PRE_NSEC_UNSURE);
+
+	return ret < 0 ? ret : (int)pre_poll_by_pieces(w->kernel, w->n, w->size_piece);
+}
+
+/* One ppoll; 0 or -errno. */
+static int sleep_in_kernel(struct wait *w, nfds_t n, uint64_t nsec_most)
+{
+	int ret = w->size_piece ? -EINVAL : sleep_over(w, w->kernel, n, nsec_most);
+
+	if (ret == -EINVAL && goes_in_pieces(w))
+		ret = sleep_in_pieces(w, n, nsec_most);
+	return ret < 0 ? ret : 0;
 }
 
 /* Where a sleep's own stand: behind the list or, in a crowded one, where the program has left
@@ -497,38 +534,31 @@ static int run_large(struct wait *w)
 }
 
 /* due: see pre_poll_glance. */
-static int go_long_way(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask,
-		       bool due)
+static int go_long_way(struct wait w)
 {
 	struct entry entries[N_SMALL];
 	struct pollfd kernel[N_SMALL + N_OWN];
-	struct wait w = { .fds = fds, .n = n, .deadline = deadline, .mask = mask, .due = due };
 
 	pre_cancellation_point();
-	if (n > N_SMALL)
+	if (w.n > N_SMALL)
 		return run_large(&w);
 	w.entries = entries;
 	w.kernel = kernel;
 	return run(&w);
 }
 
-int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
+static int glance_or_wait(struct wait w)
 {
-	bool due;
 	/* Nothing is no answer either where signals are to be let in. */
-	int ret = pre_poll_glance(fds, n, deadline != 0 || mask, &due);
+	int ret = pre_poll_glance(w.fds, w.n, w.deadline != 0 || w.mask, &w.due);
 
-	return ret == PRE_POLL_UNSURE ? go_long_way(fds, n, deadline, mask, due) : ret;
+	return ret == PRE_POLL_UNSURE ? go_long_way(w) : ret;
 }
 
-static int poll_in_kernel(struct pollfd *fds, nfds_t n, int msec)
+int pre_poll_select(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
 {
-	struct pre_poll_list list = { fds, n, .mask = NULL };
-
-	if (msec == 0 || !pre_poll_begins_ahead(fds, n))
-		return (int)pre_sys(pre_real.poll(fds, n, msec));
-	list.deadline = pre_deadline_msec(msec);
-	return pre_poll_in_kernel(&list);
+	return glance_or_wait((struct wait){
+		.fds = fds, .n = n, .deadline = deadline, .mask = mask, .selects = true });
 }
 
 int pre_poll(struct pollfd *fds, nfds_t n, int msec)
@@ -539,24 +569,9 @@ int pre_poll(struct pollfd *fds, nfds_t n, int msec)
 	if (ret != PRE_POLL_UNSURE)
 		return ret;
 	if (!pre_poll_concerned(fds, n))
-		return poll_in_kernel(fds, n, msec);
-	return go_long_way(fds, n, pre_deadline_msec(msec), NULL, due);
-}
-
-static bool is_zero(const struct timespec *timeout)
-{
-	return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
-}
-
-static int ppoll_in_kernel(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-			   const sigset_t *mask)
-{
-	struct pre_poll_list list = { fds, n, .mask = mask };
-
-	if (is_zero(timeout) || !pre_poll_begins_ahead(fds, n))
-		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
-	list.deadline = pre_deadline(timeout);
-	return pre_poll_in_kernel(&list);
+		return pre_poll_of_kernel(fds, n, msec);
+	return go_long_way((struct wait){
+		.fds = fds, .n = n, .deadline = pre_deadline_msec(msec), .due = due });
 }
 
 int pre_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
@@ -564,6 +579,7 @@ int pre_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, cons
 	if (!pre_timeout_valid(timeout))
 		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
 	if (!pre_poll_concerned(fds, n))
-		return ppoll_in_kernel(fds, n, timeout, mask);
-	return pre_poll_wait(fds, n, pre_deadline(timeout), mask);
+		return pre_ppoll_of_kernel(fds, n, timeout, mask);
+	return glance_or_wait((struct wait){
+		.fds = fds, .n = n, .deadline = pre_deadline(timeout), .mask = mask });
 }

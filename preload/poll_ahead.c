@@ -49,7 +49,7 @@ int pre_poll_look_ahead(struct pre_poll_list *list, struct pre_signals *signals)
 	return pre_look_ahead(&ahead, signals);
 }
 
-int pre_poll_in_kernel(struct pre_poll_list *list)
+static int in_kernel(struct pre_poll_list *list)
 {
 	struct pre_signals signals = { 0 };
 	struct timespec left;
@@ -61,4 +61,30 @@ int pre_poll_in_kernel(struct pre_poll_list *list)
 						  list->mask));
 	pre_signals_restore(&signals);
 	return ret;
+}
+
+int pre_poll_of_kernel(struct pollfd *fds, nfds_t n, int msec)
+{
+	struct pre_poll_list list = { fds, n, .mask = NULL };
+
+	if (msec == 0 || !pre_poll_begins_ahead(fds, n))
+		return (int)pre_sys(pre_real.poll(fds, n, msec));
+	list.deadline = pre_deadline_msec(msec);
+	return in_kernel(&list);
+}
+
+static bool is_zero(const struct timespec *timeout)
+{
+	return timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+}
+
+int pre_ppoll_of_kernel(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+			const sigset_t *mask)
+{
+	struct pre_poll_list list = { fds, n, .mask = mask };
+
+	if (is_zero(timeout) || !pre_poll_begins_ahead(fds, n))
+		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
+	list.deadline = pre_deadline(timeout);
+	return in_kernel(&list);
 }

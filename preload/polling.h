@@ -1,4 +1,4 @@
-/* See poll.c, poll_short.c, poll_ahead.c. */
+/* See poll.c, poll_short.c, poll_ahead.c, poll_pieces.c. */
 #ifndef PULC_PRELOAD_POLL_H
 #define PULC_PRELOAD_POLL_H
 
@@ -9,7 +9,7 @@
 
 #include "wait.h"
 
-/* True if a descriptor's readiness is not the kernel's alone: then pre_poll_wait, otherwise libc's
+/* True if a descriptor's readiness is not the kernel's alone: then poll.c's waits, otherwise libc's
  * own call. */
 bool pre_poll_concerned(const struct pollfd *fds, nfds_t n);
 
@@ -30,11 +30,19 @@ struct pre_poll_list {
 };
 /* Looks, as pre_look_ahead does. */
 int pre_poll_look_ahead(struct pre_poll_list *list, struct pre_signals *signals);
-/* Looks, and makes libc's own call, which is ppoll. */
-int pre_poll_in_kernel(struct pre_poll_list *list);
+/* poll and ppoll of such a list: perhaps a look, and libc's own call. */
+int pre_poll_of_kernel(struct pollfd *fds, nfds_t n, int msec);
+int pre_ppoll_of_kernel(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+			const sigset_t *mask);
 
-/* poll(2) until deadline (0: does not wait), with mask in place while asleep, if not NULL. Returns
- * a count or -errno. */
-int pre_poll_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask);
+/* poll_pieces.c: how many of a list the kernel takes at once, where it takes fewer than n; 0: it
+ * takes all, or none. */
+nfds_t pre_poll_piece_of(nfds_t n);
+/* Looks at all of it. A count or -errno. */
+long pre_poll_by_pieces(struct pollfd *fds, nfds_t n, nfds_t size_piece);
+
+/* poll(2) until deadline (0: does not wait), with mask in place while asleep, if not NULL, of any
+ * length. Returns a count or -errno. */
+int pre_poll_select(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask);
 
 #endif

@@ -133,7 +133,7 @@ static int wait_for_sets(const struct sets *s, struct pollfd *fds, nfds_t n, uin
 	int ret;
 
 	do {
-		ret = pre_poll_wait(fds, n, deadline, mask);
+		ret = pre_poll_select(fds, n, deadline, mask);
 		if (ret < 0)
 			return ret;
 	} while (ret > 0 && !settled(fds, n, &ret));

@@ -1,6 +1,7 @@
 /* select and pselect. */
 #include "case.h"
 
+#include <sys/resource.h>
 #include <sys/select.h>
 
 struct sets {
@@ -239,5 +240,70 @@ CASE(select_urgent_is_exceptional, ANY)
 	B {
 		select_one(p, FD, "e", 3000);
 		RECV_FLAGS(1, MSG_OOB);
+	}
+}
+
+/* ---- more descriptors than may be opened ----------------------------------------------------- */
+
+#define N_MANY 40
+
+/* How many of the pipe's descriptors, and FD. */
+static void select_many(struct play *p, const int many[N_MANY], int msec)
+{
+	struct timeval tv = { .tv_sec = msec / 1000, .tv_usec = msec % 1000 * 1000 };
+	int highest = FD, n_many = 0, n;
+	fd_set in;
+
+	FD_ZERO(&in);
+	FD_SET(FD, &in);
+	for (int i = 0; i < N_MANY; i++) {
+		FD_SET(many[i], &in);
+		highest = many[i] > highest ? many[i] : highest;
+	}
+	n = select(highest + 1, &in, NULL, NULL, msec < 0 ? NULL : &tv);
+	for (int i = 0; n > 0 && i < N_MANY; i++) n_many += FD_ISSET(many[i], &in) != 0;
+	say(p, "select = %d %s: %d, %d", n, n < 0 ? errno_name(errno) : "", n_many,
+	    n > 0 && FD_ISSET(FD, &in));
+}
+
+static void lower_limit(struct play *p, rlim_t to)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = to ? to : limit.rlim_max;
+	T(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+CASE(select_more_than_may_be_open, PROCESS)
+{
+	int many[N_MANY], ends[2] = { -1, -1 };
+
+	B {
+		T(pipe(ends) == 0);
+		for (int i = 0; i < N_MANY; i++) many[i] = dup(ends[0]);
+		lower_limit(p, 16);
+		select_many(p, many, 0);
+		select_many(p, many, 5);
+	}
+	A { SEND("x"); }
+	B {
+		select_many(p, many, 3000);
+		RECV(1);
+		write(ends[1], "y", 1);
+		select_many(p, many, 0);
+		select_many(p, many, -1);
+		read(ends[0], &(char){ 0 }, 1);
+	}
+	B { select_many(p, many, -1); }
+	WITH_A {
+		until_other_sleeps(p);
+		SEND("z");
+	}
+	B {
+		RECV(1);
+		lower_limit(p, 0);
+		for (int i = 0; i < N_MANY; i++) close(many[i]);
+		for (int i = 0; i < 2; i++) close(ends[i]);
 	}
 }
