@@ -191,6 +191,7 @@ void psid_client_detach(struct psid_client *client)
 	if (client->fd < 0)
 		return;
 	clear_deadline(client);
+	psid_client_unqueue(client);
 	psid_deadline_clear(&client->psid->agains, &client->again);
 	psid_hints_deinit(client);
 	psid_port_moves_forget(client);

@@ -61,9 +61,14 @@ struct psid_client {
 	bool paused;		       /* not read from: see psid_user_is_jammed */
 	bool misses_news;	       /* as some of its holdings say */
 
+	/* talk.c */
+	TAILQ_ENTRY(psid_client) unheard_link; /* user->unheard, if it is queued */
+	bool queued;
+
 	/* reaper.c */
 	TAILQ_ENTRY(psid_client) doomed_link;
 	unsigned n_rounds; /* 0: not doomed */
+	unsigned n_waits;  /* turns in which its user was not heard to the end */
 
 	/* hint.c */
 	struct psid_map hints; /* by token */
@@ -131,6 +136,8 @@ int psid_client_write(struct psid_client *client, const Pulc__Wire__ToClient *ms
 int psid_client_post(struct psid_client *client, struct psid_letter *letter);
 /* The client has sent nonsense: counted, logged, doomed. */
 void psid_client_malformed(struct psid_client *client, const char *what);
+/* What it has said is not read any more. */
+void psid_client_unqueue(struct psid_client *client);
 /* Reads on from a client of this user that was paused. */
 void psid_client_resume(struct psid_client *client, const struct psid_user *user);
 

@@ -7,7 +7,8 @@
  * precedence: a child attaches and adopts its connections before it closes its copy of the
  * parent's socket, so by the time that psid sees the parent's socket end, the child's messages
  * lie in queues that the loop reads in these rounds (one to accept, one for Hello, one for
- * Adopt). No time-out is involved.
+ * Adopt). No time-out is involved. While not all that its user's clients have sent could be heard
+ * (talk.c) it waits for that first; up to a bound, for others may wait for its end.
  *
  * A process that lost only its socket keeps its connections until it exits: its rings work
  * without us.
@@ -16,14 +17,25 @@
 
 #include "macros.h"
 #include "psid.h"
+#include "user.h"
 
 #define N_ROUNDS 4u
+#define N_WAITS_MAX 250u /* half a second of a user who does not stop talking */
 
 static void reap(struct psid_client *client)
 {
 	psid_client_detach(client);
 	if (client->exited || client->n_holdings == 0)
 		psid_client_free(client);
+}
+
+/* What a child of its has sent may be among what its user has not been heard of yet. */
+static bool waits(struct psid_client *client)
+{
+	if (TAILQ_EMPTY(&client->user->unheard) || client->n_waits >= N_WAITS_MAX)
+		return false;
+	client->n_waits++;
+	return true;
 }
 
 static void on_idle(uv_idle_t *idle)
@@ -33,7 +45,7 @@ static void on_idle(uv_idle_t *idle)
 
 	for (; client; client = next) {
 		next = TAILQ_NEXT(client, doomed_link);
-		if (--client->n_rounds > 0)
+		if (waits(client) || --client->n_rounds > 0)
 			continue;
 		TAILQ_REMOVE(&psid->doomed, client, doomed_link);
 		reap(client);
@@ -60,6 +72,7 @@ void psid_doom(struct psid_client *client)
 	if (psid_is_doomed(client))
 		return;
 	client->n_rounds = N_ROUNDS;
+	client->n_waits = 0;
 	TAILQ_INSERT_TAIL(&psid->doomed, client, doomed_link);
 	if (client->fd >= 0)
 		(void)uv_poll_stop(&client->poll);

@@ -2,7 +2,9 @@
  * Talking with a client: its datagrams in, ours out, neither ever waited for.
  *
  * A turn of the loop reads a bounded number of messages from one client, and from all clients of a
- * user what takes a bounded time, or one of each. Descriptors that come with them are closed by
+ * user what takes a bounded time. Who comes when his user has had that waits in a queue, and is
+ * heard in one of the next turns before those who are not in it: so each comes, and many clients
+ * get no more of the loop than one. Descriptors that come with them are closed by
  * others (closer.c), and a user with too many waiting there is not read from; nor is anybody, for a
  * moment, when they would find no place in psid. What a client does not take is kept up to a bound;
  * beyond it the client is dropped.
@@ -22,7 +24,7 @@
 #include "user.h"
 
 /* Messages read from one client before others get their turn, and how long those of all clients of
- * its user may take; one of each client is always read. */
+ * its user may take. */
 #define N_MESSAGES_TURN 64
 #define NSEC_TURN_USER 2000000u
 /* Kept for a client that does not read: as much as all its hints can cause. For all of a user. */
@@ -224,16 +226,71 @@ static int receive_timed(struct psid_client *client)
 	return r;
 }
 
-/* May it be heard once more, after n messages? A turn of the loop has one time of it. */
-static bool has_turn(const struct psid_client *client, int n)
+static bool has_time(const struct psid_user *user)
+{
+	return user->nsec_turn < NSEC_TURN_USER;
+}
+
+/* One message at least. */
+static void hear(struct psid_client *client)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && !psid_user_is_jammed(client->user) &&
+			(i == 0 || (i < N_MESSAGES_TURN && has_time(client->user)));
+	     i++)
+		r = receive_timed(client);
+	if (r == -EMFILE) {
+		client->paused = true;
+		psid_deadline_set(&client->psid->agains, &client->again);
+		psid_client_listen(client);
+	} else if (r < 0 && r != -EAGAIN) {
+		psid_doom(client);
+	} else if (psid_user_is_jammed(client->user)) {
+		client->paused = client->user->jammed = true;
+		psid_client_listen(client);
+	}
+}
+
+void psid_client_unqueue(struct psid_client *client)
+{
+	if (!client->queued)
+		return;
+	client->queued = false;
+	TAILQ_REMOVE(&client->user->unheard, client, unheard_link);
+}
+
+/* The first time in a turn of the loop: those who wait, as far as the time lasts. */
+static void begin_turn(struct psid_user *user)
+{
+	uint64_t msec_now = uv_now(&user->psid->loop);
+	struct psid_client *client;
+
+	if (user->msec_turn == msec_now)
+		return;
+	user->msec_turn = msec_now;
+	user->nsec_turn = 0;
+	while (has_time(user) && (client = TAILQ_FIRST(&user->unheard))) {
+		psid_client_unqueue(client);
+		if (!client->paused && !psid_is_doomed(client))
+			hear(client);
+	}
+}
+
+/* Something has come from it. A turn of the loop has one time of it. */
+static void hear_in_turn(struct psid_client *client)
 {
 	struct psid_user *user = client->user;
-	uint64_t msec_now = uv_now(&client->psid->loop);
 
-	if (user->msec_turn != msec_now)
-		user->nsec_turn = 0;
-	user->msec_turn = msec_now;
-	return n == 0 || (n < N_MESSAGES_TURN && user->nsec_turn < NSEC_TURN_USER);
+	begin_turn(user);
+	if (client->queued || client->paused || psid_is_doomed(client))
+		return;
+	if (has_time(user)) {
+		hear(client);
+		return;
+	}
+	client->queued = true;
+	TAILQ_INSERT_TAIL(&user->unheard, client, unheard_link);
 }
 
 static void on_socket(uv_poll_t *poll, int status, int events)
@@ -259,18 +316,10 @@ static void on_socket(uv_poll_t *poll, int status, int events)
 		else if (r == -EPIPE)
 			r = 0; /* read what it has said; the end comes behind it */
 	}
-	for (int i = 0; r == 0 && has_turn(client, i) && !psid_user_is_jammed(client->user); i++)
-		r = receive_timed(client);
-	if (r == -EMFILE) {
-		client->paused = true;
-		psid_deadline_set(&client->psid->agains, &client->again);
-		psid_client_listen(client);
-	} else if (r < 0 && r != -EAGAIN) {
+	if (r == 0)
+		hear_in_turn(client);
+	else if (r != -EAGAIN)
 		psid_doom(client);
-	} else if (psid_user_is_jammed(client->user)) {
-		client->paused = client->user->jammed = true;
-		psid_client_listen(client);
-	}
 }
 
 void psid_client_resume(struct psid_client *client, const struct psid_user *user)

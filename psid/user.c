@@ -35,6 +35,7 @@ struct psid_user *psid_user_get(struct psid *psid, uid_t uid)
 	user->uid = uid;
 	user->n_refs = 1;
 	TAILQ_INIT(&user->closings);
+	TAILQ_INIT(&user->unheard);
 	return user;
 }
 

@@ -4,12 +4,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "closer.h"
 #include "map.h"
 
 struct psid;
+struct psid_client;
 
 struct psid_user {
 	struct psid_map_node node; /* psid->users, by uid */
@@ -27,8 +29,10 @@ struct psid_user {
 	struct psid_closings closings; /* closer.c: closes that wait */
 	unsigned n_running, n_closings;
 	unsigned n_deliveries; /* deliver.c: those under way */
-	uint64_t msec_turn, nsec_turn; /* talk.c: the turn in which it was heard last, how long */
-	bool jammed;	       /* some of its clients are paused: too many closings wait */
+	/* talk.c: the turn in which it was heard last, how long; who is to be heard in the next */
+	uint64_t msec_turn, nsec_turn;
+	TAILQ_HEAD(, psid_client) unheard;
+	bool jammed; /* some of its clients are paused: too many closings wait */
 };
 
 /* Returns a reference; NULL: no memory. */

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -385,11 +386,76 @@ static void talks_without_end(void)
 	end();
 }
 
+static uint64_t nsec_of(pid_t pid)
+{
+	struct timespec now;
+	clockid_t clock;
+
+	REQUIRE_INT(clock_getcpuclockid(pid, &clock), ==, 0);
+	REQUIRE_INT(clock_gettime(clock, &now), ==, 0);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A message that takes long: psid looks into memory for each word of it. */
+static void say_much(struct fake_client *c, uint64_t conn)
+{
+	Pulc__Wire__Adopt adopt = PULC__WIRE__ADOPT__INIT;
+	FROM_CLIENT(msg, ADOPT, adopt) = &adopt;
+	static uint64_t conns[1700];
+
+	for (size_t i = 0; i < ARRAY_SIZE(conns); i++)
+		conns[i] = conn;
+	adopt.conns = conns;
+	adopt.n_conns = ARRAY_SIZE(conns);
+	fake_send(c, &msg, NULL, 0);
+}
+
+/* Many clients of one user, all of which have said something, take no more of a turn than one: who
+ * comes behind them is answered before most of them are heard, and then all of them are. */
+static void many_talk_at_once(void)
+{
+	enum { N = 200 };
+	Pulc__Wire__StatusRequest request = PULC__WIRE__STATUS_REQUEST__INIT;
+	FROM_CLIENT(question, STATUS, status) = &request;
+	static struct fake_client crowd[N];
+	uint64_t began, answered;
+	struct fake_upgrade u;
+	int fds[2];
+
+	if (geteuid() != 0) {
+		test_skip("needs root to have a client of another user");
+		return;
+	}
+	daemon_start(&psid, true, NULL);
+	fake_attach(&witness, &psid, FAKE_SELF);
+	for (unsigned i = 0; i < N; i++)
+		fake_attach(&crowd[i], &psid, 65532);
+	tcp_connect_pair(fds, AF_INET);
+	fake_upgrade(&crowd[0], &crowd[1], fds, 2, &u);
+	atomic_store(&fake_own_side(&u, 0)->notice, SHM_RX_READY);
+	(void)kill(psid.pid, SIGSTOP);
+	for (unsigned i = 0; i < N; i++)
+		say_much(&crowd[i], u.side[0].conn);
+	fake_send(&witness, &question, NULL, 0);
+	began = nsec_of(psid.pid);
+	(void)kill(psid.pid, SIGCONT);
+	(void)EXPECT(&witness, STATUS);
+	answered = nsec_of(psid.pid);
+	for (unsigned i = 0; i < N; i++)
+		CHECK(fake_is_quiet(&crowd[i]));
+	CHECK_INT((answered - began) * 2, <, nsec_of(psid.pid) - began);
+	for (unsigned i = 0; i < N; i++)
+		fake_close(&crowd[i]);
+	fake_upgrade_done(&u);
+	tcp_close_pair(fds);
+	end();
+}
+
 static const struct test tests[] = {
 	TEST(garbage),		 TEST(random_bytes),	     TEST(too_large),
 	TEST(out_of_order),	 TEST(wrong_tuples),	     TEST(wrong_boards),
 	TEST(unknown_names),	 TEST(reports_nobody_reads), TEST(keeps_too_much),
-	TEST(talks_without_end),
+	TEST(talks_without_end), TEST(many_talk_at_once),
 };
 
 int main(int argc, char **argv)
