@@ -81,6 +81,19 @@ is variables_are_in_manual_pages '' "$(variables_missing | xargs)"
 is pulcctl.no_command 2 "$(status_of "$bin/pulcctl")"
 is pulcctl.unknown_command 2 "$(status_of "$bin/pulcctl" nonsense)"
 is pulcctl.filter_without_meaning 2 "$(status_of "$bin/pulcctl" --port 1 clients)"
+# The lists that an option chooses from are those that help names.
+named() { # OPTION
+	"$bin/pulcctl" --help | sed -nE "s/^  --$1( [A-Z]+)? +([a-z, ]+): .*/\2/p" | tr -d ',' | tr ' ' '\n' | sort | xargs
+}
+served() { # OPTION VALUE
+	local list
+	for list in status sockets clients ports jobs queue tasks nodes areas top; do
+		[ "$(PULC_SOCKET=$TMPDIR/none status_of "$bin/pulcctl" $list "--$1${2:+=$2}")" = 2 ] || echo $list
+	done | sort | xargs
+}
+for pair in pid:3 port:3 path:rings here: peers: user:root; do
+	is "pulcctl.help_says_what_${pair%:*}_is_for" "$(served "${pair%:*}" "${pair#*:}")" "$(named "${pair%:*}")"
+done
 is pulcctl.bad_number 2 "$(status_of "$bin/pulcctl" --pid 0 clients)"
 is pulcctl.bad_path 2 "$(status_of "$bin/pulcctl" --path wire sockets)"
 if another_psid; then

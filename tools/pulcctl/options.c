@@ -52,7 +52,7 @@ static const char help[] =
 	"  --json              JSON instead of a table\n"
 	"  --watch[=SECONDS]   show it again every second, or every so many\n"
 	"  --no-headers        no line of column titles\n"
-	"  --pid PID           sockets, clients, ports, areas: only of this process\n"
+	"  --pid PID           sockets, clients, ports, areas, tasks: only of this process\n"
 	"  --peers             ports: a line for each peer: path, bytes, credit, who waits\n"
 	"  --port PORT         sockets, ports: only with this port at either end\n"
 	"  --path PATH         sockets: only on this path: rings, kernel, switching or mixed\n"
