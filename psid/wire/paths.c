@@ -79,6 +79,18 @@ static int check_dir(const struct statx *st)
 	return 0;
 }
 
+/* The session's folder for such things. After su(1), or sudo -E, the variable may name another
+ * user's, and one that nobody has logged in to has none. */
+static const char *session_dir(void)
+{
+	const char *dir = variable("XDG_RUNTIME_DIR");
+	struct statx st;
+
+	if (!dir || status_of(AT_FDCWD, dir, 0, &st) < 0)
+		return NULL;
+	return (st.stx_mode & S_IFMT) == S_IFDIR && st.stx_uid == own_uid() ? dir : NULL;
+}
+
 int wire_runtime_dir(bool system, char *buf, size_t size)
 {
 	const char *dir;
@@ -87,7 +99,7 @@ int wire_runtime_dir(bool system, char *buf, size_t size)
 		return join(buf, size, dir, "", "");
 	if (system)
 		return join(buf, size, WIRE_SYSTEM_DIR, "", "");
-	if ((dir = variable("XDG_RUNTIME_DIR")))
+	if ((dir = session_dir()))
 		return join(buf, size, dir, "/pulc", "");
 	return tmp_dir(buf, size);
 }

@@ -12,7 +12,8 @@
 
 /*
  * The run directory where a psid of the caller would live (system: /run/pulc), without creating it.
- * PULC_RUNTIME_DIR wins over all. Returns 0, -ENAMETOOLONG.
+ * PULC_RUNTIME_DIR wins over all; XDG_RUNTIME_DIR counts if it is a folder of the caller's. Returns
+ * 0, -ENAMETOOLONG.
  */
 int wire_runtime_dir(bool system, char *buf, size_t size);
 

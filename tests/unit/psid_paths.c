@@ -63,6 +63,23 @@ static int try_connect(char *buf, size_t size)
 	return r;
 }
 
+/* As after su(1): the session's folder is not there, or another user's. */
+static void folder_of_another_session(void)
+{
+	char path[128], own[32];
+
+	begin();
+	(void)snprintf(own, sizeof(own), "/tmp/pulc-%u", geteuid());
+	(void)setenv("XDG_RUNTIME_DIR", in_dir("none"), 1);
+	CHECK_INT(wire_runtime_dir(false, path, sizeof(path)), ==, 0);
+	CHECK_STR(path, own);
+	(void)setenv("XDG_RUNTIME_DIR", geteuid() == 0 ? dir : "/usr", 1);
+	CHECK(geteuid() != 0 || chown(dir, 7001, 7001) == 0);
+	CHECK_INT(wire_runtime_dir(false, path, sizeof(path)), ==, 0);
+	CHECK_STR(path, own);
+	end();
+}
+
 static void candidates_come_in_order(void)
 {
 	const char *name;
@@ -105,8 +122,9 @@ static void candidates_come_in_order(void)
 	(void)unsetenv("PULC_RUNTIME_DIR");
 	CHECK_INT(wire_runtime_dir(true, path, sizeof(path)), ==, 0);
 	CHECK_STR(path, "/run/pulc");
+	(void)setenv("XDG_RUNTIME_DIR", dir, 1);
 	CHECK_INT(wire_runtime_dir(false, path, sizeof(path)), ==, 0);
-	CHECK_STR(path, "/d/pulc");
+	CHECK_STR(path, in_dir("pulc"));
 	(void)unsetenv("XDG_RUNTIME_DIR");
 	CHECK_INT(wire_runtime_dir(false, path, sizeof(path)), ==, 0);
 	CHECK(strncmp(path, "/tmp/pulc-", 10) == 0);
@@ -201,9 +219,8 @@ static void strangers_are_not_believed(void)
 }
 
 static const struct test tests[] = {
-	TEST(candidates_come_in_order),
-	TEST(directories_are_verified),
-	TEST(the_first_living_psid_is_taken),
+	TEST(candidates_come_in_order),	  TEST(folder_of_another_session),
+	TEST(directories_are_verified),	  TEST(the_first_living_psid_is_taken),
 	TEST(strangers_are_not_believed),
 };
 
