@@ -47,6 +47,7 @@ static int in_parent(const struct psid_config *config, int fd, pid_t child)
 {
 	char byte = 0;
 	ssize_t n;
+	int status;
 
 	do
 		n = read(fd, &byte, 1);
@@ -54,7 +55,8 @@ static int in_parent(const struct psid_config *config, int fd, pid_t child)
 	(void)close_own(fd);
 	if (n == 1 && byte == READY)
 		return 1;
-	(void)waitpid(child, NULL, 0);
+	if (waitpid(child, &status, 0) == child && WIFSIGNALED(status))
+		psid_log(PSID_ERROR, "ended before it was ready: %s", strsignal(WTERMSIG(status)));
 	if (n != 1 || byte != TAKEN)
 		return -ECHILD;
 	if (!accepts(config->socket))

@@ -81,6 +81,12 @@ is says_who_hangs "1 1" "$? $(grep -c "another psid has $lock, and does not answ
 kill $!
 wait $! 2>/dev/null
 
+# Whatever descriptors are lacking for, it is not silent.
+is fails_with_a_word "" "$(for n in 8 9 10 11 12 13 14 15; do
+	said=$(ulimit -n $n && timeout 20 "$bin/psid" --daemonize 2>&1) || [ -n "$said" ] || echo "$n: silent"
+	"$bin/pulcctl" stop 2>/dev/null
+done)"
+
 # Another's port is not another psid: that is said, once, and nothing runs.
 "$bin/pulcctl" keygen "$TMPDIR/key" >/dev/null
 python3 -c 'import signal, socket
