@@ -435,7 +435,7 @@ static ssize_t receive_on_kernel(struct pulc_stream *s, int fd)
 {
 	int e = 0;
 
-	if (tcp_has_reset(&s->tcp) && !has_bytes(s, fd) && !has_bytes_behind_mark(s, fd))
+	if (tcp_finds_reset(&s->tcp, fd) && !has_bytes(s, fd) && !has_bytes_behind_mark(s, fd))
 		e = stream_told(s, fd, tcp_take_receive_error(&s->tcp, fd));
 	return e ? -e : stream_on_kernel(&s->tcp.n_native_receives);
 }

@@ -167,6 +167,21 @@ CASE(pass_reset_by_kill_told_by_send, PROCESS)
 	}
 }
 
+/* Or receives. */
+CASE(pass_reset_by_kill_told_by_receive, PROCESS)
+{
+	UNREAD_OF_ONE_THAT_HAS_LEFT
+	B { ends_with_a_child(p, true); }
+	A {
+		struct pollfd pfd = { .fd = FD, .events = POLLRDHUP };
+
+		T(raw_ppoll(&pfd, 1, &(struct timespec){ .tv_sec = 5 }) == 1);
+		RECV(1);
+		RECV(1);
+		SEND_FLAGS("x", MSG_NOSIGNAL);
+	}
+}
+
 /* It was reset before it was passed, and nobody has been told: the next program that has it is. */
 CASE(pass_reset_found_by_another_program, PROCESS)
 {
