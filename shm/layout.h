@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 /* Of what is defined here, and of the frames that processes send each other through it. */
-#define SHM_VERSION 11u
+#define SHM_VERSION 12u
 #define SHM_MAGIC_SLAB 0x6c73636c75703031ull
 #define SHM_MAGIC_BOARDS 0x6462636c75703031ull
 

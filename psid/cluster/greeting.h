@@ -12,8 +12,8 @@
 
 /* Of what two psids say to each other, and the processes that they join: neither can tell what of
  * the other's it does not know, so whoever changes a frame of either changes this. */
-#define PSID_PEER_VERSION_MIN 2u
-#define PSID_PEER_VERSION_MAX 2u
+#define PSID_PEER_VERSION_MIN 3u
+#define PSID_PEER_VERSION_MAX 3u
 #define PSID_SIZE_GREETING 52u
 
 struct psid_greeting {

@@ -21,10 +21,11 @@ is strangers.crowd_stands_in_nobodys_way "200 200 52" "$(stranger crowd 10.77.0.
 is strangers.both_live "n1 alive, n2 alive" "$(lab_states 1)"
 comes strangers.garbage_is_said lab_said 1 "10.77.0.3"
 is strangers.but_not_often yes "$([ "$(lab_log 1 | grep -cF 10.77.0.3)" -lt 12 ] && echo yes)"
-is strangers.they_greet_other_versions "PULC 2 2 0" "$(stranger version 10.77.0.2 7)"
-comes strangers.versions_are_said lab_said 2 "they speak versions 7 to 7 of the protocol between psids, we 2 to 2"
-is strangers.they_greet_former_versions "PULC 2 2 0" "$(stranger version 10.77.0.2 1)"
-comes strangers.former_versions_are_said lab_said 2 "they speak versions 1 to 1 of the protocol between psids, we 2 to 2"
+ours=3 # PSID_PEER_VERSION_MIN and _MAX
+is strangers.they_greet_other_versions "PULC $ours $ours 0" "$(stranger version 10.77.0.2 7)"
+comes strangers.versions_are_said lab_said 2 "they speak versions 7 to 7 of the protocol between psids, we $ours to $ours"
+is strangers.they_greet_former_versions "PULC $ours $ours 0" "$(stranger version 10.77.0.2 1)"
+comes strangers.former_versions_are_said lab_said 2 "they speak versions 1 to 1 of the protocol between psids, we $ours to $ours"
 comes strangers.versions_of_datagrams lab_said 2 "another version of the cluster's protocol"
 
 # Another key.
