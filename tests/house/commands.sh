@@ -21,11 +21,6 @@ options_of() {
 	grep -oE -- '--[a-z][a-z-]+' | sort -u | tr '\n' ' '
 }
 
-# A psid that this machine has anyway is found by every program, whatever the test's own places are.
-another_psid() {
-	[ -S /run/pulc/psid.sock ] || [ -S "/tmp/pulc-$(id -u)/psid.sock" ]
-}
-
 for command in pulc pulcctl pulcrun psid; do
 	is "$command.help" 0 "$(status_of "$bin/$command" --help)"
 	is "$command.short_help" "$("$bin/$command" --help)" "$("$bin/$command" -h)"
@@ -96,7 +91,7 @@ for pair in pid:3 port:3 path:rings here: peers: user:root; do
 done
 is pulcctl.bad_number 2 "$(status_of "$bin/pulcctl" --pid 0 clients)"
 is pulcctl.bad_path 2 "$(status_of "$bin/pulcctl" --path wire sockets)"
-if another_psid; then
+if "$(dirname "$0")/../another-psid"; then
 	echo "skip commands.pulcctl.no_psid: a psid runs here"
 else
 	is pulcctl.no_psid 3 "$(XDG_RUNTIME_DIR=$TMPDIR PULC_SOCKET=$TMPDIR/none status_of "$bin/pulcctl" status)"

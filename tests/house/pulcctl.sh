@@ -38,11 +38,6 @@ jobs_are() { # COUNT: of those that are there
 	[ "$(ctl --json jobs | json 'len(j)')" = "$1" ]
 }
 
-# A psid that this machine has anyway is found by every program, whatever the test's own places are.
-another_psid() {
-	[ -S /run/pulc/psid.sock ] || [ -S "/tmp/pulc-$(id -u)/psid.sock" ]
-}
-
 "$bin/psid" 2>"$TMPDIR/psid.log" &
 psid=$!
 trap 'kill "$psid" 2>/dev/null' EXIT
@@ -154,7 +149,7 @@ is watch.ends_with_psid 3 $?
 wait "$top"
 wait "$psid"
 is psid.ended_well 0 $?
-another_psid || is status.without_psid 3 "$(XDG_RUNTIME_DIR=$TMPDIR ctl status 2>/dev/null; echo $?)"
+"$(dirname "$0")/../another-psid" || is status.without_psid 3 "$(XDG_RUNTIME_DIR=$TMPDIR ctl status 2>/dev/null; echo $?)"
 is connection_outlives_psid 0 "$(kill -0 "$pid"; echo $?)"
 exec {hold}>&-
 wait
