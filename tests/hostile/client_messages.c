@@ -13,7 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -386,16 +385,6 @@ static void talks_without_end(void)
 	end();
 }
 
-static uint64_t nsec_of(pid_t pid)
-{
-	struct timespec now;
-	clockid_t clock;
-
-	REQUIRE_INT(clock_getcpuclockid(pid, &clock), ==, 0);
-	REQUIRE_INT(clock_gettime(clock, &now), ==, 0);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* A message that takes long: psid looks into memory for each word of it. */
 static void say_much(struct fake_client *c, uint64_t conn)
 {
@@ -437,13 +426,13 @@ static void many_talk_at_once(void)
 	for (unsigned i = 0; i < N; i++)
 		say_much(&crowd[i], u.side[0].conn);
 	fake_send(&witness, &question, NULL, 0);
-	began = nsec_of(psid.pid);
+	began = daemon_used(&psid);
 	(void)kill(psid.pid, SIGCONT);
 	(void)EXPECT(&witness, STATUS);
-	answered = nsec_of(psid.pid);
+	answered = daemon_used(&psid);
 	for (unsigned i = 0; i < N; i++)
 		CHECK(fake_is_quiet(&crowd[i]));
-	CHECK_INT((answered - began) * 2, <, nsec_of(psid.pid) - began);
+	CHECK_INT((answered - began) * 2, <, daemon_used(&psid) - began);
 	for (unsigned i = 0; i < N; i++)
 		fake_close(&crowd[i]);
 	fake_upgrade_done(&u);

@@ -2,7 +2,6 @@
  * A user with many clients, each of which has as many ports as it may. What he makes psid remember
  * has an end, and what others ask costs psid what it did before.
  */
-#include <time.h>
 #include <unistd.h>
 
 #include "macros.h"
@@ -53,24 +52,14 @@ static void want(struct fake_client *c)
 	CHECK_INT(EXPECT(c, PORT_REPLY)->port_reply->error, ==, 0);
 }
 
-static uint64_t nsec_of(pid_t pid)
-{
-	struct timespec now;
-	clockid_t clock;
-
-	REQUIRE_INT(clock_getcpuclockid(pid, &clock), ==, 0);
-	REQUIRE_INT(clock_gettime(clock, &now), ==, 0);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* psid's own time for some questions after ports that are given away; none is. */
 static uint64_t cost(struct fake_client *c)
 {
-	uint64_t began = nsec_of(psid.pid);
+	uint64_t began = daemon_used(&psid);
 
 	for (unsigned i = 0; i < 300; i++)
 		want(c);
-	return nsec_of(psid.pid) - began;
+	return daemon_used(&psid) - began;
 }
 
 static void gather(unsigned n, uid_t uid)

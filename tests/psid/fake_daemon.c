@@ -9,8 +9,10 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "macros.h"
 
 #include "psid/fake_client.h"
@@ -78,6 +80,16 @@ void daemon_kill(struct daemon *d)
 {
 	(void)kill(d->pid, SIGKILL);
 	(void)waitpid(d->pid, NULL, 0);
+}
+
+uint64_t daemon_used(const struct daemon *d)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	REQUIRE_INT(clock_getcpuclockid(d->pid, &clock), ==, 0);
+	REQUIRE_INT(clock_gettime(clock, &used), ==, 0);
+	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
 }
 
 int daemon_wait(struct daemon *d)
