@@ -159,7 +159,6 @@ void native_leave(struct pulc_port *p);
  * lock. */
 int native_find_out(struct pulc_port *p, const struct pulc_address *to, struct port_out **ret_out);
 /* Before a message of `size` bytes begins there. Under the lock. */
-#define NATIVE_SIZE_LONG 16384u
 void native_look_before_long(struct port_out *out, size_t size);
 /* The source, which may never have sent anything. Under the lock. */
 int native_know_source(struct pulc_port *p, const struct pulc_address *from);
@@ -279,8 +278,7 @@ void native_ask_forked(void);
  * until native_take_news. */
 bool native_dispatch(const Pulc__Wire__ToClient *msg, struct received *r);
 void native_take_news(void);
-/* How links to other nodes move their bytes from now on: what PULC_TCP says; NULL: it is not
- * set. */
+/* How links to other nodes move their bytes from now on: what PULC_TCP says, or by plain calls. */
 void native_choose_tcp(bool io_uring);
 /* The process at the other end of this link is gone, or we want no more of it: psid and the slabs
  * are told. */

@@ -140,13 +140,16 @@ static ssize_t send_slow(struct port_out *out, struct port_sending *s, int flags
 	return flags & PULC_DONTWAIT ? end_early(out, s, e) : send_waiting(out, s);
 }
 
+/* Shorter ones need no leave. */
+#define SIZE_LONG 16384u
+
 /* A link may always have room: who sends long ones by many ways would not hear that he is to
  * wait. */
 void native_look_before_long(struct port_out *out, size_t size)
 {
-	static const struct port_out *last;
+	static const struct port_out *last; /* only compared: it may be gone */
 
-	if (LIKELY(size <= NATIVE_SIZE_LONG || out == last))
+	if (LIKELY(size <= SIZE_LONG || out == last))
 		return;
 	last = out;
 	out->n_inside++;

@@ -20,9 +20,8 @@
 #define PORT_CREDIT 4u	/* struct port_about: cost of all that was ever taken */
 #define PORT_REFUSED 5u /* struct port_about: there is no such port (any more) */
 #define PORT_CLOSED 6u	/* the sender's port is closed, nothing more will come */
-#define PORT_HOLD                                                                                  \
-	7u	   /* struct port_about: begin nothing on this way, or no long datagram, until GO */
-#define PORT_GO 8u /* struct port_about */
+#define PORT_HOLD 7u	/* struct port_about: begin nothing, or no long datagram, until GO */
+#define PORT_GO 8u	/* struct port_about */
 /* A port that passes to another process; all but CARRY and MORE: payload: the hand-over's number, 8
  * bytes. */
 #define PORT_MOVE 9u	 /* from the owner to everybody: begin no message to it, and say so */

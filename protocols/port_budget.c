@@ -146,9 +146,10 @@ void port_budget_begun(struct port_in *in, bool asks)
 	see_crowd(in->port);
 	if (in->waits || !(in->port->crowded || asks))
 		return;
-	(void)port_say_back_surely(in, in->port->crowded ? PORT_HOLD : PORT_GO,
-				   in->port->crowded ? PORT_HOLD_LONG : 0);
+	/* What cannot be said is said later, to those who wait. */
 	if (in->port->crowded)
+		(void)port_say_back_surely(in, PORT_HOLD, PORT_HOLD_LONG);
+	if (in->port->crowded || port_say_back_surely(in, PORT_GO, 0) == -ENOMEM)
 		enlist(in, PORT_HOLD_LONG);
 }
 
