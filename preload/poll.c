@@ -547,18 +547,26 @@ static int go_long_way(struct wait w)
 	return run(&w);
 }
 
-static int glance_or_wait(struct wait w)
+static int glance_or_wait(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask,
+			  bool selects)
 {
+	bool due;
 	/* Nothing is no answer either where signals are to be let in. */
-	int ret = pre_poll_glance(w.fds, w.n, w.deadline != 0 || w.mask, &w.due);
+	int ret = pre_poll_glance(fds, n, deadline != 0 || mask, &due);
 
-	return ret == PRE_POLL_UNSURE ? go_long_way(w) : ret;
+	if (ret != PRE_POLL_UNSURE)
+		return ret;
+	return go_long_way((struct wait){ .fds = fds,
+					  .n = n,
+					  .deadline = deadline,
+					  .mask = mask,
+					  .selects = selects,
+					  .due = due });
 }
 
 int pre_poll_select(struct pollfd *fds, nfds_t n, uint64_t deadline, const sigset_t *mask)
 {
-	return glance_or_wait((struct wait){
-		.fds = fds, .n = n, .deadline = deadline, .mask = mask, .selects = true });
+	return glance_or_wait(fds, n, deadline, mask, true);
 }
 
 int pre_poll(struct pollfd *fds, nfds_t n, int msec)
@@ -580,6 +588,5 @@ int pre_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, cons
 		return (int)pre_sys(pre_real.ppoll(fds, n, timeout, mask));
 	if (!pre_poll_concerned(fds, n))
 		return pre_ppoll_of_kernel(fds, n, timeout, mask);
-	return glance_or_wait((struct wait){
-		.fds = fds, .n = n, .deadline = pre_deadline(timeout), .mask = mask });
+	return glance_or_wait(fds, n, pre_deadline(timeout), mask, false);
 }

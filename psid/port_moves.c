@@ -181,15 +181,17 @@ int psid_port_give(struct psid_client *client, const Pulc__Wire__PortGive *msg)
 
 static struct psid_port *find_given(const struct psid_client *client)
 {
-	struct psid_port *wanted = psid_port_get(client->psid, client->takes_port);
 	uint64_t key = offer_key(client, (uint32_t)client->pid);
-	struct psid_map_node *node = psid_map_find(&client->psid->offers, key);
+	struct psid_map_node *node;
+	struct psid_port *port;
 
-	if (client->takes_port)
-		return wanted && is_for(wanted, client) ? wanted : NULL;
+	if (client->takes_port) {
+		port = psid_port_get(client->psid, client->takes_port);
+		return port && is_for(port, client) ? port : NULL;
+	}
+	node = psid_map_find(&client->psid->offers, key);
 	for (; node; node = psid_map_find_next(node)) {
-		struct psid_port *port = CONTAINER_OF(node, struct psid_port, by_offer);
-
+		port = CONTAINER_OF(node, struct psid_port, by_offer);
 		if (is_for(port, client))
 			return port;
 	}

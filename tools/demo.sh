@@ -214,4 +214,4 @@ echo
 print_table
 echo
 [ -z "$failed" ] || fail "pulcctl saw no bytes in rings during:$failed"
-echo "pulcctl saw the bytes of every case under PULC go through rings; connections of one request stay on the kernel."
+echo "pulcctl saw the bytes of every case under PULC go through rings, but of the last: those stay on the kernel."
