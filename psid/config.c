@@ -19,6 +19,7 @@
 #include "macros.h"
 #include "paths.h"
 #include "setting.h"
+#include "variables.h"
 
 #define SIZE_FILE_MAX 65536
 #define STATE_DIR_SYSTEM "/var/lib/pulc"
@@ -66,6 +67,20 @@ static const struct psid_setting *find_setting(const char *name)
 	return NULL;
 }
 
+static const char *nth_name(size_t i)
+{
+	return i < psid_n_settings ? psid_settings[i].name : NULL;
+}
+
+static int fail_unknown(const char *name, char *why, size_t size_why)
+{
+	const char *meant = wire_name_meant(name, nth_name);
+
+	(void)snprintf(why, size_why, "unknown setting \"%.40s\"%s%s%s", name, meant ? " (" : "",
+		       meant ? meant : "", meant ? "?)" : "");
+	return -EINVAL;
+}
+
 static char *strip(char *text)
 {
 	char *end = text + strlen(text);
@@ -97,10 +112,8 @@ static int parse_line(struct psid_config *config, char *line, unsigned number, c
 	name = strip(line);
 	value = strip(value);
 	s = find_setting(name);
-	if (!s) {
-		(void)snprintf(why, size_why, "unknown setting \"%.40s\"", name);
-		return -EINVAL;
-	}
+	if (!s)
+		return fail_unknown(name, why, size_why);
 	config->lines[s - psid_settings] = (uint16_t)MIN(number, PSID_LINE_ENVIRONMENT - 1u);
 	if (s->parse(s, config, value, &reason) == 0)
 		return 0;

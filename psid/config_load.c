@@ -9,6 +9,7 @@
 #include "config.h"
 #include "log.h"
 #include "operator.h"
+#include "variables.h"
 
 void psid_config_usual(bool system, char *buf, size_t size)
 {
@@ -42,6 +43,17 @@ static int load_file(struct psid_config *config, struct psid_config_error *ret_e
 	return r == -EACCES || r == -ENOENT || r == -ENOTDIR ? 0 : r;
 }
 
+/* What is near to none may be meant for somebody else. */
+static void say_misspelt(void *context, const char *name, const char *meant)
+{
+	struct psid_config *config = context;
+
+	if (!meant)
+		return;
+	psid_log(PSID_WARNING, "%s: unknown variable (%s?): passed over", name, meant);
+	config->n_misspelt++;
+}
+
 int psid_config_load(bool system, const char *file, struct psid_config *ret_config,
 		     struct psid_config_error *ret_error)
 {
@@ -49,6 +61,7 @@ int psid_config_load(bool system, const char *file, struct psid_config *ret_conf
 
 	psid_config_init(ret_config, system);
 	ret_config->file = file;
+	wire_variables_check(say_misspelt, ret_config);
 	r = load_file(ret_config, ret_error);
 	if (r == 0)
 		r = psid_config_environment(ret_config, ret_error);

@@ -9,10 +9,11 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -22,6 +23,9 @@
 #include "log.h"
 #include "psid.h"
 #include "said.h"
+#include "variables.h"
+
+#define N_DESCRIPTORS_MIN 48
 
 struct options {
 	const char *config;
@@ -136,6 +140,13 @@ static void say_good(const struct options *options)
 			     usual, errno == EACCES ? " that we may read" : "");
 }
 
+static void say_unknown(void *context, const char *name, const char *meant)
+{
+	(void)context;
+	if (!meant)
+		psid_log(PSID_WARNING, "%s: no setting is called so", name);
+}
+
 /* The files that settings name are not read before a start, but for the one that is easily
  * wrong. */
 static int check(const struct options *options, const struct psid_config *config)
@@ -150,8 +161,23 @@ static int check(const struct options *options, const struct psid_config *config
 		return EXIT_FAILURE;
 	}
 	explicit_bzero(&ring, sizeof(ring));
+	wire_variables_check(say_unknown, NULL);
+	if (config->n_misspelt > 0)
+		return EXIT_FAILURE;
 	say_good(options);
 	return EXIT_SUCCESS;
+}
+
+/* Below this libuv ends the process, or nobody could be served. */
+static bool has_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_max >= N_DESCRIPTORS_MIN)
+		return true;
+	psid_log(PSID_ERROR, "the limit of descriptors is %ju (ulimit -Hn): psid needs %d at least",
+		 (uintmax_t)limit.rlim_max, N_DESCRIPTORS_MIN);
+	return false;
 }
 
 static int serve(struct psid_config *config)
@@ -184,6 +210,8 @@ int main(int argc, char **argv)
 		psid_log(PSID_ERROR, "--system is for root");
 		return EXIT_FAILURE;
 	}
+	if (!has_descriptors())
+		return EXIT_FAILURE;
 	if (options.daemonize && (r = psid_daemonize(&config)) != 0)
 		return r > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	r = serve(&config);

@@ -1,6 +1,6 @@
 # psid: the daemon of a node.
 PSID_SRC := $(wildcard psid/*.c psid/cluster/*.c psid/jobs/*.c psid/partition/*.c)
-PSID_OBJ = $(call objects,$(PSID_SRC) $(BASE_SRC) $(SHM_SRC)) $(JOB_OBJ) $(WIRE_OBJ) $(FINGERPRINT_OBJ) $(PEER_OBJ)
+PSID_OBJ = $(call objects,$(PSID_SRC) $(BASE_SRC) $(SHM_SRC)) $(JOB_OBJ) $(WIRE_OBJ) $(VARIABLES_OBJ) $(FINGERPRINT_OBJ) $(PEER_OBJ)
 PSID_LIBS := -luv -lprotobuf-c -lssl -lcrypto -pthread -ldl
 ALL += $(B)/bin/psid
 

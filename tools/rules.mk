@@ -1,9 +1,9 @@
 # The commands. Each is a folder of sources; both speak to psid through the wire schema only. What more than one of them needs is in
 # tools/shared.
 shared = $(call objects,$(1:%=tools/shared/%.c))
-PULC_OBJ = $(call objects,$(wildcard tools/pulc/*.c)) $(call shared,daemon library program) $(WIRE_OBJ)
-PULCCTL_OBJ = $(call objects,$(wildcard tools/pulcctl/*.c)) $(call shared,hosts json text) $(WIRE_OBJ) $(FINGERPRINT_OBJ)
-PULCRUN_OBJ = $(call objects,$(wildcard tools/pulcrun/*.c tools/shared/*.c)) $(JOB_OBJ) $(WIRE_OBJ)
+PULC_OBJ = $(call objects,$(wildcard tools/pulc/*.c)) $(call shared,daemon library program) $(WIRE_OBJ) $(VARIABLES_OBJ)
+PULCCTL_OBJ = $(call objects,$(wildcard tools/pulcctl/*.c)) $(call shared,hosts json text) $(WIRE_OBJ) $(VARIABLES_OBJ) $(FINGERPRINT_OBJ)
+PULCRUN_OBJ = $(call objects,$(wildcard tools/pulcrun/*.c tools/shared/*.c)) $(JOB_OBJ) $(WIRE_OBJ) $(VARIABLES_OBJ)
 ALL += $(B)/bin/pulc $(B)/bin/pulcctl $(B)/bin/pulcrun
 
 $(B)/obj/tools/shared/library.o: private CPPFLAGS += -DPULC_LIBDIR='"$(PREFIX)/lib"'

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "paths.h"
+#include "variables.h"
 
 /* Returns status, or `failure` after saying that something has not gone there. */
 static inline int said_all(const char *command, int status, int failure)
@@ -22,12 +23,21 @@ static inline int said_all(const char *command, int status, int failure)
 	return failure;
 }
 
-/* Returns 0; negative errno, after saying which variable names no place of a psid. */
-static inline int said_places(const char *command)
+static inline void said_variable(void *command, const char *name, const char *meant)
+{
+	if (meant)
+		(void)fprintf(stderr, "%s: warning: %s: unknown variable (%s?): passed over\n",
+			      (const char *)command, name, meant);
+}
+
+/* Returns 0, after saying which variables of the environment may be misspelt; negative errno, after
+ * saying which names no place of a psid. */
+static inline int said_environment(const char *command)
 {
 	const char *name;
 	int r = wire_places_check(&name);
 
+	wire_variables_check(said_variable, (void *)command);
 	if (r < 0)
 		(void)fprintf(stderr, "%s: %s=%s: %s (or unset it)\n", command, name, getenv(name),
 			      r == -EINVAL ? "expected an absolute path"

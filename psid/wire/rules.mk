@@ -1,5 +1,5 @@
 # The wire schema and the code that protobuf-c makes from it.
-WIRE_SRC := $(filter-out psid/wire/fingerprint.c,$(wildcard psid/wire/*.c))
+WIRE_SRC := $(filter-out psid/wire/fingerprint.c psid/wire/variables.c,$(wildcard psid/wire/*.c))
 GENERATED += $(B)/gen/client.pb-c.h $(B)/gen/peer.pb-c.h
 
 $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: psid/wire/%.proto
@@ -16,6 +16,8 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c | $(GENERATED)
 WIRE_OBJ = $(call objects,$(WIRE_SRC)) $(B)/obj/gen/client.pb-c.o
 # What needs OpenSSL: of psid and pulcctl.
 FINGERPRINT_OBJ = $(call objects,psid/wire/fingerprint.c)
+# What psid and the commands need.
+VARIABLES_OBJ = $(call objects,psid/wire/variables.c)
 # Between psids only: no library and no command needs it.
 PEER_OBJ = $(B)/obj/gen/peer.pb-c.o
 

@@ -65,8 +65,10 @@ is errors_are_in_manual_pages '' "$(errors_missing | xargs)"
 variables_missing() {
 	local settings variable
 	settings=$(sed -n 's/^\.It Cm \([A-Za-z]*\).*/\1/p' docs/man/psid.conf.5 | sed -E 's/([a-z])([A-Z])/\1_\2/g; s/^/PULC_/' | tr '[:lower:]' '[:upper:]')
-	grep -rhoE --include='*.[ch]' '"PULC_[A-Z_]+"' base shm hal protocols libpulc preload psid keeper tools | tr -d '"' | sort -u |
+	grep -rhoE --include='*.[ch]' --exclude=variables.c '"PULC_[A-Z][A-Z_]*["=]' base shm hal protocols libpulc preload psid keeper tools | tr -d '"=' | sort -u |
 		while read -r variable; do
+			grep -q "\"$variable\"" psid/wire/variables.c || [ "$variable" = PULC_UID ] || # of the journal
+				echo "list: $variable"
 			[ "$variable" = PULC_STEPS ] || grep -qx "$variable" <<<"$settings" ||
 				grep -qE "^\.(It )?(Pq )?(Ev|Li) .*\b$variable\b" docs/man/* || echo "$variable"
 		done
@@ -166,6 +168,32 @@ a, b = socket.socket(), socket.socket()
 a.bind(("127.0.0.1", 0)); a.listen(); b.connect(a.getsockname()); b.send(b"x")' 2>&1 | grep -m 1 -c 'PULC_HINT_AFTER=x: expected a number: passed over$')"
 is pulcrun.bad_reservation '125 pulcrun: PULC_RESERVATION=17: expected a reservation, as 17@n1 (or unset it)' \
 	"$(status_of env PULC_RESERVATION=17 "$bin/pulcrun" true) $(cat "$TMPDIR/err")"
+# Names that are near to one which is read; others may be somebody's own.
+misspelt() { # VARIABLE=VALUE: what each command says of it
+	local c
+	for c in "pulc --no-psid true" "pulcctl version" psid\ --check-config; do
+		# shellcheck disable=SC2086 # a command and its arguments
+		env "$1" "$bin/"$c 2>&1 >/dev/null | grep -oE "^[a-z]*: warning: ${1%%=*}: .*"
+	done | xargs
+}
+export PULC_NO_SUCH=1 PULC_RANK=1
+is misspelt.none "" "$(misspelt PULC_SPIN_USEC=1)"
+is misspelt.is_said "$(for c in pulc pulcctl psid; do echo "$c: warning: PULC_RING_SIZE: unknown variable (PULC_RING_SIZES?): passed over"; done | xargs)" \
+	"$(misspelt PULC_RING_SIZE=64)"
+is misspelt.two_letters_the_wrong_way_round 3 "$(misspelt PULC_SOKCET=/x | grep -o '(PULC_SOCKET?)' | wc -l)"
+is misspelt.is_no_good_setting "1 0" "$(PULC_MAX_BYTE=1G status_of "$bin/psid" --check-config --config /dev/null) $(wc -l <"$TMPDIR/out")"
+is misspelt.somebody_elses "0 psid: warning: PULC_NO_SUCH: no setting is called so" \
+	"$(env -u PULC_BUILD -u PULC_TEST_DIR "$bin/psid" --check-config --config /dev/null 2>&1 >/dev/null | xargs -d '\n' echo $?)"
+unset PULC_NO_SUCH PULC_RANK
+echo RingSize=64 >"$TMPDIR/misspelt.conf"
+is misspelt.in_the_file "1 psid: error: $TMPDIR/misspelt.conf:1: unknown setting \"RingSize\" (RingSizes?)" \
+	"$(status_of "$bin/psid" --check-config --config "$TMPDIR/misspelt.conf") $(cat "$TMPDIR/err")"
+is few_descriptors.pulcrun '125 pulcrun: Too many open files (ulimit -n): 12 descriptors are needed, 2 are free' \
+	"$( (ulimit -n 5; status_of "$bin/pulcrun" true) ) $(cat "$TMPDIR/err")"
+is few_descriptors.psid '1 psid: error: the limit of descriptors is 10 (ulimit -Hn): psid needs 48 at least' \
+	"$( (ulimit -n 10; status_of "$bin/psid") ) $(cat "$TMPDIR/err")"
+is few_descriptors.pulc "0 pulc: psid can't be asked: Too many open files (ulimit -n) pulc: warning: no psid: all connections stay on the kernel" \
+	"$( (ulimit -n 4; status_of "$bin/pulc" true) ) $(xargs -d '\n' <"$TMPDIR/err")"
 is pulc.folder '126 pulc: /tmp: Is a directory' "$(status_of "$bin/pulc" --no-psid /tmp) $(cat "$TMPDIR/err")"
 
 is pulc.no_program 125 "$(status_of "$bin/pulc")"

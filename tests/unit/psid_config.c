@@ -10,6 +10,7 @@
 #include "macros.h"
 #include "operator.h"
 #include "setting.h"
+#include "variables.h"
 
 static struct psid_config config;
 static struct psid_config_error error;
@@ -150,6 +151,66 @@ static void files_are_read(void)
 	(void)close(fd);
 }
 
+static unsigned n_unknown;
+
+static void count_unknown(void *context, const char *name, const char *meant)
+{
+	(void)context;
+	(void)meant;
+	if (strcmp(name, "PULC_BUILD") != 0 && strcmp(name, "PULC_TEST_DIR") != 0)
+		n_unknown++;
+}
+
+static const char *nth_name(size_t i)
+{
+	static const char *const names[] = { "MaxBytes", "MaxBytesPerUser", "RingSizes", "Socket" };
+
+	return i < ARRAY_SIZE(names) ? names[i] : NULL;
+}
+
+static void what_is_meant_is_found(void)
+{
+	static const struct {
+		const char *name, *meant;
+	} cases[] = {
+		{ "RingSize", "RingSizes" },
+		{ "ringsizes", "RingSizes" },
+		{ "PULC_RING_SIZES", "RingSizes" },
+		{ "MaxByte", "MaxBytes" },
+		{ "MaxBytesUser", "MaxBytesPerUser" },
+		{ "MaxBytesPer", "MaxBytesPerUser" },
+		{ "Scoket", "Socket" },
+		{ "Ring", "RingSizes" },
+		{ "Rin", NULL },
+		{ "", NULL },
+		{ "Build", NULL },
+		{ "AnotherNameThatIsLongerThanAllOfThoseThatThereAreByFar", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *meant = wire_name_meant(cases[i].name, nth_name);
+
+		CHECK_STR(meant ? meant : "none", cases[i].meant ? cases[i].meant : "none");
+	}
+}
+
+/* The list of variables has each. */
+static void variables_of_settings_are_known(void)
+{
+	char name[64];
+
+	for (size_t i = 0; i < psid_n_settings; i++) {
+		psid_setting_variable(&psid_settings[i], name, sizeof(name));
+		(void)setenv(name, "", 0);
+	}
+	wire_variables_check(count_unknown, NULL);
+	CHECK_INT(n_unknown, ==, 0);
+	(void)setenv("PULC_NO_SUCH", "", 1);
+	wire_variables_check(count_unknown, NULL);
+	CHECK_INT(n_unknown, ==, 1);
+	(void)unsetenv("PULC_NO_SUCH");
+}
+
 /* Every setting has its variable. */
 static void environment_wins(void)
 {
@@ -270,6 +331,8 @@ static const struct test tests[] = {
 	TEST(what_does_not_fit_names_its_line),
 	TEST(nothing_odd_is_swallowed),
 	TEST(files_are_read),
+	TEST(what_is_meant_is_found),
+	TEST(variables_of_settings_are_known),
 	TEST(environment_wins),
 	TEST(the_example_is_right),
 	TEST(users_are_allowed),

@@ -180,7 +180,7 @@ int main(int argc, char **argv)
 	r = parse(argc, argv, &set);
 	if (r != 0)
 		return r < 0 ? EXIT_PULC_FAILED : said_all("pulc", EXIT_SUCCESS, EXIT_PULC_FAILED);
-	if (said_places("pulc") < 0)
+	if (said_environment("pulc") < 0)
 		return EXIT_PULC_FAILED;
 	r = run_find_program(argv[optind], program, sizeof(program));
 	if (r < 0)

@@ -163,7 +163,7 @@ int main(int argc, char **argv)
 	r = ctl_options_parse(argc, argv, &options);
 	if (r < 0)
 		return EXIT_USAGE;
-	if (r == 0 && said_places("pulcctl") < 0)
+	if (r == 0 && said_environment("pulcctl") < 0)
 		return EXIT_USAGE;
 	status = r > 0 ? EXIT_SUCCESS : run(&options);
 	return said_all("pulcctl", status, EXIT_REFUSED);

@@ -22,6 +22,8 @@
 #include "run.h"
 #include "said.h"
 
+#define N_DESCRIPTORS 12 /* that a job needs beside the standard streams, and some to spare */
+
 int run_poll_init(struct run *run, uv_poll_t *poll, int fd)
 {
 	int flags = fcntl(fd, F_GETFL), r;
@@ -322,6 +324,23 @@ static void fill_standard_streams(void)
 			(void)!open("/dev/null", modes[fd]);
 }
 
+/* libuv ends a process that has none for its loop. */
+static bool has_descriptors(void)
+{
+	int fds[N_DESCRIPTORS], n = 0, r = 0;
+
+	while (n < N_DESCRIPTORS && (fds[n] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	if (n < N_DESCRIPTORS)
+		r = errno;
+	for (int i = 0; i < n; i++)
+		(void)close(fds[i]);
+	if (n < N_DESCRIPTORS)
+		fprintf(stderr, "pulcrun: %s (ulimit -n): %d descriptors are needed, %d are free\n",
+			strerror(r), N_DESCRIPTORS, n);
+	return n == N_DESCRIPTORS;
+}
+
 /* In an allocation of a scheduler: psids there. */
 static int lodge(struct run_options *options, struct lodging *lodging)
 {
@@ -369,7 +388,7 @@ int main(int argc, char **argv)
 	r = run_options_parse(argc, argv, &options);
 	if (r != 0)
 		return r < 0 ? EXIT_OWN : said_all("pulcrun", EXIT_SUCCESS, EXIT_OWN);
-	if (said_places("pulcrun") < 0)
+	if (said_environment("pulcrun") < 0 || !has_descriptors())
 		return EXIT_OWN;
 	if (options.msec_timeout > 0)
 		run.nsec_end = nsec_now() + options.msec_timeout * 1000 * NSEC_PER_USEC;

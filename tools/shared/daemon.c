@@ -43,6 +43,16 @@ static int look_for_psid(void)
 	return r == -ETIMEDOUT ? 0 : r; /* busy is there */
 }
 
+/* Whether the way to a psid is closed by what we ourselves lack: none that is started would be
+ * found. */
+static bool lacks_descriptors(int r)
+{
+	if (r == -EMFILE || r == -ENFILE)
+		fprintf(stderr, "%s: psid can't be asked: %s (ulimit -n)\n",
+			program_invocation_short_name, strerror(-r));
+	return r == -EMFILE || r == -ENFILE;
+}
+
 /* The run directory, made if need be, locked; *ret_fd holds the lock. */
 static int lock_runtime_dir(const char *dir, int *ret_fd)
 {
@@ -150,16 +160,19 @@ static int start_psid(const char *program)
  */
 static int start_and_look(const char *program)
 {
-	int r = 0;
+	int r = 0, found;
 
 	for (int i = 0; i < N_STARTS; i++) {
 		r = start_psid(program);
-		if (look_for_psid() == 0)
-			return 0;
+		found = look_for_psid();
+		if (found == 0 || lacks_descriptors(found))
+			return found;
 		if (r < 0)
 			break;
 		(void)usleep(USEC_RETRY);
 	}
+	if (lacks_descriptors(r))
+		return r;
 	fprintf(stderr, "%s: %s --daemonize %s\n", program_invocation_short_name, program,
 		r == -ECHILD ? "failed" : "did not get ready in time");
 	return r < 0 ? r : -ETIMEDOUT;
@@ -195,8 +208,9 @@ int run_ensure_psid(void)
 	char dir[PATH_MAX];
 	int r;
 
-	if (look_for_psid() == 0)
-		return 0;
+	r = look_for_psid();
+	if (r == 0 || lacks_descriptors(r))
+		return r;
 	r = wire_runtime_dir(false, dir, sizeof(dir));
 	if (r == 0)
 		r = start_locked(dir);
