@@ -57,6 +57,8 @@
 #define NSEC_MOMENT (1 * 1000 * NSEC_PER_USEC)
 /* A psid that gave nothing is not asked again before this. */
 #define NSEC_DENIED (100 * 1000 * NSEC_PER_USEC)
+/* After the first refusal a second, then twice as long each time, up to 2^10 s. */
+#define N_REFUSALS_MAX 10
 
 static OFTEN struct {
 	struct shm_lock lock;
@@ -71,7 +73,8 @@ static OFTEN struct {
 	uint32_t generation;
 	uint32_t hint_after;
 	bool hint_after_fixed; /* by the environment */
-	bool refused;
+	bool disabled;	       /* by the environment */
+	uint32_t n_refusals;   /* one after the other */
 	int error;	/* why the last attempt failed, or the last channel ended: never 0, */
 	int error_said; /* and what the log says of it */
 	/* the channel stays open, so that psid takes us for alive, and is never used again */
@@ -171,7 +174,7 @@ uint32_t client_generation(void)
 
 uint64_t client_next_attempt(void)
 {
-	return self.refused || self.confined ? UINT64_MAX : self.nsec_retry;
+	return self.disabled || self.confined ? UINT64_MAX : self.nsec_retry;
 }
 
 static void read_environment(void)
@@ -187,8 +190,8 @@ static void read_environment(void)
 		self.hint_after_fixed = true;
 	}
 	value = secure_getenv("PULC_DISABLE");
-	self.refused = value && strcmp(value, "1") == 0;
-	if (self.refused)
+	self.disabled = value && strcmp(value, "1") == 0;
+	if (self.disabled)
 		pulc_log("PULC_DISABLE is set: no psid is asked");
 }
 
@@ -274,7 +277,7 @@ void client_prepare(void)
 	if (!self.remembered)
 		wire_remember();
 	self.remembered = true;
-	if (!self.refused && self.fd < 0 && self.spare < 0)
+	if (!self.disabled && self.fd < 0 && self.spare < 0)
 		(void)make_channel();
 }
 
@@ -328,7 +331,7 @@ int client_attach(void)
 	int e;
 
 	read_environment();
-	if (self.confined || (self.refused && self.fd < 0))
+	if (self.confined || (self.disabled && self.fd < 0))
 		return -EPERM;
 	if (self.fd >= 0)
 		return 0;
@@ -359,7 +362,7 @@ int client_attach(void)
 
 int client_why(void)
 {
-	return self.confined || self.refused ? -EPERM : self.error;
+	return self.confined || self.disabled ? -EPERM : self.error;
 }
 
 /* ---- messages about ourselves ---------------------------------------------------------------- */
@@ -387,17 +390,25 @@ static void welcome(const Pulc__Wire__Welcome *m, struct received *r)
 	else
 		peers_age(++self.n_psids);
 	self.instance = m->instance;
+	self.n_refusals = 0;
 	/* Those asleep on wait sets of our number before make new ones. */
 	waitsets_rouse();
 	pulc_log("welcome: client %u, credit %llu", self.id, (unsigned long long)m->credit);
 }
 
+/* There may be room later, or a psid of our version: it is asked again, at first soon. */
 static void refused(const Pulc__Wire__Refuse *m)
 {
+	unsigned n = MIN(self.n_refusals, (uint32_t)N_REFUSALS_MAX);
+
 	pulc_log("psid refuses us: %s", m->text ? m->text : "");
-	if (m->reason != PULC__WIRE__REASON__REASON_SHUTDOWN)
-		self.refused = true;
 	client_detach();
+	if (m->reason == PULC__WIRE__REASON__REASON_SHUTDOWN)
+		return;
+	pulc_log("it is asked again after %u s", 1u << n);
+	self.error = -EPERM;
+	self.nsec_retry = nsec_now() + (NSEC_PER_SEC << n);
+	self.n_refusals++;
 }
 
 static void dispatch(const Pulc__Wire__ToClient *msg, struct received *r)

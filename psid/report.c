@@ -56,11 +56,30 @@ static size_t fill_users(const struct psid_client *client, Pulc__Wire__UserUse *
 	return n;
 }
 
+/* Returns how many reasons there were. */
+static size_t fill_refused(const struct psid *psid, Pulc__Wire__Refused *items,
+			   Pulc__Wire__Refused **pointers)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < PSID_N_REASONS; i++) {
+		if (psid->counts.n_refused[i] == 0)
+			continue;
+		pulc__wire__refused__init(&items[n]);
+		items[n].reason = (Pulc__Wire__Reason)i;
+		items[n].n = psid->counts.n_refused[i];
+		pointers[n] = &items[n];
+		n++;
+	}
+	return n;
+}
+
 int psid_report_status(struct psid_client *client)
 {
 	enum { N_USERS_MAX = 256 }; /* one message holds them */
 	static Pulc__Wire__UserUse uses[N_USERS_MAX];
 	Pulc__Wire__UserUse *pointers[N_USERS_MAX];
+	Pulc__Wire__Refused refused[PSID_N_REASONS], *refusals[PSID_N_REASONS];
 	const struct psid *psid = client->psid;
 	const struct psid_config *config = psid->config;
 	Pulc__Wire__StatusReply status = PULC__WIRE__STATUS_REPLY__INIT;
@@ -87,6 +106,8 @@ int psid_report_status(struct psid_client *client)
 	status.limit_processes = config->max_processes;
 	status.users = pointers;
 	status.n_users = fill_users(client, uses, pointers, N_USERS_MAX);
+	status.refused = refusals;
+	status.n_refused = fill_refused(psid, refused, refusals);
 	(void)psid_client_send(client, &msg, NULL, 0);
 	return 0;
 }
@@ -116,8 +137,8 @@ static void list_clients(struct psid_listing *listing)
 	psid_batch_init(&batch, listing->client, &msg, &reply.n_clients, &reply.more);
 	reply.clients = (Pulc__Wire__ClientEntry **)batch.pointers;
 	while ((item = psid_listing_next(listing))) {
-		const struct psid_client *other =
-			psid_client_find(listing->client->psid, (uint32_t)item->key);
+		const struct psid_client *other = psid_client_find(listing->client->psid,
+								   (uint32_t)item->key);
 		Pulc__Wire__ClientEntry entry;
 
 		if (!other)

@@ -254,6 +254,7 @@ void fake_status(struct daemon *d, Pulc__Wire__StatusReply *ret_status)
 	fake_send(&c, &msg, NULL, 0);
 	*ret_status = *EXPECT(&c, STATUS)->status;
 	ret_status->users = NULL;
+	ret_status->refused = NULL;
 	ret_status->version = ret_status->socket_path = NULL;
 	fake_close(&c);
 }

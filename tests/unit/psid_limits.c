@@ -133,6 +133,7 @@ static void versions_must_fit(void)
 {
 	Pulc__Wire__Hello hello = PULC__WIRE__HELLO__INIT;
 	FROM_CLIENT(msg, HELLO, hello) = &hello;
+	Pulc__Wire__StatusReply status;
 
 	daemon_start(&psid, false, NULL);
 	hello.version = WIRE_VERSION + 41;
@@ -165,6 +166,8 @@ static void versions_must_fit(void)
 	fake_send(&c, &msg, NULL, 0);
 	(void)EXPECT(&c, WELCOME);
 	fake_close(&c);
+	fake_status(&psid, &status);
+	CHECK_INT(status.n_refused, ==, 1); /* reason */
 	scene_close();
 }
 

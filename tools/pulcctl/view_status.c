@@ -25,6 +25,25 @@ static void print_item(FILE *out, const char *name, const char *format, ...)
 	va_end(args);
 }
 
+/* "2 (version 1, user 1)": since the daemon began. */
+static void print_refused(FILE *out, const Pulc__Wire__StatusReply *s)
+{
+	char text[512] = "", reason[64];
+	unsigned long long sum = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_refused && n < sizeof(text); i++) {
+		const Pulc__Wire__Refused *r = s->refused[i];
+
+		(void)ctl_text_enum(&pulc__wire__reason__descriptor, (int)r->reason, reason,
+				    sizeof(reason));
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s %llu", n > 0 ? ", " : " (",
+				      reason, (unsigned long long)r->n);
+		sum += r->n;
+	}
+	print_item(out, "sent away", "%llu%s%s", sum, text, n > 0 ? ")" : "");
+}
+
 static void print_list(FILE *out, const Pulc__Wire__StatusReply *s)
 {
 	char text[16], path[256], version[64];
@@ -35,6 +54,7 @@ static void print_list(FILE *out, const Pulc__Wire__StatusReply *s)
 	print_item(out, "serves", "%s", s->system ? "all users" : "one user");
 	print_item(out, "socket", "%s", ctl_text_plain(s->socket_path, path, sizeof(path)));
 	print_item(out, "clients", "%u (at most %u)", s->n_clients, s->limit_processes);
+	print_refused(out, s);
 	print_item(out, "connections", "%u on rings, %u waiting for their peer", s->n_connections,
 		   s->n_hints);
 	print_item(out, "memory", "%s in %u areas",
