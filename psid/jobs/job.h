@@ -193,8 +193,11 @@ void psid_bindings_free(Pulc__Job__Start *start);
 
 /* spawn.c: where the keeper is, found once. Returns 0, negative errno. */
 int psid_job_find_keeper(struct psid_jobs *jobs);
-/* Starts the keeper of a job. The descriptors stay the caller's. Returns 0, negative errno. */
+/* Starts the keeper of a job. The descriptors stay the caller's. Returns 0; -ENOPKG: there is no
+ * keeper; other negative errno. */
 int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, int listen_fd);
+/* For people: why a job could not be started. */
+const char *psid_job_error(int r);
 
 /*
  * launch.c: key and address of a job on several nodes, into start; a job on this node alone gets

@@ -175,7 +175,7 @@ static void send_branch(struct psid *psid, const Pulc__Job__Start *start, Pulc__
 	if (node)
 		r = psid_peer_send(psid->cluster, node->id, &msg);
 	for (size_t i = 0; r < 0 && i < n; i++)
-		fail(psid, launch.origin, start->id, heres[i], strerror(-r));
+		fail(psid, launch.origin, start->id, heres[i], psid_job_error(r));
 }
 
 /* All these places, divided among N_BRANCHES. */
@@ -390,7 +390,7 @@ static void launch_here(struct psid *psid, const Pulc__Peer__Launch *launch, boo
 	r = why ? -EPERM : start_here(psid, launch, start);
 	start->socket = socket;
 	if (r < 0)
-		fail(psid, launch->origin, start->id, start->here, why ? why : strerror(-r));
+		fail(psid, launch->origin, start->id, start->here, why ? why : psid_job_error(r));
 	pulc__job__start__free_unpacked(start, NULL);
 }
 

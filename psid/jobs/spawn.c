@@ -64,6 +64,13 @@ static int spawn(struct psid_job *job, const struct psid_gifts *gifts, int cgrou
 	return pid < 0 ? pid : psid_job_watch(job, pid, pidfd, !starter[0]);
 }
 
+const char *psid_job_error(int r)
+{
+	return r == -ENOPKG ? "../libexec/pulc/keeper is not beside psid's folder "
+			      "(is all of PULC installed?)"
+			    : strerror(-r);
+}
+
 int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, int listen_fd)
 {
 	CLEANUP_FD int start_fd = -EBADF, cgroup = -EBADF, tasks = -EBADF;
@@ -72,8 +79,8 @@ int psid_job_spawn(struct psid_job *job, Pulc__Job__Start *start, int owner_fd, 
 
 	r = psid_job_find_keeper(job->psid->jobs);
 	if (r < 0) {
-		psid_log(PSID_ERROR, "../libexec/pulc/keeper is not there: no job can be started");
-		return r;
+		psid_log(PSID_ERROR, "no job can be started: %s", psid_job_error(-ENOPKG));
+		return -ENOPKG;
 	}
 	r = psid_job_bind(job, start);
 	if (r == 0)

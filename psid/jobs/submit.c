@@ -261,7 +261,7 @@ int psid_jobs_submit(struct psid_client *client, const Pulc__Wire__Submit *submi
 	if (r == -EBADMSG)
 		return r;
 	if (!why.text[0])
-		(void)job_why(&why, r, "the job can't be started: %s", strerror(-r));
+		(void)job_why(&why, r, "the job can't be started: %s", psid_job_error(r));
 	reply(client, "", why.text);
 	return 0;
 }

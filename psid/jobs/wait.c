@@ -275,7 +275,7 @@ static void granted(struct psid_wait *wait, const Pulc__Peer__Verdict *verdict)
 		return;
 	}
 	if (!why.text[0])
-		(void)job_why(&why, r, "the job can't be started: %s", strerror(-r));
+		(void)job_why(&why, r, "the job can't be started: %s", psid_job_error(r));
 	psid_wait_end(wait, why.text);
 }
 

@@ -196,6 +196,23 @@ is few_descriptors.pulc "0 pulc: psid can't be asked: Too many open files (ulimi
 	"$( (ulimit -n 4; status_of "$bin/pulc" true) ) $(xargs -d '\n' <"$TMPDIR/err")"
 is pulc.folder '126 pulc: /tmp: Is a directory' "$(status_of "$bin/pulc" --no-psid /tmp) $(cat "$TMPDIR/err")"
 
+# Parts of an installation: what is missing is named.
+part=$TMPDIR/part/bin
+mkdir -p "$part" "$TMPDIR/part/run"
+cp "$bin/psid" "$bin/pulcrun" "$bin/pulcctl" "$part"
+export PULC_RUNTIME_DIR=$TMPDIR/part/run
+is missing.keeper "125 pulcrun: the job can't be started: ../libexec/pulc/keeper is not beside psid's folder (is all of PULC installed?)" \
+	"$(status_of "$part/pulcrun" true) $(cat "$TMPDIR/err")"
+"$part/pulcctl" stop
+is missing.keeper_is_logged 1 "$(grep -c "error: no job can be started: ../libexec/pulc/keeper is not" "$PULC_RUNTIME_DIR/psid.log")"
+mkdir "$TMPDIR/part/slurm"
+is missing.agent "125 pulcrun: no psids can be started in the allocation: ../libexec/pulc/agent is not beside pulcrun's folder (is all of PULC installed?)" \
+	"$(SLURM_JOB_ID=1 SLURM_NNODES=1 SLURM_NODELIST=n1 SLURM_JOB_NODELIST=n1 SLURM_JOB_NUM_NODES=1 SLURM_TASKS_PER_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 status_of "$part/pulcrun" true) $(cat "$TMPDIR/err")"
+rm "$part/psid"
+is missing.psid "125 pulcrun: psid is neither beside this program nor in PATH (is all of PULC installed?)" \
+	"$(PATH=/nonexistent status_of "$part/pulcrun" true) $(cat "$TMPDIR/err")"
+export PULC_RUNTIME_DIR=$PULC_TEST_DIR/run
+
 is pulc.no_program 125 "$(status_of "$bin/pulc")"
 is pulc.program_not_found 127 "$(status_of "$bin/pulc" --no-psid no-such-program)"
 is pulc.program_not_executable 126 "$(status_of "$bin/pulc" --no-psid /etc/passwd)"

@@ -117,8 +117,11 @@ static int open_all(struct lodging *lodging, const struct scheduler *scheduler,
 	char agent[PATH_MAX], address[300];
 	int r = run_beside(AGENT, agent, sizeof(agent));
 
-	if (r < 0)
-		return fail(AGENT, r);
+	if (r < 0) {
+		fprintf(stderr, "pulcrun: no psids can be started in the allocation: " AGENT
+				" is not beside pulcrun's folder (is all of PULC installed?)\n");
+		return r;
+	}
 	r = start_nodes(lodging, scheduler, allocation, agent);
 	if (r == 0)
 		r = hear_address(lodging, address, sizeof(address));

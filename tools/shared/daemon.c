@@ -196,7 +196,7 @@ static int start_locked(const char *dir)
 		return 0;
 	r = find_psid_program(program, sizeof(program));
 	if (r < 0) {
-		fprintf(stderr, "%s: psid is neither beside this program nor in PATH\n",
+		fprintf(stderr, "%s: psid is neither beside this program nor in PATH (is all of PULC installed?)\n",
 			program_invocation_short_name);
 		return r;
 	}
