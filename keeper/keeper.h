@@ -119,6 +119,7 @@ struct keeper {
 	struct kvs *kvs;
 	struct pmix *pmix; /* pmix.c */
 	bool any_mpi;	   /* some task has spoken PMI */
+	bool said_unserved;
 
 	/* psid.c */
 	struct psid_link *psid;

@@ -78,6 +78,13 @@ void keeper_modex(struct keeper *k, const Pulc__Job__Modex *modex)
 	pmix_modex(k, modex);
 }
 
+void keeper_unserved(struct keeper *k, const char *text)
+{
+	if (!k->said_unserved)
+		keeper_say(k, "%s", text);
+	k->said_unserved = true;
+}
+
 void keeper_abort(struct task *task, uint32_t code, const char *text)
 {
 	Pulc__Job__Abort abort = PULC__JOB__ABORT__INIT;

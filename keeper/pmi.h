@@ -38,6 +38,12 @@ void pmi1_begin(struct task *task);
 void pmi1_close(struct task *task);
 void pmi1_fence_left(struct keeper *k, const Pulc__Job__Fence *fence);
 
+/* What a rank may ask for and is refused. The owner is told once for a node, as "rank 1: " and
+ * this. */
+#define UNSERVED_SPAWN "MPI_Comm_spawn is not served: start all ranks at once"
+#define UNSERVED_NAMES "names and ports of MPI are not served (MPI_Publish_name, MPI_Comm_connect)"
+void keeper_unserved(struct keeper *k, const char *text);
+
 /* A rank wants the end of the job. */
 void keeper_abort(struct task *task, uint32_t code, const char *text);
 

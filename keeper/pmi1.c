@@ -179,9 +179,18 @@ static void abort_job(struct task *task, const char *line)
 	keeper_abort(task, (uint32_t)strtol(code, NULL, 10), "");
 }
 
+static void say_unserved(struct task *task, const char *what)
+{
+	char text[128];
+
+	(void)snprintf(text, sizeof(text), "rank %u: %s", task->rank, what);
+	keeper_unserved(task->keeper, text);
+}
+
 static void refuse_publish(struct task *task, const char *line)
 {
 	(void)line;
+	say_unserved(task, UNSERVED_NAMES);
 	answer(task, "cmd=publish_result rc=-1 msg=not_served");
 }
 
@@ -194,12 +203,14 @@ static void refuse_unpublish(struct task *task, const char *line)
 static void refuse_lookup(struct task *task, const char *line)
 {
 	(void)line;
+	say_unserved(task, UNSERVED_NAMES);
 	answer(task, "cmd=lookup_result rc=-1 msg=not_served");
 }
 
 static void refuse_spawn(struct task *task, const char *line)
 {
 	(void)line;
+	say_unserved(task, UNSERVED_SPAWN);
 	answer(task, "cmd=spawn_result rc=-1 msg=not_served");
 }
 

@@ -98,6 +98,9 @@ static void on_frame(struct channel *channel, const struct frame *frame)
 	case PULC__JOB__MESSAGE__BODY_PMIX_CLIENT:
 		take_client(pmix, msg->pmix_client);
 		break;
+	case PULC__JOB__MESSAGE__BODY_NOTE:
+		keeper_unserved(pmix->keeper, msg->note->text);
+		break;
 	case PULC__JOB__MESSAGE__BODY_ABORT:
 		take_abort(pmix, msg->abort);
 		break;

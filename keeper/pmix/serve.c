@@ -208,10 +208,60 @@ static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
+/* What libpmix would refuse by itself, in words that do not tell why. */
+static pmix_status_t refuse(const pmix_proc_t *proc, const char *what)
+{
+	Pulc__Job__Note note = PULC__JOB__NOTE__INIT;
+	JOB_MESSAGE(msg, NOTE, note) = &note;
+	char text[128];
+
+	(void)snprintf(text, sizeof(text), "rank %u: %s", proc->rank, what);
+	note.text = text;
+	serve_put(&msg);
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
+static pmix_status_t on_spawn(const pmix_proc_t *proc, const pmix_info_t *info, size_t n_info,
+			      const pmix_app_t *apps, size_t n_apps, pmix_spawn_cbfunc_t call,
+			      void *data)
+{
+	(void)info;
+	(void)n_info;
+	(void)apps;
+	(void)n_apps;
+	(void)call;
+	(void)data;
+	return refuse(proc, UNSERVED_SPAWN);
+}
+
+static pmix_status_t on_publish(const pmix_proc_t *proc, const pmix_info_t *info, size_t n_info,
+				pmix_op_cbfunc_t call, void *data)
+{
+	(void)info;
+	(void)n_info;
+	(void)call;
+	(void)data;
+	return refuse(proc, UNSERVED_NAMES);
+}
+
+static pmix_status_t on_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t *info,
+			       size_t n_info, pmix_lookup_cbfunc_t call, void *data)
+{
+	(void)keys;
+	(void)info;
+	(void)n_info;
+	(void)call;
+	(void)data;
+	return refuse(proc, UNSERVED_NAMES);
+}
+
 static pmix_server_module_t module = {
 	.client_connected2 = on_connected,
 	.client_finalized = on_finalized,
 	.abort = on_abort,
+	.spawn = on_spawn,
+	.publish = on_publish,
+	.lookup = on_lookup,
 	.fence_nb = on_fence,
 	.direct_modex = on_modex,
 };

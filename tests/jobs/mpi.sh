@@ -21,6 +21,14 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (!strcmp(what, "abort") && rank == 1)
 		MPI_Abort(MPI_COMM_WORLD, 7);
+	if (!strcmp(what, "abort0") && rank == 1)
+		MPI_Abort(MPI_COMM_WORLD, 0);
+	if (!strcmp(what, "spawn")) {
+		MPI_Comm others;
+		MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &others, MPI_ERRCODES_IGNORE);
+	}
+	if (!strcmp(what, "publish") && rank == 1)
+		MPI_Publish_name("name", MPI_INFO_NULL, "port");
 	if (!strcmp(what, "leave") && rank == 1)
 		_Exit(0);
 	MPI_Finalize();
@@ -39,6 +47,11 @@ rank 1 of 2 sum 1' "$(run -n 2 "./hello.$name" | sort)"
 rank 1 of 2 sum 1' "$(run -n 2 sh -c "./hello.$name; exit 0" | sort)"
 	is "$name.status" 5 "$(status_of -n 2 "./hello.$name" fail)"
 	is "$name.abort" 7 "$(status_of -n 2 "./hello.$name" abort)"
+	is "$name.abort_with_0" 0 "$(status_of -n 2 "./hello.$name" abort0)"
+	# Debian's MPICH (UCX) does not get as far as to ask.
+	[ "$name" = mpich ] ||
+		is "$name.spawn_is_refused_in_words" 1 "$(run -n 2 "./hello.$name" spawn 2>&1 | grep -cE '^pulcrun: rank [01]: MPI_Comm_spawn is not served: start all ranks at once$')"
+	is "$name.names_are_refused_in_words" 1 "$(run -n 2 "./hello.$name" publish 2>&1 | grep -cE '^pulcrun: rank 1: names and ports of MPI are not served')"
 	is "$name.leaving_is_a_failure" 1 "$(status_of -n 2 "./hello.$name" leave)"
 	is "$name.under_the_shim" 'rank 0 of 2 sum 1
 rank 1 of 2 sum 1' "$(run -n 2 "$bin/pulc" "./hello.$name" | sort)"

@@ -98,7 +98,7 @@ void run_exited(struct run *run, const Pulc__Job__Exited *exited)
 	if (!run->ranks || exited->rank >= run->n_ranks || run->ranks[exited->rank].exited)
 		return;
 	run->ranks[exited->rank].exited = copy(exited);
-	if (status == 0 || run->status != 0)
+	if (status == 0 || run->status != 0 || run->has_aborted)
 		return;
 	run->status = status;
 	if (!run->options->quiet && !run->timed_out)

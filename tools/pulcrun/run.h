@@ -100,8 +100,9 @@ struct run {
 
 	bool waiting, has_waited; /* for room in a partition */
 	bool done, timed_out, output_failed;
-	int abandoned; /* the signal that ended the wait for a reader */
-	int status;    /* of pulcrun, once it is known */
+	int abandoned;	  /* the signal that ended the wait for a reader */
+	int status;	  /* of pulcrun, once it is known */
+	bool has_aborted; /* a task has asked for the end, and said with what status */
 };
 
 /* main.c: as uv_poll_init, but leaves the flags of a descriptor that we share as they are. */
