@@ -39,9 +39,14 @@ static const struct word {
 		   { "ERR", POLLERR },	     { "HUP", POLLHUP },       { "NVAL", POLLNVAL },
 		   { "RDNORM", POLLRDNORM }, { "WRNORM", POLLWRNORM }, { "RDBAND", POLLRDBAND },
 		   { "WRBAND", POLLWRBAND }, { "RDHUP", POLLRDHUP },   { NULL, 0 } },
-  words_epoll[] = { { "IN", EPOLLIN },	 { "PRI", EPOLLPRI },	      { "OUT", EPOLLOUT },
-		    { "ERR", EPOLLERR }, { "HUP", EPOLLHUP },	      { "RDHUP", EPOLLRDHUP },
-		    { "ET", EPOLLET },	 { "ONESHOT", EPOLLONESHOT }, { NULL, 0 } },
+  words_epoll[] = { { "IN", EPOLLIN },		 { "PRI", EPOLLPRI },
+		    { "OUT", EPOLLOUT },	 { "ERR", EPOLLERR },
+		    { "HUP", EPOLLHUP },	 { "RDHUP", EPOLLRDHUP },
+		    { "RDNORM", EPOLLRDNORM },	 { "WRNORM", EPOLLWRNORM },
+		    { "RDBAND", EPOLLRDBAND },	 { "WRBAND", EPOLLWRBAND },
+		    { "MSG", EPOLLMSG },	 { "EXCLUSIVE", EPOLLEXCLUSIVE },
+		    { "WAKEUP", EPOLLWAKEUP },	 { "ET", EPOLLET },
+		    { "ONESHOT", EPOLLONESHOT }, { NULL, 0 } },
   *const vocabularies[] = { words_msg, words_poll, words_epoll };
 
 unsigned bits_of(enum vocabulary vocabulary, const char *text)

@@ -26,7 +26,7 @@ struct verb {
 
 /* One table for each family, ended by a verb without a name. */
 extern const struct verb verbs_data[], verbs_file[], verbs_wait[], verbs_life[], verbs_option[],
-	verbs_odd[], verbs_thread[], verbs_warm[];
+	verbs_odd[], verbs_thread[], verbs_warm[], verbs_hat[], verbs_beside[], verbs_rare[];
 
 int slot_of(const char *word);
 int fd_of(const struct call *call, const char *word);
@@ -34,6 +34,8 @@ int fd_of(const struct call *call, const char *word);
 long number_of(const char *word);
 /* Puts a new descriptor into a slot; what was there is closed first. */
 void slot_put(struct call *call, int slot, int fd, enum kind kind);
+/* Before the descriptor is closed. */
+void leave_sets(const struct call *call, int fd);
 /* NULL: no address has that letter. */
 struct address *address_of_word(struct call *call, const char *word);
 

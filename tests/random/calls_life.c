@@ -20,7 +20,7 @@
 
 /* What somebody else holds too stays in the kernel's epoll sets when it is closed here, and out of
  * anybody's reach (docs/differences.md): it is taken out before. */
-static void leave_sets(const struct call *call, int fd)
+void leave_sets(const struct call *call, int fd)
 {
 	for (unsigned i = 0; call->world->has_shared && i < N_SLOTS; i++)
 		if (call->table->kinds[i] == KIND_EPOLL)
@@ -74,6 +74,7 @@ static int bound_socket(struct call *call, int type)
 	socklen_t size = loopback(call->words[3], &in);
 	int fd = socket(in.ss_family, type, 0);
 
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ type == SOCK_STREAM }, sizeof(int));
 	if (!address || bind(fd, (struct sockaddr *)&in, size) < 0) {
 		close(fd);
 		return -1;
@@ -100,6 +101,21 @@ static void call_bound(struct call *call)
 
 	answer(call, fd < 0 ? " -1" : " 0");
 	slot_put(call, call->slot, fd, KIND_DATAGRAM);
+}
+
+/* anew slot ADDRESS: a socket where one is, or was, that of a listener or of a UDP socket */
+static void call_anew(struct call *call)
+{
+	const struct address *at = address_of_word(call, call->words[2]);
+	bool is_listener = call->words[2][0] == 'A';
+	int fd = socket(at->storage.ss_family, is_listener ? SOCK_STREAM : SOCK_DGRAM, 0);
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ is_listener }, sizeof(int));
+	keep_nothing_back(fd);
+	RESULT(call, bind(fd, (const struct sockaddr *)&at->storage, at->size));
+	if (is_listener)
+		RESULT(call, listen(fd, 16));
+	slot_put(call, call->slot, fd, is_listener ? KIND_LISTENER : KIND_DATAGRAM);
 }
 
 /* vacate ADDRESS: a port that nobody has any more */
@@ -202,11 +218,6 @@ static void call_dup(struct call *call)
 
 /* ---- to other processes ---------------------------------------------------------------------- */
 
-union room {
-	char bytes[CMSG_SPACE(sizeof(int))];
-	struct cmsghdr header;
-};
-
 void empty(int fd)
 {
 	char byte;
@@ -222,46 +233,6 @@ static void call_drain(struct call *call)
 	for (unsigned i = 0; i < N_SLOTS; i++)
 		if (call->table->kinds[i] == KIND_DATAGRAM)
 			empty(call->table->fds[i]);
-}
-
-/* give slot: into the hat, by SCM_RIGHTS; its kind goes with it */
-static void call_give(struct call *call)
-{
-	char kind = call->slot < 0 ? KIND_NONE : call->table->kinds[call->slot];
-	struct iovec vector = { &kind, 1 };
-	union room room = { 0 };
-	struct msghdr msg = { .msg_iov = &vector,
-			      .msg_iovlen = 1,
-			      .msg_control = &room,
-			      .msg_controllen = sizeof(room) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&msg);
-
-	if (kind == KIND_DATAGRAM)
-		empty(call->fd);
-	*header = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
-	memcpy(CMSG_DATA(header), &call->fd, sizeof(int));
-	call->world->has_shared = true;
-	RESULT(call, sendmsg(FD_HAT_IN, &msg, MSG_DONTWAIT));
-}
-
-/* take slot: what is next in the hat */
-static void call_take(struct call *call)
-{
-	char kind = KIND_NONE;
-	struct iovec vector = { &kind, 1 };
-	union room room = { 0 };
-	struct msghdr msg = { .msg_iov = &vector,
-			      .msg_iovlen = 1,
-			      .msg_control = &room,
-			      .msg_controllen = sizeof(room) };
-	long got = RESULT(call, recvmsg(FD_HAT_OUT, &msg, MSG_DONTWAIT));
-	struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-	int fd;
-
-	if (!header || header->cmsg_type != SCM_RIGHTS)
-		return;
-	memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-	slot_put(call, call->slot, fd, (enum kind)kind);
 }
 
 static void close_sets(struct table *table)
@@ -339,6 +310,7 @@ const struct verb verbs_life[] = {
 	{ "listen", call_listen },
 	{ "bound", call_bound },
 	{ "vacate", call_vacate },
+	{ "anew", call_anew },
 	{ "connect", call_connect },
 	{ "begin", call_begin },
 	{ "disconnect", call_disconnect },
@@ -347,8 +319,6 @@ const struct verb verbs_life[] = {
 	{ "close", call_close },
 	{ "dup", call_dup },
 	{ "drain", call_drain },
-	{ "give", call_give },
-	{ "take", call_take },
 	{ "fork", call_fork },
 	{ "exec", call_exec },
 	{ "exit", call_exit },

@@ -14,6 +14,7 @@
 #define N_PLAYERS_BEFORE 4 /* of streams and datagrams: more would draw other sequences */
 #define N_UNACCEPTED_MAX 6
 #define N_ODD 12
+#define N_ODDER 12
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -37,14 +38,21 @@ static unsigned below(struct drawer *d, unsigned n)
 		words_[below(d, sizeof(words_) / sizeof(words_[0]))];                              \
 	})
 
+static bool is_mixed(const struct drawer *d)
+{
+	return d->draw == DRAW_MIXED || d->draw == DRAW_WIDE;
+}
+
 void drawer_init(struct drawer *d, uint64_t seed, enum draw draw)
 {
 	*d = (struct drawer){ .state = seed * 2 + draw,
 			      .draw = draw,
-			      .n_players = draw == DRAW_MIXED ? 3 : 2,
+			      .n_players = draw >= DRAW_MIXED ? 3 : 2,
 			      .accepting = -1 };
 	d->n_lines = N_LINES_MIN + below(d, N_LINES_MORE);
-	if (draw == DRAW_MIXED)
+	if (draw == DRAW_WIDE)
+		d->n_lines *= 2;
+	if (is_mixed(d))
 		d->family = below(d, 4);
 }
 
@@ -137,6 +145,11 @@ static const struct choice {
 	{ 'v', { "IN", "IN", "OUT", "IN|OUT", "IN|RDHUP", "IN|OUT|PRI|RDHUP", "PRI", "RDHUP" } },
 	{ 'U', { "F", "F", "G", "G", "H" } },
 	{ 'G', { "NOSIGNAL|EOR", "NOSIGNAL|CONFIRM", "NOSIGNAL|DONTROUTE", "NOSIGNAL|PEEK" } },
+	{ 'V',
+	  { "-", "RDNORM", "WRNORM", "RDBAND", "RDBAND|IN", "RDNORM|WRNORM|RDHUP", "HUP|ERR" } },
+	{ 'X',
+	  { "IN|EXCLUSIVE", "IN|OUT|EXCLUSIVE|ET", "-", "RDNORM", "RDNORM|WRNORM|ET", "RDBAND|ET",
+	    "IN|EXCLUSIVE|ONESHOT", "HUP|ERR|ET" } },
 	{ 'Q', { "OOB|PEEK|DONTWAIT", "ERRQUEUE|DONTWAIT", "WAITALL|TRUNC|DONTWAIT" } },
 };
 
@@ -167,6 +180,9 @@ static bool expand_slot(struct drawer *d, const struct table *table, char letter
 	case 'l':
 		put_letter(text, slot_with(d, table, KIND_LISTENER, KIND_LISTENER));
 		return true;
+	case 'y':
+		put_letter(text, slot_with(d, table, KIND_BELL, KIND_BELL));
+		return true;
 	case 'e':
 		put_letter(text, slot_with(d, table, KIND_EPOLL, KIND_EPOLL));
 		return true;
@@ -189,6 +205,7 @@ static void expand_number(struct drawer *d, char letter, char *text)
 		     : letter == 'k' ? below(d, 4)
 		     : letter == 'w' ? 1 + below(d, 20)
 		     : letter == 'O' ? below(d, N_ODD)
+		     : letter == 'N' ? below(d, N_ODDER)
 		     : letter == 'f' ? d->n_players
 				     : (unsigned)d->sleeper;
 
@@ -299,7 +316,12 @@ static bool fits_sleeper(const struct drawer *d, const struct stage *stage, cons
 		return false;
 	if (row->traits & CLOSES && is_mate && d->is_stepwise)
 		return false;
+	if (row->traits & STOPS && !d->bears_stop)
+		return false;
 	if (row->traits & JUMPS && d->is_closed_under)
+		return false;
+	/* Those of mixed are to stay what they were. */
+	if (row->traits & WAKES && d->is_closed_under && d->draw == DRAW_WIDE)
 		return false;
 	return !(row->traits & CANCELS) || (is_mate && players[sleeper].table != sleeper);
 }
@@ -307,7 +329,7 @@ static bool fits_sleeper(const struct drawer *d, const struct stage *stage, cons
 static bool fits(const struct drawer *d, const struct stage *stage, const struct row *row,
 		 unsigned n_ready, unsigned who)
 {
-	unsigned n_max = d->draw == DRAW_MIXED ? N_PLAYERS : N_PLAYERS_BEFORE;
+	unsigned n_max = is_mixed(d) ? N_PLAYERS : N_PLAYERS_BEFORE;
 	char slot;
 
 	if (d->sleeper < 0 ? row->traits & (WAKES | CANCELS) : !fits_sleeper(d, stage, row, who))
@@ -324,6 +346,10 @@ static bool fits(const struct drawer *d, const struct stage *stage, const struct
 		return false;
 	if (row->traits & OPENS && d->n_unaccepted == N_UNACCEPTED_MAX)
 		return false;
+	if (row->traits & SPARES && d->has_death)
+		return false;
+	if (row->traits & LISTENS && find_listening(stage, &slot) >= 0)
+		return false;
 	if (row->traits & JOINS && (d->n_unaccepted || find_listening(stage, &slot) < 0))
 		return false;
 	return !(row->traits & DIES) || (!d->has_death && d->n_drawn * 2 > d->n_lines);
@@ -333,17 +359,24 @@ static void note(struct drawer *d, const struct row *row, unsigned who)
 {
 	d->has_urgent |= (row->traits & URGENT) != 0;
 	d->has_lowat |= (row->traits & LOWAT) != 0;
-	d->has_death |= (row->traits & DIES) != 0;
+	d->has_death |= (row->traits & (DIES | SPARES)) != 0;
 	d->n_players += (row->traits & FORKS) != 0;
 	d->n_in_hat += (row->traits & GIVES) != 0;
 	d->n_in_hat -= (row->traits & TAKES) != 0;
 	d->n_unaccepted += (row->traits & OPENS) != 0;
 	if (row->traits & ACCEPTS)
 		d->accepting = (int)who;
-	if (row->traits & SLEEPS)
+	if (row->traits & SLEEPS) {
 		d->is_stepwise = (row->traits & STEPS) != 0;
+		d->bears_stop = (row->traits & BEARS_STOP) != 0;
+	}
 	d->is_closed_under = !(row->traits & SLEEPS) &&
 			     (d->is_closed_under || row->traits & CLOSES);
+}
+
+static unsigned weight_of(const struct drawer *d, const struct row *row)
+{
+	return row->weights[d->draw] + (d->draw == DRAW_WIDE ? row->weights[DRAW_MIXED] : 0u);
 }
 
 static const struct row *draw_row(struct drawer *d, const struct stage *stage, unsigned n_ready,
@@ -352,12 +385,12 @@ static const struct row *draw_row(struct drawer *d, const struct stage *stage, u
 	unsigned sum = 0, at;
 
 	for (size_t i = 0; i < n_grammar; i++)
-		sum += grammar[i].weights[d->draw];
+		sum += weight_of(d, &grammar[i]);
 	for (;;) {
 		const struct row *row = grammar;
 
 		for (at = below(d, sum);; row++) {
-			unsigned weight = row->weights[d->draw];
+			unsigned weight = weight_of(d, row);
 
 			if (at < weight)
 				break;

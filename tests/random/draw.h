@@ -4,8 +4,9 @@
 
 #include "stage.h"
 
-/* Of what: connections, UDP sockets, or both and all that processes and threads do with them. */
-enum draw { DRAW_STREAMS, DRAW_DATAGRAMS, DRAW_MIXED, N_DRAWS };
+/* Of what: connections, UDP sockets, or both and all that processes and threads do with them; and
+ * those once more with what programs seldom do. */
+enum draw { DRAW_STREAMS, DRAW_DATAGRAMS, DRAW_MIXED, DRAW_WIDE, N_DRAWS };
 
 #define N_PENDING_LINES 3
 
@@ -19,6 +20,7 @@ struct drawer {
 	int sleeper;	       /* -1: nobody sleeps */
 	int accepting;	       /* who was to accept one with the last line, -1: nobody */
 	bool is_closed_under;  /* something was closed since the sleeper's call began */
+	bool bears_stop;       /* the sleeper's call has that trait */
 	bool is_stepwise;      /* the sleeper's call is one that the shim makes step by step */
 	bool has_urgent, has_death, has_lowat;
 	char pending[N_PENDING_LINES][CALL_MAX]; /* lines that come next, the last one first */

@@ -20,7 +20,9 @@
  *   (docs/differences.md);
  * - options for which a connection returns to the kernel, which cannot give back what a dead peer
  *   has sent, are for UDP sockets only;
- * - nobody jumps out of a call under which something was closed (docs/differences.md).
+ * - who waits for bytes is not stopped (docs/differences.md);
+ * - nobody jumps out of a call under which something was closed, nor is it interrupted otherwise:
+ *   it may begin anew with what has its number by then (docs/differences.md).
  */
 #include "grammar.h"
 
@@ -46,15 +48,15 @@ const struct row grammar[] = {
 	{ "p@p recv_null @s @b DONTWAIT", { 2, 1, 2 }, 0 },
 	{ "p@p recv @s 1 OOB|DONTWAIT", { 2, 1, 2 }, 0 },
 	{ "p@p poll @m @S @v", { 24, 18, 24 }, 0 },
-	{ "p@p poll -1 @S @v", { 4, 3, 4 }, SLEEPS | STEPS },
+	{ "p@p poll -1 @S @v", { 4, 3, 4 }, SLEEPS | STEPS | BEARS_STOP },
 	{ "p@p select @m @S @v", { 10, 8, 10 }, 0 },
-	{ "p@p select -1 @S @v", { 2, 2, 2 }, SLEEPS | STEPS },
+	{ "p@p select -1 @S @v", { 2, 2, 2 }, SLEEPS | STEPS | BEARS_STOP },
 	{ "p@p epoll @x", { 6, 5, 6 }, 0 },
 	{ "p@p epoll_add @e @s @E", { 24, 20, 24 }, 0 },
 	{ "p@p epoll_mod @e @s @E", { 12, 10, 12 }, 0 },
 	{ "p@p epoll_del @e @s -", { 4, 4, 4 }, 0 },
 	{ "p@p epoll_wait @e @m", { 40, 32, 40 }, 0 },
-	{ "p@p epoll_wait @e -1", { 4, 3, 4 }, SLEEPS },
+	{ "p@p epoll_wait @e -1", { 4, 3, 4 }, SLEEPS | BEARS_STOP },
 	{ "p@p shutdown @s @h", { 7, 2, 7 }, 0 },
 	{ "p@p close @s", { 8, 4, 8 }, CLOSES },
 	{ "p@p close @e", { 1, 1, 1 }, CLOSES },
@@ -124,6 +126,51 @@ const struct row grammar[] = {
 	{ "p@p send @s @n @G", { 0, 0, 4 }, 0 },
 	{ "p@p recv @s @r @Q", { 0, 0, 4 }, 0 },
 	{ "p@p options @s", { 0, 0, 4 }, 0 },
+	{ "p@p bell @x", { 0, 0, 0, 10 }, 0 },
+	{ "p@p toll @y", { 0, 0, 0, 16 }, 0 },
+	{ "p@p hush @y", { 0, 0, 0, 10 }, 0 },
+	{ "p@p poll @m @S@y @v", { 0, 0, 0, 12 }, 0 },
+	{ "p@p poll @m @S @V", { 0, 0, 0, 12 }, 0 },
+	{ "p@p poll -1 @S@y @v", { 0, 0, 0, 8 }, SLEEPS | STEPS | BEARS_STOP },
+	{ "p@p poll -1 @S @V", { 0, 0, 0, 6 }, SLEEPS | STEPS | BEARS_STOP },
+	{ "p@p select -1 @S@y IN", { 0, 0, 0, 6 }, SLEEPS | STEPS | BEARS_STOP },
+	{ "p@p epoll_add @e @y @E", { 0, 0, 0, 16 }, 0 },
+	{ "p@p epoll_add @e @s @X", { 0, 0, 0, 20 }, 0 },
+	{ "p@p epoll_add @e @e @E", { 0, 0, 0, 12 }, 0 },
+	{ "p@p epoll_mod @e @s @X", { 0, 0, 0, 10 }, 0 },
+	{ "p@p epoll_wait @e -1", { 0, 0, 0, 12 }, SLEEPS | BEARS_STOP },
+	{ "pause p@z", { 0, 0, 0, 32 }, WAKES | STOPS },
+	{ "p@p twice @s @s", { 0, 0, 0, 10 }, 0 },
+	{ "p@p wonder @s @N", { 0, 0, 0, 8 }, 0 },
+	{ "p@p wonder @e @N", { 0, 0, 0, 6 }, 0 },
+	{ "p@p switch @s @N", { 0, 0, 0, 12 }, 0 },
+	{ "p@p copy @s @x @b", { 0, 0, 0, 8 }, 0 },
+	{ "p@p copy @s @s @b", { 0, 0, 0, 6 }, CLOSES },
+	{ "p@p copy @s @e @b", { 0, 0, 0, 2 }, CLOSES },
+	{ "p@p sweep @s", { 0, 0, 0, 6 }, CLOSES },
+	{ "p@p give_both @s @s", { 0, 0, 0, 8 }, GIVES },
+	{ "p@p peer_in @b", { 0, 0, 0, 10 }, CLOSES },
+	{ "p@p spill @b", { 0, 0, 0, 4 }, TAKES | CLOSES },
+	{ "p@p parts @s @n", { 0, 0, 0, 12 }, 0 },
+	{ "p@p nothing @s", { 0, 0, 0, 6 }, 0 },
+	{ "p@p enclosed @s @n @N", { 0, 0, 0, 12 }, 0 },
+	{ "p@p named @s @n @a", { 0, 0, 0, 6 }, 0 },
+	{ "p@p misnamed @s @n @N", { 0, 0, 0, 6 }, 0 },
+	{ "p@p clipped @s @r", { 0, 0, 0, 10 }, 0 },
+	{ "p@p timed @s @r @N", { 0, 0, 0, 10 }, 0 },
+	{ "p@p into @s @r @b", { 0, 0, 0, 10 }, 0 },
+	{ "p@p relay @s @n @s", { 0, 0, 0, 10 }, PIECES },
+	{ "p@p own @s", { 0, 0, 0, 6 }, 0 },
+	{ "p@p same @s @s", { 0, 0, 0, 6 }, 0 },
+	{ "p@p linger @s @b", { 0, 0, 0, 8 }, 0 },
+	{ "p@p option @s @n", { 0, 0, 0, 12 }, 0 },
+	{ "p@p choose @s @n @b", { 0, 0, 0, 12 }, 0 },
+	{ "p@p misuse @s @N", { 0, 0, 0, 12 }, 0 },
+	{ "p@p peek_at @s @o", { 0, 0, 0, 4 }, LEAVES | SPARES },
+	{ "p@p told @s stamp @b", { 0, 0, 0, 4 }, LEAVES | SPARES },
+	{ "p@p close @l", { 0, 0, 0, 4 }, CLOSES },
+	{ "p@p anew @x A", { 0, 0, 0, 24 }, LISTENS },
+	{ "p@p anew @x @U", { 0, 0, 0, 8 }, 0 },
 };
 
 const unsigned n_grammar = sizeof(grammar) / sizeof(grammar[0]);
@@ -160,5 +207,6 @@ static const char *const prelude_mixed[] = {
 const struct prelude preludes[N_DRAWS] = {
 	{ prelude_streams, sizeof(prelude_streams) / sizeof(prelude_streams[0]) },
 	{ prelude_datagrams, sizeof(prelude_datagrams) / sizeof(prelude_datagrams[0]) },
+	{ prelude_mixed, sizeof(prelude_mixed) / sizeof(prelude_mixed[0]) },
 	{ prelude_mixed, sizeof(prelude_mixed) / sizeof(prelude_mixed[0]) },
 };

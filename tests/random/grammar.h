@@ -23,14 +23,18 @@ enum trait {
 	WAKES = 1 << 14, /* is about the one who sleeps */
 	CANCELS = 1 << 15,
 	LEAVES = 1 << 16, /* the kernel takes a socket back */
-	JUMPS = 1 << 17
+	JUMPS = 1 << 17,
+	SPARES = 1 << 18,  /* from now on nobody dies */
+	LISTENS = 1 << 19, /* where nobody listens */
+	STOPS = 1 << 20,
+	BEARS_STOP = 1 << 21 /* sleeps on, or ends, as on the kernel, when it is stopped */
 };
 
 /* A form has letters behind @ for what is drawn (draw.c). */
 struct row {
 	const char *form;
-	unsigned char weights[N_DRAWS];
-	unsigned traits; /* enum trait */
+	unsigned char weights[N_DRAWS]; /* what is drawn from all adds its own to those of mixed */
+	unsigned traits;		/* enum trait */
 };
 extern const struct row grammar[];
 extern const unsigned n_grammar;

@@ -1,7 +1,7 @@
 /*
  * Random sequences of socket calls: draws one while it plays it, or plays one that is written down.
  *
- * 	sequence --draw SEED streams|datagrams|mixed	plays on, prints the trace
+ * 	sequence --draw SEED streams|datagrams|mixed|wide	plays on, prints the trace
  * 	sequence --play FILE				plays a trace, or lines without outcomes
  *
  * 	--preload LIBRARY --players MASK	which players have it in front of libc's functions
@@ -138,7 +138,8 @@ static bool play_drawn(struct stage *stage, const char *seed, const char *what)
 	char line[CALL_MAX];
 
 	drawer_init(&drawer, strtoull(seed, NULL, 10),
-		    strcmp(what, "mixed") == 0	     ? DRAW_MIXED
+		    strcmp(what, "wide") == 0	     ? DRAW_WIDE
+		    : strcmp(what, "mixed") == 0     ? DRAW_MIXED
 		    : strcmp(what, "datagrams") == 0 ? DRAW_DATAGRAMS
 						     : DRAW_STREAMS);
 	while (draw_line(&drawer, stage, line))

@@ -75,7 +75,8 @@ static const struct verb *verb_of(const char *name)
 {
 	static const struct verb *const families[] = { verbs_data,   verbs_file,   verbs_wait,
 						       verbs_life,   verbs_option, verbs_odd,
-						       verbs_thread, verbs_warm };
+						       verbs_thread, verbs_warm,   verbs_hat,
+						       verbs_beside, verbs_rare };
 
 	for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]); i++)
 		for (const struct verb *v = families[i]; v->name; v++)

@@ -257,11 +257,29 @@ static void prod(struct stage *stage, unsigned index, char letter, int signal, c
 	send_signal(stage, index, signal, ret_outcome);
 }
 
+/* pause p0: stopped, and made to go on. Some calls of the kernel end by that. */
+static void pause_player(struct stage *stage, unsigned index, char *ret_outcome)
+{
+	const struct player *player = &stage->world->players[index];
+
+	send_signal(stage, index, SIGSTOP, ret_outcome);
+	for (unsigned n = 0; n < N_LOOKS_MAX && player->pid; n++) {
+		char state = process_state(player->pid);
+
+		if (state == 'T')
+			break;
+		nanosleep(&(struct timespec){ .tv_nsec = NSEC_LOOK }, NULL);
+	}
+	if (player->pid)
+		kill(player->process, SIGCONT);
+}
+
 /* What is on its way then comes with its sender's next call (docs/upgrade.md). */
 static bool moves_away(const char *line)
 {
-	static const char *const verbs[] = { " give ",	 " take ",    " exec", " spawn ",
-					     " stream ", " peek_at ", " told " };
+	static const char *const verbs[] = { " give ",	  " take ", " give_both ", " peer_in ",
+					     " spill ",	  " exec",  " spawn ",	   " stream ",
+					     " peek_at ", " told " };
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (strstr(line, verbs[i]))
@@ -291,6 +309,8 @@ bool stage_play(struct stage *stage, const char *line, enum expected expected, c
 		prod(stage, player, letter, SIGHUP, ret_outcome);
 	else if (sscanf(line, "strip p%u %c", &player, &letter) == 2)
 		prod(stage, player, letter, SIGQUIT, ret_outcome);
+	else if (sscanf(line, "pause p%u", &player) == 1 && player < N_PLAYERS)
+		pause_player(stage, player, ret_outcome);
 	else if (sscanf(line, "kill p%u", &player) == 1)
 		send_signal(stage, player, SIGKILL, ret_outcome);
 	else if (sscanf(line, "p%u %n", &player, &at) != 1 || !at)

@@ -27,7 +27,7 @@
  * the Unix socket through which descriptors are passed. */
 enum { FD_WORLD = 200, FD_HAT_IN, FD_HAT_OUT };
 
-enum kind { KIND_NONE, KIND_STREAM, KIND_LISTENER, KIND_DATAGRAM, KIND_EPOLL };
+enum kind { KIND_NONE, KIND_STREAM, KIND_LISTENER, KIND_DATAGRAM, KIND_EPOLL, KIND_BELL };
 
 /* Whose move it is. The word is a futex. */
 enum turn { TURN_DRIVER, TURN_PLAYER };
