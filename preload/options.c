@@ -17,6 +17,7 @@
 #include <asm/socket.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
+#include <linux/tls.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <string.h>
@@ -98,13 +99,47 @@ static bool is_written_otherwise(int level, int option)
 	return level == IPPROTO_TCP && (option == TCP_ULP || option == TCP_REPAIR);
 }
 
+/*
+ * From now on the kernel decrypts what is received. What lies in a ring and cannot be given back
+ * would come as it is: then it is refused, and who asked decrypts by himself, as where the kernel
+ * has no kTLS.
+ */
+static bool receives_past_kernel(int fd)
+{
+	struct pre_use use;
+	bool does;
+
+	keep(fd, false);
+	if (!pre_use_stream(&use, fd))
+		return false;
+	does = !pulc_stream_is_kernels(use.stream);
+	pre_use_end(&use);
+	return does;
+}
+
+/* An option that means nothing to a connection marks those that are upgraded (libpulc/label.c): it
+ * is not the program's to change, nor to see. */
+static bool is_mark(int fd, int level, int option)
+{
+	socklen_t len = sizeof(int);
+	int protocol = 0;
+
+	return UNLIKELY(level == IPPROTO_IP && option == IP_RECVORIGDSTADDR) &&
+	       pre_sys(pre_real.getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len)) == 0 &&
+	       protocol == IPPROTO_TCP;
+}
+
 USUAL int pre_setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
 	struct pre_use use;
 	int ret;
 
+	if (is_mark(fd, level, option))
+		return 0;
 	if (is_for_kernel(level, option, value, len))
 		keep(fd, is_written_otherwise(level, option));
+	if (UNLIKELY(level == SOL_TLS) && option == TLS_RX && receives_past_kernel(fd))
+		return -EBUSY;
 	ret = (int)pre_sys(pre_real.setsockopt(fd, level, option, value, len));
 	if (ret == 0 && pre_use_stream(&use, fd)) {
 		pulc_stream_option_changed(use.stream, fd, level, option);
@@ -211,6 +246,10 @@ int pre_getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 	bool taken = false;
 	int ret = 0;
 
+	if (is_mark(fd, level, option)) {
+		ret = (int)pre_sys(pre_real.getsockopt(fd, level, option, value, len));
+		return ret < 0 ? ret : (memset(value, 0, *len), 0);
+	}
 	if (!pre_use_stream(&use, fd))
 		return (int)pre_sys(pre_real.getsockopt(fd, level, option, value, len));
 	if (level == IPPROTO_TCP && option == TCP_ZEROCOPY_RECEIVE)

@@ -166,7 +166,9 @@ CASE(exec_with_sender_already_done, PROCESS)
 	A { reap(p, "echo", (pid_t)*stage_word(p, 1)); }
 }
 
-CASE(exec_with_sender_already_gone, PROCESS)
+/* The option that marks an upgraded connection for other programs is not the program's to take
+ * away. */
+static void find_all_that_there_is(struct play *p, bool clears)
 {
 	B {
 		SEND("all that there is");
@@ -177,6 +179,8 @@ CASE(exec_with_sender_already_gone, PROCESS)
 		pid_t pid;
 
 		settle(p, FD, 17);
+		if (clears)
+			R(setsockopt(FD, IPPROTO_IP, IP_RECVORIGDSTADDR, &(int){ 0 }, sizeof(int)));
 		(void)snprintf(number, sizeof(number), "%d", FD);
 		pid = fork();
 		if (pid == 0) {
@@ -186,6 +190,16 @@ CASE(exec_with_sender_already_gone, PROCESS)
 		close(FD);
 		reap(p, "count", pid);
 	}
+}
+
+CASE(exec_with_sender_already_gone, PROCESS)
+{
+	find_all_that_there_is(p, false);
+}
+
+CASE(exec_though_the_mark_was_taken_away, PROCESS)
+{
+	find_all_that_there_is(p, true);
 }
 
 #define LEN 60000

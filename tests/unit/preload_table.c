@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/tls.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -457,6 +458,27 @@ static void calls_left_by_a_jump_are_forgotten(void)
 	close(fds[1]);
 }
 
+/* What is in a ring and stays there is nothing for the kernel to decrypt. */
+static void ktls_is_refused_beside_a_ring(void)
+{
+	struct tls12_crypto_info_aes_gcm_128 info = {
+		.info = { .version = TLS_1_2_VERSION, .cipher_type = TLS_CIPHER_AES_GCM_128 },
+	};
+	int fds[2];
+
+	fake_pair(fds);
+	CHECK_INT(setsockopt(fds[0], SOL_TLS, TLS_RX, &info, sizeof(info)), ==, -1);
+	CHECK_INT(errno, ==, ENOPROTOOPT);
+	fake_attach(fake_of(fds[0]));
+	CHECK_INT(setsockopt(fds[0], SOL_TLS, TLS_TX, &info, sizeof(info)), ==, -1);
+	CHECK_INT(errno, ==, ENOPROTOOPT);
+	CHECK_INT(setsockopt(fds[0], SOL_TLS, TLS_RX, &info, sizeof(info)), ==, -1);
+	CHECK_INT(errno, ==, EBUSY);
+	CHECK_INT(fake_of(fds[0])->reason, ==, PULC_REASON_UNSUPPORTED);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static const struct test tests[] = {
 	TEST(sockets_become_streams),
 	TEST(failed_connect_makes_no_stream),
@@ -476,6 +498,7 @@ static const struct test tests[] = {
 	TEST(what_has_a_closed_one_s_record_is_not_shared),
 	TEST(calls_in_flight_keep_the_stream),
 	TEST(calls_left_by_a_jump_are_forgotten),
+	TEST(ktls_is_refused_beside_a_ring),
 };
 
 int main(int argc, char **argv)
