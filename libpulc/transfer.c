@@ -430,14 +430,38 @@ static bool has_bytes_behind_mark(struct pulc_stream *s, int fd)
 	return tcp_at_mark(&s->tcp, fd) && raw_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* As send_on_kernel; bytes come before an error. */
-static ssize_t receive_on_kernel(struct pulc_stream *s, int fd)
+/* Whoever sleeps in the kernel is told of an end in order if the peer is killed now. */
+static bool may_be_reset_unheard(struct pulc_stream *s, int fd)
 {
-	int e = 0;
+	const unsigned something = POLLIN | POLLERR | POLLHUP;
 
-	if (tcp_finds_reset(&s->tcp, fd) && !has_bytes(s, fd) && !has_bytes_behind_mark(s, fd))
-		e = stream_told(s, fd, tcp_take_receive_error(&s->tcp, fd));
-	return e ? -e : stream_on_kernel(&s->tcp.n_native_receives);
+	return tcp_may_be_reset(&s->tcp) && !(tcp_poll(&s->tcp, fd, POLLIN) & something) &&
+	       !has_bytes(s, fd) && !has_bytes_behind_mark(s, fd);
+}
+
+/* As send_on_kernel; bytes come before an error. One that may sleep while some of its own bytes are
+ * unread in the ring sleeps here: of a reset for their sake the kernel does not know. */
+static ssize_t receive_on_kernel(struct pulc_stream *s, int fd, const struct kernel_call *call,
+				 bool may_sleep)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)call->iov, .msg_iovlen = call->n };
+	struct wait w = stream_wait_begin(POLLIN, atomic_load(&s->tcp.ring.own->usec_rcvtimeo));
+	int own = fd, e = 0;
+
+	while (may_sleep && may_be_reset_unheard(s, own)) {
+		e = stream_wait(s, own, &w);
+		own = stream_fd(s, own);
+		if (e < 0)
+			return e == -ERESTART ? PULC_BEGIN_AGAIN : e;
+		if (tcp_is_dissolved(&s->tcp, own))
+			return -EPIPE;
+	}
+	if (tcp_finds_reset(&s->tcp, own) && !has_bytes(s, own) && !has_bytes_behind_mark(s, own))
+		e = stream_told(s, own, tcp_take_receive_error(&s->tcp, own));
+	if (e)
+		return -e;
+	return own == fd ? stream_on_kernel(&s->tcp.n_native_receives)
+			 : raw_recvmsg(own, &msg, call->flags);
 }
 
 /* Does the stream of a side that had left go on in its ring? 1; 0: in the kernel; -EAGAIN: not to
@@ -483,13 +507,16 @@ USUAL ssize_t stream_receive_pieces(struct pulc_stream *s, int fd, const struct 
 	if (UNLIKELY(flags & (MSG_ERRQUEUE | MSG_OOB)))
 		return flags & MSG_ERRQUEUE ? stream_on_kernel(&s->tcp.n_native_receives)
 					    : receive_urgent(s, fd);
+	dont_wait = must_not_block(s, flags);
 	if (UNLIKELY(tcp_has_left(&s->tcp))) {
 		int e = go_back(s, flags);
 
 		if (e <= 0)
-			return e < 0 ? e : receive_on_kernel(s, fd);
+			return e < 0 ? e
+				     : receive_on_kernel(s, fd,
+							 &(struct kernel_call){ iov, n, flags },
+							 !dont_wait && total > 0);
 	}
-	dont_wait = must_not_block(s, flags);
 	if (UNLIKELY(total == 0))
 		return receive_nothing(s, fd, dont_wait);
 	target = receive_target(s, total, flags);

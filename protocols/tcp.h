@@ -217,6 +217,8 @@ bool tcp_has_reset(const struct tcp *t);
 /* The same of a side that has left, before it sends through the kernel: asks that for the end of a
  * peer that has bytes of the ring unread. */
 bool tcp_finds_reset(struct tcp *t, int fd);
+/* May there be one before long: has the peer bytes of the ring unread, and not left itself? */
+bool tcp_may_be_reset(struct tcp *t);
 /* Has such a reset, of which the kernel knows nothing, ended what urgent data can be received of?
  * Not behind the end of the stream. */
 bool tcp_urgent_is_gone(struct tcp *t, int fd);

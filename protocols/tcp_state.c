@@ -402,9 +402,15 @@ bool tcp_has_reset(const struct tcp *t)
 	return own_local(t) & TCP_LOCAL_RESET;
 }
 
+bool tcp_may_be_reset(struct tcp *t)
+{
+	return !tcp_is_reset(t) && !tcp_peer_left(t) && is_read_in_ring(t) &&
+	       shm_tx_unread(&t->ring) > 0;
+}
+
 bool tcp_finds_reset(struct tcp *t, int fd)
 {
-	if (!tcp_is_reset(t) && !tcp_peer_left(t) && is_read_in_ring(t) && shm_tx_unread(&t->ring))
+	if (tcp_may_be_reset(t))
 		tcp_look_for_end(t, fd);
 	return tcp_has_reset(t);
 }

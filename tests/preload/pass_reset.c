@@ -67,6 +67,54 @@ CASE(pass_reset_by_close_wakes_reader, DUO)
 	}
 }
 
+CASE(pass_reset_by_kill_wakes_reader, PROCESS)
+{
+	pid_t holder = 0;
+
+	UNREAD_OF_ONE_THAT_HAS_LEFT
+	B {
+		holder = fork_logged(p);
+		if (holder == 0)
+			pause();
+		R(close(FD));
+	}
+	A {
+		RECV(1);
+		say_name(p);
+		RECV(1);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		kill(holder, SIGKILL);
+		reap(p, "holder", holder);
+	}
+}
+
+/* Who sleeps for bytes, be it to look at them, and gets some, hears of it with the next call. */
+CASE(pass_reset_by_kill_behind_what_wakes_reader, PROCESS)
+{
+	pid_t holder = 0;
+
+	UNREAD_OF_ONE_THAT_HAS_LEFT
+	B {
+		holder = fork_logged(p);
+		if (holder == 0)
+			pause();
+	}
+	A {
+		RECV_FLAGS(10, MSG_PEEK);
+		RECV_FLAGS(10, MSG_WAITALL);
+		RECV(1);
+	}
+	WITH_B {
+		until_other_sleeps(p);
+		SEND("some");
+		R(close(FD));
+		kill(holder, SIGKILL);
+		reap(p, "holder", holder);
+	}
+}
+
 /* What was on its way to A comes before the reset. */
 CASE(pass_reset_behind_bytes, ANY)
 {
