@@ -1,5 +1,5 @@
 """Each example of the manual pages is played as it stands there: lines for a shell with the programs that were built, in
-a network namespace of its own; C is compiled; settings are read by psid.
+a network namespace of its own; C is compiled, that of docs/native.md too; settings are read by psid.
 
 What an example names and nobody has (./solver, a web server) is made here. Prints "ok NAME", "not ok NAME: why" or
 "skip NAME: why".
@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 BUILD = os.environ["PULC_BUILD"]
@@ -66,6 +67,43 @@ long example(void *buf_, unsigned long size_)
 %s
 	}
 	return n;
+}
+"""
+
+# Of the guide: what its pieces take for given.
+C_GUIDE = """
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+#include <pulc/block.h>
+#include <pulc/job.h>
+#include <pulc/pulc.h>
+#include <pulc/sem.h>
+#include <pulc/tag.h>
+extern pulc_port *port;
+extern struct pulc_address server;
+extern struct pollfd *fds;
+extern uint32_t peer;
+extern char buf[512], question[512];
+extern size_t size, len, size_max, n_fds;
+extern void *block;
+extern const void *message;
+extern struct pulc_address from;
+extern int job, answer;
+extern pid_t pid;
+extern pulc_op *op;
+extern pulc_sem *sem;
+extern _Bool answered;
+extern const struct pulc_tag want;
+extern struct pulc_tagged m;
+extern uint64_t seen;
+extern long n;
+extern int i;
+%s
+void piece(void);
+void piece(void)
+{
+%s
 }
 """
 
@@ -155,6 +193,33 @@ def compile_c(name, text):
                 subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True))
 
 
+def guide(text):
+    """The pieces of C in docs/native.md: what is indented and calls something of ours; several of one section belong together."""
+    pieces = []
+    for section in re.split(r"^#+ ", text, flags=re.M):
+        found = re.findall(r"(?:^(?: {4}|\n(?= {4})).*\n)+", section, re.M)
+        found = [textwrap.dedent(piece) for piece in found if re.search(r"^ +.*\bpulc_\w+\(.*;", piece, re.M)]
+        if found:
+            pieces.append("\n".join(piece.strip("\n") for piece in found))
+    return pieces
+
+
+def compile_guide():
+    with open(os.path.join(ROOT, "docs", "native.md"), encoding="utf-8") as file:
+        pieces = guide(file.read())
+    for number, text in enumerate(pieces, 1):
+        text = re.sub(r"^(\s*)\.\.\.(?=\s)", r"\1;", text, flags=re.M)
+        function = re.match(r"(.*?^}\n)(.*)", text, re.M | re.S) if text.startswith("static ") else None
+        outside, inside = function.groups() if function else ("", text)
+        source = os.path.join(PLACE, f"guide_{number}.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(C_GUIDE % (outside, inside))
+        command = ["cc", "-std=gnu11", "-Wall", "-Werror", "-Wno-unused-result", "-Wno-unused-variable", f"-I{ROOT}/include", "-c", source, "-o", "/dev/null"]
+        say(f"native_md_{number}", subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True))
+    if len(pieces) < 6:
+        print(f"not ok examples.native_md: {len(pieces)} pieces were found")
+
+
 def check_settings(name, text):
     path = os.path.join(PLACE, f"{name}.conf")
     with open(path, "w", encoding="utf-8") as file:
@@ -189,6 +254,7 @@ def main():
                 play_shell(name, text)
         if commands:
             change_key(f"{stem}_{section}_key", commands)
+    compile_guide()
     return 0
 
 

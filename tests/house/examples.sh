@@ -1,3 +1,3 @@
 #!/bin/bash
-# The examples of the manual pages, played as they stand there.
+# The examples of the manual pages, and of the guide to native programs, as they stand there.
 exec python3 "$(dirname "$0")/examples.py"
