@@ -8,6 +8,7 @@
  */
 #include "dispatch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,11 +63,13 @@ static const char *refusal_text(int reason)
 	}
 }
 
+static_assert(WIRE_LAYOUT == SHM_VERSION, "commands tell the layout of their library");
+
 /* Returns whether both versions are ours; else what is to be done about it, by the one that is
  * older. */
 static bool fits(const Pulc__Wire__Hello *m, char *why, size_t size)
 {
-	bool maps = m->role == PULC__WIRE__ROLE__ROLE_PROCESS;
+	bool maps = m->role == PULC__WIRE__ROLE__ROLE_PROCESS || m->for_process;
 	uint32_t layout = maps ? m->layout : SHM_VERSION;
 	bool is_newer = m->version > WIRE_VERSION ||
 			(m->version == WIRE_VERSION && layout > SHM_VERSION);

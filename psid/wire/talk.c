@@ -44,19 +44,35 @@ int wire_talk_call(unsigned n_tries, char *path, size_t size, int *ret_fd)
 	return r == -EAGAIN ? -ETIMEDOUT : r;
 }
 
-int wire_talk_hello(int fd, Pulc__Wire__Role role, const char *program)
+static int say_hello(int fd, Pulc__Wire__Hello *hello, const char *program)
 {
-	Pulc__Wire__Hello hello = PULC__WIRE__HELLO__INIT;
 	Pulc__Wire__FromClient msg = PULC__WIRE__FROM_CLIENT__INIT;
 	int r;
 
-	hello.version = WIRE_VERSION;
-	hello.role = role;
-	hello.program = (char *)program;
+	hello->version = WIRE_VERSION;
+	hello->program = (char *)program;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_HELLO;
-	msg.hello = &hello;
+	msg.hello = hello;
 	r = wire_send_from_client(fd, &msg, NULL, 0);
 	return r == -EPIPE ? 0 : r;
+}
+
+int wire_talk_hello(int fd, Pulc__Wire__Role role, const char *program)
+{
+	Pulc__Wire__Hello hello = PULC__WIRE__HELLO__INIT;
+
+	hello.role = role;
+	return say_hello(fd, &hello, program);
+}
+
+int wire_talk_hello_for(int fd, const char *program)
+{
+	Pulc__Wire__Hello hello = PULC__WIRE__HELLO__INIT;
+
+	hello.role = PULC__WIRE__ROLE__ROLE_CONTROL;
+	hello.layout = WIRE_LAYOUT;
+	hello.for_process = true;
+	return say_hello(fd, &hello, program);
 }
 
 int wire_talk_take(int fd, Pulc__Wire__ToClient **ret_msg)

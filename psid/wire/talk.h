@@ -18,6 +18,9 @@ int wire_talk_call(unsigned n_tries, char *path, size_t size, int *ret_fd);
 /* Says who we are. Returns as wire_send, but 0 also if psid has hung up: its Refuse is there to
  * read. */
 int wire_talk_hello(int fd, Pulc__Wire__Role role, const char *program);
+/* The same, of a command that is about to become a process: psid refuses it if it would refuse
+ * that, for its version or its user. */
+int wire_talk_hello_for(int fd, const char *program);
 
 /*
  * The next message, to be freed; descriptors that come with it are closed. Returns 0; -EAGAIN:

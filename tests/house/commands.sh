@@ -109,7 +109,8 @@ s.bind(os.environ["PULC_SOCKET"])
 s.listen()
 while True:
     c, _ = s.accept()
-    c.recv(65536)
+    if not c.recv(65536):  # who only looked whether anybody is there
+        continue
     c.send(bytes([18, len(refuse)]) + refuse)
     c.shutdown(socket.SHUT_WR)
     while c.recv(65536):
@@ -126,6 +127,8 @@ is other_version.version "1 $version psid 0.9" "$(status_of "$bin/pulcctl" versi
 is other_version.version_json "{\"pulcctl\":\"${version#* }\",\"psid\":null}" "$("$bin/pulcctl" --json version 2>/dev/null)"
 is other_version.pulcrun "125 pulcrun: psid 0.9 speaks protocol 9 with memory layout 9, the client 1: psid is older (this is pulcrun ${version#* })" \
 	"$(status_of "$bin/pulcrun" true) $(cat "$TMPDIR/err")"
+is other_version.pulc "3 pulc: warning: all connections stay on the kernel: psid 0.9 speaks protocol 9 with memory layout 9, the client 1: psid is older" \
+	"$(status_of "$bin/pulc" sh -c 'exit 3') $(cat "$TMPDIR/err")"
 kill $other
 wait $other 2>/dev/null
 unset PULC_SOCKET

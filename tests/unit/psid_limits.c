@@ -166,6 +166,16 @@ static void versions_must_fit(void)
 	fake_send(&c, &msg, NULL, 0);
 	(void)EXPECT(&c, WELCOME);
 	fake_close(&c);
+
+	hello.for_process = true; /* unless it is about to become one that does */
+	fake_open(&c, &psid, FAKE_SELF);
+	fake_send(&c, &msg, NULL, 0);
+	fake_expect_refusal(&c, PULC__WIRE__REASON__REASON_VERSION);
+	hello.layout = SHM_VERSION;
+	fake_open(&c, &psid, FAKE_SELF);
+	fake_send(&c, &msg, NULL, 0);
+	(void)EXPECT(&c, WELCOME);
+	fake_close(&c);
 	fake_status(&psid, &status);
 	CHECK_INT(status.n_refused, ==, 1); /* reason */
 	scene_close();

@@ -142,6 +142,7 @@ static int prepare(const struct settings *set, const char *program)
 {
 	char library[PATH_MAX];
 	const char *obstacle, *which;
+	char why[256];
 	int r;
 
 	r = run_find_library(library, sizeof(library));
@@ -154,6 +155,8 @@ static int prepare(const struct settings *set, const char *program)
 	warn_of_environment(set);
 	if (!set->no_psid && run_ensure_psid() < 0)
 		fputs("pulc: warning: no psid: all connections stay on the kernel\n", stderr);
+	else if (run_ask_psid(why, sizeof(why)) < 0)
+		fprintf(stderr, "pulc: warning: all connections stay on the kernel: %s\n", why);
 	if (set->log) {
 		r = set_log(set->log);
 		if (r < 0)

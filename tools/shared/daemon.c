@@ -29,10 +29,12 @@
 #include "paths.h"
 #include "program.h"
 #include "talk.h"
+#include "utf8.h"
 
 #define SEC_PATIENCE 15
 #define USEC_RETRY 20000
 #define N_TRIES 50
+#define NSEC_ANSWER (NSEC_PER_SEC / 4) /* for which a program's start may wait */
 #define N_STARTS 100
 
 static int look_for_psid(void)
@@ -196,11 +198,41 @@ static int start_locked(const char *dir)
 		return 0;
 	r = find_psid_program(program, sizeof(program));
 	if (r < 0) {
-		fprintf(stderr, "%s: psid is neither beside this program nor in PATH (is all of PULC installed?)\n",
+		fprintf(stderr,
+			"%s: psid is neither beside this program nor in PATH (is all of PULC "
+			"installed?)\n",
 			program_invocation_short_name);
 		return r;
 	}
 	return start_and_look(program);
+}
+
+/* What of psid's refusals concerns the process that we will be; a command's own limits do not. */
+static bool is_about_us(const Pulc__Wire__ToClient *msg)
+{
+	return msg->body_case == PULC__WIRE__TO_CLIENT__BODY_REFUSE &&
+	       (msg->refuse->reason == PULC__WIRE__REASON__REASON_VERSION ||
+		msg->refuse->reason == PULC__WIRE__REASON__REASON_USER);
+}
+
+int run_ask_psid(char *buf, size_t size)
+{
+	CLEANUP_FD int fd = -EBADF;
+	Pulc__Wire__ToClient *msg;
+	int r = wire_talk_call(1, NULL, 0, &fd);
+
+	if (r == 0)
+		r = wire_talk_hello_for(fd, program_invocation_short_name);
+	if (r == 0)
+		r = wire_talk_receive(fd, nsec_now() + NSEC_ANSWER, &msg);
+	if (r < 0)
+		return 0;
+	if (is_about_us(msg)) {
+		(void)wire_utf8_plain(msg->refuse->text, buf, size);
+		r = -EPERM;
+	}
+	pulc__wire__to_client__free_unpacked(msg, NULL);
+	return r;
 }
 
 int run_ensure_psid(void)
