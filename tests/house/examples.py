@@ -174,6 +174,7 @@ def say(name, result):
 
 
 def play_shell(name, text, before=""):
+    text = text.replace("/usr/local/lib/libpulc-preload.so", f"{BUILD}/lib/libpulc-preload.so")
     lines = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
     missing = lacking(lines)
     if missing:
@@ -228,6 +229,19 @@ def check_settings(name, text):
     say(name, subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True))
 
 
+def check_unit(name, text):
+    if not shutil.which("systemd-analyze"):
+        print(f"skip examples.{name}: no systemd-analyze here", flush=True)
+        return
+    path = os.path.join(PLACE, "example.service")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text + "ExecStart=/bin/true\n")
+    result = subprocess.run(["systemd-analyze", "verify", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True)
+    if "example.service" in result.stdout:
+        result.returncode = result.returncode or 1
+    say(name, result)
+
+
 def change_key(name, commands):
     """In its order; NEW is the name of the key that was added."""
     place = os.path.join(PLACE, name)
@@ -248,6 +262,8 @@ def main():
                 compile_c(name, text)
             elif section == "5":
                 check_settings(name, text)
+            elif text.startswith("["):
+                check_unit(name, text)
             elif stem == "pulcctl":
                 play_shell(name, text, "psid --daemonize 2>/dev/null\n")
             else:
