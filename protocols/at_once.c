@@ -108,7 +108,7 @@ bool port_push_at_once(struct port *port, uint32_t node, uint32_t to, const void
 static inline bool is_clear(const struct port *port, const struct port_in *in)
 {
 	return TAILQ_EMPTY(&port->messages) && TAILQ_EMPTY(&port->posted) && !in->ended &&
-	       !in->partial && !in->direct && in->got - in->taken <= PORT_WINDOW &&
+	       !in->partial && !in->direct && in->begun - in->taken <= PORT_WINDOW &&
 	       is_next(in->peer);
 }
 
@@ -121,7 +121,7 @@ static inline __attribute__((always_inline)) bool take_word(struct port_in *in, 
 	if (!has_done(in->peer, e, HAL_DID_TAKE))
 		return false;
 	protocol_count_event();
-	in->got += COST_WORD;
+	port_credit_begun(in, COST_WORD);
 	port_taken(in, COST_WORD);
 	in->port->in_last = in;
 	return true;
@@ -147,7 +147,7 @@ static __attribute__((noinline)) ssize_t take_frame(struct port_in *in, void *bu
 		peer_break(in->peer, -EBADMSG); /* as in port_arrive.c */
 		return -EAGAIN;
 	}
-	in->got += (uint64_t)f.len + PORT_OVERHEAD;
+	port_credit_begun(in, (uint64_t)f.len + PORT_OVERHEAD);
 	port_taken(in, (uint64_t)f.len + PORT_OVERHEAD);
 	in->port->in_last = in;
 	return (ssize_t)MIN((size_t)f.len, size);

@@ -214,6 +214,7 @@ void port_out_wait(struct port_out *out, bool waits)
 void port_out_free(struct port_out *out)
 {
 	port_out_hold(out, PORT_HOLD_NONE);
+	port_credit_end(out);
 	shm_pair_remove(out->shown);
 	if (out->port->out_last == out)
 		out->port->out_last = NULL;
@@ -243,6 +244,7 @@ void port_each_out(void (*f)(struct port_out *out, void *arg), void *arg)
 void port_out_rebind(struct port_out *out, struct peer *peer)
 {
 	port_out_hold(out, PORT_HOLD_NONE);
+	port_credit_end(out);
 	if (out->n_waiting)
 		peer_forget_counter(out->peer, &out->n_waiting);
 	peer_unref(out->peer);
@@ -271,6 +273,8 @@ static void reap_outs(struct port *port)
 static void in_free(struct port_in *in)
 {
 	port_budget_forget(in);
+	if (!in->ended)
+		port_credit_leave(in);
 	port_queue_free(in);
 	shm_pair_remove(in->shown);
 	if (in->peer->in_last == in)
@@ -373,6 +377,7 @@ struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from)
 	in->peer = peer_ref(peer);
 	in->era = peer_era(peer, from);
 	in->from = from;
+	port_credit_enter(in);
 	in->shown = shm_pair_add(SHM_PAIR_FROM, peer->client, (uint64_t)port->number << 32 | from);
 	TAILQ_INIT(&in->queue);
 	LIST_INSERT_HEAD(&port->ins[from % PORT_N_BUCKETS], in, link);
@@ -388,6 +393,7 @@ void port_in_end(struct port_in *in, int why)
 	if (in->ended)
 		return;
 	in->ended = why;
+	port_credit_leave(in);
 	protocol_count_event();
 	port_queue_drop_partial(in);
 	port_budget_forget(in);
@@ -458,8 +464,8 @@ static void peer_gone(struct port *port, struct peer *peer)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++) {
 		LIST_FOREACH(out, &port->outs[i], link)
-		if (out->peer == peer && !out->error)
-			out->error = peer->error;
+		if (out->peer == peer)
+			port_out_end(out, peer->error);
 		LIST_FOREACH(in, &port->ins[i], link)
 		if (in->peer == peer)
 			port_in_end(in, peer->error);
@@ -486,8 +492,8 @@ static void port_closed(struct port *port, struct peer *peer, uint32_t number, u
 	if (in && in->era < before)
 		port_in_end(in, -EPIPE);
 	LIST_FOREACH(out, &port->outs[number % PORT_N_BUCKETS], link)
-	if (out->to == number && out->peer == peer && !out->error)
-		out->error = -ECONNREFUSED;
+	if (out->to == number && out->peer == peer)
+		port_out_end(out, -ECONNREFUSED);
 }
 
 /* Of who has it anew only those have heard nothing who wait for one that never began. A destination

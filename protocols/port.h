@@ -59,6 +59,11 @@ enum port_hold {
  * begin while less is used. */
 #define PORT_WINDOW SHM_PORT_WINDOW
 #define PORT_MESSAGE_MAX (16u << 20)
+/* What all ways from one process to another may have so: beyond it one begins only if nothing of it
+ * is unread, and beyond the second one none of more than a frame. */
+#define PORT_PEER_WINDOW (64u << 20)
+#define PORT_PEER_LONG (96u << 20)
+#define PORT_PEER_NEAR (PORT_PEER_WINDOW / 2) /* from here on all that is taken is told */
 /* A message costs its length and this, so that small ones are bounded too. */
 #define PORT_OVERHEAD 64u
 
@@ -147,7 +152,9 @@ struct port_in {
 	uint64_t word; /* of its data; 0: it has not begun */
 	uint32_t from;
 	int ended; /* negative errno: nothing more will come, and why */
-	uint64_t got, taken, told;
+	/* cost of all that ever was so: of what has begun, the whole */
+	uint64_t begun, taken, told;
+	uint32_t step; /* it is told of each such part */
 	struct port_messages queue;
 	struct port_message *partial;
 	struct port_request *direct;
@@ -167,18 +174,18 @@ struct port_out {
 	struct port *port;
 	struct peer *peer;
 	uint32_t to;
-	enum port_kind kind; /* of the destination: messages or bytes */
-	int error;	     /* why nothing more can be sent */
-	uint32_t n_waiting;  /* frames accepted, without room yet */
-	uint32_t n_inside;   /* calls that wait: it stays */
-	unsigned held;	     /* PORT_HELD_: it may not be sent to */
-	uint64_t life;	     /* of BEGIN */
-	uint64_t era;	     /* protocol_era, when it was found there */
-	bool busy;	     /* a long message of somebody who waits for room is under way */
-	bool waits;	     /* it took nothing more when it was last tried */
-	bool no_long;	     /* no datagram of more than a frame may begin */
-	uint64_t sent, freed;
-	uint32_t shown;		    /* its entry in what psid is shown (shm/pairs.h) */
+	enum port_kind kind;  /* of the destination: messages or bytes */
+	int error;	      /* why nothing more can be sent */
+	uint32_t n_waiting;   /* frames accepted, without room yet */
+	uint32_t n_inside;    /* calls that wait: it stays */
+	unsigned held;	      /* PORT_HELD_: it may not be sent to */
+	uint64_t life;	      /* of BEGIN */
+	uint64_t era;	      /* protocol_era, when it was found there */
+	bool busy;	      /* a long message of somebody who waits for room is under way */
+	bool waits;	      /* it took nothing more when it was last tried */
+	bool no_long;	      /* no datagram of more than a frame may begin */
+	uint64_t sent, freed; /* cost of what has begun, the whole, and of what was taken of it */
+	uint32_t shown;	      /* its entry in what psid is shown (shm/pairs.h) */
 	struct port_sendings queue; /* in order; before all who have not begun */
 	TAILQ_ENTRY(port_out) link_queued;
 	uint64_t mark; /* of hal_ops.flush, while the port is being closed */
@@ -259,18 +266,28 @@ void port_out_free(struct port_out *out);
  * it made no sense.
  */
 int port_push(struct port_out *out, struct port_sending *s);
-/* Sent, or about to be; a negative cost takes back. */
+/* A message has begun, or is about to; a negative cost takes back. */
 static inline void port_count_sent(struct port_out *out, uint64_t cost)
 {
 	out->sent += cost;
+	out->peer->size_there += cost;
 	shm_pair_set(out->shown, 0, out->sent - out->freed);
+}
+/* What a way may have unread when another message begins. */
+static inline uint64_t port_window(uint64_t size_peer)
+{
+	return LIKELY(size_peer < PORT_PEER_WINDOW) ? PORT_WINDOW : 1;
+}
+static inline bool port_has_credit(const struct port_out *out)
+{
+	return out->sent - out->freed < port_window(out->peer->size_there);
 }
 /* No credit is wanting and nothing is wrong. */
 static inline bool port_may_begin(const struct port_out *out)
 {
 	/* One branch for all of them. */
 	return !((unsigned)out->error | out->busy | out->held | out->n_waiting) &&
-	       out->sent - out->freed < PORT_WINDOW;
+	       port_has_credit(out);
 }
 /* The rest of a message that has begun is copied and will be sent as there is room. 0; -ENOMEM. */
 int port_push_later(struct port_out *out, struct port_sending *s);
@@ -294,9 +311,11 @@ LIST_HEAD(port_moves, move);
 extern struct port_row port_queued __attribute__((visibility("hidden")));
 extern struct port_ins port_held __attribute__((visibility("hidden")));
 extern struct port_moves port_moves __attribute__((visibility("hidden")));
+extern bool port_credit_owed __attribute__((visibility("hidden"))); /* a source was not told */
 static inline bool port_any_to_move(void)
 {
-	return !TAILQ_EMPTY(&port_queued) || !LIST_EMPTY(&port_held) || !LIST_EMPTY(&port_moves);
+	return !TAILQ_EMPTY(&port_queued) || !LIST_EMPTY(&port_held) || !LIST_EMPTY(&port_moves) ||
+	       port_credit_owed;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -347,14 +366,14 @@ void port_repost(struct port *port, struct port_request *r);
 void port_take_off(struct port *port, struct port_request *r);
 /* Something has been queued, or a source has ended: whoever wants it is served. */
 void port_serve_posted(struct port *port);
-/* The source is told of each such part of its window that was taken. */
+/* A source is told of each such part of its window that was taken. */
 #define PORT_TOLD (256u << 10)
 void port_tell_taken(struct port_in *in);
 /* This much of what the source has sent needs no room any more. */
 static inline void port_taken(struct port_in *in, uint64_t cost)
 {
 	in->taken += cost;
-	if (UNLIKELY(in->taken - in->told >= PORT_TOLD))
+	if (UNLIKELY(in->taken - in->told >= in->step))
 		port_tell_taken(in);
 }
 /* Copies the payload of the frame that is shown. -ENOMEM. */
@@ -368,6 +387,32 @@ void port_queue_drop_partial(struct port_in *in);
  * bytes that they have. */
 unsigned port_slice(const struct iovec *iov, unsigned n, size_t at, size_t len, struct iovec *to,
 		    unsigned n_max, size_t *ret_len);
+
+/* ---- port_credit.c --------------------------------------------------------------------------- */
+/* May the source begin a message, or one of more than a frame? No honest one begins another. */
+bool port_credit_allows(const struct port_in *in, bool is_long);
+/* The peer has much unread: its sources are told of all that is taken. */
+void port_credit_near(struct peer *peer);
+/* A message begins to come, which costs that, whole; a negative cost takes back. */
+static inline void port_credit_begun(struct port_in *in, uint64_t cost)
+{
+	in->begun += cost;
+	in->peer->size_here += cost;
+	if (UNLIKELY(in->peer->size_here >= PORT_PEER_NEAR))
+		port_credit_near(in->peer);
+}
+/* The source begins, as one of its process's. */
+void port_credit_enter(struct port_in *in);
+/* Nothing more comes of the source. */
+void port_credit_leave(struct port_in *in);
+/* Tells whom it could not be said to before. */
+void port_credit_move_on(void);
+/* The destination has told of so much more. */
+void port_credit_freed(struct port_out *out, uint64_t freed);
+/* What was sent there concerns nobody any more. */
+void port_credit_end(struct port_out *out);
+/* Nothing can be sent to this destination any more, and why. */
+void port_out_end(struct port_out *out, int why);
 
 /* ---- port_budget.c --------------------------------------------------------------------------- */
 /* What all ports may keep, in bytes; 0: the usual. */
@@ -438,6 +483,8 @@ void port_give_off(struct port *port);
 void port_give_done(struct port *port);
 /* No more than forgotten: in a forked child. */
 void port_give_forget(struct port *port);
+/* Is any being given? */
+bool port_give_any(void);
 
 /* ---- port_take.c: one that becomes ours, one at a time --------------------------------------- */
 

@@ -14,16 +14,6 @@
 #include "pairs.h"
 #include "port.h"
 
-/* Over the window by the largest message, in the worst of cases in the smallest pieces. */
-#define COST_MAX ((uint64_t)PORT_WINDOW + PORT_MESSAGE_MAX + 2 * PORT_OVERHEAD)
-
-void port_tell_taken(struct port_in *in)
-{
-	/* The last part of a window may have been taken: its source would wait for ever. */
-	if (!in->ended && port_say_back_surely(in, PORT_CREDIT, in->taken) == 0)
-		in->told = in->taken;
-}
-
 /* ---- straight to the waiter ------------------------------------------------------------------ */
 
 /* Nothing that came before is still to be taken, and a stream's bytes are of one source. */
@@ -112,17 +102,24 @@ static int give(struct port_in *in, struct port_request *r, uint32_t len)
 
 static int whole(struct port_in *in, uint32_t len)
 {
+	const uint64_t cost = (uint64_t)len + PORT_OVERHEAD;
 	struct port_request *r;
+	int e;
 
 	if (in->partial || in->direct)
 		return -EBADMSG;
 	/* Nothing of a stream is no piece of it: its reader would take it for more than that. */
 	if (UNLIKELY(len == 0 && in->port->kind != PORT_D))
 		return -EBADMSG;
+	if (UNLIKELY(!port_credit_allows(in, false)))
+		return -EBADMSG;
+	/* Before it is taken, and told of. */
+	port_credit_begun(in, cost);
 	r = wanted_by(in);
-	if (LIKELY(r))
-		return give(in, r, len);
-	return port_queue_frame(in, len, 0);
+	e = LIKELY(r) ? give(in, r, len) : port_queue_frame(in, len, 0);
+	if (UNLIKELY(e < 0))
+		port_credit_begun(in, -cost);
+	return e;
 }
 
 /* ---- long datagrams -------------------------------------------------------------------------- */
@@ -177,14 +174,18 @@ static int first(struct port_in *in, uint32_t len)
 	(void)link->ops->copy(link, &iov, 1);
 	if (size > PORT_MESSAGE_MAX || len - sizeof(size) > size)
 		return -EBADMSG;
+	if (!port_credit_allows(in, size > link->caps.frame_max))
+		return -EBADMSG;
 	in->size_long = size;
 	/* A buffer of many pieces, or too small a one, is served from the queue. */
 	if (r && r->n == 1 && r->size >= size) {
 		bind(in, r);
+		port_credit_begun(in, size + PORT_OVERHEAD);
 		return direct_more(in, len, sizeof(size), false);
 	}
 	if (port_queue_begin(in, size) < 0)
 		return -EAGAIN;
+	port_credit_begun(in, size + PORT_OVERHEAD);
 	return port_queue_more(in, len, sizeof(size), false);
 }
 
@@ -199,22 +200,11 @@ static int more(struct port_in *in, uint32_t len, bool last)
 
 static int data(struct port_in *in, const struct hal_frame *f)
 {
-	uint64_t cost = f->len + (f->kind & PORT_FIRST ? PORT_OVERHEAD : 0);
-	int e;
-
-	if (f->kind == PORT_FIRST)
-		cost -= MIN(f->len, (uint32_t)sizeof(uint64_t));
-	if (UNLIKELY(in->got + cost - in->taken > COST_MAX))
-		return -EBADMSG;
 	if (LIKELY(f->kind == (PORT_FIRST | PORT_LAST)))
-		e = whole(in, f->len);
-	else if (f->kind == PORT_FIRST)
-		e = first(in, f->len);
-	else
-		e = more(in, f->len, f->kind & PORT_LAST);
-	if (LIKELY(e == 0))
-		in->got += cost;
-	return e;
+		return whole(in, f->len);
+	if (f->kind == PORT_FIRST)
+		return first(in, f->len);
+	return more(in, f->len, f->kind & PORT_LAST);
 }
 
 /* The peer has the port that the frame comes from; or nothing can be said of it yet. */
@@ -297,9 +287,7 @@ static int credit(struct port_out *out, uint64_t freed)
 {
 	if (freed - out->freed > out->sent - out->freed)
 		return -EBADMSG;
-	out->freed = freed;
-	shm_pair_set(out->shown, 0, out->sent - freed);
-	port_out_wait(out, false);
+	port_credit_freed(out, freed);
 	return 0;
 }
 
@@ -319,7 +307,7 @@ static int said_back(struct peer *peer, const struct hal_frame *f)
 	struct port_about about = { 0 };
 	int e = copy_about(peer, f, &about);
 
-	if (e < 0 || !out || out->peer != peer || out->life != about.life)
+	if (e < 0 || !out || out->error || out->peer != peer || out->life != about.life)
 		return e;
 	if (f->kind == PORT_CREDIT)
 		return credit(out, about.value);
@@ -327,8 +315,8 @@ static int said_back(struct peer *peer, const struct hal_frame *f)
 		return hold(out, about.value);
 	if (f->kind == PORT_GO)
 		port_out_hold(out, PORT_HOLD_NONE);
-	else if (!out->error)
-		out->error = -ECONNREFUSED;
+	else
+		port_out_end(out, -ECONNREFUSED);
 	return 0;
 }
 

@@ -37,8 +37,16 @@ static uint64_t word_of(const struct port *port)
 	return (uint64_t)port->number << 32;
 }
 
+static unsigned n_given;
+
+bool port_give_any(void)
+{
+	return n_given > 0;
+}
+
 static void give_free(struct port_give *give)
 {
+	n_given--;
 	for (unsigned i = 0; i < give->n_asked; i++)
 		peer_unref(give->asked[i].peer);
 	peer_unref(give->to);
@@ -55,6 +63,7 @@ int port_give_begin(struct port *port, struct peer *to, uint64_t move)
 	give->to = peer_ref(to);
 	give->move = move;
 	port->give = give;
+	n_given++;
 	return 0;
 }
 

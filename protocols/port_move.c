@@ -155,7 +155,7 @@ static void leave(struct port_out *out, void *arg)
 		port_out_free(out);
 		return;
 	}
-	out->error = PORT_ELSEWHERE;
+	port_out_end(out, PORT_ELSEWHERE);
 	port_any_elsewhere = true;
 }
 

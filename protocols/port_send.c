@@ -116,9 +116,12 @@ static int send_counted(struct port_out *out, const struct hal_frame *f, const s
 	return e;
 }
 
-static uint64_t cost_of(const struct cut *c)
+/* Of a datagram all when it begins. */
+static uint64_t cost_of(const struct cut *c, const struct port_sending *s)
 {
-	return c->len + (c->f.kind & PORT_FIRST ? PORT_OVERHEAD : 0);
+	size_t len = c->f.kind & PORT_LAST ? c->len : s->size;
+
+	return c->f.kind & PORT_FIRST ? len + PORT_OVERHEAD : 0;
 }
 
 static void advance(struct port_sending *s, const struct cut *c)
@@ -145,10 +148,16 @@ static inline int push_short(struct port_out *out, struct port_sending *s)
 	return e;
 }
 
+/* No datagram of more than a frame may begin. */
+static bool is_full(const struct peer *peer)
+{
+	return peer->size_there >= PORT_PEER_LONG;
+}
+
 /* Not now. */
 static int __attribute__((noinline)) hold_back(struct port_out *out)
 {
-	if (out->held || out->no_long || out->sent - out->freed >= PORT_WINDOW)
+	if (out->held || out->no_long || !port_has_credit(out) || is_full(out->peer))
 		port_out_wait(out, true);
 	return -EAGAIN;
 }
@@ -165,12 +174,12 @@ static int push_long(struct port_out *out, struct port_sending *s)
 	int e;
 
 	do {
-		if (stream && (out->held || out->sent - out->freed >= PORT_WINDOW))
+		if (stream && (out->held || !port_has_credit(out)))
 			return hold_back(out);
 		if (UNLIKELY(!out->peer->link))
 			return out->peer->error;
 		cut_next(out, s, &c);
-		e = send_counted(out, &c.f, c.iov, c.n, cost_of(&c));
+		e = send_counted(out, &c.f, c.iov, c.n, cost_of(&c, s));
 		if (e < 0)
 			return e;
 		advance(s, &c);
@@ -222,7 +231,7 @@ int port_push(struct port_out *out, struct port_sending *s)
 			return hold_back(out);
 		if (LIKELY(s->n == 1 && s->size && s->size <= out->peer->link->caps.frame_good))
 			e = push_short(out, s);
-		else if (UNLIKELY(out->no_long) && is_long(out, s))
+		else if (UNLIKELY(out->no_long || is_full(out->peer)) && is_long(out, s))
 			return hold_back(out);
 		else
 			e = push_long(out, s);
@@ -245,7 +254,7 @@ int port_push_later(struct port_out *out, struct port_sending *s)
 		cut_next(out, s, &c);
 		e = peer_send_later(out->peer, &c.f, c.iov, c.n, &out->n_waiting);
 		if (e == 0) {
-			port_count_sent(out, cost_of(&c));
+			port_count_sent(out, cost_of(&c, s));
 			advance(s, &c);
 		}
 	}
@@ -296,6 +305,7 @@ void port_push_queued(void)
 {
 	struct port_out *out, *next;
 
+	port_credit_move_on();
 	port_budget_move_on();
 	port_moves_on();
 	for (out = TAILQ_FIRST(&port_queued); out; out = next) {

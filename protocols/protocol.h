@@ -59,7 +59,10 @@ struct peer {
 	/* HAL_WATCH_: what libpulc's progress thread was to be told of when it last fell asleep */
 	uint8_t attended;
 	uint64_t size_left; /* port_budget.c's: memory of what is unread of its ended ways */
-	uint32_t n_holds;   /* port.c's: ways to it that are to wait */
+	/* port_credit.c's: what is unread, as far as its sender knows, of ours there and here; */
+	uint64_t size_there, size_here;
+	bool is_near;	  /* and it is told of all that is taken here */
+	uint32_t n_holds; /* port.c's: ways to it that are to wait */
 	struct granted *granted;
 	uint32_t n_granted, n_granted_max;
 	struct pending_list pending; /* frames that found no room, oldest first */

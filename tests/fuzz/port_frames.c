@@ -17,6 +17,7 @@
 #include "at_once.h"
 #include "fuzz_link.h"
 #include "port.h"
+#include "port_accounts.h"
 #include "port_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -29,10 +30,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define MOVE 5u
 #define N_OPS 4u
 #define SIZE_BUF 150000u
-#define COST_MAX ((uint64_t)PORT_WINDOW + PORT_MESSAGE_MAX + 2 * PORT_OVERHEAD)
-/* Memory that messages take at most for what they cost, behind the first ones of a source. */
-#define PART_MEMORY 2u
-#define SIZE_FIRST (68u << 10)
 
 struct flow {
 	uint32_t sent, got;
@@ -59,7 +56,7 @@ static struct flow flows[N_PORTS][N_THEIRS];
 static struct reading readings[N_OPS];
 static struct writing writings[N_OPS];
 static unsigned char bytes[SIZE_BUF];
-static bool any_taken;
+static bool any_taken, any_given;
 
 static struct fuzz_link *owner_of(unsigned theirs)
 {
@@ -380,6 +377,7 @@ static void give(unsigned i, uint8_t much)
 		if (is_in_use(port) || !links[0].peer->link)
 			return;
 		fuzz_must(port_give_begin(port, links[0].peer, MOVE) == 0);
+		any_given = true;
 	}
 	for (unsigned k = 0; k < N_PEERS; k++)
 		if (links[k].peer->link)
@@ -449,27 +447,6 @@ static void serve(unsigned i)
 	loosen();
 	peer_unref(peer);
 	join(i);
-}
-
-static void check_source(const struct port_in *in)
-{
-	uint64_t kept = in->got - in->taken;
-
-	fuzz_must(kept <= COST_MAX && in->told <= in->taken);
-	fuzz_must(any_taken || in->size_unread <= SIZE_FIRST + PART_MEMORY * kept);
-}
-
-static void check_port(const struct port *port)
-{
-	const struct port_out *out;
-	const struct port_in *in;
-
-	for (unsigned i = 0; i < PORT_N_BUCKETS; i++) {
-		LIST_FOREACH(in, &port->ins[i], link)
-		check_source(in);
-		LIST_FOREACH(out, &port->outs[i], link)
-		fuzz_must(out->sent - out->freed <= COST_MAX);
-	}
 }
 
 static void change(uint8_t addr, uint8_t much)
@@ -548,7 +525,9 @@ static void move_on(void)
 	check_readings();
 	check_writings();
 	for (unsigned i = 0; i < N_PORTS; i++)
-		check_port(ports[i]);
+		check_port(ports[i], any_taken);
+	for (unsigned i = 0; i < N_PEERS; i++)
+		check_accounts(links[i].peer, ports, N_PORTS, any_given);
 }
 
 static void finish(void)
@@ -578,7 +557,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	(void)protocol_register(PROTOCOL_PORT, &port_protocol);
 	memset(flows, 0, sizeof(flows));
-	any_taken = false;
+	any_taken = any_given = false;
 	for (unsigned i = 0; i < N_PORTS; i++)
 		fuzz_must((ports[i] = port_new(1 + i, kinds[i])) != NULL);
 	for (unsigned i = 0; i < N_PEERS; i++)

@@ -170,6 +170,76 @@ static void a_port_that_is_closed(void)
 	NATIVE_RUN(wait_in_vain, close_it);
 }
 
+/* ---- a port that passes to another process --------------------------------------------------- */
+
+#define MSEC_PATIENCE 40000
+
+static void flood_what_passes(void)
+{
+	struct pulc_address unread = native_find("unread"), heard = native_find("heard");
+	pulc_port *p = native_open(PULC_D, NULL);
+	pulc_op *ops[N_MESSAGES];
+	unsigned n_sent = 0;
+
+	for (unsigned i = 0; i < N_MESSAGES; i++) {
+		native_fill(out[i], len, i);
+		ops[i] = native_send_begin(p, &unread, out[i], len);
+		ask(p, &heard);
+	}
+	for (unsigned i = 0; i < N_MESSAGES; i++)
+		n_sent += pulc_op_test(ops[i]) == 1;
+	MUST(n_sent >= 1 && n_sent < N_MESSAGES);
+	native_reach(1);
+	for (unsigned i = 0; i < N_MESSAGES; i++)
+		MUST_IS(pulc_op_end(ops[i], NULL), (ssize_t)len);
+	native_await(2);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void keep_and_give(void)
+{
+	pulc_port *unread, *heard;
+
+	(void)setenv("PULC_QUEUE_MAX", BUDGET, 1);
+	native_known_as(0);
+	unread = native_open(PULC_D, "unread");
+	heard = native_open(PULC_D, "heard");
+	answer(heard, N_MESSAGES);
+	native_await(1);
+	MUST(native_lock());
+	MUST(port_budget_used() > 50000);
+	native_unlock();
+	MUST_IS(pulc_port_give(unread, native_pid_of(1), MSEC_PATIENCE), 0);
+	MUST(native_lock());
+	MUST_IS(port_budget_used(), 0);
+	native_unlock();
+	native_await(2);
+	MUST_IS(pulc_port_close(heard), 0);
+}
+
+static void take_and_read(void)
+{
+	pulc_port *p;
+
+	native_known_as(1);
+	MUST_IS(pulc_port_take(0, MSEC_PATIENCE, &p), 0);
+	for (unsigned i = 0; i < N_MESSAGES; i++)
+		receive_one(p, i);
+	MUST_IS(pulc_receive(p, buf, 1, NULL, PULC_DONTWAIT), -EAGAIN);
+	native_reach(2);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+/* What is kept goes with it, and whoever was told to wait goes on there. */
+static void a_port_that_passes(void)
+{
+	kind = PULC_D;
+	len = 5000;
+	NATIVE_RUN(keep_and_give, take_and_read, flood_what_passes);
+	len = LEN_MAX;
+	NATIVE_RUN(keep_and_give, take_and_read, flood_what_passes);
+}
+
 /* ---- who is waited for by name --------------------------------------------------------------- */
 
 static void send_late(void)
@@ -394,6 +464,67 @@ static void many_sources_of_one_process(void)
 	native_unshare(shared, sizeof(*shared));
 }
 
+/* ---- all that one process may have unread at another ----------------------------------------- */
+
+/* Each has used up what it may; then one that is read has all that it wants. */
+static void send_all_that_may_be(void)
+{
+	struct pulc_address unread = native_find("unread"), heard = native_find("heard");
+	pulc_port *p = native_open(PULC_D, NULL), *sources[N_SOURCES];
+	uint64_t n_sent = 0;
+	ssize_t n;
+
+	for (unsigned i = 0; i < N_SOURCES; i++)
+		sources[i] = native_open(PULC_D, NULL);
+	for (unsigned i = 0; i < N_SOURCES; i++) {
+		while ((n = pulc_send(sources[i], &unread, large, 60000, PULC_DONTWAIT)) == 60000)
+			n_sent++;
+		MUST_IS(n, -EAGAIN);
+		ask(p, &heard);
+		if (pulc_send(sources[i], &unread, large, 60000, PULC_DONTWAIT) == 60000 &&
+		    ++n_sent)
+			i--;
+	}
+	MUST(n_sent * 60000 >= PORT_PEER_WINDOW - LEN_LARGE);
+	MUST(n_sent * 60000 <= PORT_PEER_WINDOW + N_SOURCES * 64000ull);
+	MUST_IS(pulc_send(p, &heard, &n_sent, sizeof(n_sent), 0), sizeof(n_sent));
+	for (unsigned i = 0; i < 100; i++)
+		MUST_IS(pulc_send(p, &heard, large, LEN_LARGE, 0), LEN_LARGE);
+	for (unsigned i = 0; i < N_SOURCES; i++)
+		MUST_IS(pulc_send(sources[i], &unread, large, LEN_LARGE, 0), LEN_LARGE);
+	for (unsigned i = 0; i < N_SOURCES; i++)
+		MUST_IS(pulc_port_close(sources[i]), 0);
+	MUST_IS(pulc_port_close(p), 0);
+}
+
+static void keep_all_that_may_be(void)
+{
+	pulc_port *unread, *heard;
+	struct pulc_address from;
+	uint64_t n = 0;
+	ssize_t got;
+
+	(void)setenv("PULC_QUEUE_MAX", "1073741824", 1);
+	unread = native_open(PULC_D, "unread");
+	heard = native_open(PULC_D, "heard");
+	while ((got = pulc_receive(heard, &n, sizeof(n), &from, 0)) == 1)
+		MUST_IS(pulc_send(heard, &from, "!", 1, 0), 1);
+	MUST_IS(got, sizeof(n));
+	for (unsigned i = 0; i < 100; i++)
+		MUST_IS(pulc_receive(heard, large, LEN_LARGE, NULL, 0), LEN_LARGE);
+	for (; n > 0; n--)
+		MUST_IS(pulc_receive(unread, large, LEN_LARGE, NULL, 0), 60000);
+	for (unsigned i = 0; i < N_SOURCES; i++)
+		MUST_IS(pulc_receive(unread, large, LEN_LARGE, NULL, 0), LEN_LARGE);
+	MUST_IS(pulc_port_close(unread), 0);
+	MUST_IS(pulc_port_close(heard), 0);
+}
+
+static void one_process_has_so_much_unread(void)
+{
+	NATIVE_RUN(send_all_that_may_be, keep_all_that_may_be);
+}
+
 enum { N_EMPTY = 40000 };
 
 static void send_empty_ones(void)
@@ -438,9 +569,11 @@ static const struct test tests[] = {
 	TEST(datagrams),
 	TEST(streams),
 	TEST(a_port_that_is_closed),
+	TEST(a_port_that_passes),
 	TEST(a_source_that_is_waited_for),
 	TEST(a_long_one_that_is_waited_for),
 	TEST(many_sources_of_one_process),
+	TEST(one_process_has_so_much_unread),
 };
 
 int main(int argc, char **argv)
