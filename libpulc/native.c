@@ -235,6 +235,7 @@ static void __attribute__((noinline)) forget_parents(void)
 	native_fd_forked();
 	native_sem_forked();
 	native_thread_forked();
+	native_protocol_forked();
 	shm_state_forget();
 	shm_pairs_forget();
 }

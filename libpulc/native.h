@@ -368,6 +368,11 @@ int native_sem_return(void);
 bool native_thread_ends(void);
 void native_thread_forked(void);
 
+/* ---- native_protocol.c ----------------------------------------------------------------------- */
+
+/* Handlers on the stack are the parent's. */
+void native_protocol_forked(void);
+
 /* ---- native_net.c ---------------------------------------------------------------------------- */
 /*
  * Puts the descriptors of links whose news come from the kernel into the epoll set, and takes those

@@ -12,6 +12,12 @@
  * kept too long names nobody. A handler's answer can only end the link to the peer whose frame it
  * was given; a process cannot end the one to itself.
  *
+ * A child that is forked in a handler has its parent's stack beneath it: calls that hold links,
+ * ports and operations of which it has none. Everything of the interface is new in it and can be
+ * used; only back there it must not go. If its handler returns all the same, it is ended there, the
+ * one case in which the library does so: there is nothing to step aside to. What would follow reads
+ * memory that was freed, and takes frames from rings that are the parent's.
+ *
  * Left out: flow control beyond the ring's. A protocol that queues what it is sent needs credits of
  * its own, as ports have.
  *
@@ -20,6 +26,7 @@
 #include <errno.h>
 
 #include "clock.h"
+#include "log.h"
 #include "macros.h"
 #include "native.h"
 
@@ -29,14 +36,38 @@ _Static_assert(PULC_PROTOCOL_LAST + 1 == PROTOCOLS_MAX, "the switch's highest nu
 struct shown {
 	struct pulc_frame frame;
 	struct peer *peer;
+	unsigned generation;
 };
 
 /* All under the lock. */
 static LARGE struct pulc_protocol registered[PROTOCOLS_MAX];
-static unsigned n_deep;	   /* handlers on the stack of whoever holds the lock */
-static uint64_t n_handled; /* calls of handlers, ever */
+static unsigned n_deep;	    /* handlers on the stack of whoever holds the lock */
+static uint64_t n_handled;  /* calls of handlers, ever */
+static unsigned generation; /* forks between the first process and this one */
+
+void native_protocol_forked(void)
+{
+	generation++;
+	n_deep = 0;
+}
 
 /* ---- from the switch ------------------------------------------------------------------------- */
+
+static void enter_handler(void)
+{
+	n_handled++;
+	n_deep++;
+}
+
+static void leave_handler(unsigned entered)
+{
+	if (UNLIKELY(entered != generation)) {
+		pulc_log("a child that was forked in a protocol's handler has returned from it: "
+			 "it must exec or _exit there");
+		__builtin_trap();
+	}
+	n_deep--;
+}
 
 static int arrived(struct peer *peer, const struct hal_frame *f)
 {
@@ -49,28 +80,28 @@ static int arrived(struct peer *peer, const struct hal_frame *f)
 			   .protocol = f->protocol,
 			   .kind = f->kind },
 		.peer = peer,
+		.generation = generation,
 	};
 	int e;
 
 	if (f->len > PULC_FRAME_MAX)
 		return -EBADMSG;
-	n_handled++;
-	n_deep++;
+	enter_handler();
 	e = p.arrived(p.arg, &shown.frame);
-	n_deep--;
+	leave_handler(shown.generation);
 	return e < 0 && peer->conn ? -EBADMSG : 0;
 }
 
 static void gone(struct peer *peer, unsigned number)
 {
 	const struct pulc_protocol p = registered[number];
+	const unsigned entered = generation;
 
 	if (!p.gone)
 		return;
-	n_handled++;
-	n_deep++;
+	enter_handler();
 	p.gone(p.arg, peer->client, peer->error);
-	n_deep--;
+	leave_handler(entered);
 }
 
 /* These protocols are between processes, not between ports. */
@@ -145,10 +176,13 @@ PULC_EXPORT int pulc_protocol_unregister(unsigned number)
 PULC_EXPORT size_t pulc_frame_copy(const struct pulc_frame *f, void *buf, size_t len)
 {
 	const struct shown *shown = CONTAINER_OF(f, const struct shown, frame);
-	struct hal_link *link = shown->peer->link;
 	struct iovec iov = { .iov_base = buf, .iov_len = MIN(len, (size_t)f->len) };
+	struct hal_link *link;
 
-	return iov.iov_len ? link->ops->copy(link, &iov, 1) : 0;
+	if (UNLIKELY(shown->generation != generation) || iov.iov_len == 0)
+		return 0;
+	link = shown->peer->link;
+	return link->ops->copy(link, &iov, 1);
 }
 
 /* What a frame is sent from: the caller's until the call ends. */

@@ -370,7 +370,9 @@ int pulc_op_cancel(pulc_op *op);
  *
  * Handlers run one at a time in whatever thread is inside a call of this header, also one on a
  * port. A handler may call pulc_frame_copy, pulc_protocol_send, _register and _unregister, also of
- * itself; all others answer -EDEADLK. It must not wait, fork, nor leave by longjmp or an exception.
+ * itself; all others answer -EDEADLK. It must not wait, nor leave by longjmp or an exception. A
+ * child that it forks execs or ends (_exit) there, and may use this interface before; one that
+ * returns from the handler, into a call of its parent's, is ended by a trap.
  */
 #define PULC_PROTOCOL_FIRST 16u /* numbers below are the library's */
 #define PULC_PROTOCOL_LAST 31u

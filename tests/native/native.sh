@@ -120,6 +120,7 @@ done
 kinds="socket, port, tags, blocks, itself, protocol"
 is together "$(printf '%s\n%s' "$kinds" "$kinds")" "$("$PULC_BUILD/tests/native/together" 2>&1)"
 is together.under_the_shim "$(printf '%s\n%s' "$kinds" "$kinds")" "$(LD_PRELOAD=$PULC_BUILD/lib/libpulc-preload.so "$PULC_BUILD/tests/native/together" 2>&1)"
+is together.over_a_transport_that_loses "$(printf '%s\n%s' "$kinds" "$kinds")" "$("$PULC_BUILD/tests/native/lossy/together" 2>/dev/null)"
 
 workers=()
 for _ in 1 2 3; do
@@ -199,6 +200,8 @@ done
 wait "$server"
 is pass.within_streams "$(printf 'child\nparent')" "$(cat "$TMPDIR/own")"
 is fork.protocol "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_protocol" 2>&1)"
+is fork.handler "$(printf 'child\nended\nparent')" "$("$PULC_BUILD/tests/native/fork_handler" 2>&1)"
+is fork.handler_says_why 1 "$(PULC_LOG=stderr "$PULC_BUILD/tests/native/fork_handler" 2>&1 | grep -c "must exec or _exit there")"
 is fork.operations "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_ops" 2>&1)"
 is fork.tagged "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_tag" 2>&1)"
 is fork.thread "$(printf 'child\nparent')" "$("$PULC_BUILD/tests/native/fork_thread" 2>&1)"

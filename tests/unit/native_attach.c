@@ -7,6 +7,7 @@
 #include <pulc/tag.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,6 +245,38 @@ static void ask_for_it(void)
 	MUST_IS(pulc_port_close(p), 0);
 }
 
+#define N_THREADS 8u
+
+static pthread_barrier_t at_once;
+static uint32_t numbers[N_THREADS];
+
+static void *attach_at_once(void *number)
+{
+	(void)pthread_barrier_wait(&at_once);
+	MUST_IS(pulc_process(number), 0);
+	return NULL;
+}
+
+/* The first call of the process, in each of them. */
+static void attach_in_threads(void)
+{
+	pthread_t threads[N_THREADS];
+
+	MUST_IS(pthread_barrier_init(&at_once, NULL, N_THREADS), 0);
+	for (unsigned i = 0; i < N_THREADS; i++)
+		MUST_IS(pthread_create(&threads[i], NULL, attach_at_once, &numbers[i]), 0);
+	for (unsigned i = 0; i < N_THREADS; i++)
+		MUST_IS(pthread_join(threads[i], NULL), 0);
+	for (unsigned i = 0; i < N_THREADS; i++)
+		MUST(numbers[i] != 0 && numbers[i] == numbers[0]);
+}
+
+static void threads_attach_as_one(void)
+{
+	for (unsigned i = 0; i < 20; i++)
+		NATIVE_RUN(attach_in_threads);
+}
+
 static void a_process_knows_its_number(void)
 {
 	NATIVE_RUN(tell_own_number, ask_for_it);
@@ -252,7 +285,7 @@ static void a_process_knows_its_number(void)
 static const struct test tests[] = {
 	TEST(a_process_knows_its_number),  TEST(no_psid),
 	TEST(a_psid_that_has_ended),	   TEST(a_psid_that_is_full),
-	TEST(a_psid_that_does_not_accept),
+	TEST(a_psid_that_does_not_accept), TEST(threads_attach_as_one),
 };
 
 int main(int argc, char **argv)
