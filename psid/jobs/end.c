@@ -125,13 +125,17 @@ void psid_job_tell_signals(struct psid_job *job)
 		psid_job_end_for(job, job->end_why);
 }
 
-/* As psid_job_signal, for whoever wants to know. Returns what is wrong; "": nothing. */
+/* Somebody asks, who is told what is wrong with that; "": nothing. The job's owner is told that he
+ * has. */
 static const char *signal_job(struct psid_job *job, uint32_t signal, uint32_t only)
 {
 	if (job->is_foreign && signal > 0)
 		return "its keeper is of another version than psid: it can be ended as a whole "
 		       "only";
-	psid_job_signal(job, signal, only);
+	if (signal == 0)
+		psid_job_end_for(job, "somebody has asked for the end of the job (pulcctl kill)");
+	else
+		psid_job_signal(job, signal, only);
 	return "";
 }
 

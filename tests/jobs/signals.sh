@@ -195,6 +195,7 @@ is tasks_are_shown "[(0, 'running'), (1, 'running')]" "$("$bin/pulcctl" tasks "$
 "$bin/pulcctl" kill "$job"
 wait $runner
 is pulcctl_kill 137 $?
+is pulcctl_kill_is_said 'pulcrun: somebody has asked for the end of the job (pulcctl kill)' "$(head -n 1 control.err)"
 gone pulcctl_kill_leaves_nothing control
 is jobs_end_in_the_table 0 "$(await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 0 ]'; "$bin/pulcctl" jobs --json | json 'len(j)')"
 
