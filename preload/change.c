@@ -122,7 +122,12 @@ static bool is_on_rings(int fd)
 	struct pre_use use;
 	bool on_rings;
 
-	if (!pre_file_at(fd) || !pre_use_stream(&use, fd))
+	if (!pre_file_at(fd))
+		return false;
+	/* One that nobody has used yet is taken up for no close. */
+	if (pre_file_at(fd) == &pre_file_inherited)
+		return true;
+	if (!pre_use_stream(&use, fd))
 		return false;
 	on_rings = pulc_stream_attached(use.stream);
 	pre_use_end(&use);

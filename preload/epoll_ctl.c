@@ -97,15 +97,23 @@ static bool is_attached(const struct pre_file *f)
 #define EXCLUSIVE_OK                                                                               \
 	(EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE)
 
+/* What the kernel refuses before it looks into the set. */
+static int judge(const struct epoll_event *event)
+{
+	if (!event)
+		return -EFAULT;
+	return (event->events & EPOLLEXCLUSIVE) && (event->events & ~EXCLUSIVE_OK) ? -EINVAL : 0;
+}
+
 /* A stream that is attached already: the kernel's set never hears of it. m: it was a member before,
  * or NULL. */
 static int add_ring(struct pre_set *set, struct pre_file *f, int fd,
 		    const struct epoll_event *event, struct pre_member *m)
 {
-	if (!event)
-		return -EFAULT;
-	if ((event->events & EPOLLEXCLUSIVE) && (event->events & ~EXCLUSIVE_OK))
-		return -EINVAL;
+	int e = judge(event);
+
+	if (e < 0)
+		return e;
 	if (!m)
 		m = join(f, set, fd);
 	if (!m)
@@ -130,7 +138,7 @@ static int add(struct pre_set *set, struct pre_file *f, int epfd, int fd, struct
 		m = NULL;
 	}
 	if (m && m->ring && !m->parked)
-		return -EEXIST;
+		return judge(event) < 0 ? judge(event) : -EEXIST;
 	if (is_attached(f) && (!m || m->ring))
 		return add_ring(set, f, fd, event, m);
 	ret = (int)pre_sys(pre_real.epoll_ctl(epfd, EPOLL_CTL_ADD, fd, event));

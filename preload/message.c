@@ -124,7 +124,7 @@ ssize_t pre_recvmsg(int fd, struct msghdr *msg, int flags)
 		      CAME_FROM, );
 #undef CAME_FROM
 	if (n >= 0 && msg->msg_controllen >= CMSG_LEN(sizeof(int)))
-		pre_passing_received(msg);
+		pre_passing_received(msg, flags);
 	return n;
 }
 
@@ -287,7 +287,7 @@ static int receive_native(int fd, struct mmsghdr *msgs, unsigned n, int flags,
 
 	for (int i = 0; i < got; i++)
 		if (msgs[i].msg_hdr.msg_controllen >= CMSG_LEN(sizeof(int)))
-			pre_passing_received(&msgs[i].msg_hdr);
+			pre_passing_received(&msgs[i].msg_hdr, flags);
 	return got;
 }
 

@@ -155,7 +155,8 @@ static bool take_error(pulc_stream *s, int fd, void *value, socklen_t *len)
 	socklen_t len_kernel = sizeof(int);
 	int error, kernel;
 
-	if (pre_is_bad(len, sizeof(*len)) || (int)*len <= 0 || pre_is_bad(value, 1))
+	/* Who has no room for it takes it all the same. */
+	if (pre_is_bad(len, sizeof(*len)) || (int)*len < 0 || pre_is_bad(value, *len))
 		return false;
 	error = pulc_stream_take_error(s);
 	if (error == 0)

@@ -207,22 +207,37 @@ void pre_passing_ends(enum pre_passing passing, const struct msghdr *msg, ssize_
 
 /* ---- coming ---------------------------------------------------------------------------------- */
 
+/* Who sends a message counts one holder. Whoever only looks at it has the socket as well, and is
+ * one more. */
+static void count_copy(int fd)
+{
+	struct pre_use use;
+
+	if (!pre_use_stream(&use, fd))
+		return;
+	pulc_stream_passes(use.stream);
+	pre_use_end(&use);
+}
+
 static void receive_right(int fd, void *arg)
 {
+	bool stays = *(int *)arg & MSG_PEEK;
 	uint64_t cookie;
 
-	(void)arg;
 	if (!pre_process_owns_table())
 		return;
 	cookie = pre_cookie_of(fd);
 	if (pre_file_at(fd)) /* closed behind our back */
 		(void)pre_file_install(fd, &pre_file_other);
-	if ((!cookie || !pre_cookie_join(cookie, fd)) && pulc_socket_is_upgraded(fd))
-		(void)pre_file_install(fd, &pre_file_inherited);
+	if ((cookie && pre_cookie_join(cookie, fd)) || !pulc_socket_is_upgraded(fd) ||
+	    !pre_file_install(fd, &pre_file_inherited))
+		return;
+	if (stays)
+		count_copy(fd);
 }
 
-void pre_passing_received(const struct msghdr *msg)
+void pre_passing_received(const struct msghdr *msg, int flags)
 {
 	if (pre_enabled)
-		each_right(msg, receive_right, NULL);
+		each_right(msg, receive_right, &flags);
 }

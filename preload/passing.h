@@ -15,7 +15,7 @@ bool pre_passing_concerns(int via, const struct msghdr *msg);
 enum pre_passing pre_passing_begins(int via, const struct msghdr *msg, int flags);
 /* n: the call's answer, a failure as negative errno. */
 void pre_passing_ends(enum pre_passing passing, const struct msghdr *msg, ssize_t n);
-/* msg was received. */
-void pre_passing_received(const struct msghdr *msg);
+/* msg was received, with these flags. */
+void pre_passing_received(const struct msghdr *msg, int flags);
 
 #endif

@@ -193,7 +193,10 @@ static ssize_t socket_to_pipe(pulc_stream *s, int fd, int fd_pipe, size_t len, u
 		if (pulc_stream_at_mark(s, fd))
 			return done > 0 ? (ssize_t)done : stopped_at_mark(fd, fd_pipe, len, flags);
 		piece = len - done < sizeof(buf) ? len - done : sizeof(buf);
-		n = pre_recv(fd, buf, piece, MSG_PEEK | (done ? MSG_DONTWAIT : 0));
+		/* SO_RCVLOWAT means nothing to what is there. */
+		n = pre_recv(fd, buf, piece, MSG_PEEK | MSG_DONTWAIT);
+		if (n == -EAGAIN && !done)
+			n = pre_recv(fd, buf, piece, MSG_PEEK);
 		if (n > 0)
 			n = into_pipe(fd_pipe, buf, (size_t)n,
 				      flags | (done ? SPLICE_F_NONBLOCK : 0));

@@ -188,6 +188,8 @@ int file_of(const char *text);
 /* A descriptor by SCM_RIGHTS over a Unix socket; -1: none has come. */
 void pass_fd(int via, int fd);
 int take_fd(int via);
+/* The message stays, and its descriptor may come once more. */
+int peek_fd(int via);
 /* Closes by an instruction of the program's own, as Go's runtime does it: nobody is told. */
 void close_raw(int fd);
 uint64_t usec_clock(void);

@@ -46,6 +46,25 @@ static void disconnect(struct play *p, int fd)
 	R(connect(fd, &none, sizeof(none)));
 }
 
+/* Who asks without room for the answer has taken it. */
+CASE(close_error_taken_without_room, ANY)
+{
+	A { SEND("unread"); }
+	B {
+		settle(p, FD, 6);
+		R(close(FD));
+	}
+	A {
+		socklen_t none = 0;
+		char nothing;
+
+		settle_poll(p, FD, POLLHUP);
+		R(getsockopt(FD, SOL_SOCKET, SO_ERROR, &nothing, &none));
+		say_error_now(p, FD);
+		RECV(1);
+	}
+}
+
 /* Nobody has polled, received or sent since. */
 CASE(close_error_is_there_without_a_look, ANY)
 {

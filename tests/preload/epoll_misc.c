@@ -282,6 +282,8 @@ CASE(epoll_misc_exclusive, ANY)
 		EXPECT_NONE(ep);
 		DEL(ep, FD);
 		ADD(ep, FD, EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT, 1);
+		ADD(ep, FD, EPOLLIN, 1);
+		ADD(ep, FD, EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT, 1);
 	}
 }
 

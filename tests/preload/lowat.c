@@ -2,6 +2,7 @@
  * through the kernel. */
 #include "epoll_case.h"
 
+#include <fcntl.h>
 #include <sys/select.h>
 
 static int is_readable(int fd, int msec)
@@ -133,4 +134,22 @@ CASE(lowat_behind_a_ring_wakes_epoll, DUO)
 	}
 	ENOUGH_COMES_TO_A_SLEEPER
 	A { RECV(9); }
+}
+
+/* splice takes what is there. */
+CASE(lowat_is_nothing_to_splice, ANY)
+{
+	A { wants(p, 7); }
+	B { SEND("few"); }
+	A {
+		char buf[10];
+		int ends[2];
+
+		settle(p, FD, 3);
+		T(pipe(ends) == 0);
+		R(splice(FD, NULL, ends[1], NULL, 20, 0));
+		R(read(ends[0], buf, sizeof(buf)));
+		close(ends[0]);
+		close(ends[1]);
+	}
 }

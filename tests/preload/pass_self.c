@@ -141,6 +141,45 @@ CASE(pass_self_takes_a_number_closed_behind_the_back, ANY)
 	}
 }
 
+/* Who looks at the message has a copy of its own each time, and closes that. */
+static void look_into_message(struct play *p, int via)
+{
+	int copy;
+
+	close(FD);
+	copy = peek_fd(via);
+	T(copy >= 0);
+	say_recv(p, copy, 10, MSG_PEEK | MSG_DONTWAIT);
+	R(close(copy));
+	_exit(0);
+}
+
+CASE(pass_self_not_though_looked_at, PROCESS)
+{
+	B { SEND("unread"); }
+	A {
+		int via[2];
+
+		settle(p, FD, 6);
+		T(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+		pass_fd(via[0], FD);
+		for (unsigned i = 0; i < 3; i++) {
+			pid_t pid = fork_logged(p);
+
+			if (pid == 0)
+				look_into_message(p, via[1]);
+			reap(p, "who looks", pid);
+		}
+		SEND("still here");
+	}
+	B {
+		RECV(20);
+		R(poll(&(struct pollfd){ .fd = FD, .events = POLLIN }, 1, 0));
+		SEND(", and here");
+	}
+	A { RECV_FLAGS(16, MSG_WAITALL); }
+}
+
 /* The kernel alone serves it from then on, and its end is one edge still. */
 CASE(pass_self_keeps_the_end_one_edge, ANY)
 {

@@ -184,7 +184,7 @@ void pass_fd(int via, int fd)
 	(void)!sendmsg(via, &m, 0);
 }
 
-int take_fd(int via)
+static int receive_fd(int via, int flags)
 {
 	union {
 		char buf[CMSG_SPACE(sizeof(int))];
@@ -198,9 +198,19 @@ int take_fd(int via)
 			    .msg_controllen = sizeof(control) };
 	int fd = -1;
 
-	if (recvmsg(via, &m, 0) == 1 && CMSG_FIRSTHDR(&m))
+	if (recvmsg(via, &m, flags) == 1 && CMSG_FIRSTHDR(&m))
 		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
 	return fd;
+}
+
+int take_fd(int via)
+{
+	return receive_fd(via, 0);
+}
+
+int peek_fd(int via)
+{
+	return receive_fd(via, MSG_PEEK);
 }
 
 CASE(process_passed_to_itself, ANY)

@@ -294,7 +294,7 @@ static void call_misuse(struct call *call)
 		RESULT(call, connect(call->fd, (struct sockaddr *)small, 1));
 		break;
 	case 7:
-		RESULT(call, setsockopt(call->fd, IPPROTO_TCP, TCP_ULP, "none", 4));
+		RESULT(call, setsockopt(call->fd, IPPROTO_TCP, TCP_CONGESTION, "none", 4));
 		break;
 	case 8:
 		RESULT(call, getsockopt(call->fd, SOL_SOCKET, 77777, small, &size));
