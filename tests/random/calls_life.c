@@ -35,6 +35,7 @@ void slot_put(struct call *call, int slot, int fd, enum kind kind)
 		return;
 	if (table->fds[slot] >= 0 && table->fds[slot] != fd) {
 		leave_sets(call, table->fds[slot]);
+		call->player->may_sleep = false; /* it may linger, but not for others */
 		close(table->fds[slot]);
 	}
 	table->fds[slot] = fd;
