@@ -159,18 +159,54 @@ echo first >&3
 comes ports.asker_is_answered said "$lab/answers" first
 echo long >&3
 comes ports.asker_is_answered_at_length said "$lab/answers" long
+again() {
+	echo "$1" >&3
+	sleep 0.1
+	said "$lab/answers" "$1"
+}
+# Their connection is lost, and nothing else: one end is reset, the other one hears it from its psid. They are joined anew, whichever it was.
+link_of() { # I: the ports of the one connection that such a process of this node has
+	ip netns exec "$lab_id-$1" ss -Htnp state established | awk '/"far"/ { sub(/.*:/, "", $3); sub(/.*:/, "", $4); print $3, $4 }'
+}
+reset_end() { # I OWN OTHER
+	lab_node "$1" nft -f - <<-RULES
+		table inet lost {
+			chain out {
+				type filter hook output priority 0;
+				tcp sport $2 tcp dport $3 reject with tcp reset;
+			}
+			chain in {
+				type filter hook input priority 0;
+				tcp sport $3 tcp dport $2 drop;
+			}
+		}
+	RULES
+}
+n_resets() {
+	grep -cxF "Connection reset by peer" "$lab/answers"
+}
+missed() {
+	[ "$(n_resets)" -gt "$1" ]
+}
+for i in 1 2 2 1; do
+	# shellcheck disable=SC2046 # two numbers
+	set -- $(link_of $i)
+	is "ports.one_connection_$i" 2 $#
+	before=$(n_resets)
+	reset_end $i "$1" "$2"
+	echo lost >&3
+	comes "ports.a_lost_connection_is_missed_$i" missed "$before"
+	comes "ports.they_are_joined_anew_$i" again "anew $i $1"
+	lab_node $i nft delete table inet lost
+done
 # More than its credit: a part of it is on its way, and the rest waits for an answer.
+before=$(n_resets)
 lab_cut 2
 echo long >&3
-comes ports.the_cut_off_are_missed said "$lab/answers" "Connection reset by peer"
+comes ports.the_cut_off_are_missed missed "$before"
 lab_join 2
 comes ports.they_are_back lab_all_alive 2 1 2
-again() {
-	echo third >&3
-	sleep 0.1
-	said "$lab/answers" third
-}
-comes ports.they_answer_again again
+comes ports.they_answer_again again third
 
 # Links need no psid.
 for i in 1 2; do lab_kill $i; done
