@@ -26,6 +26,7 @@
 #define N_SLIPS_MAX 3	      /* up to so many */
 #define N_LETTERS_BEGINNING 4 /* as many make a beginning */
 
+/* Those that people set. */
 static const char *const variables[] = {
 	/* of programs */
 	"PULC_ALLOC_MAX",
@@ -37,21 +38,10 @@ static const char *const variables[] = {
 	"PULC_RUNTIME_DIR",
 	"PULC_SOCKET",
 	"PULC_SPIN_USEC",
-	"PULC_STEPS",
 	"PULC_TCP",
 	/* of commands */
 	"PULC_PRELOAD",
 	"PULC_RESERVATION",
-	/* that tasks are given */
-	"PULC_JOB",
-	"PULC_LOCAL_RANK",
-	"PULC_LOCAL_SIZE",
-	"PULC_NODE",
-	"PULC_PARENT",
-	"PULC_PARENT_NODE",
-	"PULC_PARENT_PORT",
-	"PULC_RANK",
-	"PULC_SIZE",
 	/* psid's settings */
 	"PULC_ALLOW_USERS",
 	"PULC_CLUSTER_ADDRESS",
@@ -83,6 +73,12 @@ static const char *const variables[] = {
 	"PULC_SLOTS_PER_SLAB",
 	"PULC_STARTER",
 	"PULC_STATE_DIR",
+};
+
+/* Those that tasks are given, and one of tests: they are known, and nobody means them. */
+static const char *const given[] = {
+	"PULC_JOB",	    "PULC_LOCAL_RANK",	"PULC_LOCAL_SIZE", "PULC_NODE", "PULC_PARENT",
+	"PULC_PARENT_NODE", "PULC_PARENT_PORT", "PULC_RANK",	   "PULC_SIZE", "PULC_STEPS",
 };
 
 /* The letters and digits of a name, small, without PULC_. Returns how many. */
@@ -149,10 +145,10 @@ static const char *nth_variable(size_t i)
 	return i < ARRAY_SIZE(variables) ? variables[i] : NULL;
 }
 
-static bool is_known(const char *name)
+static bool is_among(const char *name, const char *const *names, size_t n)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
-		if (strcmp(name, variables[i]) == 0)
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name, names[i]) == 0)
 			return true;
 	return false;
 }
@@ -168,7 +164,8 @@ void wire_variables_check(wire_variable_fn say, void *context)
 			continue;
 		memcpy(name, *v, n);
 		name[n] = '\0';
-		if (!is_known(name))
+		if (!is_among(name, variables, ARRAY_SIZE(variables)) &&
+		    !is_among(name, given, ARRAY_SIZE(given)))
 			say(context, name, wire_name_meant(name, nth_variable));
 	}
 }
