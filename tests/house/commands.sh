@@ -184,7 +184,7 @@ is misspelt.none "" "$(misspelt PULC_SPIN_USEC=1)"
 is misspelt.is_said "$(for c in pulc pulcctl psid; do echo "$c: warning: PULC_RING_SIZE: unknown variable (PULC_RING_SIZES?): passed over"; done | xargs)" \
 	"$(misspelt PULC_RING_SIZE=64)"
 is misspelt.two_letters_the_wrong_way_round 3 "$(misspelt PULC_SOKCET=/x | grep -o '(PULC_SOCKET?)' | wc -l)"
-is misspelt.nobody_means_what_tasks_are_given "" "$(misspelt PULC_NODES=4)"
+is misspelt.nobody_means_what_tasks_are_given "psid: warning: PULC_NODES: no setting is called so" "$(misspelt PULC_NODES=4)"
 is misspelt.is_no_good_setting "1 0" "$(PULC_MAX_BYTE=1G status_of "$bin/psid" --check-config --config /dev/null) $(wc -l <"$TMPDIR/out")"
 is misspelt.somebody_elses "0 psid: warning: PULC_NO_SUCH: no setting is called so" \
 	"$(env -u PULC_BUILD -u PULC_TEST_DIR "$bin/psid" --check-config --config /dev/null 2>&1 >/dev/null | xargs -d '\n' echo $?)"
