@@ -82,7 +82,9 @@ static void end(enum transport transport)
 	peer_break(sources, -ECONNRESET);
 	peer_unref(sources);
 	protocol_tell_forget();
-	pair.shm.link[1] = NULL;
+	if (pair.link[0])
+		pair.link[0]->ops->close(pair.link[0]);
+	pair.shm.link[0] = pair.shm.link[1] = NULL;
 	if (transport == SHM)
 		shm_links_deinit(&pair.shm);
 	port_budget_set(0);
@@ -235,7 +237,7 @@ static void end_honest(enum transport transport, unsigned n)
 		port_forget(from[i]);
 	CHECK_INT(sink->size_there, ==, 0);
 	peer_break(sink, -ECONNRESET);
-	pair.shm.link[0] = NULL;
+	pair.link[0] = NULL;
 	peer_unref(sink);
 	free(message);
 	end(transport);
