@@ -511,8 +511,7 @@ void upgrade_note(struct pulc_stream *s, enum pulc_reason reason)
 	}
 }
 
-#define N_ADOPT 512
-static LARGE uint64_t adopted[N_ADOPT];
+static LARGE uint64_t adopted[WIRE_ADOPT_MAX];
 static size_t n_adopted;
 
 static void send_adopted(void)
@@ -533,7 +532,7 @@ static void send_adopted(void)
 static void collect(uint64_t conn)
 {
 	adopted[n_adopted++] = conn;
-	if (n_adopted == N_ADOPT)
+	if (n_adopted == WIRE_ADOPT_MAX)
 		send_adopted();
 }
 

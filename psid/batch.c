@@ -4,8 +4,9 @@
  *
  * Nor may a list fill what is kept for its reader, or hold the loop for as long as it takes to
  * make. So what is in it is written down when it is asked for, by number only, and looked up when
- * the channel takes it: some items in a turn of the loop, none while messages are kept. What is
- * gone by then is left out, what is new is not in it.
+ * the channel takes it: in a turn of the loop what takes a bounded time, which is its user's
+ * (talk.c), and none while messages are kept. What is gone by then is left out, what is new is not
+ * in it.
  *
  * A decoded entry must stay valid until its message is packed, so the batch keeps copies. What an
  * entry points to (strings, tuples) must live until psid_batch_end.
@@ -17,8 +18,10 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "clock.h"
 
-#define N_ITEMS_TURN 256u
+/* A list's part of a turn, besides the item that has begun. */
+#define NSEC_TURN 1000000u
 
 void psid_batch_init(struct psid_batch *batch, struct psid_client *client,
 		     Pulc__Wire__ToClient *msg, size_t *n, protobuf_c_boolean *more)
@@ -63,8 +66,7 @@ bool psid_listing_may(const struct psid_client *client)
 struct psid_listing *psid_listing_new(struct psid_client *client, size_t n_max,
 				      void (*go_on)(struct psid_listing *listing))
 {
-	struct psid_listing *listing =
-		malloc(sizeof(*listing) + n_max * sizeof(listing->items[0]));
+	struct psid_listing *listing = malloc(sizeof(*listing) + n_max * sizeof(listing->items[0]));
 
 	if (!listing) {
 		psid_client_refuse(client, PULC__WIRE__REASON__REASON_NO_MEMORY,
@@ -100,6 +102,7 @@ void psid_listing_go_on(struct psid_client *client)
 	if (!listing)
 		return;
 	listing->n_turn = 0;
+	listing->nsec_began = nsec_now();
 	listing->go_on(listing);
 	if (!psid_listing_has_more(listing))
 		free(TAKE_PTR(client->listing));
@@ -108,8 +111,8 @@ void psid_listing_go_on(struct psid_client *client)
 
 const struct psid_item *psid_listing_next(struct psid_listing *listing)
 {
-	if (!psid_listing_has_more(listing) || listing->n_turn == N_ITEMS_TURN ||
-	    !psid_outbox_is_empty(&listing->client->outbox))
+	if (!psid_listing_has_more(listing) || !psid_outbox_is_empty(&listing->client->outbox) ||
+	    (listing->n_turn > 0 && nsec_now() - listing->nsec_began >= NSEC_TURN))
 		return NULL;
 	listing->n_turn++;
 	return &listing->items[listing->at++];

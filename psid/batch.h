@@ -44,7 +44,8 @@ struct psid_listing {
 	void (*go_on)(struct psid_listing *listing);
 	struct psid_client *client;
 	size_t n, at;
-	unsigned n_turn;
+	uint64_t nsec_began; /* this turn of it, */
+	unsigned n_turn;     /* and the items in it */
 	struct psid_item items[];
 };
 

@@ -107,7 +107,7 @@ static struct psid_client *client_make(struct psid *psid, struct psid_user *user
 		client->bells[i] = -EBADF;
 	psid_outbox_init(&client->outbox, user);
 	psid_hints_init(client);
-	LIST_INIT(&client->holdings);
+	TAILQ_INIT(&client->holdings);
 	LIST_INIT(&client->ports);
 	LIST_INIT(&client->sems);
 	LIST_INIT(&client->joints);
@@ -229,8 +229,8 @@ void psid_client_free(struct psid_client *client)
 	psid_client_detach(client);
 	psid_jobs_forget(client);
 	psid_partitions_forget(client);
-	psid_conns_forget(client);
-	psid_pairs_forget(client);
+	(void)psid_conns_forget(client, UINT64_MAX);
+	(void)psid_pairs_forget(client, UINT64_MAX);
 	psid_boards_drop(client);
 	psid_message_area_drop(client);
 	uncount(client);

@@ -77,7 +77,7 @@ struct psid_client {
 	uint32_t n_failures; /* sockets promised and not shown */
 
 	/* conn.c, pair.c */
-	LIST_HEAD(, psid_holder) holdings;
+	TAILQ_HEAD(, psid_holder) holdings; /* links first */
 	uint32_t n_holdings;
 	struct psid_map pairs; /* what this client has towards others, by their id */
 

@@ -317,16 +317,20 @@ void psid_conns_doubt(struct psid_client *client)
 {
 	struct psid_holder *holder;
 
-	LIST_FOREACH(holder, &client->holdings, by_client)
+	TAILQ_FOREACH(holder, &client->holdings, by_client)
 	psid_doubt(holder->side->conn);
 }
 
-void psid_conns_forget(struct psid_client *client)
+bool psid_conns_forget(struct psid_client *client, uint64_t nsec_until)
 {
 	struct psid_holder *holder;
 
-	while ((holder = LIST_FIRST(&client->holdings)))
+	while ((holder = TAILQ_FIRST(&client->holdings))) {
 		leave(holder, true);
+		if (nsec_now() >= nsec_until)
+			break;
+	}
+	return client->n_holdings == 0;
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
@@ -490,6 +494,8 @@ int psid_conn_adopt(struct psid_client *client, const Pulc__Wire__Adopt *msg)
 {
 	struct psid_client *parent = psid_client_find(client->psid, msg->parent);
 
+	if (msg->n_conns > WIRE_ADOPT_MAX)
+		return -EBADMSG;
 	for (size_t i = 0; i < msg->n_conns; i++) {
 		struct psid_side *side = find(client->psid, msg->conns[i]);
 

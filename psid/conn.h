@@ -85,7 +85,7 @@ int psid_conn_adopt(struct psid_client *client, const Pulc__Wire__Adopt *msg);
 
 /* The client has lost its channel: nothing tells any more what it does with its connections. */
 void psid_conns_doubt(struct psid_client *client);
-/* The client is gone without having closed what it held. */
-void psid_conns_forget(struct psid_client *client);
+/* The client is gone without having closed what it held. False: there is more, for later. */
+bool psid_conns_forget(struct psid_client *client, uint64_t nsec_until);
 
 #endif

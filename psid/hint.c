@@ -6,7 +6,8 @@
  * A hint proves nothing. When two mirror each other, the kernel is asked about both first, so
  * that stale and invented ones fall out before anybody is asked for a socket. Somebody may still
  * claim the other end of a foreign connection; he will have no socket to show. Of several
- * candidates the one whose client broke the fewest promises is asked first.
+ * candidates the one whose client broke the fewest promises is asked first. For that all of them
+ * are looked at, so those that one user has are few.
  */
 #include "hint.h"
 
@@ -28,6 +29,8 @@
 #define N_DEAD_TURN 8u
 /* All clients of a user together may have as many hints as so many of them. */
 #define N_CLIENTS_HINTING 8u
+/* Hints of a user for one end of one connection, or flow: several processes may have it. */
+#define N_SAME_USER 64u
 
 void psid_hints_init(struct psid_client *client)
 {
@@ -181,18 +184,40 @@ static bool drop_oldest(struct psid_client *client, bool shown)
 	return hint != NULL;
 }
 
+/* The same among those that its user has for what this one is for. */
+static bool drop_same(const struct psid_hint *hint, uint64_t key)
+{
+	struct psid_map_node *node = psid_map_find(&hint->client->psid->hints, key);
+	struct psid_hint *last = NULL;
+	unsigned n = 0;
+
+	for (; node; node = psid_map_find_next(node)) {
+		struct psid_hint *other = CONTAINER_OF(node, struct psid_hint, by_tuple);
+
+		if (other->client->user != hint->client->user)
+			continue;
+		n++;
+		if (other->state != PSID_HINT_MATCHED)
+			last = other;
+	}
+	if (n < N_SAME_USER)
+		return true;
+	if (last)
+		psid_hint_deny(last, PULC__WIRE__REASON__REASON_WAITING_PEER);
+	return last != NULL;
+}
+
 static int enlist(struct psid_hint *hint)
 {
 	struct psid_client *client = hint->client;
 	bool shown = hint->state == PSID_HINT_SHOWN;
+	uint64_t key = psid_flow_is(hint) ? psid_flow_hash(hint) : psid_tuple_hash(&hint->tuple);
 
-	if (!drop_oldest(client, shown))
+	if (!drop_oldest(client, shown) || (!shown && !drop_same(hint, key)))
 		return -ENOMEM;
 	if (psid_map_insert(&client->hints, &hint->by_token, hint->token) < 0)
 		return -ENOMEM;
-	if (!shown && psid_map_insert(&client->psid->hints, &hint->by_tuple,
-				      psid_flow_is(hint) ? psid_flow_hash(hint)
-							 : psid_tuple_hash(&hint->tuple)) < 0) {
+	if (!shown && psid_map_insert(&client->psid->hints, &hint->by_tuple, key) < 0) {
 		psid_map_remove(&client->hints, &hint->by_token);
 		return -ENOMEM;
 	}

@@ -54,7 +54,10 @@ int psid_holder_new(struct psid_side *side, struct psid_client *client)
 		free(holder);
 		return -ENOMEM;
 	}
-	LIST_INSERT_HEAD(&client->holdings, holder, by_client);
+	if (side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK)
+		TAILQ_INSERT_HEAD(&client->holdings, holder, by_client);
+	else
+		TAILQ_INSERT_TAIL(&client->holdings, holder, by_client);
 	LIST_INSERT_HEAD(&side->holders, holder, by_side);
 	client->n_holdings++;
 	side->n_holders++;
@@ -64,7 +67,7 @@ int psid_holder_new(struct psid_side *side, struct psid_client *client)
 void psid_holder_free(struct psid_holder *holder)
 {
 	unshare_all(holder, NULL);
-	LIST_REMOVE(holder, by_client);
+	TAILQ_REMOVE(&holder->client->holdings, holder, by_client);
 	LIST_REMOVE(holder, by_side);
 	holder->client->n_holdings--;
 	holder->side->n_holders--;

@@ -9,7 +9,8 @@ struct psid_client;
 struct psid_side;
 
 struct psid_holder {
-	LIST_ENTRY(psid_holder) by_client, by_side;
+	TAILQ_ENTRY(psid_holder) by_client;
+	LIST_ENTRY(psid_holder) by_side;
 	struct psid_client *client;
 	struct psid_side *side;
 	bool misses_news; /* links.c: of the ports of who holds the other side */

@@ -37,11 +37,19 @@ bool psid_is_link(const struct psid_conn *conn)
 	       conn->sides[1].transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK;
 }
 
+/* They stand before what else the client holds, which may be much (holder.c). */
+struct psid_holder *psid_link_next(const struct psid_client *client,
+				   const struct psid_holder *after)
+{
+	struct psid_holder *next = after ? TAILQ_NEXT(after, by_client)
+					 : TAILQ_FIRST(&client->holdings);
+
+	return next && next->side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK ? next : NULL;
+}
+
 /* That of the other end of a link, or NULL. */
 static struct psid_holder *holder_joined(const struct psid_holder *holder)
 {
-	if (holder->side->transport != PULC__WIRE__TRANSPORT__TRANSPORT_LINK)
-		return NULL;
 	return LIST_FIRST(&psid_side_other(holder->side)->holders);
 }
 
@@ -56,13 +64,13 @@ static struct psid_client *joined_by(const struct psid_holder *holder)
 bool psid_links_joined(const struct psid_client *a, const struct psid_client *b)
 {
 	const struct psid_pair *pair = psid_pair_find(a, b);
-	const struct psid_holder *holder;
+	const struct psid_holder *holder = NULL;
 
 	if (!pair || pair->n_shared == 0)
 		return false;
-	LIST_FOREACH(holder, &a->holdings, by_client)
-	if (joined_by(holder) == b)
-		return true;
+	while ((holder = psid_link_next(a, holder)))
+		if (joined_by(holder) == b)
+			return true;
 	return false;
 }
 
@@ -108,11 +116,10 @@ bool psid_links_is_behind(const struct psid_client *client)
 
 void psid_links_tell(struct psid_client *client, uint32_t port, bool opened)
 {
-	const struct psid_holder *holder;
+	const struct psid_holder *holder = NULL;
 	struct psid_holder *other;
 
-	LIST_FOREACH(holder, &client->holdings, by_client)
-	{
+	while ((holder = psid_link_next(client, holder))) {
 		other = holder_joined(holder);
 		if (!other)
 			continue;
@@ -125,14 +132,13 @@ void psid_links_tell(struct psid_client *client, uint32_t port, bool opened)
 
 void psid_links_catch_up(struct psid_client *client)
 {
-	struct psid_holder *holder;
+	struct psid_holder *holder = NULL;
 	const struct psid_client *of;
 
 	if (!client->misses_news)
 		return;
 	client->misses_news = false;
-	LIST_FOREACH(holder, &client->holdings, by_client)
-	{
+	while ((holder = psid_link_next(client, holder))) {
 		of = holder->misses_news ? joined_by(holder) : NULL;
 		holder->misses_news = false;
 		if (of)
@@ -153,16 +159,14 @@ void psid_links_acquaint(struct psid_client *a, struct psid_client *b)
  * they are over. */
 static unsigned n_left(const struct psid_client *client, const struct psid_client *other)
 {
-	const struct psid_holder *holder;
+	const struct psid_holder *holder = NULL;
 	unsigned n = 0;
 
-	LIST_FOREACH(holder, &client->holdings, by_client)
-	{
+	while ((holder = psid_link_next(client, holder))) {
 		const struct psid_side *side = holder->side;
 		const struct psid_pair *pair = side->slab->pair;
 
-		n += side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK &&
-		     psid_side_other(side)->n_holders == 0 && pair && pair->peer == other;
+		n += psid_side_other(side)->n_holders == 0 && pair && pair->peer == other;
 	}
 	return n;
 }

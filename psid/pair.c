@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "clock.h"
 #include "macros.h"
 #include "psid.h"
 
@@ -101,19 +102,27 @@ static void tell_gone(struct psid_client *client, uint32_t id)
 	(void)psid_client_send(client, &msg, NULL, 0);
 }
 
-void psid_pairs_forget(struct psid_client *client)
+static void pair_forget(struct psid_pair *pair)
 {
-	struct psid_map_node *node;
+	struct psid_client *client = pair->owner, *other = pair->peer;
+	struct psid_pair *mirror = psid_pair_find(other, client);
 
-	while ((node = psid_map_next(&client->pairs, NULL))) {
-		struct psid_pair *pair = CONTAINER_OF(node, struct psid_pair, node);
-		struct psid_client *other = pair->peer;
-		struct psid_pair *mirror = psid_pair_find(other, client);
+	pair_free(pair);
+	if (other == client)
+		return;
+	pair_free(mirror);
+	tell_gone(other, client->id);
+}
 
-		pair_free(pair);
-		if (other == client)
-			continue;
-		pair_free(mirror);
-		tell_gone(other, client->id);
+bool psid_pairs_forget(struct psid_client *client, uint64_t nsec_until)
+{
+	struct psid_map_node *node = psid_map_next(&client->pairs, NULL), *next;
+
+	for (; node; node = next) {
+		next = psid_map_next(&client->pairs, node);
+		pair_forget(CONTAINER_OF(node, struct psid_pair, node));
+		if (nsec_now() >= nsec_until)
+			break;
 	}
+	return client->pairs.n == 0;
 }

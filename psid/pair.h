@@ -28,7 +28,8 @@ int psid_pair_share(struct psid_client *a, struct psid_client *b);
 void psid_pair_unshare(struct psid_client *a, struct psid_client *b);
 /* Tells both, as far as they have it, that the slab takes no new connection. */
 void psid_pair_slab_gone(struct psid_pair *pair, const struct psid_slab *slab);
-/* The client is going: tells everybody who has to do with it, drops its pairs. */
-void psid_pairs_forget(struct psid_client *client);
+/* The client is going: tells everybody who has to do with it, drops its pairs. False: there are
+ * more, for later. */
+bool psid_pairs_forget(struct psid_client *client, uint64_t nsec_until);
 
 #endif

@@ -12,21 +12,39 @@
  *
  * A process that lost only its socket keeps its connections until it exits: its rings work
  * without us.
+ *
+ * What a client has held may be much, and every end of it is told to somebody. So what dies in a
+ * turn of the loop has a bounded time; the rest waits for the next ones.
  */
 #include "reaper.h"
 
+#include "clock.h"
+#include "conn.h"
 #include "macros.h"
+#include "pair.h"
 #include "psid.h"
 #include "user.h"
 
 #define N_ROUNDS 4u
 #define N_WAITS_MAX 250u /* half a second of a user who does not stop talking */
+#define NSEC_TURN 2000000u
 
-static void reap(struct psid_client *client)
+/* False: not all of it. */
+static bool reap(struct psid_client *client, uint64_t nsec_until)
 {
 	psid_client_detach(client);
-	if (client->exited || client->n_holdings == 0)
-		psid_client_free(client);
+	if (!client->exited && client->n_holdings > 0)
+		return true;
+	if (!psid_conns_forget(client, nsec_until) || !psid_pairs_forget(client, nsec_until))
+		return false;
+	psid_client_free(client);
+	return true;
+}
+
+static void insert(struct psid_client *client, unsigned n_rounds)
+{
+	client->n_rounds = n_rounds;
+	TAILQ_INSERT_TAIL(&client->psid->doomed, client, doomed_link);
 }
 
 /* What a child of its has sent may be among what its user has not been heard of yet. */
@@ -42,13 +60,22 @@ static void on_idle(uv_idle_t *idle)
 {
 	struct psid *psid = CONTAINER_OF(idle, struct psid, reaper);
 	struct psid_client *client = TAILQ_FIRST(&psid->doomed), *next;
+	uint64_t nsec_until = nsec_now() + NSEC_TURN;
 
 	for (; client; client = next) {
 		next = TAILQ_NEXT(client, doomed_link);
-		if (waits(client) || --client->n_rounds > 0)
+		if (waits(client))
 			continue;
+		if (client->n_rounds > 1) {
+			client->n_rounds--;
+			continue;
+		}
+		if (nsec_now() >= nsec_until)
+			continue;
+		client->n_rounds = 0;
 		TAILQ_REMOVE(&psid->doomed, client, doomed_link);
-		reap(client);
+		if (!reap(client, nsec_until) && !psid_is_doomed(client))
+			insert(client, 1);
 	}
 	if (TAILQ_EMPTY(&psid->doomed))
 		(void)uv_idle_stop(idle);
@@ -71,9 +98,8 @@ void psid_doom(struct psid_client *client)
 
 	if (psid_is_doomed(client))
 		return;
-	client->n_rounds = N_ROUNDS;
 	client->n_waits = 0;
-	TAILQ_INSERT_TAIL(&psid->doomed, client, doomed_link);
+	insert(client, N_ROUNDS);
 	if (client->fd >= 0)
 		(void)uv_poll_stop(&client->poll);
 	(void)uv_idle_start(&psid->reaper, on_idle);

@@ -13,6 +13,7 @@
 
 #include "batch.h"
 #include "conn.h"
+#include "links.h"
 #include "macros.h"
 #include "ports.h"
 #include "psid.h"
@@ -178,12 +179,12 @@ static void add_far(uint32_t number, const char *node, void *arg)
 
 static void add_owner(struct look *look)
 {
-	const struct psid_holder *holder;
+	const struct psid_holder *holder = NULL;
 
 	psid_pairs_read(look->owner, look->pairs);
 	add_self(look);
-	LIST_FOREACH(holder, &look->owner->holdings, by_client)
-	add_link(look, holder);
+	while ((holder = psid_link_next(look->owner, holder)))
+		add_link(look, holder);
 	psid_remote_each(look->owner, add_far, look);
 }
 

@@ -116,7 +116,7 @@ static void add_credit(const struct psid_pairs *pairs, Pulc__Wire__PortEntry *en
 static void add_port(struct psid_batch *batch, struct psid_port *port, struct psid_pairs *pairs)
 {
 	const struct psid_client *owner = port->client;
-	const struct psid_holder *holder;
+	const struct psid_holder *holder = NULL;
 	Pulc__Wire__PortEntry entry;
 
 	pulc__wire__port_entry__init(&entry);
@@ -127,8 +127,8 @@ static void add_port(struct psid_batch *batch, struct psid_port *port, struct ps
 	entry.pid = (uint32_t)owner->pid;
 	entry.uid = owner->user->uid;
 	entry.program = (char *)owner->program;
-	LIST_FOREACH(holder, &owner->holdings, by_client)
-	add_link(holder, &entry);
+	while ((holder = psid_link_next(owner, holder)))
+		add_link(holder, &entry);
 	add_shown(owner, &entry);
 	psid_pairs_read(owner, pairs);
 	add_credit(pairs, &entry);
@@ -149,8 +149,7 @@ static void list_ports(struct psid_listing *listing)
 	psid_batch_init(&batch, listing->client, &msg, &reply.n_ports, &reply.more);
 	reply.ports = (Pulc__Wire__PortEntry **)batch.pointers;
 	while ((item = psid_listing_next(listing))) {
-		struct psid_port *port =
-			psid_port_get(listing->client->psid, (uint32_t)item->key);
+		struct psid_port *port = psid_port_get(listing->client->psid, (uint32_t)item->key);
 
 		/* The number may be another user's by now. */
 		if (port && psid_may_see(listing->client, port->client->user->uid))

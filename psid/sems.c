@@ -39,7 +39,7 @@
 struct psid_sem {
 	struct psid_map_node by_ino;  /* psid->sems */
 	struct psid_map_node by_name; /* psid->sem_names, if it has one */
-	LIST_HEAD(, psid_sem_hold) holds;
+	struct psid_map holds;	      /* by number */
 	struct psid *psid;
 	struct psid_user *user; /* who made it, and pays */
 	struct shm_sem *page;
@@ -49,9 +49,10 @@ struct psid_sem {
 	char name[PSID_PORT_NAME_MAX + 1];
 };
 
-/* One client's part in it. */
+/* One client's part in it, on the account of its user. */
 struct psid_sem_hold {
-	LIST_ENTRY(psid_sem_hold) by_sem, by_client;
+	struct psid_map_node by_number; /* sem->holds */
+	LIST_ENTRY(psid_sem_hold) by_client;
 	struct psid_sem *sem;
 	struct psid_client *client;
 	uint32_t number;
@@ -96,6 +97,7 @@ static void sem_free(struct psid_sem *sem)
 	shm_sem_unmap(sem->page);
 	psid_user_give_area(sem->user, sem->fd);
 	(void)psid_user_unref(sem->user);
+	psid_map_deinit(&sem->holds);
 	free(sem);
 }
 
@@ -135,7 +137,6 @@ static int sem_new(struct psid_client *client, int memory, uint64_t ino, struct 
 		psid_user_give_area(client->user, TAKE_FD(fd));
 		return r;
 	}
-	LIST_INIT(&sem->holds);
 	sem->psid = client->psid;
 	sem->user = psid_user_ref(client->user);
 	sem->fd = TAKE_FD(fd);
@@ -184,12 +185,7 @@ static int sem_make(struct psid_client *client, const Pulc__Wire__SemOpen *msg,
 
 static bool is_taken(const struct psid_sem *sem, uint32_t number)
 {
-	const struct psid_sem_hold *hold;
-
-	LIST_FOREACH(hold, &sem->holds, by_sem)
-	if (hold->number == number)
-		return true;
-	return false;
+	return psid_map_find(&sem->holds, number) != NULL;
 }
 
 /* Not to be guessed: what was marked under another psid must not be taken for this one's. */
@@ -202,21 +198,28 @@ static int draw_number(const struct psid_sem *sem, uint32_t *ret_number)
 	return 0;
 }
 
-/* A part of its own for each time that it is opened. `number`: of who comes back; 0. */
+/* A part of its own for each time that it is opened. `number`: of who comes back; 0. Returns 0;
+ * -ENOMEM; anything else: a limit. */
 static int hold_new(struct psid_client *client, struct psid_sem *sem, uint32_t number,
 		    struct psid_sem_hold **ret)
 {
 	struct psid_sem_hold *hold;
+	int r;
 
 	if (number ? is_taken(sem, number) : draw_number(sem, &number) < 0)
 		return -ENOMEM;
+	r = psid_user_take_bytes(client->user, sizeof(*hold));
+	if (r != 0)
+		return r;
 	hold = calloc(1, sizeof(*hold));
-	if (!hold)
+	if (!hold || psid_map_insert(&sem->holds, &hold->by_number, number) < 0) {
+		free(hold);
+		psid_user_give_bytes(client->user, sizeof(*hold));
 		return -ENOMEM;
+	}
 	hold->number = number;
 	hold->sem = sem;
 	hold->client = client;
-	LIST_INSERT_HEAD(&sem->holds, hold, by_sem);
 	LIST_INSERT_HEAD(&client->sems, hold, by_client);
 	client->n_sems++;
 	STEP(SEM_HELD);
@@ -232,11 +235,12 @@ static void hold_free(struct psid_sem_hold *hold)
 	if (psid_memory_allocate(sem->page, SHM_PAGE) == 0)
 		shm_sem_forget(&view);
 	STEP(SEM_FORGOTTEN);
-	LIST_REMOVE(hold, by_sem);
+	psid_map_remove(&sem->holds, &hold->by_number);
 	LIST_REMOVE(hold, by_client);
 	hold->client->n_sems--;
+	psid_user_give_bytes(hold->client->user, sizeof(*hold));
 	free(hold);
-	if (LIST_EMPTY(&sem->holds))
+	if (sem->holds.n == 0)
 		sem_free(sem);
 }
 
@@ -246,7 +250,7 @@ static int take_part(struct psid_client *client, struct psid_sem *sem, uint32_t 
 {
 	int r = client->n_sems < N_SEMS_CLIENT ? hold_new(client, sem, number, ret) : -EMFILE;
 
-	if (r < 0 && LIST_EMPTY(&sem->holds))
+	if (r != 0 && sem->holds.n == 0)
 		sem_free(sem);
 	return r;
 }

@@ -2,12 +2,12 @@
  * Talking with a client: its datagrams in, ours out, neither ever waited for.
  *
  * A turn of the loop reads a bounded number of messages from one client, and from all clients of a
- * user what takes a bounded time. Who comes when his user has had that waits in a queue, and is
- * heard in one of the next turns before those who are not in it: so each comes, and many clients
- * get no more of the loop than one. Descriptors that come with them are closed by
- * others (closer.c), and a user with too many waiting there is not read from; nor is anybody, for a
- * moment, when they would find no place in psid. What a client does not take is kept up to a bound;
- * beyond it the client is dropped.
+ * user what takes a bounded time; what their lists take (batch.c) is part of that. Who
+ * comes when his user has had that waits in a queue, and is heard in one of the next turns before
+ * those who are not in it: so each comes, and many clients get no more of the loop than one.
+ * Descriptors that come with them are closed by others (closer.c), and a user with too many waiting
+ * there is not read from; nor is anybody, for a moment, when they would find no place in psid. What
+ * a client does not take is kept up to a bound; beyond it the client is dropped.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -231,6 +231,17 @@ static bool has_time(const struct psid_user *user)
 	return user->nsec_turn < NSEC_TURN_USER;
 }
 
+/* A part of the list that it is being sent, as far as its channel takes it. */
+static void go_on(struct psid_client *client)
+{
+	uint64_t nsec_began = nsec_now();
+
+	if (!client->listing || !psid_outbox_is_empty(&client->outbox))
+		return;
+	psid_listing_go_on(client);
+	client->user->nsec_turn += nsec_now() - nsec_began;
+}
+
 /* One message at least. */
 static void hear(struct psid_client *client)
 {
@@ -250,6 +261,14 @@ static void hear(struct psid_client *client)
 		client->paused = client->user->jammed = true;
 		psid_client_listen(client);
 	}
+}
+
+static void attend(struct psid_client *client)
+{
+	if (!psid_is_doomed(client))
+		go_on(client);
+	if (!client->paused && !psid_is_doomed(client))
+		hear(client);
 }
 
 void psid_client_unqueue(struct psid_client *client)
@@ -272,21 +291,20 @@ static void begin_turn(struct psid_user *user)
 	user->nsec_turn = 0;
 	while (has_time(user) && (client = TAILQ_FIRST(&user->unheard))) {
 		psid_client_unqueue(client);
-		if (!client->paused && !psid_is_doomed(client))
-			hear(client);
+		attend(client);
 	}
 }
 
-/* Something has come from it. A turn of the loop has one time of it. */
-static void hear_in_turn(struct psid_client *client)
+/* Something has come from it, or it takes something. A turn of the loop has one time of it. */
+static void attend_in_turn(struct psid_client *client)
 {
 	struct psid_user *user = client->user;
 
 	begin_turn(user);
-	if (client->queued || client->paused || psid_is_doomed(client))
+	if (client->queued || psid_is_doomed(client))
 		return;
 	if (has_time(user)) {
-		hear(client);
+		attend(client);
 		return;
 	}
 	client->queued = true;
@@ -307,17 +325,15 @@ static void on_socket(uv_poll_t *poll, int status, int events)
 			psid_deadline_set(&client->psid->agains, &client->again);
 			r = 0;
 		}
-		if (r == 0 && psid_outbox_is_empty(&client->outbox)) {
+		if (r == 0 && psid_outbox_is_empty(&client->outbox))
 			psid_links_catch_up(client);
-			psid_listing_go_on(client);
-		}
 		if (r == 0)
 			psid_client_listen(client);
 		else if (r == -EPIPE)
 			r = 0; /* read what it has said; the end comes behind it */
 	}
 	if (r == 0)
-		hear_in_turn(client);
+		attend_in_turn(client);
 	else if (r != -EAGAIN)
 		psid_doom(client);
 }

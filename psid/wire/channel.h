@@ -11,6 +11,7 @@
 #define WIRE_LAYOUT 12u /* SHM_VERSION, for commands, that look into no shared memory */
 #define WIRE_SIZE_MAX 16384u /* bytes of one encoded message */
 #define WIRE_FDS_MAX 4u
+#define WIRE_ADOPT_MAX 512u /* ends that one Adopt names */
 
 /*
  * Sends an encoded message; never blocks, raises no signal, uses no libc entry point that a shim

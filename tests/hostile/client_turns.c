@@ -1,0 +1,276 @@
+/*
+ * What one user can make one turn of psid's loop cost, which everybody else waits for: what psid
+ * has to look through for a message, a list or an end has a bound, or is done in parts.
+ */
+#include <netinet/in.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "macros.h"
+#include "psid/scene.h"
+
+#define N_CROWD 300u
+
+static struct fake_client crowd[N_CROWD], asks;
+
+static void gather(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		fake_attach(&crowd[i], &psid, FAKE_SELF);
+}
+
+static void disperse(unsigned first, unsigned n)
+{
+	for (unsigned i = first; i < n; i++)
+		fake_close(&crowd[i]);
+}
+
+/* ---- hints ----------------------------------------------------------------------------------- */
+
+/* Invented ones for the same end of one connection, each with a cookie of its own. */
+static void invent(struct fake_hint *h, unsigned n)
+{
+	Pulc__Wire__StatusRequest request = PULC__WIRE__STATUS_REQUEST__INIT;
+	FROM_CLIENT(question, STATUS, status) = &request;
+
+	for (unsigned i = 0; i < n; i++) {
+		h->hint.token++;
+		h->hint.cookie++;
+		fake_hint_send(&crowd[i % 4], h);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		fake_send(&crowd[i], &question, NULL, 0);
+		while (fake_receive(&crowd[i])->body_case == PULC__WIRE__TO_CLIENT__BODY_DENY)
+			;
+	}
+}
+
+static void drop(struct fake_client *c, uint64_t token)
+{
+	Pulc__Wire__Drop body = PULC__WIRE__DROP__INIT;
+	FROM_CLIENT(msg, DROP, drop) = &body;
+
+	body.token = token;
+	fake_send(c, &msg, NULL, 0);
+}
+
+/* psid's time for a true hint of the other end, for which it looks at the best of them. */
+static uint64_t cost_of_hint(int socket, struct fake_hint *h, unsigned n)
+{
+	uint64_t began, used = 0;
+
+	for (unsigned i = 0; i < 5; i++) {
+		invent(h, n);
+		began = daemon_used(&psid);
+		fake_hint(&a, socket, 1, true);
+		CHECK(fake_is_quiet(&a));
+		used += daemon_used(&psid) - began;
+		drop(&a, 1);
+		CHECK(fake_is_quiet(&a));
+	}
+	return used;
+}
+
+static void hints_for_one_end(void)
+{
+	struct fake_hint h;
+	uint64_t before;
+	int fds[2];
+
+	scene_begin(false, NULL);
+	gather(4);
+	tcp_connect_pair(fds, AF_INET);
+	fake_hint_fill(&h, fds[1], 1, false);
+	before = cost_of_hint(fds[0], &h, 64);
+	CHECK_INT(cost_of_hint(fds[0], &h, 5000), <, 4 * before);
+	/* The true ones come last, and find each other. */
+	fake_hint(&a, fds[0], 1, true);
+	fake_hint(&b, fds[1], 1, false);
+	(void)EXPECT(&b, WANT);
+	tcp_close_pair(fds);
+	disperse(0, 4);
+	scene_end();
+}
+
+/* ---- what a message names -------------------------------------------------------------------- */
+
+static void ends_without_end(void)
+{
+	static uint64_t ends[WIRE_ADOPT_MAX + 1];
+	Pulc__Wire__Adopt body = PULC__WIRE__ADOPT__INIT;
+	FROM_CLIENT(msg, ADOPT, adopt) = &body;
+
+	scene_begin(false, NULL);
+	gather(1);
+	for (unsigned i = 0; i < ARRAY_SIZE(ends); i++)
+		ends[i] = 2;
+	body.conns = ends;
+	body.n_conns = WIRE_ADOPT_MAX;
+	fake_send(&crowd[0], &msg, NULL, 0);
+	CHECK(fake_is_quiet(&crowd[0]));
+	body.n_conns++;
+	fake_send(&crowd[0], &msg, NULL, 0);
+	fake_expect_end(&crowd[0]);
+	disperse(0, 1);
+	scene_end();
+}
+
+/* ---- semaphores ------------------------------------------------------------------------------ */
+
+static uint64_t cost_of_parts(struct fake_client *c)
+{
+	Pulc__Wire__SemOpen body = PULC__WIRE__SEM_OPEN__INIT;
+	FROM_CLIENT(msg, SEM_OPEN, sem_open) = &body;
+	uint64_t began = daemon_used(&psid);
+
+	body.name = (char *)"crowded";
+	body.count = 1;
+	for (unsigned i = 0; i < 256; i++) {
+		fake_send(c, &msg, NULL, 0);
+		CHECK_INT(EXPECT(c, PORT_REPLY)->port_reply->error, ==, 0);
+	}
+	return daemon_used(&psid) - began;
+}
+
+/* All of them in one, which are on their user's account. */
+static void parts_in_a_semaphore(void)
+{
+	enum { N = 60 };
+	Pulc__Wire__StatusReply before, after;
+	uint64_t first, last = 0;
+
+	scene_begin(false, NULL);
+	gather(N);
+	(void)cost_of_parts(&crowd[0]);
+	fake_status(&psid, &before);
+	first = cost_of_parts(&crowd[1]);
+	for (unsigned i = 2; i < N; i++)
+		last = cost_of_parts(&crowd[i]);
+	CHECK_INT(last, <, 3 * first);
+	fake_status(&psid, &after);
+	CHECK_INT(after.size_bytes, >=, before.size_bytes + (N - 1) * 256 * sizeof(void *));
+	disperse(0, N);
+	scene_end();
+}
+
+/* ---- many who are joined with one ------------------------------------------------------------ */
+
+static uint32_t open_port(struct fake_client *c)
+{
+	Pulc__Wire__PortOpen body = PULC__WIRE__PORT_OPEN__INIT;
+	FROM_CLIENT(msg, PORT_OPEN, port_open) = &body;
+
+	body.kind = PULC__WIRE__PORT_KIND__PORT_D;
+	fake_send(c, &msg, NULL, 0);
+	while (fake_receive(c)->body_case != PULC__WIRE__TO_CLIENT__BODY_PORT_REPLY)
+		;
+	CHECK_INT(c->msg->port_reply->error, ==, 0);
+	return c->msg->port_reply->port;
+}
+
+/* The first of the crowd has n_ports, and all others a link with it. */
+static void join_all(unsigned n, unsigned n_ports)
+{
+	Pulc__Wire__PortLink body = PULC__WIRE__PORT_LINK__INIT;
+	FROM_CLIENT(msg, PORT_LINK, port_link) = &body;
+
+	gather(n);
+	while (n_ports-- > 0)
+		body.port = open_port(&crowd[0]);
+	for (unsigned i = 1; i < n; i++) {
+		fake_send(&crowd[i], &msg, NULL, 0);
+		while (fake_receive(&crowd[i])->body_case != PULC__WIRE__TO_CLIENT__BODY_PORT_REPLY)
+			;
+		CHECK_INT(crowd[i].msg->port_reply->error, ==, 0);
+		(void)EXPECT(&crowd[0], PORT_NEWS);
+		(void)EXPECT(&crowd[0], UPGRADE);
+	}
+}
+
+/* What else runs on this machine only adds to what psid is seen to use before somebody gets to look
+ * again: it has some attempts. */
+#define N_ATTEMPTS 6
+
+/* Somebody asks while another one's list begins: is he answered long before that ends? */
+static bool is_answered_before_the_list(void)
+{
+	Pulc__Wire__StatusRequest request = PULC__WIRE__STATUS_REQUEST__INIT;
+	FROM_CLIENT(question, STATUS, status) = &request;
+	Pulc__Wire__PortsRequest body = PULC__WIRE__PORTS_REQUEST__INIT;
+	FROM_CLIENT(msg, PORTS, ports) = &body;
+	uint64_t began, answered;
+	size_t n = 0;
+
+	(void)kill(psid.pid, SIGSTOP);
+	fake_send(&asks, &msg, NULL, 0);
+	fake_send(&a, &question, NULL, 0);
+	began = daemon_used(&psid);
+	(void)kill(psid.pid, SIGCONT);
+	(void)EXPECT(&a, STATUS);
+	answered = daemon_used(&psid);
+	do
+		n += EXPECT(&asks, PORTS)->ports->n_ports;
+	while (asks.msg->ports->more);
+	CHECK_INT(n, ==, 1024);
+	return (answered - began) * 8 < daemon_used(&psid) - began;
+}
+
+static void a_list_of_ports(void)
+{
+	unsigned n = 0;
+
+	scene_begin(false, NULL);
+	join_all(100, 1024);
+	fake_open(&asks, &psid, FAKE_SELF);
+	fake_hello(&asks, PULC__WIRE__ROLE__ROLE_CONTROL);
+	(void)EXPECT(&asks, WELCOME);
+	while (n < N_ATTEMPTS && !is_answered_before_the_list())
+		n++;
+	CHECK_INT(n, <, N_ATTEMPTS);
+	fake_close(&asks);
+	disperse(0, 100);
+	scene_end();
+}
+
+/* One who was joined with all of them dies: does no turn take a third of what that takes? */
+static bool is_ended_in_parts(void)
+{
+	uint64_t began, last, now, most = 0;
+
+	join_all(N_CROWD, 1);
+	(void)kill(psid.pid, SIGSTOP);
+	fake_close(&crowd[0]);
+	began = last = daemon_used(&psid);
+	(void)kill(psid.pid, SIGCONT);
+	for (unsigned i = 0; i < 200; i++) {
+		CHECK(fake_is_quiet(&a));
+		now = daemon_used(&psid);
+		most = MAX(most, now - last);
+		last = now;
+	}
+	fake_wait_counts(&psid, N_CROWD + 1, N_CROWD - 1);
+	disperse(1, N_CROWD);
+	return 3 * most < last - began;
+}
+
+static void an_end_of_many(void)
+{
+	unsigned n = 0;
+
+	scene_begin(false, NULL);
+	while (n < N_ATTEMPTS && !is_ended_in_parts())
+		n++;
+	CHECK_INT(n, <, N_ATTEMPTS);
+	scene_end();
+}
+
+static const struct test tests[] = {
+	TEST(hints_for_one_end), TEST(ends_without_end), TEST(parts_in_a_semaphore),
+	TEST(a_list_of_ports),	 TEST(an_end_of_many),
+};
+
+int main(int argc, char **argv)
+{
+	return TESTS_RUN(tests, argc, argv);
+}
