@@ -77,6 +77,20 @@ struct psid_side *psid_side_find(const struct psid *psid, uint64_t cookie,
 	return found;
 }
 
+struct psid_side *psid_side_of(const struct psid *psid, uint64_t cookie,
+			       const struct psid_user *user)
+{
+	struct psid_map_node *node = psid_map_find(&psid->cookies, cookie);
+
+	for (; node; node = psid_map_find_next(node)) {
+		struct psid_side *side = CONTAINER_OF(node, struct psid_side, by_cookie);
+
+		if (side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_TCP && side->user == user)
+			return side;
+	}
+	return NULL;
+}
+
 bool psid_conn_is_half(const struct psid_conn *conn)
 {
 	return !conn->sides[0].slab || !conn->sides[1].slab;

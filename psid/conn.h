@@ -56,6 +56,9 @@ bool psid_conn_has_flow(const struct psid_hint *hint);
 /* The side of a TCP socket with this cookie, if it is this user's or proven. */
 struct psid_side *psid_side_find(const struct psid *psid, uint64_t cookie,
 				 const struct psid_user *user);
+/* The side of a TCP socket with this cookie that is this user's. */
+struct psid_side *psid_side_of(const struct psid *psid, uint64_t cookie,
+			       const struct psid_user *user);
 struct psid_side *psid_side_other(const struct psid_side *side);
 /* What those who hold it call it, never 0: each of the two ends has a number of its own. */
 uint64_t psid_side_number(const struct psid_side *side);

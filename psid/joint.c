@@ -35,10 +35,12 @@
 #include "ports.h"
 #include "psid.h"
 #include "remote.h"
+#include "user.h"
 
 #define MSEC_MEETING 10000
-/* Meetings at a time, of this psid and of one client; joints of one client. */
+/* Meetings at a time, of this psid, of one user and of one client; joints of one client. */
 #define N_MEETING_MAX 256u
+#define N_MEETING_USER (N_MEETING_MAX / 2)
 #define N_MEETING_CLIENT 64u
 #define N_JOINTS_CLIENT 1024u
 /* A client that is this far behind is not joined with more: who joins and leaves again and again
@@ -144,6 +146,7 @@ static void end_meeting(struct psid_joint *joint)
 	drop_end(joint);
 	free(TAKE_PTR(joint->ports));
 	joint->n_ports = 0;
+	joint->client->user->n_meeting--;
 	remote->n_meeting--;
 }
 
@@ -153,6 +156,7 @@ static void joint_free(struct psid_joint *joint)
 		end_meeting(joint);
 	psid_deadline_clear(&joint->client->psid->remote->joints_due, &joint->deadline);
 	joint->client->n_joints--;
+	psid_user_give_bytes(joint->client->user, sizeof(*joint));
 	LIST_REMOVE(joint, by_client);
 	LIST_REMOVE(joint, all);
 	psid_port_moves_go_on(joint->client);
@@ -190,18 +194,28 @@ static uint32_t draw_number(struct psid *psid)
 	return psid->last_client;
 }
 
+static bool may_meet(const struct psid_client *client)
+{
+	return client->outbox.size < SIZE_FAR_BEHIND &&
+	       client->psid->remote->n_meeting < N_MEETING_MAX &&
+	       client->user->n_meeting < N_MEETING_USER && client->n_joints < N_JOINTS_CLIENT &&
+	       n_meeting_of(client) < N_MEETING_CLIENT;
+}
+
+/* On the account of the client's user. */
 static struct psid_joint *joint_new(struct psid_client *client, uint64_t node, uint64_t life,
 				    uint32_t other)
 {
 	struct psid_remote *remote = client->psid->remote;
 	struct psid_joint *joint;
 
-	if (client->outbox.size >= SIZE_FAR_BEHIND || remote->n_meeting >= N_MEETING_MAX ||
-	    client->n_joints >= N_JOINTS_CLIENT || n_meeting_of(client) >= N_MEETING_CLIENT)
+	if (!may_meet(client) || psid_user_take_bytes(client->user, sizeof(*joint)) != 0)
 		return NULL;
 	joint = calloc(1, sizeof(*joint));
-	if (!joint)
+	if (!joint) {
+		psid_user_give_bytes(client->user, sizeof(*joint));
 		return NULL;
+	}
 	joint->client = client;
 	joint->node = node;
 	joint->life = life;
@@ -212,6 +226,7 @@ static struct psid_joint *joint_new(struct psid_client *client, uint64_t node, u
 	LIST_INSERT_HEAD(&remote->joints, joint, all);
 	LIST_INSERT_HEAD(&client->joints, joint, by_client);
 	client->n_joints++;
+	client->user->n_meeting++;
 	remote->n_meeting++;
 	psid_deadline_set(&remote->joints_due, &joint->deadline);
 	return joint;

@@ -19,7 +19,8 @@
  * Of two nodes with one number, which takes some ten thousands of nodes to be likely, neither is
  * reached by it.
  *
- * Everything has a bound: the questions of a client, and of all of them; the time for an answer.
+ * Everything has a bound: the questions of a client, of a user, and of all of them; the time for an
+ * answer.
  *
  * Source: pulc-1998, 4.6.2 (a destination is a node number and a port).
  */
@@ -33,10 +34,12 @@
 #include "macros.h"
 #include "ports.h"
 #include "psid.h"
+#include "user.h"
 
 #define MSEC_ANSWER 10000
 #define N_ASKS_CLIENT 8u
 #define N_ASKS_MAX 1024u
+#define N_ASKS_USER (N_ASKS_MAX / 2)
 
 struct psid_ask {
 	LIST_ENTRY(psid_ask) link;
@@ -115,6 +118,7 @@ static void ask_free(struct psid_ask *ask)
 
 	psid_deadline_clear(&remote->asks_due, &ask->deadline);
 	LIST_REMOVE(ask, link);
+	ask->client->user->n_asks--;
 	remote->n_asks--;
 	free(ask);
 }
@@ -206,6 +210,7 @@ static struct psid_ask *ask_new(struct psid_client *client, uint32_t request, ui
 	ask->number = ++remote->last_ask;
 	ask->node = node;
 	LIST_INSERT_HEAD(&remote->asks, ask, link);
+	client->user->n_asks++;
 	remote->n_asks++;
 	psid_deadline_set(&remote->asks_due, &ask->deadline);
 	return ask;
@@ -226,7 +231,8 @@ static struct psid_ask *begin(struct psid_client *client, uint32_t request, uint
 		refuse(client, request, PULC__WIRE__PORT_ERROR__PORT_ERROR_UNREACHABLE);
 		return NULL;
 	}
-	if (remote->n_asks >= N_ASKS_MAX || n_asks_of(client) >= N_ASKS_CLIENT) {
+	if (remote->n_asks >= N_ASKS_MAX || client->user->n_asks >= N_ASKS_USER ||
+	    n_asks_of(client) >= N_ASKS_CLIENT) {
 		refuse(client, request, PULC__WIRE__PORT_ERROR__PORT_ERROR_LIMIT);
 		return NULL;
 	}

@@ -7,7 +7,8 @@
  * Nothing of that is believed. That a slab is psid's own making is told by its inode (memory.c):
  * only the owner of a side ever got it open for writing. Two sides belong together when each says
  * that the other one is its peer, by inode and slot; who lies about that remains alone. A cookie
- * counts for other users only if the kernel knows a socket of it that this user made.
+ * counts for other users only if the kernel knows a socket of it that this user made, and for one
+ * side of a user's: what has the same one is looked through by others.
  *
  * Until the holder of the other side is back, a connection is half: its other side is absent. Its
  * slot is never emptied then, for somebody may still read it.
@@ -66,8 +67,11 @@ static struct psid_conn *new_half(struct psid *psid, const Pulc__Wire__Kept *kep
 static int fill(struct psid_side *side, struct psid_slab *slab, const Pulc__Wire__Kept *kept,
 		const struct psid_tuple *tuple)
 {
-	int r = psid_slot_return(slab, kept->slot, side);
+	int r;
 
+	if (psid_side_of(slab->psid, kept->cookie, slab->user))
+		return -EEXIST;
+	r = psid_slot_return(slab, kept->slot, side);
 	if (r != 0)
 		return r;
 	r = psid_side_enter(side, kept->cookie);

@@ -259,10 +259,28 @@ static void slabs_of_others(void)
 	end();
 }
 
+/* A socket has one side: no second slot is taken for it. */
+static void one_socket_for_many_slots(void)
+{
+	struct fake_upgrade again;
+
+	begin(false, FAKE_SELF);
+	again = u;
+	CHECK_INT(fake_return(&a, &u, 0, fds[0], 7), !=, 0);
+	for (unsigned i = 1; i < 4; i++) {
+		again.side[0].own_slot = u.side[0].own_slot + i;
+		again.side[0].peer_slot = u.side[0].peer_slot + i;
+		CHECK_INT(fake_return(&a, &again, 0, fds[0], 7 + i), ==, 0);
+	}
+	honest_ones_come_back();
+	end();
+}
+
 static const struct test tests[] = {
-	TEST(things_that_are_no_slab),	TEST(memory_of_ones_own),	  TEST(headers_that_lie),
-	TEST(sides_that_are_not_there), TEST(joined_only_if_both_say_so), TEST(cookies_of_others),
-	TEST(slabs_of_others),
+	TEST(one_socket_for_many_slots), TEST(things_that_are_no_slab),
+	TEST(memory_of_ones_own),	 TEST(headers_that_lie),
+	TEST(sides_that_are_not_there),	 TEST(joined_only_if_both_say_so),
+	TEST(cookies_of_others),	 TEST(slabs_of_others),
 };
 
 int main(int argc, char **argv)

@@ -166,7 +166,7 @@ static void or_when_they_are_joined(void)
 	REQUIRE_INT(psid_map_insert(&psid.clients, &client.node, client.id), ==, 0);
 	client.fd = heard[0];
 	joint.is_joined = false;
-	psid.remote->n_meeting = 1;
+	psid.remote->n_meeting = user.n_meeting = 1;
 	joint.fd = dup(heard[1]);
 	REQUIRE_INT(psid_closer_promise(&psid.closer), ==, 0);
 	fill();
@@ -254,7 +254,42 @@ static void news_are_not_kept_without_bound(void)
 	part();
 }
 
+/* Returns how many questions wait that were asked by n clients of that user. */
+static unsigned ask_as(struct psid_client *crowd, unsigned n, struct psid_user *of)
+{
+	Pulc__Wire__PortFind msg = PULC__WIRE__PORT_FIND__INIT;
+
+	msg.name = (char *)"somebody";
+	msg.node = nodes[1]->self->name;
+	for (unsigned i = 0; i < n; i++) {
+		crowd[i] = (struct psid_client){ .psid = &psid, .user = of, .fd = -EBADF };
+		for (unsigned k = 0; k < 8; k++)
+			CHECK_INT(psid_remote_find(&crowd[i], &msg), ==, 0);
+	}
+	return psid.remote->n_asks;
+}
+
+/* However many processes one has. */
+static void a_user_has_not_all_questions(void)
+{
+	static struct psid_client crowd[140], another;
+	struct psid_user other = { .psid = &psid, .n_refs = 1 };
+	unsigned n;
+
+	set_up(2);
+	join();
+	n = ask_as(crowd, 140, &user);
+	CHECK_INT(n, >=, 500);
+	CHECK_INT(ask_as(&another, 1, &other), ==, n + 8);
+	for (unsigned i = 0; i < 140; i++)
+		psid_remote_forget(&crowd[i]);
+	psid_remote_forget(&another);
+	CHECK_INT(psid.remote->n_asks + user.n_asks + other.n_asks, ==, 0);
+	part();
+}
+
 static const struct test tests[] = {
+	TEST(a_user_has_not_all_questions),
 	TEST(news_are_not_kept_without_bound),
 	TEST(a_port_is_told_at_once),
 	TEST(or_when_there_is_room_again),
