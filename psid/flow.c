@@ -90,12 +90,15 @@ static Pulc__Wire__Reason reason_of(int r)
 	return PULC__WIRE__REASON__REASON_UNSUPPORTED;
 }
 
-static Pulc__Wire__Reason check_addresses(const struct psid *psid, const struct psid_tuple *flow)
+/* Those that a hint names itself: of what is said by another, who may not even have a socket, it is
+ * not guilty. */
+static Pulc__Wire__Reason check_addresses(const struct psid_hint *hint)
 {
-	int r = psid_route_is_local(psid->route_fd, flow->remote);
+	const struct psid *psid = hint->client->psid;
+	int r = psid_route_is_local(psid->route_fd, hint->tuple.remote);
 
-	if (r == 1)
-		r = psid_route_is_local(psid->route_fd, flow->local);
+	if (r == 1 && (is_sender(hint) || !psid_tuple_is_wildcard(&hint->tuple)))
+		r = psid_route_is_local(psid->route_fd, hint->tuple.local);
 	return r < 0 ? reason_of(r) : r == 0 ? PULC__WIRE__REASON__REASON_REMOTE : 0;
 }
 
@@ -109,21 +112,26 @@ int psid_flow_prove(const struct psid_hint *hint, const uint8_t address[16], uin
 	return reason_of(psid_diag_receiver(hint->client->psid->diag_fd, &way_here, hint->cookie));
 }
 
+/* Would a datagram on this way come to this hint's socket? */
+static Pulc__Wire__Reason check(const struct psid_hint *hint, const struct psid_tuple *way)
+{
+	Pulc__Wire__Reason reason = check_addresses(hint);
+
+	return reason ? reason
+		      : reason_of(
+				psid_diag_receiver(hint->client->psid->diag_fd, way, hint->cookie));
+}
+
 void psid_flow_check(const struct psid_hint *a, const struct psid_hint *b,
 		     Pulc__Wire__Reason *ret_a, Pulc__Wire__Reason *ret_b)
 {
-	const struct psid_hint *sender = is_sender(a) ? a : b, *receiver = is_sender(a) ? b : a;
-	const struct psid *psid = a->client->psid;
-	struct psid_tuple back = psid_tuple_mirror(&sender->tuple);
-	Pulc__Wire__Reason both, of_sender, of_receiver;
+	const struct psid_tuple *way = is_sender(a) ? &a->tuple : &b->tuple;
+	struct psid_tuple back = psid_tuple_mirror(way);
 
-	both = a->cookie == b->cookie ? PULC__WIRE__REASON__REASON_UNSUPPORTED
-				      : check_addresses(psid, &sender->tuple);
-	of_receiver =
-		reason_of(psid_diag_receiver(psid->diag_fd, &sender->tuple, receiver->cookie));
-	of_sender = reason_of(psid_diag_receiver(psid->diag_fd, &back, sender->cookie));
-	*ret_a = both ? both : a == sender ? of_sender : of_receiver;
-	*ret_b = both ? both : b == sender ? of_sender : of_receiver;
+	*ret_a = check(a, is_sender(a) ? &back : way);
+	*ret_b = check(b, is_sender(b) ? &back : way);
+	if (*ret_a == 0 && *ret_b == 0 && a->cookie == b->cookie)
+		*ret_a = *ret_b = PULC__WIRE__REASON__REASON_UNSUPPORTED;
 }
 
 /* ---- matching -------------------------------------------------------------------------------- */

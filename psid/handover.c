@@ -250,6 +250,18 @@ static bool still_true(struct side *side)
 	return r == 0;
 }
 
+/* A simultaneous open, or a lie of one who has a socket: the byte counts of neither end would be
+ * known. */
+static bool have_two_directions(struct psid_handover *h)
+{
+	struct side *a = &h->sides[0], *b = &h->sides[1];
+
+	if (a->hint->connector != b->hint->connector)
+		return true;
+	a->reason = b->reason = PULC__WIRE__REASON__REASON_COUNTERS;
+	return false;
+}
+
 static bool take(struct side *side, int fd)
 {
 	struct psid *psid = side->handover->psid;
@@ -294,6 +306,7 @@ int psid_handover_socket(struct psid_client *client, uint64_t token, int *fd)
 	if (good && both(h, HELD)) {
 		good = still_true(&h->sides[0]);
 		good = still_true(&h->sides[1]) && good; /* each side is told its own fault */
+		good = good && have_two_directions(h);
 	}
 	if (good)
 		settle(h);

@@ -5,9 +5,10 @@
  *
  * A hint proves nothing. When two mirror each other, the kernel is asked about both first, so
  * that stale and invented ones fall out before anybody is asked for a socket. Somebody may still
- * claim the other end of a foreign connection; he will have no socket to show. Of several
- * candidates the one whose client broke the fewest promises is asked first. For that all of them
- * are looked at, so those that one user has are few.
+ * claim the other end of a foreign connection; he will have no socket to show, and until he has,
+ * nothing that he says of it is held against the other end. Of several candidates the one whose
+ * client broke the fewest promises is asked first. For that all of them are looked at, so those
+ * that one user has are few.
  */
 #include "hint.h"
 
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 
 #include "conn.h"
+#include "diag.h"
 #include "flow.h"
 #include "handover.h"
 #include "macros.h"
@@ -139,15 +141,8 @@ static void match(struct psid_hint *hint)
 		return;
 	for (unsigned n = 0; other && is_dead(other); n++)
 		other = n < N_DEAD_TURN ? find_mirror(hint) : NULL;
-	if (!other)
-		return;
-	if (hint->connector == other->connector) {
-		/* A simultaneous open, or a lie: the byte counts of neither end would be known. */
-		psid_hint_deny(hint, PULC__WIRE__REASON__REASON_COUNTERS);
-		psid_hint_deny(other, PULC__WIRE__REASON__REASON_COUNTERS);
-		return;
-	}
-	psid_handover_start(hint, other);
+	if (other)
+		psid_handover_start(hint, other);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -236,7 +231,7 @@ int psid_hint_add(struct psid_client *client, const Pulc__Wire__Hint *msg)
 	struct psid_hint *hint = psid_hint_find(client, msg->token);
 	struct psid_tuple tuple;
 
-	if (psid_tuple_read(msg->tuple, &tuple) < 0 ||
+	if (psid_tuple_read(msg->tuple, &tuple) < 0 || msg->cookie == PSID_ANY_COOKIE ||
 	    msg->transport > PULC__WIRE__TRANSPORT__TRANSPORT_UDP_RECEIVER)
 		return -EBADMSG;
 	if (hint && psid_handover_holds(hint))

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "conn.h"
+#include "diag.h"
 #include "doubt.h"
 #include "log.h"
 #include "macros.h"
@@ -127,7 +128,8 @@ static int read_tuples(const Pulc__Wire__Return *msg, struct psid_tuple *tuples)
 	if (msg->n_sides == 0 || msg->n_sides > N_SIDES_MAX)
 		return -EBADMSG;
 	for (size_t i = 0; i < msg->n_sides; i++)
-		if (psid_tuple_read(msg->sides[i]->tuple, &tuples[i]) < 0)
+		if (psid_tuple_read(msg->sides[i]->tuple, &tuples[i]) < 0 ||
+		    msg->sides[i]->cookie == PSID_ANY_COOKIE)
 			return -EBADMSG;
 	return 0;
 }

@@ -112,6 +112,27 @@ static void squatters(void)
 	end();
 }
 
+/* He says that he has connected, as the true end does, which would be the end of its hopes. */
+static void squatters_who_say_the_same(void)
+{
+	static const char *const settings[] = { "PULC_HAND_OVER_MSEC=200", NULL };
+	struct fake_upgrade u;
+	int fds[2];
+
+	begin(settings);
+	tcp_connect_pair(fds, AF_INET);
+	fake_hint(&hostile, fds[1], 7, true);
+	fake_hint(&a, fds[0], 2, true);
+	(void)EXPECT(&hostile, WANT);
+	(void)EXPECT(&a, WANT);
+	fake_socket(&a, fds[0], 2);
+	CHECK_INT(EXPECT(&a, DENY)->deny->reason, ==, PULC__WIRE__REASON__REASON_WAITING_PEER);
+	fake_upgrade(&a, &b, fds, 2, &u);
+	fake_upgrade_done(&u);
+	tcp_close_pair(fds);
+	end();
+}
+
 static void expect_denied(struct fake_client *c, struct fake_hint *h, Pulc__Wire__Reason reason)
 {
 	fake_hint_send(c, h);
@@ -141,12 +162,16 @@ static void stale_hints(void)
 	CHECK(fake_is_quiet(&a));
 	(void)close(fds[0]);
 
-	/* Both ends say that they connected. */
+	/* Both ends, which they have, say that they connected. */
 	tcp_connect_pair(fds, AF_INET);
 	fake_hint(&a, fds[0], 3, true);
-	fake_hint_fill(&h, fds[1], 3, true);
-	expect_denied(&b, &h, PULC__WIRE__REASON__REASON_COUNTERS);
-	(void)EXPECT(&a, DENY);
+	fake_hint(&b, fds[1], 3, true);
+	(void)EXPECT(&a, WANT);
+	(void)EXPECT(&b, WANT);
+	fake_socket(&a, fds[0], 3);
+	fake_socket(&b, fds[1], 3);
+	CHECK_INT(EXPECT(&a, DENY)->deny->reason, ==, PULC__WIRE__REASON__REASON_COUNTERS);
+	CHECK_INT(EXPECT(&b, DENY)->deny->reason, ==, PULC__WIRE__REASON__REASON_COUNTERS);
 
 	/* A connection that is upgraded already. */
 	{
@@ -263,6 +288,7 @@ static const struct test tests[] = {
 	TEST(the_one_that_never_comes),
 	TEST(the_one_that_will_not),
 	TEST(squatters),
+	TEST(squatters_who_say_the_same),
 	TEST(stale_hints),
 	TEST(connections_of_other_kinds),
 	TEST(answers_nobody_reads),

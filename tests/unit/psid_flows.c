@@ -82,7 +82,7 @@ struct flow_hint {
 	uint16_t local_port, remote_port;
 };
 
-static void hint(struct fake_client *client, const struct flow_hint *f)
+static void hint_with(struct fake_client *client, const struct flow_hint *f, uint64_t cookie)
 {
 	struct fake_hint h;
 	socklen_t len = 8;
@@ -98,10 +98,19 @@ static void hint(struct fake_client *client, const struct flow_hint *f)
 	h.hint.tuple = &h.tuple;
 	h.hint.token = f->token;
 	h.hint.transport = f->transport;
-	REQUIRE(getsockopt(f->fd, SOL_SOCKET, SO_COOKIE, &h.hint.cookie, &len) == 0);
+	h.hint.cookie = cookie;
 	REQUIRE(getsockopt(f->fd, SOL_SOCKET, 71 /* SO_NETNS_COOKIE */, &h.hint.netns_cookie,
 			   &len) == 0);
 	fake_hint_send(client, &h);
+}
+
+static void hint(struct fake_client *client, const struct flow_hint *f)
+{
+	socklen_t len = 8;
+	uint64_t cookie;
+
+	REQUIRE(getsockopt(f->fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) == 0);
+	hint_with(client, f, cookie);
 }
 
 /* Answers psid's request from this socket; wrong: with other bytes. ipv4: the flow is. */
@@ -273,8 +282,8 @@ static void broadcasts_and_strangers_stay_outside(void)
 		     &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", to[i], s.port, r.port });
 		hint(&b, &(struct flow_hint){ r.fd, 2, RECEIVER, "0.0.0.0", "127.0.0.1", r.port,
 					      s.port });
-		expect_deny(&b, 2, REASON(REMOTE));
 		expect_deny(&a, 1, REASON(REMOTE));
+		CHECK(fake_is_quiet(&b)); /* there may be others who send to it */
 	}
 	/* A source that is not ours to use. */
 	hint(&a, &(struct flow_hint){ s.fd, 1, SENDER, "8.8.8.8", "127.0.0.1", s.port, r.port });
@@ -339,6 +348,58 @@ static void an_address_is_not_a_port(void)
 	expect_deny(&b, 2, REASON(STALE));
 	close_ends(&s, &r);
 	(void)close(other.fd);
+	scene_end();
+}
+
+/* By the cookie that the kernel takes for any: somebody else has the port on another address. */
+static void a_cookie_names_one_socket(void)
+{
+	struct sockaddr_in6 at;
+	struct end s, r, other;
+	socklen_t len;
+
+	scene_begin(false, NULL);
+	fake_attach(&c, &psid, FAKE_SELF);
+	s = bound("127.0.0.1");
+	r = bound("127.0.0.1");
+	address_of("127.0.0.2", r.port, &at, &len);
+	other.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	REQUIRE(bind(other.fd, (struct sockaddr *)&at, len) == 0);
+	hint(&a, &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", "127.0.0.1", s.port, r.port });
+	hint_with(&c,
+		  &(struct flow_hint){ other.fd, 2, RECEIVER, "127.0.0.1", "127.0.0.1", r.port,
+				       s.port },
+		  UINT64_MAX);
+	fake_expect_end(&c);
+	CHECK(fake_is_quiet(&a));
+	fake_close(&c);
+	close_ends(&s, &r);
+	(void)close(other.fd);
+	scene_end();
+}
+
+/* Nor does the receiver's own cookie, or a stranger's address, in the mouth of one who has neither
+ * end spoil the flow. */
+static void what_a_stranger_says_is_his_fault(void)
+{
+	struct end s, r;
+
+	scene_begin(false, NULL);
+	fake_attach(&c, &psid, FAKE_SELF);
+	s = bound("127.0.0.1");
+	r = bound("0.0.0.0");
+	hint(&b, &(struct flow_hint){ r.fd, 2, RECEIVER, "0.0.0.0", "127.0.0.1", r.port, s.port });
+	hint(&c, &(struct flow_hint){ r.fd, 9, SENDER, "127.0.0.1", "127.0.0.1", s.port, r.port });
+	expect_deny(&c, 9, REASON(STALE));
+	hint(&c, &(struct flow_hint){ s.fd, 9, SENDER, "127.0.0.1", "8.8.8.8", s.port, r.port });
+	expect_deny(&c, 9, REASON(REMOTE));
+	hint(&a, &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", "127.0.0.1", s.port, r.port });
+	prove(&a, 1, s.fd, true, false);
+	prove(&b, 2, r.fd, true, false);
+	(void)expect_upgrade(&a, 1);
+	(void)expect_upgrade(&b, 2);
+	fake_close(&c);
+	close_ends(&s, &r);
 	scene_end();
 }
 
@@ -460,6 +521,8 @@ static const struct test tests[] = {
 	TEST(broadcasts_and_strangers_stay_outside),
 	TEST(who_has_no_socket_gets_nothing),
 	TEST(an_address_is_not_a_port),
+	TEST(a_cookie_names_one_socket),
+	TEST(what_a_stranger_says_is_his_fault),
 	TEST(a_socket_is_not_its_own_peer),
 	TEST(a_flow_is_upgraded_once),
 	TEST(a_tcp_hint_is_no_flow),
