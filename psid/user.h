@@ -26,7 +26,7 @@ struct psid_user {
 	uint64_t size_bytes;
 	uint64_t size_kept; /* talk.c: messages that its clients have not read yet */
 	uint32_t n_hints, n_ports;
-	unsigned n_asks, n_meeting; /* remote.c, joint.c */
+	unsigned n_asks, n_meeting;    /* remote.c, joint.c */
 	struct psid_closings closings; /* closer.c: closes that wait */
 	unsigned n_running, n_closings;
 	unsigned n_deliveries; /* deliver.c: those under way */
