@@ -34,6 +34,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "copy.h"
 #include "macros.h"
 #include "pairs.h"
 #include "state.h"
@@ -142,8 +143,7 @@ static bool has_room(struct hal_tcp *h, size_t len)
 
 static void append(struct tcp_buffer *out, const void *bytes, size_t len)
 {
-	if (len > 0)
-		memcpy(out->bytes + out->end, bytes, len);
+	copy_bytes(out->bytes + out->end, bytes, len);
 	out->end += len;
 }
 
@@ -264,8 +264,7 @@ static size_t tcp_copy(struct hal_link *link, const struct iovec *iov, unsigned 
 		return 0;
 	for (unsigned i = 0; i < n; i++, done += len) {
 		len = MIN(iov[i].iov_len, f.len - done);
-		if (len > 0)
-			memcpy(iov[i].iov_base, from + done, len);
+		copy_bytes(iov[i].iov_base, from + done, len);
 	}
 	return done;
 }

@@ -33,6 +33,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "copy.h"
 #include "macros.h"
 
 #define N_BUFFERS 16u
@@ -137,8 +138,8 @@ static void take_pieces(struct hal_tcp *h)
 		if (TCP_SIZE_BUFFER - in->end < p->len)
 			tcp_buffer_compact(in);
 		len = MIN(TCP_SIZE_BUFFER - in->end, (size_t)p->len);
-		memcpy(in->bytes + in->end, u->buffers + (size_t)p->buffer * SIZE_BUFFER + p->at,
-		       len);
+		copy_bytes(in->bytes + in->end,
+			   u->buffers + (size_t)p->buffer * SIZE_BUFFER + p->at, len);
 		in->end += len;
 		p->at += (uint32_t)len;
 		p->len -= (uint32_t)len;

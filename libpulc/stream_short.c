@@ -73,7 +73,7 @@ static inline bool may_wait(const struct pulc_stream *s, int flags)
 static inline size_t receive_known(struct pulc_stream *s, void *buf, size_t len)
 {
 	unsigned did = 0;
-	size_t got = LIKELY(len - 1 < RING_LONG - 1) ? tcp_pull_known(&s->tcp, buf, len, &did) : 0;
+	size_t got = LIKELY(len - 1 < COPY_LONG - 1) ? tcp_pull_known(&s->tcp, buf, len, &did) : 0;
 
 	if (LIKELY(got))
 		order_heard();

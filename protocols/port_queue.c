@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copy.h"
 #include "macros.h"
 #include "pairs.h"
 #include "port.h"
@@ -264,7 +265,7 @@ static size_t scatter(const struct port_request *r, size_t at, const unsigned ch
 			continue;
 		}
 		piece = MIN(r->iov[i].iov_len - at, len - done);
-		memcpy((char *)r->iov[i].iov_base + at, from + done, piece);
+		copy_bytes((char *)r->iov[i].iov_base + at, from + done, piece);
 		done += piece;
 		at = 0;
 	}
@@ -542,7 +543,7 @@ static int unbind(struct port_in *in, struct port_request *r)
 		peer_break(in->peer, -ENOMEM);
 		return -ENOMEM;
 	}
-	memcpy(in->partial->data, r->iov[0].iov_base, r->done);
+	copy_bytes(in->partial->data, r->iov[0].iov_base, r->done);
 	in->partial->len = r->done;
 	in->partial->cost -= r->done; /* which was given back as it came */
 	r->done = 0;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copy.h"
 #include "macros.h"
 #include "state.h"
 #include "step.h"
@@ -244,8 +245,7 @@ static void take_here(struct tag_message *m, struct tag_receive *r)
 		return;
 	}
 	r->done = MIN((uint64_t)r->size, m->size);
-	if (r->done)
-		memcpy(r->buf, tag_message_bytes(m), r->done);
+	copy_bytes(r->buf, tag_message_bytes(m), r->done);
 	tag_receive_end(r, 0);
 	if (m->id)
 		tag_say_done(m);

@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) size_t tcp_pull_short(struct tcp *t
 	return likely || shm_rx_maybe(&t->ring) ? tcp_pull_some(t, buf, len, false, did) : 0;
 }
 
-/* The same with len bytes, less than RING_LONG, of a backlog that is known to have as many. */
+/* The same with len bytes, less than COPY_LONG, of a backlog that is known to have as many. */
 static inline __attribute__((always_inline)) size_t tcp_pull_known(struct tcp *t, void *buf,
 								   size_t len, unsigned *did)
 {

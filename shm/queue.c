@@ -366,7 +366,7 @@ size_t shm_queue_copy(struct shm_stream *s, const struct shm_datagram *d, const 
 	uint64_t begun = ring_clock(&s->pace_reader.n, d->len);
 	size_t size = copy(s, d, iov, n);
 
-	if (begun && size >= RING_LONG)
+	if (begun && size >= COPY_LONG)
 		ring_got_timed(s, d->ring, d->at, size, begun);
 	return size;
 }

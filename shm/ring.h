@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "copy.h"
 #include "line.h"
 #include "step.h"
 #include "stream.h"
@@ -82,34 +83,27 @@ static inline int ring_tx_look(struct shm_stream *s, uint64_t head)
 	return 0;
 }
 
-/*
- * From here on a piece is long: written with ordinary stores or past this processor's caches,
- * whichever costs its writer and its reader less (shm/pace.c). Below, the two hardly differ.
- */
-#define RING_LONG 2048u
-/* Done before the head is stored that tells of it. */
-void ring_copy_past(void *to, const void *from, size_t len) __attribute__((visibility("hidden")));
 /* With so much known to be there, the reader is behind. */
 #define RING_BACKLOG (32u << 10)
-/*
- * A long piece out of the ring: lines are asked for some time before they are needed, be it the
- * next record's; from further away in a backlog, where all of them have been written.
- */
-void ring_copy_ahead(void *to, const void *from, size_t len, bool backlog)
-	__attribute__((visibility("hidden")));
 
+/* A long piece goes past this processor's caches, or not, whichever costs its writer and its reader
+ * less (pace.c). Done before the head is stored that tells of it. */
 static inline void ring_copy_out(const struct shm_stream *s, void *to, const void *from, size_t len)
 {
-	if (len >= RING_LONG && s->pace.past)
-		ring_copy_past(to, from, len);
+	if (len >= COPY_LONG && s->pace.past)
+		copy_past(to, from, len);
+	else if (len >= COPY_LONG)
+		copy_long(to, from, len);
 	else
 		ring_copy(to, from, len);
 }
 
 static inline void ring_copy_in(void *to, const void *from, size_t len, bool backlog)
 {
-	if (len >= RING_LONG)
-		ring_copy_ahead(to, from, len, backlog);
+	if (len >= COPY_LONG && backlog)
+		copy_backlog(to, from, len);
+	else if (len >= COPY_LONG)
+		copy_long(to, from, len);
 	else
 		ring_copy(to, from, len);
 }
@@ -136,7 +130,7 @@ static inline void ring_put(const struct shm_stream *s, uint32_t r, uint64_t at,
 /* When a long piece that is to be timed is begun; 0: this one is not. n: counts them. */
 static inline uint64_t ring_clock(uint32_t *n, size_t len)
 {
-	return len >= RING_LONG && shm_pace_is_due(n) ? nsec_now() : 0;
+	return len >= COPY_LONG && shm_pace_is_due(n) ? nsec_now() : 0;
 }
 
 /* One that was timed, size bytes at byte number `at`, has been written into ring r: what follows
@@ -315,7 +309,7 @@ static inline void ring_get(const struct shm_stream *s, uint32_t r, uint64_t at,
 {
 	uint64_t pos = at & (s->rx_size[r] - 1);
 	size_t first = MIN(len, (size_t)(s->rx_size[r] - pos));
-	bool backlog = len >= RING_LONG &&
+	bool backlog = len >= COPY_LONG &&
 		       (int64_t)(ring_load(&s->head_seen) - at) >= (int64_t)RING_BACKLOG;
 
 	ring_copy_in(buf, s->rx_ring[r] + pos, first, backlog);

@@ -13,7 +13,7 @@
 #include "queue.h"
 #include "ring.h"
 
-static_assert(SHM_SHORT_MOST < RING_LONG, "what is short is not timed");
+static_assert(SHM_SHORT_MOST < COPY_LONG, "what is short is not timed");
 
 /*
  * Copies len bytes, 1 to SHM_SHORT_MOST, and publishes them. False: nothing was done, for there is
@@ -105,7 +105,7 @@ static inline __attribute__((always_inline)) size_t shm_rx_read_short(struct shm
 }
 
 /*
- * Copies and takes the next len bytes, less than RING_LONG, if they are known to be there, all of
+ * Copies and takes the next len bytes, less than COPY_LONG, if they are known to be there, all of
  * them in the ring that is read now: no look is needed. 0: nothing was done. True in *ret_published
  * as of shm_rx_read. Under rx_lock.
  */

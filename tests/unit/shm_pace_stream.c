@@ -36,7 +36,7 @@ static void one_long_piece_in_eight_is_timed(void)
 	const struct shm_pace_reader *reader = &t.tcp[1].ring.pace_reader;
 
 	begin();
-	carry(64 * 1024, RING_LONG / 2);
+	carry(64 * 1024, COPY_LONG / 2);
 	CHECK_INT(writer->n, ==, 0);
 	CHECK_INT(reader->n, ==, 0);
 	for (uint32_t i = 1; i <= 3 * SHM_PACE_N; i++) {
@@ -60,7 +60,7 @@ static void the_reader_answers(void)
 
 static void bytes_past_the_caches_arrive(void)
 {
-	static const size_t lengths[] = { RING_LONG, RING_LONG + 1, 3000, 4095, 4096 };
+	static const size_t lengths[] = { COPY_LONG, COPY_LONG + 1, 3000, 4095, 4096 };
 
 	begin();
 	for (unsigned i = 0; i < 2000; i++) {

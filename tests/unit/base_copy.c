@@ -1,11 +1,11 @@
 /*
- * Copying into and out of a ring: every offset of both sides within two lines, lengths around every
+ * Long copies, each way: every offset of both sides within two lines, lengths around every
  * boundary, and nothing beside it.
  */
 #include <string.h>
 
+#include "copy.h"
 #include "harness.h"
-#include "ring.h"
 
 #define SIZE_ROOM 5000u
 #define N_OFFSETS 130u
@@ -37,35 +37,32 @@ static void all_places_and_lengths(copier *copies)
 		}
 }
 
+static void bytes(void)
+{
+	all_places_and_lengths(copy_bytes);
+	copy_bytes(NULL, NULL, 0);
+}
+
+static void ordinary(void)
+{
+	all_places_and_lengths(copy_long);
+}
+
 static void past(void)
 {
-	all_places_and_lengths(ring_copy_past);
+	all_places_and_lengths(copy_past);
 }
 
-static void copy_near(void *t, const void *f, size_t len)
+static void backlog(void)
 {
-	ring_copy_ahead(t, f, len, false);
-}
-
-static void copy_behind(void *t, const void *f, size_t len)
-{
-	ring_copy_ahead(t, f, len, true);
-}
-
-static void ahead(void)
-{
-	all_places_and_lengths(copy_near);
-}
-
-static void ahead_in_a_backlog(void)
-{
-	all_places_and_lengths(copy_behind);
+	all_places_and_lengths(copy_backlog);
 }
 
 static const struct test tests[] = {
+	TEST(bytes),
+	TEST(ordinary),
 	TEST(past),
-	TEST(ahead),
-	TEST(ahead_in_a_backlog),
+	TEST(backlog),
 };
 
 int main(int argc, char **argv)
