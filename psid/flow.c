@@ -122,16 +122,40 @@ static Pulc__Wire__Reason check(const struct psid_hint *hint, const struct psid_
 				psid_diag_receiver(hint->client->psid->diag_fd, way, hint->cookie));
 }
 
+/* A receiver at the wildcard address does not say to which of this node's it is sent. Would
+ * anything from its source come to it: what is sent to the source's own address? */
+static bool would_receive(const struct psid_hint *receiver)
+{
+	struct psid_tuple way = psid_tuple_mirror(&receiver->tuple);
+
+	memcpy(way.remote, way.local, sizeof(way.remote));
+	return psid_diag_receiver(receiver->client->psid->diag_fd, &way, receiver->cookie) == 0;
+}
+
+static void check_both(const struct psid_hint *sender, const struct psid_hint *receiver,
+		       Pulc__Wire__Reason *ret_sender, Pulc__Wire__Reason *ret_receiver)
+{
+	struct psid_tuple back = psid_tuple_mirror(&sender->tuple);
+
+	*ret_sender = check(sender, &back);
+	*ret_receiver = check(receiver, &sender->tuple);
+	if (*ret_receiver == PULC__WIRE__REASON__REASON_STALE &&
+	    psid_tuple_is_wildcard(&receiver->tuple) && would_receive(receiver)) {
+		/* The sender has named an address at which this is not the one that receives. */
+		*ret_sender = *ret_sender ? *ret_sender : PULC__WIRE__REASON__REASON_STALE;
+		*ret_receiver = 0;
+	}
+	if (*ret_sender == 0 && *ret_receiver == 0 && sender->cookie == receiver->cookie)
+		*ret_sender = *ret_receiver = PULC__WIRE__REASON__REASON_UNSUPPORTED;
+}
+
 void psid_flow_check(const struct psid_hint *a, const struct psid_hint *b,
 		     Pulc__Wire__Reason *ret_a, Pulc__Wire__Reason *ret_b)
 {
-	const struct psid_tuple *way = is_sender(a) ? &a->tuple : &b->tuple;
-	struct psid_tuple back = psid_tuple_mirror(way);
-
-	*ret_a = check(a, is_sender(a) ? &back : way);
-	*ret_b = check(b, is_sender(b) ? &back : way);
-	if (*ret_a == 0 && *ret_b == 0 && a->cookie == b->cookie)
-		*ret_a = *ret_b = PULC__WIRE__REASON__REASON_UNSUPPORTED;
+	if (is_sender(a))
+		check_both(a, b, ret_a, ret_b);
+	else
+		check_both(b, a, ret_b, ret_a);
 }
 
 /* ---- matching -------------------------------------------------------------------------------- */

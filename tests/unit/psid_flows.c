@@ -393,6 +393,8 @@ static void what_a_stranger_says_is_his_fault(void)
 	expect_deny(&c, 9, REASON(STALE));
 	hint(&c, &(struct flow_hint){ s.fd, 9, SENDER, "127.0.0.1", "8.8.8.8", s.port, r.port });
 	expect_deny(&c, 9, REASON(REMOTE));
+	hint(&c, &(struct flow_hint){ s.fd, 9, SENDER, "127.0.0.1", "::1", s.port, r.port });
+	expect_deny(&c, 9, REASON(STALE));
 	hint(&a, &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", "127.0.0.1", s.port, r.port });
 	prove(&a, 1, s.fd, true, false);
 	prove(&b, 2, r.fd, true, false);
@@ -400,6 +402,36 @@ static void what_a_stranger_says_is_his_fault(void)
 	(void)expect_upgrade(&b, 2);
 	fake_close(&c);
 	close_ends(&s, &r);
+	scene_end();
+}
+
+/* With the sender's cookie, and an address at which somebody else receives. */
+static void another_address_is_the_senders_word(void)
+{
+	const int on = 1;
+	struct sockaddr_in6 at;
+	struct end s, r, other;
+	socklen_t len;
+
+	scene_begin(false, NULL);
+	s = bound("127.0.0.1");
+	r = bound("0.0.0.0");
+	address_of("127.0.0.2", r.port, &at, &len);
+	other.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	REQUIRE(setsockopt(r.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0);
+	REQUIRE(setsockopt(other.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0);
+	REQUIRE(bind(other.fd, (struct sockaddr *)&at, len) == 0);
+	hint(&b, &(struct flow_hint){ r.fd, 2, RECEIVER, "0.0.0.0", "127.0.0.1", r.port, s.port });
+	hint(&a, &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", "127.0.0.2", s.port, r.port });
+	expect_deny(&a, 1, REASON(STALE));
+	CHECK(fake_is_quiet(&b));
+	/* One that is no more is stale wherever it is sent to. */
+	(void)close(r.fd);
+	hint(&a, &(struct flow_hint){ s.fd, 1, SENDER, "127.0.0.1", "127.0.0.2", s.port, r.port });
+	expect_deny(&b, 2, REASON(STALE));
+	CHECK(fake_is_quiet(&a));
+	(void)close(s.fd);
+	(void)close(other.fd);
 	scene_end();
 }
 
@@ -523,6 +555,7 @@ static const struct test tests[] = {
 	TEST(an_address_is_not_a_port),
 	TEST(a_cookie_names_one_socket),
 	TEST(what_a_stranger_says_is_his_fault),
+	TEST(another_address_is_the_senders_word),
 	TEST(a_socket_is_not_its_own_peer),
 	TEST(a_flow_is_upgraded_once),
 	TEST(a_tcp_hint_is_no_flow),
