@@ -15,6 +15,7 @@
  */
 #include "descriptors.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -55,4 +56,9 @@ bool psid_descriptor_is_reserve(int fd)
 unsigned psid_descriptors_foreign(void)
 {
 	return MIN(N_FOREIGN_MAX, MAX(1u, reserve_of(limit()) / 2));
+}
+
+bool psid_is_shortage(int e)
+{
+	return e == EMFILE || e == ENFILE || e == ENOBUFS || e == ENOMEM;
 }

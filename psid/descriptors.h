@@ -10,5 +10,8 @@ bool psid_descriptors_admit(int open_fd);
 bool psid_descriptor_is_reserve(int fd);
 /* So many descriptors of one user may wait to be closed before psid reads no more from it. */
 unsigned psid_descriptors_foreign(void);
+/* accept has failed with errno e for want of descriptors or memory: who is there stays reported as
+ * ready, and a loop that goes on looking does nothing else. */
+bool psid_is_shortage(int e);
 
 #endif

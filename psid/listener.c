@@ -52,11 +52,6 @@ static void pause_listening(struct psid *psid, int e)
 	(void)uv_timer_start(&psid->listen_pause, on_pause_over, MSEC_PAUSE, 0);
 }
 
-static bool is_shortage(int e)
-{
-	return e == EMFILE || e == ENFILE || e == ENOBUFS || e == ENOMEM;
-}
-
 static void on_knock(uv_poll_t *poll, int status, int events)
 {
 	struct psid *psid = CONTAINER_OF(poll, struct psid, listen_poll);
@@ -64,7 +59,7 @@ static void on_knock(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	for (int i = 0; i < N_ACCEPT_TURN; i++) {
-		int fd;
+		int fd, e;
 
 		if (!psid_descriptors_admit(psid->listen_fd)) {
 			pause_listening(psid, EMFILE);
@@ -79,9 +74,10 @@ static void on_knock(uv_poll_t *poll, int status, int events)
 			psid_client_new(psid, fd);
 			continue;
 		}
-		if (is_shortage(errno))
-			pause_listening(psid, errno);
-		if (errno != ECONNABORTED && errno != EINTR)
+		e = errno;
+		if (psid_is_shortage(e))
+			pause_listening(psid, e);
+		if (e != ECONNABORTED && e != EINTR)
 			return;
 	}
 }

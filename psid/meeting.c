@@ -4,7 +4,8 @@
  *
  * Whoever else knocks meanwhile is told nothing and gets no second try; the real one is let in all
  * the same, for of too many candidates the oldest goes. How long it takes is the owner's to bound.
- * A connection that failed ends the meeting of who made it.
+ * A connection that failed ends the meeting of who made it, and want of descriptors that of who
+ * waits: there is none for the real one either.
  *
  * A candidate is a socket whose hands are not shaken yet. Its memory is libuv's until its handle is
  * closed, and the meeting's may be gone by then; so candidates refer to the meeting, and forget it
@@ -22,6 +23,7 @@
 #include <sys/socket.h>
 
 #include "cleanup.h"
+#include "descriptors.h"
 #include "macros.h"
 
 #define N_BACKLOG 8
@@ -171,6 +173,8 @@ static void on_knock(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	fd = accept4(m->door->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0 && psid_is_shortage(errno))
+		m->ended(m->data, -errno);
 	if (fd < 0)
 		return;
 	if (m->n_candidates >= N_CANDIDATES_MAX)

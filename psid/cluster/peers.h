@@ -41,6 +41,7 @@ struct psid_peers {
 	struct psid_greeting greeting;
 	int fd; /* listens */
 	uv_poll_t poll;
+	uv_timer_t pause; /* of the listening */
 	bool is_open;
 };
 

@@ -1,7 +1,9 @@
 /* Peers: what they say to each other arrives, in order and once, whatever happens to connections
  * and nodes. */
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "clock.h"
 #include "cluster_bed.h"
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -333,6 +335,33 @@ static void strangers_are_shown_out(void)
 	tear_down();
 }
 
+/* Nobody is let in, and the loop does not turn for that; later he is. */
+static void no_descriptors_at_the_door(void)
+{
+	struct sockaddr_storage sa;
+	struct rlimit before, none;
+	uint64_t nsec_end;
+	unsigned n = 0;
+	socklen_t size;
+	int fd;
+
+	set_up(1);
+	size = psid_address_to_socket(&nodes[0]->self->address, AF_INET, &sa);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	REQUIRE(connect(fd, (struct sockaddr *)&sa, size) == 0);
+	REQUIRE_INT(getrlimit(RLIMIT_NOFILE, &before), ==, 0);
+	none = (struct rlimit){ (rlim_t)fd + 1, before.rlim_max };
+	REQUIRE_INT(setrlimit(RLIMIT_NOFILE, &none), ==, 0);
+	for (nsec_end = nsec_now() + NSEC_PER_SEC; nsec_now() < nsec_end; n++)
+		(void)uv_run(&loop, UV_RUN_ONCE);
+	CHECK_INT(nodes[0]->peers.n_links, ==, 0);
+	CHECK_INT(n, <, 500);
+	REQUIRE_INT(setrlimit(RLIMIT_NOFILE, &before), ==, 0);
+	RUN_UNTIL(nodes[0]->peers.n_links == 1);
+	(void)close(fd);
+	tear_down();
+}
+
 static const struct test tests[] = {
 	TEST(messages_arrive_in_order),
 	TEST(to_ourselves_too),
@@ -351,6 +380,7 @@ static const struct test tests[] = {
 	TEST(a_stall_is_nobodys_death),
 	TEST(lists_of_nodes_serve_for_seeds),
 	TEST(strangers_are_shown_out),
+	TEST(no_descriptors_at_the_door),
 };
 
 int main(int argc, char **argv)

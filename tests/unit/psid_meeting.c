@@ -3,10 +3,12 @@
  * meanwhile, and nobody else does.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -169,6 +171,25 @@ static void nobody_is_there(void)
 	end();
 }
 
+/* The loop would turn for nothing else. */
+static void want_of_descriptors_ends_it(void)
+{
+	struct rlimit before, none;
+	int fd;
+
+	begin();
+	fd = stranger(NULL);
+	REQUIRE_INT(getrlimit(RLIMIT_NOFILE, &before), ==, 0);
+	none = (struct rlimit){ (rlim_t)fd + 1, before.rlim_max };
+	REQUIRE_INT(setrlimit(RLIMIT_NOFILE, &none), ==, 0);
+	for (unsigned i = 0; i < 100 && !waits.fd; i++)
+		(void)uv_run(&loop, UV_RUN_ONCE);
+	REQUIRE_INT(setrlimit(RLIMIT_NOFILE, &before), ==, 0);
+	CHECK_INT(waits.fd, ==, -EMFILE);
+	end();
+	close(fd);
+}
+
 static void it_is_given_up(void)
 {
 	int fd;
@@ -185,7 +206,7 @@ static void it_is_given_up(void)
 static const struct test tests[] = {
 	TEST(holders_of_the_key_meet),	TEST(strangers_do_not_hinder_them),
 	TEST(another_key_is_sent_away), TEST(nobody_is_there),
-	TEST(it_is_given_up),
+	TEST(it_is_given_up),		TEST(want_of_descriptors_ends_it),
 };
 
 int main(int argc, char **argv)
