@@ -4,7 +4,8 @@
  *   - the process lives but has lost its channel: it may be another program by now (exec),
  *   - the connection is half: the other side's holder has not come back to this psid.
  * The kernel knows whether any descriptor of the socket is left: sock_diag names no inode when
- * there is none. So, while there is anything to doubt, it is asked once a second. Nothing is ever
+ * there is none. So, while there is anything to doubt, it is asked once a second; of more than
+ * N_LOOKS, about so many ten times a second, until it was asked about all. Nothing is ever
  * concluded from time that has passed.
  *
  * A socket that was reset, too, is unknown to sock_diag, be it that the process still has it, as
@@ -24,9 +25,10 @@
 #include "psid.h"
 
 #define MSEC_LOOK 1000
-/* A look is a question to the kernel, some microseconds: so many at a time, the rest the next
- * time. */
-#define N_LOOKS 1000u
+/* A look is some questions to the kernel, ten microseconds or more: so many in a turn of the loop,
+ * the next ones a little later. */
+#define N_LOOKS 100u
+#define MSEC_NEXT 100
 
 static bool is_watched(const struct psid_side *side)
 {
@@ -92,18 +94,29 @@ static void look_at(struct psid_conn *conn)
 	psid_doubt(conn);
 }
 
+static void on_look(uv_timer_t *timer);
+
+static void look_in(struct psid *psid, unsigned msec)
+{
+	(void)uv_timer_start(&psid->doubt_timer, on_look, msec, 0);
+}
+
 static void on_look(uv_timer_t *timer)
 {
 	struct psid *psid = CONTAINER_OF(timer, struct psid, doubt_timer);
 	struct psid_conn *conn;
 
-	for (size_t n = MIN(psid->n_doubts, N_LOOKS); n > 0 && (conn = TAILQ_FIRST(&psid->doubts));
+	if (psid->n_looks == 0)
+		psid->n_looks = psid->n_doubts;
+	for (size_t n = MIN(psid->n_looks, N_LOOKS); n > 0 && (conn = TAILQ_FIRST(&psid->doubts));
 	     n--) {
+		psid->n_looks--;
 		psid_doubt_forget(conn);
 		look_at(conn);
 	}
-	if (TAILQ_EMPTY(&psid->doubts))
-		(void)uv_timer_stop(timer);
+	psid->n_looks = MIN(psid->n_looks, psid->n_doubts);
+	if (psid->n_doubts > 0)
+		look_in(psid, psid->n_looks > 0 ? MSEC_NEXT : MSEC_LOOK);
 }
 
 int psid_doubt_start(struct psid *psid)
@@ -127,7 +140,7 @@ void psid_doubt(struct psid_conn *conn)
 	TAILQ_INSERT_TAIL(&psid->doubts, conn, doubt_link);
 	psid->n_doubts++;
 	if (!uv_is_active((uv_handle_t *)&psid->doubt_timer))
-		(void)uv_timer_start(&psid->doubt_timer, on_look, MSEC_LOOK, MSEC_LOOK);
+		look_in(psid, MSEC_LOOK);
 }
 
 void psid_doubt_forget(struct psid_conn *conn)

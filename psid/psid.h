@@ -109,7 +109,7 @@ struct psid {
 	struct psid_ended ended;	/* ended.c */
 	uint64_t instance;		/* tells this psid from others, never 0 */
 	TAILQ_HEAD(, psid_conn) doubts; /* doubt.c */
-	size_t n_doubts;
+	size_t n_doubts, n_looks;	/* all; those that are still to be looked at this time */
 	uv_timer_t doubt_timer;
 
 	struct psid_map ports, port_names; /* ports.c */

@@ -3,10 +3,14 @@
  * has to look through for a message, a list or an end has a bound, or is done in parts.
  */
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "clock.h"
+#include "diag.h"
 #include "macros.h"
 #include "psid/scene.h"
 
@@ -268,9 +272,62 @@ static void an_end_of_many(void)
 	scene_end();
 }
 
+/* ---- what psid is not sure of ---------------------------------------------------------------- */
+
+/* What a hundred questions to the kernel about this socket take. */
+static uint64_t cost_of_questions(int socket)
+{
+	struct psid_diag_socket found;
+	struct psid_tuple tuple;
+	struct fake_hint h;
+	uint64_t began;
+	int diag = psid_diag_open();
+
+	fake_hint_fill(&h, socket, 1, true);
+	REQUIRE(diag >= 0 && psid_tuple_read(&h.tuple, &tuple) == 0);
+	began = nsec_now();
+	for (unsigned i = 0; i < 100; i++)
+		REQUIRE_INT(psid_diag_find(diag, &tuple, h.hint.cookie, &found), ==, 0);
+	began = nsec_now() - began;
+	(void)close(diag);
+	return began;
+}
+
+/* The process lives without its channel: the kernel is asked about each of its connections. */
+static void a_doubt_of_many(void)
+{
+	enum { N = 800 };
+	static int sockets[N];
+	struct fake_upgrade u;
+	uint64_t until, last, now, most = 0;
+	int fds[2];
+
+	scene_begin(false, NULL);
+	for (unsigned i = 0; i < N; i++) {
+		tcp_connect_pair(fds, AF_INET);
+		fake_upgrade(&a, &b, fds, 2 + i, &u);
+		fake_upgrade_done(&u);
+		sockets[i] = fds[0];
+		(void)close(fds[1]);
+	}
+	(void)close(a.fd);
+	a.fd = -1;
+	last = daemon_used(&psid);
+	for (until = nsec_now() + 5 * NSEC_PER_SEC / 2; nsec_now() < until; last = now) {
+		(void)poll(NULL, 0, 1);
+		CHECK(fake_is_quiet(&b));
+		now = daemon_used(&psid);
+		most = MAX(most, now - last);
+	}
+	CHECK_INT(most, <, 4 * cost_of_questions(sockets[0]));
+	for (unsigned i = 0; i < N; i++)
+		(void)close(sockets[i]);
+	scene_end();
+}
+
 static const struct test tests[] = {
 	TEST(hints_for_one_end), TEST(ends_without_end), TEST(parts_in_a_semaphore),
-	TEST(a_list_of_ports),	 TEST(an_end_of_many),
+	TEST(a_list_of_ports),	 TEST(an_end_of_many),	 TEST(a_doubt_of_many),
 };
 
 int main(int argc, char **argv)
