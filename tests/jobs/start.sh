@@ -19,6 +19,10 @@ is failure_is_told 'pulcrun: rank 1 on '"$(hostname)"': exit status 4
 status 4' "$(said -n 2 sh -c 'if [ "$PULC_RANK" = 1 ]; then exit 4; else sleep 60; fi')"
 is keep_going_lets_others_end '0
 status 4' "$(said -n 2 -q --keep-going sh -c 'if [ "$PULC_RANK" = 1 ]; then exit 4; else sleep 0.3; echo 0; fi')"
+aborts() { # CODE, by PMI-1
+	status_of bash -c 'echo "cmd=abort exitcode='"$1"'" >&"$PMI_FD"; sleep 60'
+}
+is an_abort_decides '7 0 255 1' "$(aborts 7) $(aborts 0) $(aborts -1) $(aborts 256)"
 is timeout_is_124 124 "$(status_of --timeout 0.2 sleep 60)"
 
 is ranks '0/3 0/3

@@ -121,7 +121,7 @@ static void take_places(struct run *run, Pulc__Job__Message *msg)
 static void take_abort(struct run *run, const Pulc__Job__Abort *abort)
 {
 	if (run->status == 0 && !run->has_aborted)
-		run->status = (int)(abort->code & 0xff);
+		run->status = run_status_of(abort->code);
 	run->has_aborted = true;
 	if (!run->options->quiet)
 		run_note(run, "rank %u: %s (code %u)", abort->rank,

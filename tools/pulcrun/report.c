@@ -35,6 +35,11 @@ void run_note(struct run *run, const char *format, ...)
 		fputs(text, stderr);
 }
 
+int run_status_of(uint32_t code)
+{
+	return code == 0 || (code & 0xff) ? (int)(code & 0xff) : 1;
+}
+
 static int status_of(const Pulc__Job__Exited *exited)
 {
 	if (exited->lost || exited->no_directory)
@@ -43,7 +48,7 @@ static int status_of(const Pulc__Job__Exited *exited)
 		return exited->error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 	if (exited->signal)
 		return 128 + (int)exited->signal;
-	return (int)(exited->code & 0xff);
+	return run_status_of(exited->code);
 }
 
 /* A script is found, and ENOENT is about its interpreter. */

@@ -183,7 +183,8 @@ bool run_reserve_signal(struct run *run, int number);
 /* The job is over: so is the command. */
 void run_reserve_finish(struct run *run);
 
-/* report.c */
+/* report.c: the status for what a task has ended with, or for: never 0 if that is not */
+int run_status_of(uint32_t code);
 void run_exited(struct run *run, const Pulc__Job__Exited *exited);
 void run_note(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int run_report(struct run *run);
