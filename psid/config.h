@@ -60,7 +60,7 @@ struct psid_config {
 	 * the default. */
 	char read_from[PSID_SIZE_PATH];
 	uint16_t lines[PSID_N_SETTINGS_MAX];
-	uint32_t n_misspelt; /* variables of the environment that look like a setting's */
+	uint32_t n_misspelt; /* variables of the environment that look like a known one's */
 };
 
 #define PSID_LINE_ENVIRONMENT UINT16_MAX

@@ -23,7 +23,7 @@ int psid_links_join(struct psid_client *a, struct psid_client *b);
 void psid_links_acquaint(struct psid_client *a, struct psid_client *b);
 /* What is answered when memory could not be made: 0, a Reason or a negative errno. */
 Pulc__Wire__PortError psid_links_error(int r);
-/* The client's end of a link that comes after this one; NULL: the first; the last. */
+/* The client's end of a link that comes after this one (NULL: the first). NULL: there is none. */
 struct psid_holder *psid_link_next(const struct psid_client *client,
 				   const struct psid_holder *after);
 bool psid_is_link(const struct psid_conn *conn);

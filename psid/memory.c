@@ -68,7 +68,8 @@ int psid_memory_new(const char *name, uint64_t size, const void *head, size_t le
 
 bool psid_memory_is(int fd)
 {
-	return fcntl(fd, F_GET_SEALS) >= 0; /* nothing else has any */
+	/* Files of tmpfs and hugetlbfs have some, too: memory, behind which nobody stands. */
+	return fcntl(fd, F_GET_SEALS) >= 0;
 }
 
 int psid_memory_check(int fd, uint64_t *ret_ino, uint64_t *ret_size)

@@ -244,7 +244,8 @@ static void hold_free(struct psid_sem_hold *hold)
 		sem_free(sem);
 }
 
-/* The client takes part, if it may have one more. `is_new`: nobody does yet. */
+/* The client takes part, if it may have one more. A semaphore that nobody takes part in then is
+ * gone. */
 static int take_part(struct psid_client *client, struct psid_sem *sem, uint32_t number,
 		     struct psid_sem_hold **ret)
 {

@@ -2,9 +2,9 @@
  * Talking with a client: its datagrams in, ours out, neither ever waited for.
  *
  * A turn of the loop reads a bounded number of messages from one client, and from all clients of a
- * user what takes a bounded time; what their lists take (batch.c) is part of that. Who
- * comes when his user has had that waits in a queue, and is heard in one of the next turns before
- * those who are not in it: so each comes, and many clients get no more of the loop than one.
+ * user what takes a bounded time; what their lists take (batch.c) is part of that. Who comes when
+ * his user has had that waits in a queue, and is heard in one of the next turns before those who
+ * are not in it: so each comes, and many clients get no more of the loop than one.
  * Descriptors that come with them are closed by others (closer.c), and a user with too many waiting
  * there is not read from; nor is anybody, for a moment, when they would find no place in psid. What
  * a client does not take is kept up to a bound; beyond it the client is dropped.

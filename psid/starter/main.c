@@ -90,7 +90,9 @@ int main(void)
 		return 1;
 	}
 	if (psid_keeper_find(starter.keeper, sizeof(starter.keeper)) < 0) {
-		(void)fputs("psid-starter: ../libexec/pulc/keeper is not beside its folder (is all of PULC installed?)\n", stderr);
+		(void)fputs("psid-starter: ../libexec/pulc/keeper is not beside its folder "
+			    "(is all of PULC installed?)\n",
+			    stderr);
 		return 1;
 	}
 	if (psid_cgroup_own(starter.hello.cgroup, sizeof(starter.hello.cgroup)) == 0 &&
