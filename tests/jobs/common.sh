@@ -78,6 +78,18 @@ json() {
 	python3 -c 'import json, sys; j = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1" 2>&1 | tail -n 1
 }
 
+n_jobs() {
+	"$bin/pulcctl" jobs --json | json 'len(j)'
+}
+
+are_jobs() { # N: as many are under way
+	[ "$(n_jobs)" = "$1" ]
+}
+
+are_tasks() { # N
+	[ "$("$bin/pulcctl" tasks --json | json 'len(j)')" = "$1" ]
+}
+
 await() { # COMMAND...: until it succeeds, 30 seconds at most
 	local i
 	for ((i = 0; i < 600; i++)); do

@@ -59,4 +59,4 @@ pid=$(pgrep -P $runner -x pulcrun)
 kill -KILL "$pid"
 wait $runner
 gone death_of_pulcrun_leaves_nothing hung
-is nothing_is_left 0 "$(await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 0 ]'; "$bin/pulcctl" jobs --json | json 'len(j)')"
+is nothing_is_left 0 "$(await are_jobs 0; n_jobs)"

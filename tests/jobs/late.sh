@@ -23,7 +23,7 @@ start() { # COMMAND...: a job whose keeper is late, $job its name
 	"$bin/psid" --daemonize
 	timeout 60 "$bin/pulcrun" "$@" >out 2>err &
 	runner=$!
-	await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
+	await are_jobs 1
 	job=$("$bin/pulcctl" jobs --json | json 'j[0]["job"]')
 }
 

@@ -19,6 +19,9 @@ print(mount[0] + own[0].rstrip("/") + "/pulc.%08x" % h if mount and own else "")
 E2
 }
 
+# The folders of the psids that are begun under these names.
+idle='' dead='' busy='' new=''
+
 begin() { # NAME
 	"$bin/psid" --daemonize
 	eval "$1=\$(folder '$PULC_RUNTIME_DIR')"
@@ -58,7 +61,7 @@ is not_of_a_job_that_lives 1 "$(find "$busy" -name tasks 2>/dev/null | grep -c .
 # Both go on with them.
 is the_living_starts_jobs 0 "$(at idle status_of true)"
 at busy begin busy
-await eval '[ "$(at busy "'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
+await at busy are_jobs 1
 touch go
 wait $runner
 is the_job_goes_on 7 $?

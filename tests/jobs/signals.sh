@@ -152,7 +152,7 @@ start restart -n 2 --keep-going sh -c 'echo ready; until [ -e go ]; do sleep 0.0
 ready restart 2
 kill_psid
 "$bin/psid" --daemonize
-await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
+await are_jobs 1
 is restarted_psid_knows_the_job "1 2" "$("$bin/pulcctl" jobs --json | json '[len(j), j[0]["n_tasks"]]' | tr -d '[],')"
 touch go
 wait $runner
@@ -163,7 +163,7 @@ start restart2 -n 2 ./tree
 ready restart2 2
 kill_psid
 "$bin/psid" --daemonize
-await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
+await are_jobs 1
 kill -KILL "$(keeper_pid)"
 wait $runner
 is death_of_the_keeper_after_a_restart 125 $?
@@ -190,14 +190,14 @@ fi
 start control -n 2 ./tree
 ready control 2
 job=$("$bin/pulcctl" jobs --json | json 'j[0]["job"]')
-await eval '[ "$("'"$bin"'/pulcctl" tasks --json | json "len(j)")" = 2 ]'
+await are_tasks 2
 is tasks_are_shown "[(0, 'running'), (1, 'running')]" "$("$bin/pulcctl" tasks "$job" --json | json 'sorted((t["rank"], t["state"]) for t in j)')"
 "$bin/pulcctl" kill "$job"
 wait $runner
 is pulcctl_kill 137 $?
 is pulcctl_kill_is_said 'pulcrun: somebody has asked for the end of the job (pulcctl kill)' "$(head -n 1 control.err)"
 gone pulcctl_kill_leaves_nothing control
-is jobs_end_in_the_table 0 "$(await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 0 ]'; "$bin/pulcctl" jobs --json | json 'len(j)')"
+is jobs_end_in_the_table 0 "$(await are_jobs 0; n_jobs)"
 
 # Several at once, one of which is none.
 start kill_first -n 1 ./tree

@@ -52,7 +52,7 @@ await waiting
 kill -STOP "$(waiting)"
 run true &
 runner=$!
-await eval '[ "$("'"$bin"'/pulcctl" jobs --json | json "len(j)")" = 1 ]'
+await are_jobs 1
 kill -CONT "$(keeper_pid)"
 wait $runner
 is slow_one_is_waited_for 0 $?

@@ -70,10 +70,7 @@ is_gone() {
 }
 await is_gone # until then it holds the lock
 "$bin/psid" --daemonize
-known() {
-	[ "$("$bin/pulcctl" jobs --json | json 'len(j)')" = 1 ]
-}
-await known
+await are_jobs 1
 is known_after_restart 0 $?
 "$bin/pulcctl" kill "$("$bin/pulcctl" jobs --json | json 'j[0]["job"]')"
 wait $runner

@@ -68,9 +68,6 @@ is input_that_cannot_be_read 'pulcrun: standard input: Is a directory
 status 0' "$(said cat </)"
 
 # The reader of a FIFO may come late, or when the job is over. Until then the tasks of much output wait; who waits can be told.
-no_job() {
-	[ "$("$bin/pulcctl" jobs --json | json 'len(j)')" = 0 ]
-}
 run --output nobody sh -c 'echo x; touch said; until [ -e nobody.read ]; do sleep 0.05; done; seq 3' &
 runner=$!
 await test -e said
@@ -89,15 +86,15 @@ mkfifo two.0 two.1
 run -n 2 --oversubscribe --output 'two.{rank}' sh -c '[ $PULC_RANK = 0 ] || echo x; touch two.said.$PULC_RANK' &
 runner=$!
 await test -e two.said.0 -a -e two.said.1
-await no_job
-is fifo_after_the_end "0 1 x" "$(cat two.0 | wc -c) $(tee two.got <two.1 | wc -l) $(cat two.got)"
+await are_jobs 0
+is fifo_after_the_end "0 1 x" "$(wc -c <two.0) $(tee two.got <two.1 | wc -l) $(cat two.got)"
 wait $runner
 is fifo_after_the_end_status 0 $?
 for signal in INT HUP; do
 	run --output nobody sh -c "echo x; touch said.$signal" 2>err &
 	runner=$!
 	await test -e said.$signal
-	await no_job
+	await are_jobs 0
 	kill -$signal "$(pgrep -P $runner)"
 	wait $runner
 	status=$?
@@ -112,7 +109,7 @@ is many_files '0 100 of 64' "$(ulimit -S -n 64; run -n 100 --oversubscribe --out
 	echo "$? $(cat many/* | sort | uniq -c | awk '{ print $1, "of", $2 }')")"
 few_files() { # NAME SCRIPT: whose tasks wait until pulcrun has been limited to 40 files
 	timeout 60 "$bin/pulcrun" -n 60 --oversubscribe --output "$1/{rank}" sh -c "until [ -e $1.go ]; do sleep 0.05; done; $2" 2>"$1.err" &
-	await eval '[ "$("'"$bin"'/pulcctl" tasks --json | json "len(j)")" = 60 ]'
+	await are_tasks 60
 	prlimit --nofile=40:40 --pid "$(pgrep -P $! -x pulcrun)"
 	touch "$1.go"
 	wait $!
@@ -149,7 +146,7 @@ is input_nobody_reads 0 "$(yes | status_of true)"
 is input_that_never_ends_is_no_obstacle 0 "$({ sleep 1000 & echo $! >sleeper; } | status_of true)"
 kill "$(cat sleeper)"
 is closed_streams_are_no_obstacle 0 "$(run true <&- >&- 2>&-; echo $?)"
-is output_into_a_closed_stream '125 pulcrun: cannot write output: Bad file descriptor' "$(run echo x 2>err >&-; echo "$? $(cat err)")"
+is output_into_a_closed_stream '125 pulcrun: cannot write output: Bad file descriptor' "$(run sh -c 'echo x' 2>err >&-; echo "$? $(cat err)")"
 is errors_into_a_closed_stream 0 "$(run sh -c 'echo x >&2' 2>&-; echo $?)"
 is folder_is_no_program 'pulcrun: /tmp: Is a directory
 status 126' "$(said /tmp)"

@@ -46,7 +46,7 @@ is jobs_at_once 0 $?
 is both_are_copies 2 "$(cat keeper.? | grep -cx "$(place "$first")")"
 is it_stays "$first" "$(zygote)"
 is it_holds_what_it_had '0 1 2 3' "$(find "/proc/$first/fd" -type l -printf '%f\n' | sort -n | xargs)"
-is it_is_no_client 0 "$("$bin/pulcctl" jobs --json | json 'len(j)')"
+is it_is_no_client 0 "$(n_jobs)"
 is name_of_the_job_is_shown same "$(run sh -c '[ "$(tr "\0" " " </proc/$PPID/cmdline | cut -d" " -f2)" = "$PULC_JOB" ] && echo same')"
 
 # Killed: nobody notices. The end of the last job may bring another one at any moment.
