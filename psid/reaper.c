@@ -27,7 +27,7 @@
 
 #define N_ROUNDS 4u
 #define N_WAITS_MAX 250u /* half a second of a user who does not stop talking */
-#define NSEC_TURN 2000000u
+#define NSEC_TURN 1000000u
 
 /* False: not all of it. */
 static bool reap(struct psid_client *client, uint64_t nsec_until)
