@@ -68,7 +68,6 @@ void port_credit_near(struct peer *peer)
 	each_of(peer, tell);
 }
 
-/* There was no memory to say it. */
 void port_credit_move_on(void)
 {
 	if (LIKELY(!port_credit_owed))
@@ -80,14 +79,16 @@ void port_credit_move_on(void)
 void port_tell_taken(struct port_in *in)
 {
 	struct peer *peer = in->peer;
+	int e;
 
 	if (in->ended)
 		return;
-	/* The last part of a window may have been taken: its source would wait for ever. */
-	if (port_say_back_surely(in, PORT_CREDIT, in->taken) < 0) {
-		port_credit_owed = true;
+	/* The last part of a window may have been taken: its source would wait for ever. Nobody
+	 * waits where the link has ended. */
+	e = port_say_back_surely(in, PORT_CREDIT, in->taken);
+	port_credit_owed |= e == -ENOMEM;
+	if (e < 0)
 		return;
-	}
 	peer->size_here -= in->taken - in->told;
 	in->told = in->taken;
 	if (LIKELY(!peer->is_near || peer->size_here >= PORT_PEER_NEAR / 2))
@@ -114,15 +115,21 @@ static void try_again(struct port_out *out, void *peer)
 		port_out_wait(out, false);
 }
 
-/* It leaves the account of its process. */
+/* What may begin there that might not with more unread. */
+static unsigned leave_of(const struct peer *peer)
+{
+	return (peer->size_there < PORT_PEER_WINDOW) + (peer->size_there < PORT_PEER_LONG);
+}
+
+/* It leaves the account of its process. Who waits with another way is woken by that alone. */
 static void give_back(struct port_out *out, uint64_t size)
 {
 	struct peer *peer = out->peer;
-	bool was_full = peer->size_there >= PORT_PEER_WINDOW;
+	unsigned before = leave_of(peer);
 
 	out->freed += size;
 	peer->size_there -= size;
-	if (UNLIKELY(was_full && peer->size_there < PORT_PEER_WINDOW)) {
+	if (UNLIKELY(leave_of(peer) != before)) {
 		port_each_out(try_again, peer);
 		protocol_count_event();
 	}

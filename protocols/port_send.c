@@ -4,8 +4,9 @@
  * Credit. The receiver bounds what a source may have unread at one port: a message may begin while
  * less than PORT_WINDOW is used. Datagrams that have begun are sent to their end, so a source may
  * be over by one message; streams stop at any byte. Each message costs a little more than its
- * length. The receiver says how much it has taken, in all, whenever 256 KiB have gathered; a lost
- * or doubled report would do no harm.
+ * length. The receiver says how much it has taken, in all, whenever 256 KiB have gathered, or at
+ * once where much is unread; a lost or doubled report would do no harm. What all ways between two
+ * processes have unread is bounded as well (port_credit.c).
  *
  * Messages that nobody waits for inside of a call are queued, and sent by whoever makes progress. A
  * destination with such a queue lets nobody else begin; who has begun before goes on.

@@ -375,12 +375,37 @@ static void ways_that_end_count_no_more(void)
 	}
 }
 
+/* Who waits with a long datagram, beyond the longer bound, hears of nothing but the end of another
+ * way. */
+static void a_way_that_ends_wakes_who_waits(void)
+{
+	enum { N = PORT_PEER_LONG / LEN_LONG + 1 };
+	uint64_t seen;
+
+	for (int transport = 0; transport < N_TRANSPORTS; transport++) {
+		begin_honest(transport, N);
+		for (unsigned i = 0; i < N - 1; i++)
+			CHECK(send_all(to_unread[i], LEN_LONG, NULL));
+		settle();
+		CHECK(!send_all(to_unread[N - 1], LEN_LONG, NULL));
+		CHECK(send_all(to_unread[N - 1], LEN, NULL));
+		seen = protocol_events_now();
+		port_free(from[1]);
+		CHECK(protocol_events_now() != seen);
+		from[1] = port_new(PORT_SOURCE + 1, PORT_D);
+		CHECK(send_all(to_read, LEN_LONG, NULL));
+		CHECK_INT(read_all(read_one, LEN_LONG), ==, 1);
+		end_honest(transport, N);
+	}
+}
+
 static const struct test tests[] = {
 	TEST(what_one_process_makes_us_keep_has_an_end),
 	TEST(each_way_has_room_for_one),
 	TEST(a_port_that_is_read_goes_on),
 	TEST(what_is_not_told_of_holds_nobody),
 	TEST(ways_that_end_count_no_more),
+	TEST(a_way_that_ends_wakes_who_waits),
 };
 
 int main(int argc, char **argv)
