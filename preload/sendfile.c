@@ -57,6 +57,22 @@ static ssize_t send_from_file(int fd, int fd_in, off_t pos, size_t len)
 	return (ssize_t)total;
 }
 
+/* Can fd be read from (O_RDONLY) or written to (O_WRONLY)? */
+static bool is_open_for(int fd, long mode)
+{
+	long flags = raw_syscall(SYS_fcntl, fd, F_GETFL);
+
+	return flags >= 0 && ((flags & O_ACCMODE) == O_RDWR || (flags & O_ACCMODE) == mode);
+}
+
+/* The kernel moves nothing to what appends, be it a socket. */
+static bool appends(int fd)
+{
+	long flags = raw_syscall(SYS_fcntl, fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_APPEND);
+}
+
 static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
 {
 	off_t pos = offset ? *offset : (off_t)raw_syscall(SYS_lseek, fd_in, 0, SEEK_CUR);
@@ -68,6 +84,8 @@ static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
 	 * sent. */
 	if (pos < 0 || len > (size_t)(SSIZE_MAX - pos))
 		return pre_sys(pre_real.sendfile(fd, fd_in, offset, len));
+	if (appends(fd))
+		return is_open_for(fd_in, O_RDONLY) ? -EINVAL : -EBADF;
 	n = send_from_file(fd, fd_in, pos, len < SIZE_CALL ? len : SIZE_CALL);
 	if (n > 0 && offset)
 		*offset = pos + n;
@@ -98,14 +116,6 @@ static bool is_pipe(int fd)
 	struct stat st;
 
 	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
-}
-
-/* Can fd be read from (O_RDONLY) or written to (O_WRONLY)? */
-static bool is_open_for(int fd, long mode)
-{
-	long flags = raw_syscall(SYS_fcntl, fd, F_GETFL);
-
-	return flags >= 0 && ((flags & O_ACCMODE) == O_RDWR || (flags & O_ACCMODE) == mode);
 }
 
 /* What fd is ready for. */
@@ -280,6 +290,8 @@ static ssize_t pipe_to_socket(pulc_stream *s, int fd_pipe, int fd, size_t len, u
 
 	if (!is_open_for(fd_pipe, O_RDONLY))
 		return -EBADF;
+	if (appends(fd))
+		return -EINVAL;
 	/* Less than a piece: the pipe is empty, or the socket takes no more. */
 	do {
 		piece = len - done < SIZE_BOUNCE ? len - done : SIZE_BOUNCE;

@@ -149,6 +149,32 @@ CASE(movers_splice_edges, ANY)
 	}
 }
 
+CASE(movers_move_nothing_to_what_appends, ANY)
+{
+	off_t offset = 0;
+	int pipes[2];
+
+	A {
+		int file = file_of("0123456789");
+
+		T(pipe(pipes) == 0);
+		R(fcntl(FD, F_SETFL, O_APPEND));
+		R(splice(pipes[0], NULL, FD, NULL, 8, 0));
+		T(write(pipes[1], "[splice]", 8) == 8);
+		R(splice(pipes[0], NULL, FD, NULL, 8, 0));
+		R(splice(pipes[1], NULL, FD, NULL, 8, 0));
+		R(sendfile(FD, file, &offset, 3));
+		R(sendfile(FD, file, NULL, 3));
+		R(sendfile(FD, pipes[1], &offset, 3));
+		SEND("[send]");
+		R(fcntl(FD, F_SETFL, 0));
+		R(splice(pipes[0], NULL, FD, NULL, 8, 0));
+		R(sendfile(FD, file, &offset, 3));
+		R(shutdown(FD, SHUT_WR));
+	}
+	B { RECV_FLAGS(100, MSG_WAITALL); }
+}
+
 CASE(movers_splice_much, DUO)
 {
 	enum { LEN = 2000000 };
