@@ -28,6 +28,7 @@
 #include "data.h"
 #include "file.h"
 #include "macros.h"
+#include "rawsys.h"
 #include "symbols.h"
 
 #define NO_LIMIT UINT32_MAX /* SO_MAX_PACING_RATE */
@@ -42,10 +43,29 @@ static int value_of(const void *value, socklen_t len)
 	return word;
 }
 
+/*
+ * Has the kernel such an upper protocol? Many ask for kTLS who can do without, and where nobody has
+ * loaded it: OpenSSL, if built with it, for each socket. A socket of our own is asked, as one that
+ * is on rings has to leave them before it gets the protocol.
+ */
+static bool has_upper_protocol(const void *name, socklen_t len)
+{
+	int fd = (int)raw_syscall(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	long e;
+
+	if (fd < 0)
+		return true;
+	e = raw_syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_ULP, name, len);
+	(void)raw_close(fd);
+	return e != -ENOENT;
+}
+
 static bool is_for_kernel(int level, int option, const void *value, socklen_t len)
 {
+	if (level == IPPROTO_TCP && option == TCP_ULP)
+		return has_upper_protocol(value, len);
 	if (level == IPPROTO_TCP)
-		return option == TCP_ULP || (option == TCP_REPAIR && value_of(value, len) != 0);
+		return option == TCP_REPAIR && value_of(value, len) != 0;
 	if (level != SOL_SOCKET)
 		return false;
 	switch (option) {

@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/tls.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -458,6 +459,21 @@ static void calls_left_by_a_jump_are_forgotten(void)
 	close(fds[1]);
 }
 
+/* What the kernel does not have is no reason to go back to it. */
+static void an_unknown_upper_protocol_changes_nothing(void)
+{
+	int fds[2];
+
+	fake_pair(fds);
+	fake_attach(fake_of(fds[0]));
+	CHECK_INT(setsockopt(fds[0], IPPROTO_TCP, TCP_ULP, "none", 4), ==, -1);
+	CHECK_INT(errno, ==, ENOENT);
+	CHECK_INT(fake_of(fds[0])->reason, ==, 0);
+	CHECK(!pre_file_at(fds[0])->kept);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 /* What is in a ring and stays there is nothing for the kernel to decrypt. */
 static void ktls_is_refused_beside_a_ring(void)
 {
@@ -498,6 +514,7 @@ static const struct test tests[] = {
 	TEST(what_has_a_closed_one_s_record_is_not_shared),
 	TEST(calls_in_flight_keep_the_stream),
 	TEST(calls_left_by_a_jump_are_forgotten),
+	TEST(an_unknown_upper_protocol_changes_nothing),
 	TEST(ktls_is_refused_beside_a_ring),
 };
 
