@@ -72,7 +72,7 @@ static void visit_stream(int fd, struct pre_file *f, void *arg)
 	pulc_stream *s;
 
 	(void)arg;
-	if (f == &pre_file_inherited)
+	if (pre_file_is_inherited(f))
 		f = pre_inherit(fd);
 	if (!f)
 		return;

@@ -125,7 +125,7 @@ static bool is_on_rings(int fd)
 	if (!pre_file_at(fd))
 		return false;
 	/* One that nobody has used yet is taken up for no close. */
-	if (pre_file_at(fd) == &pre_file_inherited)
+	if (pre_file_is_inherited(pre_file_at(fd)))
 		return true;
 	if (!pre_use_stream(&use, fd))
 		return false;

@@ -34,7 +34,8 @@
 LARGE_FIRST struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 static OFTEN_LAST struct pre_fd_chunk near_chunk;
 struct pre_file pre_file_tcp, pre_file_tcp_shared = { .shared = true };
-struct pre_file pre_file_other, pre_file_inherited, pre_file_changing, pre_file_gone;
+struct pre_file pre_file_other, pre_file_inherited, pre_file_looked_at, pre_file_changing,
+	pre_file_gone;
 
 static LARGE void *_Atomic file_chunks[PRE_POOL_CHUNKS];
 #define N_NEAR 8
@@ -281,7 +282,7 @@ struct pre_file *pre_file_own(int fd)
 	struct pre_file *_Atomic *entry = entry_of(fd);
 	struct pre_file *f = pre_file_settled(fd), *own;
 
-	if (f == &pre_file_inherited)
+	if (pre_file_is_inherited(f))
 		f = pre_inherit(fd);
 	if (pre_file_is_unsettled(f))
 		return NULL;
@@ -306,10 +307,10 @@ struct pre_use pre_use_any(int fd)
 
 	if (!pre_use_file(&use, fd))
 		return (struct pre_use){ .stream = NULL };
-	if (use.stream || (use.file == &pre_file_inherited && pre_use_inherited(&use, fd)))
+	if (use.stream || (pre_file_is_inherited(use.file) && pre_use_inherited(&use, fd)))
 		return use;
 	is_gone = use.file == &pre_file_gone;
-	if (use.file != &pre_file_inherited)
+	if (!pre_file_is_inherited(use.file))
 		pre_use_end(&use);
 	return (struct pre_use){ .file = is_gone ? &pre_file_gone : NULL };
 }

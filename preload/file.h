@@ -60,10 +60,11 @@ extern struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 
 /* Stand-ins that need no record: an unconnected TCP socket or a listener; the same where another
  * process holds it too; a socket of which it is known that it is none; an upgraded connection that
- * this program found when it began (inherit.c); a number that is just becoming somebody else's, and
- * one that was closed (change.c). */
+ * this program found when it began (inherit.c), or that a message brought, which may have been
+ * only looked at (passing.c); a number that is just becoming somebody else's, and one that was
+ * closed (change.c). */
 extern struct pre_file pre_file_tcp, pre_file_tcp_shared, pre_file_other, pre_file_inherited,
-	pre_file_changing, pre_file_gone;
+	pre_file_looked_at, pre_file_changing, pre_file_gone;
 
 /* Said of a number, not of a file. */
 static inline bool pre_file_is_unsettled(const struct pre_file *f)
@@ -71,10 +72,16 @@ static inline bool pre_file_is_unsettled(const struct pre_file *f)
 	return f == &pre_file_changing || f == &pre_file_gone;
 }
 
+/* To be taken up when it is first used. */
+static inline bool pre_file_is_inherited(const struct pre_file *f)
+{
+	return f == &pre_file_inherited || f == &pre_file_looked_at;
+}
+
 static inline bool pre_file_is_standin(const struct pre_file *f)
 {
 	return f == &pre_file_tcp || f == &pre_file_tcp_shared || f == &pre_file_other ||
-	       f == &pre_file_inherited || pre_file_is_unsettled(f);
+	       pre_file_is_inherited(f) || pre_file_is_unsettled(f);
 }
 
 /* The file of a descriptor, NULL: not tracked. Nobody keeps it from being closed meanwhile. */

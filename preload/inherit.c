@@ -129,16 +129,17 @@ uint64_t pre_cookie_of(int fd)
 struct found {
 	struct pre_file *file; /* NULL: they are the kernel's from now on */
 	uint64_t cookie;
+	bool is_counted;
 };
 
 static void settle(int fd, struct pre_file *f, void *arg)
 {
-	const struct found *found = arg;
+	struct found *found = arg;
 
-	if (f != &pre_file_inherited || pre_cookie_of(fd) != found->cookie)
+	if (!pre_file_is_inherited(f) || pre_cookie_of(fd) != found->cookie)
 		return;
-	(void)pre_file_replace(fd, &pre_file_inherited,
-			       found->file ? found->file : &pre_file_other);
+	found->is_counted |= f == &pre_file_inherited;
+	(void)pre_file_replace(fd, f, found->file ? found->file : &pre_file_other);
 }
 
 static struct pre_file *file_for(int fd)
@@ -181,9 +182,11 @@ struct pre_file *pre_inherit(int fd)
 	(void)raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &handled, &before, sizeof(handled));
 	pre_lock(&lock);
 	f = pre_file_at(fd);
-	if (f == &pre_file_inherited) {
+	if (pre_file_is_inherited(f)) {
 		f = found.file = file_for(fd);
 		pre_file_each(0, UINT32_MAX, settle, &found);
+		if (f && !found.is_counted)
+			pulc_stream_passes(atomic_load(&f->stream));
 	}
 	pre_unlock(&lock);
 	(void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));

@@ -208,17 +208,7 @@ void pre_passing_ends(enum pre_passing passing, const struct msghdr *msg, ssize_
 /* ---- coming ---------------------------------------------------------------------------------- */
 
 /* Who sends a message counts one holder. Whoever only looks at it has the socket as well, and is
- * one more. */
-static void count_copy(int fd)
-{
-	struct pre_use use;
-
-	if (!pre_use_stream(&use, fd))
-		return;
-	pulc_stream_passes(use.stream);
-	pre_use_end(&use);
-}
-
+ * one more once he uses it (inherit.c). */
 static void receive_right(int fd, void *arg)
 {
 	bool stays = *(int *)arg & MSG_PEEK;
@@ -229,11 +219,8 @@ static void receive_right(int fd, void *arg)
 	cookie = pre_cookie_of(fd);
 	if (pre_file_at(fd)) /* closed behind our back */
 		(void)pre_file_install(fd, &pre_file_other);
-	if ((cookie && pre_cookie_join(cookie, fd)) || !pulc_socket_is_upgraded(fd) ||
-	    !pre_file_install(fd, &pre_file_inherited))
-		return;
-	if (stays)
-		count_copy(fd);
+	if ((!cookie || !pre_cookie_join(cookie, fd)) && pulc_socket_is_upgraded(fd))
+		(void)pre_file_install(fd, stays ? &pre_file_looked_at : &pre_file_inherited);
 }
 
 void pre_passing_received(const struct msghdr *msg, int flags)

@@ -75,7 +75,7 @@ bool pre_poll_concerned(const struct pollfd *fds, nfds_t n)
 	if ((uintptr_t)fds < PRE_POLL_NO_ADDRESS) /* the kernel's to refuse */
 		return false;
 	for (nfds_t i = 0; i < n; i++) {
-		if (pre_file_at(fds[i].fd) == &pre_file_inherited)
+		if (pre_file_is_inherited(pre_file_at(fds[i].fd)))
 			(void)pre_inherit(fds[i].fd);
 		if (!pre_poll_is_ours(fds[i].fd) || !pre_use_file(&use, fds[i].fd))
 			continue;

@@ -63,7 +63,7 @@ static bool look_at_all(struct glance *g, struct pollfd *fds, nfds_t n)
 		g->list = pre_poll_list(g->list, &fds[i]);
 		f = pre_file_at(fds[i].fd);
 		g->listens |= f == &pre_file_tcp || f == &pre_file_tcp_shared;
-		if (f == &pre_file_inherited || f == &pre_file_changing ||
+		if (pre_file_is_inherited(f) || f == &pre_file_changing ||
 		    (f && !pre_file_is_standin(f) && !look(g, &fds[i], i)))
 			return false;
 	}

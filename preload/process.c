@@ -76,7 +76,7 @@ USUAL static void find_open(int fd, struct pre_file *f, void *arg)
 	bool *open = arg;
 
 	(void)fd;
-	*open |= f == &pre_file_inherited || (!pre_file_is_standin(f) && atomic_load(&f->stream));
+	*open |= pre_file_is_inherited(f) || (!pre_file_is_standin(f) && atomic_load(&f->stream));
 }
 
 /*

@@ -60,6 +60,7 @@ struct pulc_stream {
 	unsigned n_advances;
 	bool tells_at_once; /* the next watch fires as soon as it stands, before anybody is armed */
 	int n_closings;
+	int n_passed;
 	_Atomic int fd_kept; /* when another one of several was closed */
 	const int *_Atomic home;
 	_Atomic int n_begun, n_held;
@@ -82,6 +83,8 @@ static struct {
 	int n_exact_looks;
 	uint64_t n_connects;
 	void (*advanced)(pulc_stream *s);
+	bool is_upgraded; /* what a message brings was upgraded by somebody else */
+	int n_inherited;
 	void (*inheriting)(void);	/* in the midst of it */
 	void (*moving)(void);		/* in the midst of closing what others use */
 	void (*looked)(pulc_stream *s); /* after a look at s by memory, whose answer stands */
@@ -557,22 +560,7 @@ void *pulc_stream_user(const pulc_stream *s)
 #include "preload_fake_wait.h"
 #include "preload_fake_process.h"
 
-/* ---- exec and exit: nothing here is upgraded by anybody else, and nobody executes anything --- */
-
-bool pulc_socket_is_upgraded(int fd)
-{
-	(void)fd;
-	return false;
-}
-
-int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
-{
-	(void)fd;
-	(void)ret_stream;
-	if (fake.inheriting)
-		fake.inheriting();
-	return -ENOENT;
-}
+/* ---- exec and exit: nobody executes anything ------------------------------------------------- */
 
 pulc_stream *pulc_stream_of(int fd)
 {

@@ -1,5 +1,5 @@
-/* The fake libpulc's other processes, of which it knows nothing: a part of preload_fake.h, which
- * alone includes it. */
+/* The fake libpulc's other processes, of which it knows next to nothing: a part of preload_fake.h,
+ * which alone includes it. */
 #ifndef PULC_TESTS_PRELOAD_FAKE_PROCESS_H
 #define PULC_TESTS_PRELOAD_FAKE_PROCESS_H
 
@@ -40,9 +40,23 @@ bool pulc_any_stream(void)
 	return false;
 }
 
+bool pulc_socket_is_upgraded(int fd)
+{
+	(void)fd;
+	return fake.is_upgraded;
+}
+
+int pulc_stream_inherit(int fd, pulc_stream **ret_stream)
+{
+	fake.n_inherited++;
+	if (fake.inheriting)
+		fake.inheriting();
+	return fake.is_upgraded ? pulc_stream_new(fd, PULC_CONNECTED, ret_stream) : -ENOENT;
+}
+
 void pulc_stream_passes(pulc_stream *s)
 {
-	(void)s;
+	s->n_passed++;
 }
 
 void pulc_stream_shared_with(pulc_stream *s, int pid)

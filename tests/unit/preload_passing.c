@@ -28,27 +28,44 @@ static struct msghdr message(union control *control, struct iovec *iov)
 				.msg_controllen = sizeof(control->buf) };
 }
 
-/* What of fd comes back to this process; seen: the shim is told of its going as well. */
-static int passed(int fd, bool seen)
+/* seen: the shim is told of it. */
+static void pass(int via, int fd, bool seen)
 {
 	char byte = 'x';
 	struct iovec iov = { &byte, 1 };
 	union control control = { 0 };
 	struct msghdr msg = message(&control, &iov);
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-	int via[2], got = -1;
 
-	REQUIRE_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, via), ==, 0);
 	*cmsg = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
 				  .cmsg_type = SCM_RIGHTS,
 				  .cmsg_len = CMSG_LEN(sizeof(int)) };
 	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
-	REQUIRE_INT(seen ? sendmsg(via[0], &msg, 0) : raw_sendmsg(via[0], &msg, 0), ==, 1);
-	msg = message(&control, &iov);
-	REQUIRE_INT(recvmsg(via[1], &msg, 0), ==, 1);
-	cmsg = CMSG_FIRSTHDR(&msg);
-	REQUIRE(cmsg != NULL);
-	memcpy(&got, CMSG_DATA(cmsg), sizeof(got));
+	REQUIRE_INT(seen ? sendmsg(via, &msg, 0) : raw_sendmsg(via, &msg, 0), ==, 1);
+}
+
+static int take(int via, int flags)
+{
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	union control control = { 0 };
+	struct msghdr msg = message(&control, &iov);
+	int got = -1;
+
+	REQUIRE_INT(recvmsg(via, &msg, flags), ==, 1);
+	REQUIRE(CMSG_FIRSTHDR(&msg) != NULL);
+	memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(got));
+	return got;
+}
+
+/* What of fd comes back to this process. */
+static int passed(int fd, bool seen)
+{
+	int via[2], got;
+
+	REQUIRE_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, via), ==, 0);
+	pass(via[0], fd, seen);
+	got = take(via[1], 0);
 	close(via[0]);
 	close(via[1]);
 	return got;
@@ -216,10 +233,55 @@ static void what_is_not_here(void)
 	CHECK_INT(fake.n_streams, ==, 0);
 }
 
+static void use(int fd)
+{
+	char byte;
+
+	(void)recv(fd, &byte, 1, MSG_DONTWAIT);
+}
+
+/* Another process's, which is not taken up before it is used; by who has only looked at the message
+ * as one holder more. */
+static void what_a_message_shows_is_taken_up_when_it_is_used(void)
+{
+	int fds[2], via[2], kept, looked, got, n = fake.n_inherited;
+
+	fake_pair(fds);
+	kept = (int)raw_syscall(SYS_fcntl, fds[0], F_DUPFD, COPY, 0, 0, 0); /* nobody hears of it */
+	close_both(fds);
+	REQUIRE_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, via), ==, 0);
+	fake.is_upgraded = true;
+	pass(via[0], kept, false);
+	close(take(via[1], MSG_PEEK));
+	looked = take(via[1], MSG_PEEK);
+	CHECK_INT(fake.n_inherited, ==, n);
+	use(looked);
+	CHECK_INT(fake.n_inherited, ==, n + 1);
+	CHECK_INT(fake_of(looked)->n_passed, ==, 1);
+	close(looked);
+	looked = take(via[1], MSG_PEEK);
+	got = take(via[1], 0);
+	CHECK_INT(fake.n_inherited, ==, n + 1);
+	use(looked);
+	CHECK_INT(fake.n_inherited, ==, n + 2);
+	CHECK(pre_file_at(got) == pre_file_at(looked));
+	CHECK_INT(fake_of(got)->n_passed, ==, 0);
+	close(looked);
+	close(got);
+	fake.is_upgraded = false;
+	(void)raw_close(kept);
+	close_both(via);
+	CHECK_INT(fake.n_streams, ==, 0);
+}
+
 static const struct test tests[] = {
-	TEST(what_comes_back_is_a_duplicate), TEST(by_another_number),
-	TEST(what_a_fork_has_shared),	      TEST(what_moves_meanwhile_is_not_forgotten),
-	TEST(what_is_just_being_listed),      TEST(what_is_not_here),
+	TEST(what_comes_back_is_a_duplicate),
+	TEST(by_another_number),
+	TEST(what_a_fork_has_shared),
+	TEST(what_moves_meanwhile_is_not_forgotten),
+	TEST(what_is_just_being_listed),
+	TEST(what_is_not_here),
+	TEST(what_a_message_shows_is_taken_up_when_it_is_used),
 };
 
 int main(int argc, char **argv)
