@@ -326,7 +326,7 @@ static int copy_bounced(struct guest_call *c, struct hal_link *link, uint32_t le
 }
 
 /* The bytes of this frame, behind its first ones. There is room for them. */
-static int copy_bytes(struct guest_call *c, const struct hal_frame *f, uint32_t skip)
+static int copy_payload(struct guest_call *c, const struct hal_frame *f, uint32_t skip)
 {
 	struct hal_link *link = c->peer->link;
 	struct guest_answer scratch;
@@ -408,7 +408,7 @@ static int receive_answered(struct guest_call *c, const struct guest_answer *a,
 	}
 	if (a->len > c->size || a->len > a->size || a->size > PORT_MESSAGE_MAX)
 		return -EBADMSG;
-	e = copy_bytes(c, f, sizeof(*a));
+	e = copy_payload(c, f, sizeof(*a));
 	if (e < 0)
 		return e;
 	c->size_coming = a->len;
@@ -434,7 +434,7 @@ int guest_answered(struct peer *peer, const struct hal_frame *f)
 	if (f->kind == GUEST_ANSWER_MORE) {
 		if (c->stage != GUEST_COMES || !f->len || f->len > c->size_coming - c->at)
 			return -EBADMSG;
-		e = copy_bytes(c, f, 0);
+		e = copy_payload(c, f, 0);
 		return e < 0 ? e : received(c);
 	}
 	(void)peer->link->ops->copy(peer->link, &iov, 1);

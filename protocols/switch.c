@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copy.h"
 #include "macros.h"
 
 #define N_PENDING_CONTROL 4096u
@@ -287,7 +288,7 @@ int peer_send_later(struct peer *peer, const struct hal_frame *f, const struct i
 	p->frame = *f;
 	p->left = left;
 	for (unsigned i = 0; i < n; i++) {
-		memcpy(p->payload + done, iov[i].iov_base, iov[i].iov_len);
+		copy_bytes(p->payload + done, iov[i].iov_base, iov[i].iov_len);
 		done += iov[i].iov_len;
 	}
 	if (left)
