@@ -114,8 +114,7 @@ static void reap(struct hal_tcp *h)
 	struct io_uring_cqe *cqe;
 	unsigned head, n = 0;
 
-	io_uring_for_each_cqe(&u->ring, head, cqe)
-	{
+	io_uring_for_each_cqe(&u->ring, head, cqe) {
 		n++;
 		if (cqe->user_data == TAG_RECEIVE)
 			received(u, cqe);

@@ -68,8 +68,7 @@ static void place_watch(struct datagram *d, uint64_t watch)
 
 	if (atomic_load(&d->rx.n_flows) == 0)
 		keep_watch(d, watch);
-	EACH_WATCHED(d, queue)
-	{
+	EACH_WATCHED(d, queue) {
 		/* More waiters than there is room for: the kernel wakes them all. */
 		if (shm_watch_rx(&queue->ring, watch) < 0)
 			udp_stop(queue);
@@ -104,7 +103,7 @@ void datagram_unwatch(pulc_stream *s, pulc_waitset *set, unsigned bit)
 	}
 	datagram_enter(d);
 	EACH_WATCHED(d, queue)
-	shm_unwatch(&queue->ring, watch);
+		shm_unwatch(&queue->ring, watch);
 	datagram_leave(d);
 }
 
@@ -117,8 +116,7 @@ uint64_t datagram_patience(pulc_stream *s, pulc_waitset *set)
 
 	datagram_enter(d);
 	check = datagram_check_peer(s);
-	EACH_WATCHED(d, queue)
-	{
+	EACH_WATCHED(d, queue) {
 		known = shm_slab_is_acquainted(&flow_of(queue)->peer_slab->map, set->client,
 					       set->index);
 		if (!known)
@@ -147,7 +145,7 @@ void datagram_rouse(pulc_stream *s)
 	uint64_t watch;
 
 	EACH_WATCHED(d, queue)
-	rouse_by(queue);
+		rouse_by(queue);
 	for (unsigned i = 0; i < SHM_N_WATCHES; i++) {
 		watch = atomic_exchange(&d->watches[i], 0);
 		if (watch)
@@ -189,8 +187,7 @@ bool datagram_peer_here(pulc_stream *s)
 		here = shm_peer_ran_on(&lone->ring, cpu);
 		n = 1;
 	} else {
-		EACH_WATCHED(d, queue)
-		{
+		EACH_WATCHED(d, queue) {
 			shm_ran_on(&queue->ring, cpu);
 			here = shm_peer_ran_on(&queue->ring, cpu);
 			n += !flow_of(queue)->sends;

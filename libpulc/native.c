@@ -72,8 +72,8 @@ struct peer *native_peer(uint32_t client)
 	if (LIKELY(peer && peer->client == client && peer->link))
 		return peer;
 	TAILQ_FOREACH(peer, &native_core.peers, link_all)
-	if (peer->client == client && peer->link)
-		return peer;
+		if (peer->client == client && peer->link)
+			return peer;
 	return NULL;
 }
 
@@ -202,16 +202,14 @@ static void __attribute__((noinline)) forget_parents(void)
 	shm_pairs_forget();
 	native_move_forked();
 	guest_forked();
-	LIST_FOREACH(p, &ports, link)
-	{
+	LIST_FOREACH(p, &ports, link) {
 		if (p->port)
 			port_forget(p->port);
 		p->port = NULL;
 		p->n_inside = 0;
 		p->is_moving = false;
 		p->host = 0;
-		LIST_FOREACH(op, &p->ops, link)
-		{
+		LIST_FOREACH(op, &p->ops, link) {
 			op->p = NULL;
 			op->is_parents = true;
 		}

@@ -192,8 +192,8 @@ static bool has_links(void)
 	const struct peer *peer;
 
 	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (peer->link)
-		return true;
+		if (peer->link)
+			return true;
 	return false;
 }
 

@@ -58,8 +58,7 @@ void native_move_said(const struct native_move *m)
 {
 	struct moving *o;
 
-	LIST_FOREACH(o, &all, link)
-	{
+	LIST_FOREACH(o, &all, link) {
 		if (o->said ? o->m.id != m->id : !is_begun(o, m))
 			continue;
 		o->m = *m;
@@ -149,8 +148,8 @@ static int step_give(void *arg)
 	if (e < 0)
 		return e;
 	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (peer->link && port_give_ask(o->p->port, peer) < 0 && peer->link)
-		return -EAGAIN;
+		if (peer->link && port_give_ask(o->p->port, peer) < 0 && peer->link)
+			return -EAGAIN;
 	if (port_give_ask(o->p->port, self) < 0 || !guest_port_rests(o->p->port))
 		return -EAGAIN;
 	e = port_give_on(o->p->port);

@@ -46,8 +46,7 @@ unsigned native_net_gather(int epoll_fd, unsigned bit)
 	unsigned n = 0;
 	int fd, e;
 
-	TAILQ_FOREACH(peer, native_peers(), link_all)
-	{
+	TAILQ_FOREACH(peer, native_peers(), link_all) {
 		fd = peer->link ? peer->link->ops->fd(peer->link) : -1;
 		if (fd < 0)
 			continue;
@@ -96,8 +95,7 @@ static void watch_new(void)
 		return;
 	n_joined_then = native_core.n_joined;
 	(void)native_net_gather(set, NATIVE_NET_WAIT);
-	TAILQ_FOREACH(peer, native_peers(), link_all)
-	{
+	TAILQ_FOREACH(peer, native_peers(), link_all) {
 		/* A link may have been ended since, by whoever took a frame that made no sense. */
 		if ((peer->gathered & (NATIVE_NET_WAIT | NATIVE_NET_LOOK)) != NATIVE_NET_WAIT ||
 		    !peer->link || !peer->link->inside ||

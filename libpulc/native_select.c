@@ -169,8 +169,8 @@ static bool is_drained(const struct port *port)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
 		LIST_FOREACH(out, &port->outs[i], link)
-	if (!out->error && (is_busy(out) || is_left(out)))
-		return false;
+			if (!out->error && (is_busy(out) || is_left(out)))
+				return false;
 	return true;
 }
 
@@ -181,7 +181,7 @@ static void mark_anew(const struct port *port)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
 		LIST_FOREACH(out, &port->outs[i], link)
-	out->mark = 0;
+			out->mark = 0;
 }
 
 /* Under the lock, which it gives up meanwhile. */

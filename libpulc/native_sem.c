@@ -173,8 +173,7 @@ void native_sem_forked(void)
 {
 	struct pulc_sem *sem;
 
-	LIST_FOREACH(sem, &sems, link)
-	{
+	LIST_FOREACH(sem, &sems, link) {
 		sem->joined = false;
 		sem->n_asleep = 0;
 	}
@@ -255,8 +254,8 @@ int native_sem_return(void)
 	int e = 0;
 
 	LIST_FOREACH(sem, &sems, link)
-	if (e == 0 && sem->joined && sem->generation != client_generation())
-		e = come_back(sem);
+		if (e == 0 && sem->joined && sem->generation != client_generation())
+			e = come_back(sem);
 	return e;
 }
 

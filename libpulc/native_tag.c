@@ -435,7 +435,7 @@ void native_tag_forked(void)
 	struct pulc_op *op;
 
 	LIST_FOREACH(op, &ops, link)
-	op->is_parents = true;
+		op->is_parents = true;
 	LIST_INIT(&ops);
 	tag_forget();
 }

@@ -56,8 +56,8 @@ static inline bool any_peer_has(void)
 	if (native_net_is_many())
 		(void)native_net_look();
 	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (has_something(peer))
-		return true;
+		if (has_something(peer))
+			return true;
 	return false;
 }
 
@@ -137,8 +137,7 @@ static int watch_all(pulc_stream *s, pulc_waitset *set, unsigned bit, unsigned e
 	if (!native_lock())
 		return -EDEADLK;
 	blind = !enter_sleeper(watch);
-	TAILQ_FOREACH(peer, native_peers(), link_all)
-	{
+	TAILQ_FOREACH(peer, native_peers(), link_all) {
 		if (!peer->link)
 			continue;
 		wanted = HAL_WATCH_DATA | (peer->no_room ? HAL_WATCH_SPACE : 0);
@@ -169,8 +168,8 @@ static void unwatch_all(pulc_stream *s, pulc_waitset *set, unsigned bit)
 			n_sleepers--;
 		}
 	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (peer->link)
-		peer->link->ops->unwatch(peer->link, watch);
+		if (peer->link)
+			peer->link->ops->unwatch(peer->link, watch);
 	native_unlock();
 }
 
@@ -183,9 +182,9 @@ static bool is_left_to_resident(void)
 	    tag_any_to_move() || guest_any_to_move() || native_has_news() || native_thread_ends())
 		return true;
 	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (peer->link &&
-	    (!peer->attended || (peer->no_room && !(peer->attended & HAL_WATCH_SPACE))))
-		return true;
+		if (peer->link &&
+		    (!peer->attended || (peer->no_room && !(peer->attended & HAL_WATCH_SPACE))))
+			return true;
 	return false;
 }
 
@@ -233,8 +232,7 @@ static uint64_t patience(pulc_stream *s, pulc_waitset *set)
 		return NSEC_BLIND;
 	if (!native_lock())
 		return NSEC_BLIND;
-	TAILQ_FOREACH(peer, native_peers(), link_all)
-	{
+	TAILQ_FOREACH(peer, native_peers(), link_all) {
 		if (!peer->link)
 			continue;
 		if (!peer->link->ops->is_trusted(peer->link, watch_of(set, 0)))
@@ -260,8 +258,8 @@ static bool tell_all(uint32_t cpu)
 	bool all = true;
 
 	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (peer->link)
-		all &= is_here(peer, cpu);
+		if (peer->link)
+			all &= is_here(peer, cpu);
 	return all;
 }
 
@@ -270,8 +268,8 @@ static bool are_all_here(uint32_t cpu)
 	struct peer *peer;
 
 	TAILQ_FOREACH(peer, native_peers(), link_all)
-	if (peer->link && !is_here(peer, cpu))
-		return false;
+		if (peer->link && !is_here(peer, cpu))
+			return false;
 	return true;
 }
 

@@ -126,10 +126,10 @@ static bool is_window_open(const struct guest_call *c)
 	unsigned n = 0;
 
 	TAILQ_FOREACH(o, &calls, link)
-	if (o != c && o->peer == c->peer && has_asked(o)) {
-		n++;
-		size += o->is_send ? size_of_part(o) : 0;
-	}
+		if (o != c && o->peer == c->peer && has_asked(o)) {
+			n++;
+			size += o->is_send ? size_of_part(o) : 0;
+		}
 	return n < GUEST_N_MAX && (!c->is_send || size < GUEST_WINDOW);
 }
 
@@ -245,8 +245,8 @@ void guest_calls_move_on(void)
 	struct guest_call *c, *next;
 
 	TAILQ_FOREACH(c, &calls, link)
-	if (c->peer)
-		c->peer->waiting = 0;
+		if (c->peer)
+			c->peer->waiting = 0;
 	for (c = TAILQ_FIRST(&calls); c; c = next) {
 		next = TAILQ_NEXT(c, link);
 		if (c->peer && (c->stage == GUEST_ASKS || c->stage == GUEST_OWES))
@@ -297,8 +297,8 @@ static struct guest_call *find(const struct peer *peer, uint64_t word)
 	struct guest_call *c;
 
 	TAILQ_FOREACH(c, &calls, link)
-	if (c->peer == peer && word_of(c) == word)
-		return c;
+		if (c->peer == peer && word_of(c) == word)
+			return c;
 	return NULL;
 }
 

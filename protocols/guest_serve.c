@@ -44,8 +44,8 @@ static struct guest *guest_of(struct peer *peer)
 	struct guest *g;
 
 	LIST_FOREACH(g, &guests, link)
-	if (g->peer == peer)
-		return g;
+		if (g->peer == peer)
+			return g;
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return NULL;
@@ -59,8 +59,8 @@ static struct guest_request *find(const struct guest *g, uint64_t word)
 	struct guest_request *q;
 
 	TAILQ_FOREACH(q, &guest_requests, link)
-	if (q->guest == g && q->word == word)
-		return q;
+		if (q->guest == g && q->word == word)
+			return q;
 	return NULL;
 }
 
@@ -379,8 +379,8 @@ void guest_requests_gone(const struct peer *peer)
 	struct guest *g;
 
 	LIST_FOREACH(g, &guests, link)
-	if (g->peer == peer)
-		break;
+		if (g->peer == peer)
+			break;
 	if (!g)
 		return;
 	for (q = TAILQ_FIRST(&guest_requests); q; q = next) {

@@ -234,8 +234,8 @@ bool guest_any_to_move(void)
 	const struct guest_request *q;
 
 	TAILQ_FOREACH(q, &guest_requests, link)
-	if (is_ready(q))
-		return true;
+		if (is_ready(q))
+			return true;
 	return false;
 }
 
@@ -318,8 +318,8 @@ static void end_all(struct port *port, int error)
 	struct guest_request *q;
 
 	TAILQ_FOREACH(q, &guest_requests, link)
-	if (q->port == port)
-		end_one(q, error);
+		if (q->port == port)
+			end_one(q, error);
 	guest_requests_move_on();
 }
 
@@ -349,8 +349,8 @@ void guest_port_hold(struct port *port)
 	struct guest_request *q;
 
 	TAILQ_FOREACH(q, &guest_requests, link)
-	if (q->port == port)
-		hold_one(q);
+		if (q->port == port)
+			hold_one(q);
 }
 
 static bool rests(const struct guest_request *q)
@@ -363,7 +363,7 @@ bool guest_port_rests(const struct port *port)
 	const struct guest_request *q;
 
 	TAILQ_FOREACH(q, &guest_requests, link)
-	if (q->port == port && !rests(q))
-		return false;
+		if (q->port == port && !rests(q))
+			return false;
 	return true;
 }

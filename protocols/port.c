@@ -36,8 +36,8 @@ struct port *port_find(uint32_t number)
 	struct port *port;
 
 	LIST_FOREACH(port, &ports[number % N_PORT_BUCKETS], link)
-	if (port->number == number)
-		return port;
+		if (port->number == number)
+			return port;
 	return NULL;
 }
 
@@ -156,10 +156,10 @@ struct port_out *port_out_search(struct port *port, uint32_t node, uint32_t to)
 	struct port_out *out;
 
 	LIST_FOREACH(out, &port->outs[to % PORT_N_BUCKETS], link)
-	if (out->to == to && out->peer->node == node) {
-		port->out_last = out;
-		return out;
-	}
+		if (out->to == to && out->peer->node == node) {
+			port->out_last = out;
+			return out;
+		}
 	return NULL;
 }
 
@@ -329,8 +329,8 @@ struct port_in *port_in_find(const struct port *port, const struct peer *peer, u
 	struct port_in *in;
 
 	LIST_FOREACH(in, &port->ins[from % PORT_N_BUCKETS], link)
-	if (in->from == from && in->peer == peer && !in->ended)
-		return in;
+		if (in->from == from && in->peer == peer && !in->ended)
+			return in;
 	return NULL;
 }
 
@@ -345,10 +345,10 @@ struct port_in *port_in_of(const struct port *port, uint32_t node, uint32_t from
 	struct port_in *in, *best = NULL;
 
 	LIST_FOREACH(in, &port->ins[from % PORT_N_BUCKETS], link)
-	if (in->from == from && in->peer->node == node &&
-	    !(in->ended == PORT_ELSEWHERE && TAILQ_EMPTY(&in->queue)) &&
-	    (!best || is_better(in, best)))
-		best = in;
+		if (in->from == from && in->peer->node == node &&
+		    !(in->ended == PORT_ELSEWHERE && TAILQ_EMPTY(&in->queue)) &&
+		    (!best || is_better(in, best)))
+			best = in;
 	return best;
 }
 
@@ -428,9 +428,9 @@ static void tell_all(struct port *port)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++) {
 		LIST_FOREACH(out, &port->outs[i], link)
-		say_closed(out);
+			say_closed(out);
 		LIST_FOREACH(in, &port->ins[i], link)
-		say_refused(in);
+			say_refused(in);
 	}
 }
 
@@ -464,11 +464,11 @@ static void peer_gone(struct port *port, struct peer *peer)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++) {
 		LIST_FOREACH(out, &port->outs[i], link)
-		if (out->peer == peer)
-			port_out_end(out, peer->error);
+			if (out->peer == peer)
+				port_out_end(out, peer->error);
 		LIST_FOREACH(in, &port->ins[i], link)
-		if (in->peer == peer)
-			port_in_end(in, peer->error);
+			if (in->peer == peer)
+				port_in_end(in, peer->error);
 	}
 }
 
@@ -492,8 +492,8 @@ static void port_closed(struct port *port, struct peer *peer, uint32_t number, u
 	if (in && in->era < before)
 		port_in_end(in, -EPIPE);
 	LIST_FOREACH(out, &port->outs[number % PORT_N_BUCKETS], link)
-	if (out->to == number && out->peer == peer)
-		port_out_end(out, -ECONNREFUSED);
+		if (out->to == number && out->peer == peer)
+			port_out_end(out, -ECONNREFUSED);
 }
 
 /* Of who has it anew only those have heard nothing who wait for one that never began. A destination

@@ -32,8 +32,8 @@ static inline struct port_request *wanted_by(const struct port_in *in)
 	struct port_request *r;
 
 	TAILQ_FOREACH(r, &in->port->posted, link)
-	if (is_wanted(in, r))
-		return r;
+		if (is_wanted(in, r))
+			return r;
 	return NULL;
 }
 

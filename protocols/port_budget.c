@@ -108,8 +108,8 @@ static void hold_others(struct port *port)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
 		LIST_FOREACH(in, &port->ins[i], link)
-	if (!in->waits)
-		hold(in, PORT_HOLD_LONG);
+			if (!in->waits)
+				hold(in, PORT_HOLD_LONG);
 }
 
 static bool is_enough_for_all(void)
@@ -174,8 +174,8 @@ static bool is_asked_for(const struct port_in *in)
 	if (in->sought)
 		return true;
 	TAILQ_FOREACH(r, &in->port->posted, link)
-	if (!r->complete && port_is_from(in, r))
-		return true;
+		if (!r->complete && port_is_from(in, r))
+			return true;
 	return false;
 }
 

@@ -55,8 +55,8 @@ static void each_of(const struct peer *peer, void (*f)(struct port_in *in))
 	for (port = port_next(NULL); port; port = port_next(port))
 		for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
 			LIST_FOREACH(in, &port->ins[i], link)
-	if ((!peer || in->peer == peer) && !in->ended)
-		f(in);
+				if ((!peer || in->peer == peer) && !in->ended)
+					f(in);
 }
 
 void port_credit_near(struct peer *peer)

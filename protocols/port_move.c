@@ -36,8 +36,8 @@ static struct move *find(const struct peer *peer, uint32_t number)
 	struct move *m;
 
 	LIST_FOREACH(m, &port_moves, link)
-	if (m->peer == peer && m->number == number)
-		return m;
+		if (m->peer == peer && m->number == number)
+			return m;
 	return NULL;
 }
 
@@ -111,8 +111,8 @@ void port_moves_on(void)
 	struct move *m;
 
 	LIST_FOREACH(m, &port_moves, link)
-	if (!m->answered)
-		answer(m);
+		if (!m->answered)
+			answer(m);
 }
 
 static int begin(struct peer *peer, uint32_t number, uint64_t id)

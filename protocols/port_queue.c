@@ -421,15 +421,15 @@ static void queue_again(struct port_message *m)
 	struct port_message *behind;
 
 	TAILQ_FOREACH(behind, &in->queue, by_source)
-	if (behind->place + behind->at > m->place)
-		break;
+		if (behind->place + behind->at > m->place)
+			break;
 	if (behind)
 		TAILQ_INSERT_BEFORE(behind, m, by_source);
 	else
 		TAILQ_INSERT_TAIL(&in->queue, m, by_source);
 	TAILQ_FOREACH(behind, &in->port->messages, by_port)
-	if (behind->place + behind->at > m->place)
-		break;
+		if (behind->place + behind->at > m->place)
+			break;
 	if (behind)
 		TAILQ_INSERT_BEFORE(behind, m, by_port);
 	else

@@ -103,8 +103,8 @@ int port_take_asked(struct peer *peer, uint32_t number, uint64_t id)
 	int e;
 
 	LIST_FOREACH(t, &all_taken, link)
-	if (t->from == peer && t->number == number && t->move == id)
-		break;
+		if (t->from == peer && t->number == number && t->move == id)
+			break;
 	e = port_control(peer, (uint64_t)number << 32, t ? PORT_MINE : PORT_YOURS, id);
 	if (e == -ENOBUFS || e == -ENOMEM)
 		return -EAGAIN;

@@ -303,8 +303,8 @@ void peer_forget_counter(struct peer *peer, const uint32_t *left)
 	struct pending *p;
 
 	STAILQ_FOREACH(p, &peer->pending, link)
-	if (p->left == left)
-		p->left = NULL;
+		if (p->left == left)
+			p->left = NULL;
 }
 
 /* Returns 0, also when some still wait, or the peer has ended: what it has sent before is taken

@@ -83,8 +83,8 @@ int tag_give_back(const void *at)
 
 	make_rows();
 	TAILQ_FOREACH(m, &lent[row_of(at)], by_tag)
-	if (tag_message_bytes(m) == at)
-		break;
+		if (tag_message_bytes(m) == at)
+			break;
 	if (!m)
 		return -EINVAL;
 	TAILQ_REMOVE(&lent[row_of(at)], m, by_tag);
@@ -104,7 +104,7 @@ void tag_lent_forget(void)
 	make_rows();
 	for (unsigned i = 0; i < N_ROWS; i++)
 		TAILQ_FOREACH(m, &lent[i], by_tag)
-	m->id = 0;
+			m->id = 0;
 }
 
 /* ---- memory for what must be fetched --------------------------------------------------------- */

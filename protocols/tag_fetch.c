@@ -193,8 +193,8 @@ static struct tag_message *find_coming(const struct tag_peer *tp, uint64_t numbe
 	struct tag_message *m;
 
 	TAILQ_FOREACH(m, &tag_under_way, by_order)
-	if (m->stage == TAG_STAGE_COMING && m->number == number && m->peer == tp->peer)
-		return m;
+		if (m->stage == TAG_STAGE_COMING && m->number == number && m->peer == tp->peer)
+			return m;
 	return NULL;
 }
 

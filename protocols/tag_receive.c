@@ -62,8 +62,8 @@ static inline struct tag_receive *first_of(const struct tag_receives *row, uint3
 	struct tag_receive *r;
 
 	TAILQ_FOREACH(r, row, link)
-	if (fits(r, client, tag))
-		return r;
+		if (fits(r, client, tag))
+			return r;
 	return NULL;
 }
 
@@ -82,13 +82,13 @@ static struct tag_message *oldest_for(const struct tag_receive *r)
 
 	if (r->mask == UINT64_MAX) {
 		TAILQ_FOREACH(m, &early_rows[row_of(r->tag)], by_tag)
-		if (fits(r, m->peer->client, m->tag))
-			return m;
+			if (fits(r, m->peer->client, m->tag))
+				return m;
 		return NULL;
 	}
 	TAILQ_FOREACH(m, &early, by_order)
-	if (fits(r, m->peer->client, m->tag))
-		return m;
+		if (fits(r, m->peer->client, m->tag))
+			return m;
 	return NULL;
 }
 
@@ -383,11 +383,11 @@ static struct tag_message *find_offer(const struct tag_peer *tp, uint64_t id)
 	struct tag_message *m;
 
 	TAILQ_FOREACH(m, &early, by_order)
-	if (m->id == id && m->peer == tp->peer)
-		return m;
+		if (m->id == id && m->peer == tp->peer)
+			return m;
 	TAILQ_FOREACH(m, &tag_under_way, by_order)
-	if (m->id == id && m->peer == tp->peer && m->stage != TAG_STAGE_DONE)
-		return m;
+		if (m->id == id && m->peer == tp->peer && m->stage != TAG_STAGE_DONE)
+			return m;
 	return NULL;
 }
 

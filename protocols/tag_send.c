@@ -83,8 +83,8 @@ static struct tag_send *find_in(const struct tag_sends *list, uint64_t id)
 	struct tag_send *s;
 
 	TAILQ_FOREACH(s, list, link)
-	if (s->id == id)
-		return s;
+		if (s->id == id)
+			return s;
 	return NULL;
 }
 

@@ -256,7 +256,7 @@ static void wake(const struct psid_side *side)
 	if (!side->slab || psid_slot_read(side->slab, side->slot, &copy) < 0)
 		return;
 	LIST_FOREACH(holder, &side->holders, by_side)
-	psid_bell_wake_watchers(holder->client, &copy);
+		psid_bell_wake_watchers(holder->client, &copy);
 }
 
 /*
@@ -332,7 +332,7 @@ void psid_conns_doubt(struct psid_client *client)
 	struct psid_holder *holder;
 
 	TAILQ_FOREACH(holder, &client->holdings, by_client)
-	psid_doubt(holder->side->conn);
+		psid_doubt(holder->side->conn);
 }
 
 bool psid_conns_forget(struct psid_client *client, uint64_t nsec_until)
@@ -476,10 +476,10 @@ static void forget_forerunner(struct psid_side *side, const struct psid_client *
 	struct psid_holder *holder;
 
 	LIST_FOREACH(holder, &side->holders, by_side)
-	if (holder->client != client && holder->client->pid == client->pid) {
-		release(holder);
-		return;
-	}
+		if (holder->client != client && holder->client->pid == client->pid) {
+			release(holder);
+			return;
+		}
 }
 
 int psid_side_claim(struct psid_side *side, struct psid_client *client)

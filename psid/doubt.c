@@ -35,8 +35,8 @@ static bool is_watched(const struct psid_side *side)
 	const struct psid_holder *holder;
 
 	LIST_FOREACH(holder, &side->holders, by_side)
-	if (holder->client->state != PSID_CLIENT_DETACHED)
-		return true;
+		if (holder->client->state != PSID_CLIENT_DETACHED)
+			return true;
 	return false;
 }
 
@@ -53,7 +53,7 @@ static void tell_dead(struct psid_conn *conn, const struct psid_side *side)
 
 	dead.conn = psid_side_number(side);
 	LIST_FOREACH(holder, &side->holders, by_side)
-	(void)psid_client_send(holder->client, &msg, NULL, 0);
+		(void)psid_client_send(holder->client, &msg, NULL, 0);
 	conn->told_dead = true;
 }
 

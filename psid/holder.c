@@ -21,8 +21,8 @@ struct psid_holder *psid_holder_find(struct psid_side *side, const struct psid_c
 	struct psid_holder *holder;
 
 	LIST_FOREACH(holder, &side->holders, by_side)
-	if (holder->client == client)
-		return holder;
+		if (holder->client == client)
+			return holder;
 	return NULL;
 }
 
@@ -30,8 +30,7 @@ static void unshare_all(struct psid_holder *holder, const struct psid_holder *un
 {
 	struct psid_holder *other;
 
-	LIST_FOREACH(other, &psid_side_other(holder->side)->holders, by_side)
-	{
+	LIST_FOREACH(other, &psid_side_other(holder->side)->holders, by_side) {
 		if (other == until)
 			return;
 		psid_pair_unshare(holder->client, other->client);
@@ -49,11 +48,11 @@ int psid_holder_new(struct psid_side *side, struct psid_client *client)
 		return -ENOMEM;
 	*holder = (struct psid_holder){ .client = client, .side = side };
 	LIST_FOREACH(other, &psid_side_other(side)->holders, by_side)
-	if (psid_pair_share(client, other->client) < 0) {
-		unshare_all(holder, other);
-		free(holder);
-		return -ENOMEM;
-	}
+		if (psid_pair_share(client, other->client) < 0) {
+			unshare_all(holder, other);
+			free(holder);
+			return -ENOMEM;
+		}
 	if (side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_LINK)
 		TAILQ_INSERT_HEAD(&client->holdings, holder, by_client);
 	else

@@ -52,8 +52,8 @@ struct psid_joint *psid_joint_find(const struct psid_client *client, uint64_t no
 	struct psid_joint *joint;
 
 	LIST_FOREACH(joint, &client->joints, by_client)
-	if (joint->node == node && joint->other == other)
-		return joint;
+		if (joint->node == node && joint->other == other)
+			return joint;
 	return NULL;
 }
 
@@ -176,7 +176,7 @@ static unsigned n_meeting_of(const struct psid_client *client)
 	unsigned n = 0;
 
 	LIST_FOREACH(joint, &client->joints, by_client)
-	n += !joint->is_joined;
+		n += !joint->is_joined;
 	return n;
 }
 
@@ -462,11 +462,11 @@ void psid_remote_closed(struct psid_client *client, uint64_t conn)
 	struct psid_joint *joint;
 
 	LIST_FOREACH(joint, &client->joints, by_client)
-	if (joint->conn == conn && joint->is_joined) {
-		psid_joint_part(client, joint->node, joint->other);
-		joint_free(joint);
-		return;
-	}
+		if (joint->conn == conn && joint->is_joined) {
+			psid_joint_part(client, joint->node, joint->other);
+			joint_free(joint);
+			return;
+		}
 }
 
 void psid_joints_forget(struct psid_client *client)
@@ -485,8 +485,7 @@ unsigned psid_remote_count(const struct psid_client *client, const struct psid_n
 	unsigned n = 0;
 
 	*ret_node = NULL;
-	LIST_FOREACH(joint, &client->joints, by_client)
-	{
+	LIST_FOREACH(joint, &client->joints, by_client) {
 		if (!joint->is_joined)
 			continue;
 		if (n++ == 0) {
@@ -505,8 +504,7 @@ void psid_remote_each(const struct psid_client *client,
 	const struct psid_joint *joint;
 	const struct psid_node *node;
 
-	LIST_FOREACH(joint, &client->joints, by_client)
-	{
+	LIST_FOREACH(joint, &client->joints, by_client) {
 		if (!joint->is_joined)
 			continue;
 		node = psid_node_find(client->psid->cluster, joint->node);

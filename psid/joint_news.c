@@ -36,8 +36,8 @@ int psid_joint_say_ports(const struct psid_joint *joint)
 	const struct psid_port *port;
 
 	LIST_FOREACH(port, &joint->client->ports, by_client)
-	if (ports.n_opened < PSID_JOINT_PORTS)
-		numbers[ports.n_opened++] = port->number;
+		if (ports.n_opened < PSID_JOINT_PORTS)
+			numbers[ports.n_opened++] = port->number;
 	ports.all = true;
 	ports.opened = numbers;
 	return say_ports(joint, &ports);
@@ -66,8 +66,7 @@ void psid_remote_tell(struct psid_client *client, uint32_t port, bool opened)
 	struct psid_joint *joint;
 	int r;
 
-	LIST_FOREACH(joint, &client->joints, by_client)
-	{
+	LIST_FOREACH(joint, &client->joints, by_client) {
 		Pulc__Peer__PortsOf ports = PULC__PEER__PORTS_OF__INIT;
 
 		if (opened) {
@@ -113,8 +112,8 @@ void psid_remote_catch_up(struct psid_client *client)
 	struct psid_joint *joint;
 
 	LIST_FOREACH(joint, &client->joints, by_client)
-	if (joint->is_joined)
-		psid_joint_say_missed(joint);
+		if (joint->is_joined)
+			psid_joint_say_missed(joint);
 }
 
 /* ---- what a client hears --------------------------------------------------------------------- */

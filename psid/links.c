@@ -104,8 +104,8 @@ static void tell_ports(struct psid_client *to, const struct psid_client *of, boo
 	news.opened = ports;
 	news.all = anew;
 	LIST_FOREACH(port, &of->ports, by_client)
-	if (news.n_opened < N_NEWS_MAX)
-		ports[news.n_opened++] = port->number;
+		if (news.n_opened < N_NEWS_MAX)
+			ports[news.n_opened++] = port->number;
 	(void)psid_client_send(to, &msg, NULL, 0);
 }
 

@@ -245,8 +245,8 @@ void psid_port_moves_go_on(struct psid_client *client)
 	struct psid_port *port;
 
 	LIST_FOREACH(port, &client->ports, by_client)
-	if (port->taker)
-		go_on(port);
+		if (port->taker)
+			go_on(port);
 }
 
 static void ready(struct psid_client *taker, uint32_t request, bool is_it)

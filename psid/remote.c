@@ -180,7 +180,7 @@ static unsigned n_asks_of(const struct psid_client *client)
 	unsigned n = 0;
 
 	LIST_FOREACH(ask, &client->psid->remote->asks, link)
-	n += ask->client == client;
+		n += ask->client == client;
 	return n;
 }
 
@@ -352,8 +352,8 @@ static int on_told(void *data, uint64_t from, uint64_t life, const Pulc__Peer__M
 	      told->kind > PULC__WIRE__PORT_KIND__PORT_D)))
 		return -EBADMSG;
 	LIST_FOREACH(ask, &remote->asks, link)
-	if (ask->number == told->number && ask->node == from && ask->other == 0)
-		break;
+		if (ask->number == told->number && ask->node == from && ask->other == 0)
+			break;
 	if (!ask)
 		return 0; /* too late, or nobody wants to know any more */
 	if (told->error != PULC__WIRE__PORT_ERROR__PORT_ERROR_NONE) {

@@ -221,9 +221,9 @@ static void note_hints(struct psid_listing *listing)
 		if (!psid_may_see(listing->client, of->user->uid))
 			continue;
 		TAILQ_FOREACH(hint, &of->waiting, link)
-		psid_listing_add(listing, hint->token, of->id);
+			psid_listing_add(listing, hint->token, of->id);
 		TAILQ_FOREACH(hint, &of->shown, link)
-		psid_listing_add(listing, hint->token, of->id);
+			psid_listing_add(listing, hint->token, of->id);
 	}
 }
 

@@ -373,10 +373,10 @@ int psid_sem_close(struct psid_client *client, uint32_t holder)
 	struct psid_sem_hold *hold;
 
 	LIST_FOREACH(hold, &client->sems, by_client)
-	if (hold->number == holder) {
-		hold_free(hold);
-		return 0;
-	}
+		if (hold->number == holder) {
+			hold_free(hold);
+			return 0;
+		}
 	/* It is another psid's. */
 	return 0;
 }

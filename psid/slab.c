@@ -70,7 +70,7 @@ static uint32_t n_slots_for(const struct psid_pair *pair, uint32_t n_slots)
 	const struct psid_slab *slab;
 
 	LIST_FOREACH(slab, &pair->slabs, link)
-	n_slots = MIN(4 * n_slots, SHM_SLOTS_MAX);
+		n_slots = MIN(4 * n_slots, SHM_SLOTS_MAX);
 	return n_slots;
 }
 
@@ -250,10 +250,10 @@ static int slab_with_room(struct psid_pair *pair, struct psid_slab **ret_slab)
 	struct psid_slab *slab;
 
 	LIST_FOREACH(slab, &pair->slabs, link)
-	if (slab->n_used + slab->n_kept + slab->n_emptied < slab->n_slots) {
-		*ret_slab = slab;
-		return 0;
-	}
+		if (slab->n_used + slab->n_kept + slab->n_emptied < slab->n_slots) {
+			*ret_slab = slab;
+			return 0;
+		}
 	return slab_new(pair, ret_slab);
 }
 

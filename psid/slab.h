@@ -29,7 +29,7 @@ struct psid_slab {
 	uint64_t used[SHM_SLOTS_MAX / 64];    /* and kept, and to be emptied */
 	uint64_t emptied[SHM_SLOTS_MAX / 64]; /* to be */
 	uint32_t emptying;		      /* of these, just now */
-	struct psid_side **sides;	   /* of each slot in use */
+	struct psid_side **sides;	      /* of each slot in use */
 	int fd;
 	struct psid_window window;
 	bool sent_owner, sent_peer;

@@ -28,10 +28,10 @@ static unsigned count_strangers(const struct psid_cluster *cluster, struct psid_
 	unsigned n = 0;
 
 	LIST_FOREACH(link, &cluster->peers.links, link)
-	if (link->is_server && !link->has_welcome) {
-		n++;
-		*ret_oldest = link; /* new ones are put before it */
-	}
+		if (link->is_server && !link->has_welcome) {
+			n++;
+			*ret_oldest = link; /* new ones are put before it */
+		}
 	return n;
 }
 

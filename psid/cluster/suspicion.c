@@ -182,7 +182,7 @@ uint64_t psid_suspicions_run(struct psid_swim *swim)
 	}
 	/* Those that got another chance. */
 	LIST_FOREACH(s, &swim->suspicions, link)
-	usec_next = MIN(usec_next, s->usec_due);
+		usec_next = MIN(usec_next, s->usec_due);
 	return usec_next;
 }
 
@@ -190,8 +190,7 @@ void psid_suspicions_postpone(struct psid_swim *swim, uint64_t usec)
 {
 	struct psid_suspicion *s;
 
-	LIST_FOREACH(s, &swim->suspicions, link)
-	{
+	LIST_FOREACH(s, &swim->suspicions, link) {
 		s->usec_start += usec;
 		s->usec_due += usec;
 	}

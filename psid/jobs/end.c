@@ -215,8 +215,8 @@ static bool has_asked(const struct psid_client *client)
 	const struct psid_kill *kill;
 
 	LIST_FOREACH(kill, &client->psid->jobs->kills, link)
-	if (kill->client == client)
-		return true;
+		if (kill->client == client)
+			return true;
 	return false;
 }
 
@@ -346,10 +346,10 @@ static int on_killed(void *data, uint64_t from, uint64_t life, const Pulc__Peer_
 
 	(void)life;
 	LIST_FOREACH(kill, &psid->jobs->kills, link)
-	if (kill->number == msg->job_killed->number && kill->node == from) {
-		answer(kill, msg->job_killed->error);
-		break;
-	}
+		if (kill->number == msg->job_killed->number && kill->node == from) {
+			answer(kill, msg->job_killed->error);
+			break;
+		}
 	return 0;
 }
 

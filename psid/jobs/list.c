@@ -176,8 +176,8 @@ static int on_ask(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Me
 	told.message.jobs = told.job_pointers;
 	told.message.tasks = told.task_pointers;
 	LIST_FOREACH(wait, &psid->jobs->waits, link)
-	if (ask->queued && (ask->any || ask->uid == wait->uid))
-		tell_wait(&told, wait);
+		if (ask->queued && (ask->any || ask->uid == wait->uid))
+			tell_wait(&told, wait);
 	while (!ask->queued && (node = psid_map_next(&psid->jobs->by_id, node))) {
 		const struct psid_job *job = CONTAINER_OF(node, struct psid_job, node);
 

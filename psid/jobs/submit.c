@@ -38,7 +38,8 @@ static void reply(struct psid_client *client, const char *id, const char *error)
 static bool is_sound(const Pulc__Wire__Submit *submit)
 {
 	return submit->n_tasks > 0 && submit->n_tasks <= JOB_N_TASKS_MAX &&
-	       submit->cpus_per_task <= JOB_N_CPUS_MAX && strlen(submit->program) < JOB_SIZE_PROGRAM &&
+	       submit->cpus_per_task <= JOB_N_CPUS_MAX &&
+	       strlen(submit->program) < JOB_SIZE_PROGRAM &&
 	       strlen(submit->partition) < JOB_SIZE_NODE &&
 	       strlen(submit->reservation) < JOB_SIZE_ID &&
 	       (!submit->reservation[0] || (!submit->reserves && !submit->partition[0]));

@@ -42,7 +42,7 @@ struct psid_survey {
 	struct psid_client *client;
 	uint32_t number;
 	bool tasks;
-	bool is_over; /* what comes now comes too late */
+	bool is_over;	   /* what comes now comes too late */
 	uint64_t *waiting; /* nodes that have not answered */
 	size_t n_waiting;
 	struct line *lines;
@@ -63,8 +63,8 @@ static struct psid_survey *survey_of(const struct psid_client *client)
 	struct psid_survey *survey;
 
 	LIST_FOREACH(survey, &client->psid->jobs->surveys, link)
-	if (survey->client == client)
-		return survey;
+		if (survey->client == client)
+			return survey;
 	return NULL;
 }
 
@@ -322,8 +322,8 @@ static int on_told(void *data, uint64_t from, uint64_t life, const Pulc__Peer__M
 
 	(void)life;
 	LIST_FOREACH(survey, &psid->jobs->surveys, link)
-	if (survey->number == told->number)
-		break;
+		if (survey->number == told->number)
+			break;
 	if (!survey || !is_waiting_for(survey, from))
 		return 0; /* too late, or nobody wants to know any more */
 	if (survey->tasks)

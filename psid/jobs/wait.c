@@ -75,9 +75,9 @@ struct psid_wait *psid_wait_find(struct psid *psid, const char *name)
 	struct psid_wait *wait;
 
 	LIST_FOREACH(wait, &psid->jobs->waits, link)
-	if (strcmp(wait->id, name) == 0 ||
-	    (strncmp(wait->id, name, len) == 0 && wait->id[len] == '@'))
-		break;
+		if (strcmp(wait->id, name) == 0 ||
+		    (strncmp(wait->id, name, len) == 0 && wait->id[len] == '@'))
+			break;
 	return wait;
 }
 
@@ -233,8 +233,8 @@ static bool has_one(const struct psid_client *client)
 	const struct psid_wait *wait;
 
 	LIST_FOREACH(wait, &client->psid->jobs->waits, link)
-	if (wait->client == client)
-		return true;
+		if (wait->client == client)
+			return true;
 	return false;
 }
 
@@ -288,8 +288,8 @@ static int on_verdict(void *data, uint64_t from, uint64_t life, const Pulc__Peer
 
 	(void)life;
 	LIST_FOREACH(wait, &psid->jobs->waits, link)
-	if (wait->steward == from && strcmp(wait->id, verdict->job) == 0)
-		break;
+		if (wait->steward == from && strcmp(wait->id, verdict->job) == 0)
+			break;
 	if (!wait)
 		return 0; /* it does not want any more, or another one decides */
 	switch (verdict->answer) {

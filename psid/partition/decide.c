@@ -288,15 +288,15 @@ static bool grant_again(struct psid_plan *plan, const struct psid_ticket *ticket
 	size_t n = 0;
 
 	TAILQ_FOREACH(holding, &plan->holdings, link)
-	if (holding->is_told && strcmp(holding->job, ticket->job) == 0)
-		return true;
+		if (holding->is_told && strcmp(holding->job, ticket->job) == 0)
+			return true;
 	TAILQ_FOREACH(holding, &plan->holdings, link)
-	if (shares && !holding->is_told && holding->asker == ticket->asker &&
-	    strcmp(holding->job, ticket->job) == 0 && n < ticket->submit->n_tasks) {
-		pulc__peer__share__init(&shares[n]);
-		shares[n].node = holding->node;
-		shares[n++].n_tasks = holding->n_tasks;
-	}
+		if (shares && !holding->is_told && holding->asker == ticket->asker &&
+		    strcmp(holding->job, ticket->job) == 0 && n < ticket->submit->n_tasks) {
+			pulc__peer__share__init(&shares[n]);
+			shares[n].node = holding->node;
+			shares[n++].n_tasks = holding->n_tasks;
+		}
 	if (n > 0)
 		verdict(data, ticket, PULC__PEER__ANSWER__ANSWER_GRANTED, shares, n);
 	return n > 0;
@@ -323,8 +323,7 @@ static void add_up(struct psid_plan *plan, const struct psid_partition *partitio
 			psid_plan_drop_node(plan, &plan->nodes[i]);
 	for (size_t i = 0; i < plan->n_nodes; i++)
 		plan->nodes[i].n_cpus = plan->nodes[i].n_jobs = plan->nodes[i].n_reserved = 0;
-	TAILQ_FOREACH(holding, &plan->holdings, link)
-	{
+	TAILQ_FOREACH(holding, &plan->holdings, link) {
 		struct psid_plan_node *node = psid_plan_find(plan, holding->node);
 
 		if (node && plan->is_reservation && strcmp(holding->job, plan->partition) == 0)

@@ -66,7 +66,7 @@ int psid_usage_of(const struct psid_plan *plan, uint32_t uid, struct psid_usage 
 	size_t n = 0;
 
 	TAILQ_FOREACH(holding, &plan->holdings, link)
-	n += counts(plan, holding, uid);
+		n += counts(plan, holding, uid);
 	names = calloc(n + 1, sizeof(*names));
 	usage.nodes = calloc(n + 1, sizeof(*usage.nodes));
 	if (!names || !usage.nodes) {
@@ -74,8 +74,7 @@ int psid_usage_of(const struct psid_plan *plan, uint32_t uid, struct psid_usage 
 		return -ENOMEM;
 	}
 	n = 0;
-	TAILQ_FOREACH(holding, &plan->holdings, link)
-	{
+	TAILQ_FOREACH(holding, &plan->holdings, link) {
 		if (!counts(plan, holding, uid))
 			continue;
 		names[n] = holding->job;

@@ -306,10 +306,10 @@ static int on_known(void *data, uint64_t from, uint64_t life, const Pulc__Peer__
 	(void)from;
 	(void)life;
 	LIST_FOREACH(wait, &psid->partitions->waits, link)
-	if (wait->number == msg->partition_known->number) {
-		answer(psid->partitions, wait, "", "");
-		break;
-	}
+		if (wait->number == msg->partition_known->number) {
+			answer(psid->partitions, wait, "", "");
+			break;
+		}
 	return 0;
 }
 

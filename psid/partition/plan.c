@@ -70,8 +70,8 @@ bool psid_plan_is_idle(const struct psid_plan *plan)
 	const struct psid_holding *holding;
 
 	TAILQ_FOREACH(holding, &plan->holdings, link)
-	if (!holding->is_told)
-		return false;
+		if (!holding->is_told)
+			return false;
 	return plan->n_tickets == 0;
 }
 
@@ -91,8 +91,8 @@ static struct psid_ticket *find_ticket(struct psid_plan *plan, uint64_t asker, c
 	struct psid_ticket *ticket;
 
 	TAILQ_FOREACH(ticket, &plan->tickets, link)
-	if (ticket->asker == asker && strcmp(ticket->job, job) == 0)
-		break;
+		if (ticket->asker == asker && strcmp(ticket->job, job) == 0)
+			break;
 	return ticket;
 }
 
@@ -108,8 +108,8 @@ static void enqueue(struct psid_plan *plan, struct psid_ticket *ticket)
 	struct psid_ticket *other;
 
 	TAILQ_FOREACH(other, &plan->tickets, link)
-	if (is_before(ticket, other))
-		break;
+		if (is_before(ticket, other))
+			break;
 	if (other)
 		TAILQ_INSERT_BEFORE(other, ticket, link);
 	else

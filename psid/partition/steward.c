@@ -70,8 +70,8 @@ static struct steward *find(struct psid_stewards *all, const char *partition)
 	struct steward *s;
 
 	LIST_FOREACH(s, &all->list, link)
-	if (strcmp(s->plan->partition, partition) == 0)
-		break;
+		if (strcmp(s->plan->partition, partition) == 0)
+			break;
 	return s;
 }
 
@@ -310,8 +310,7 @@ static int on_use(void *data, uint64_t from, uint64_t life, const Pulc__Peer__Me
 	int r = 0;
 
 	(void)life;
-	LIST_FOREACH(s, &all->list, link)
-	{
+	LIST_FOREACH(s, &all->list, link) {
 		const struct psid_partition *p = partition_of(s);
 
 		if (p && psid_partition_has(p, from) && r != -EBADMSG)
@@ -327,8 +326,8 @@ static void on_changed(void *data, const struct psid_node *node)
 	struct steward *s;
 
 	LIST_FOREACH(s, &all->list, link)
-	if (!psid_node_is_up(node))
-		psid_plan_forget(s->plan, node->id);
+		if (!psid_node_is_up(node))
+			psid_plan_forget(s->plan, node->id);
 	decide_soon(all);
 }
 

@@ -8,7 +8,7 @@
 #include "client.pb-c.h"
 
 #define WIRE_VERSION 1u
-#define WIRE_LAYOUT 12u /* SHM_VERSION, for commands, that look into no shared memory */
+#define WIRE_LAYOUT 12u	     /* SHM_VERSION, for commands, that look into no shared memory */
 #define WIRE_SIZE_MAX 16384u /* bytes of one encoded message */
 #define WIRE_FDS_MAX 4u
 #define WIRE_ADOPT_MAX 512u /* ends that one Adopt names */

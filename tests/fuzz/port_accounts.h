@@ -27,9 +27,9 @@ static void check_port(const struct port *port, bool any_taken)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++) {
 		LIST_FOREACH(in, &port->ins[i], link)
-		check_source(in, any_taken);
+			check_source(in, any_taken);
 		LIST_FOREACH(out, &port->outs[i], link)
-		fuzz_must(out->sent - out->freed <= COST_MAX);
+			fuzz_must(out->sent - out->freed <= COST_MAX);
 	}
 }
 
@@ -40,8 +40,8 @@ static uint64_t sum_here(const struct peer *peer, const struct port *port)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
 		LIST_FOREACH(in, &port->ins[i], link)
-	if (in->peer == peer && !in->ended)
-		sum += in->begun - in->told;
+			if (in->peer == peer && !in->ended)
+				sum += in->begun - in->told;
 	return sum;
 }
 
@@ -52,8 +52,8 @@ static uint64_t sum_there(const struct peer *peer, const struct port *port)
 
 	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
 		LIST_FOREACH(out, &port->outs[i], link)
-	if (out->peer == peer)
-		sum += out->sent - out->freed;
+			if (out->peer == peer)
+				sum += out->sent - out->freed;
 	return sum;
 }
 

@@ -319,11 +319,11 @@ static void sockets_that_take_nothing(void)
 }
 
 static const struct test tests[] = {
-	TEST(all_of_it_and_then_the_end),     TEST(a_stream_is_shut_and_its_socket_stays),
-	TEST(a_psid_that_is_killed_resets),
-	TEST(a_sender_that_has_not_waited),   TEST(no_more_than_some_of_a_user),
-	TEST(a_file_that_shrinks_resets),     TEST(what_is_no_tcp_socket),
-	TEST(what_is_no_memory_of_that_size), TEST(sockets_that_take_nothing),
+	TEST(all_of_it_and_then_the_end),   TEST(a_stream_is_shut_and_its_socket_stays),
+	TEST(a_psid_that_is_killed_resets), TEST(a_sender_that_has_not_waited),
+	TEST(no_more_than_some_of_a_user),  TEST(a_file_that_shrinks_resets),
+	TEST(what_is_no_tcp_socket),	    TEST(what_is_no_memory_of_that_size),
+	TEST(sockets_that_take_nothing),
 };
 
 int main(int argc, char **argv)

@@ -192,8 +192,8 @@ static int send_under_way(void)
 	begin_closes();
 	psid_outbox_init(&box, &user);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, others) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
-	    own < 0 || setrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 || own < 0 ||
+	    setrlimit(RLIMIT_NOFILE, &limit) < 0 ||
 	    (geteuid() == 0 && setresuid(UID_OTHER, UID_OTHER, UID_OTHER) < 0))
 		return 1;
 	while (wire_send(others[0], "o", 1, &own, 1) == 0)
