@@ -209,6 +209,8 @@ static void status_changed(int fd, long flags)
 {
 	struct pre_use use;
 
+	if (flags & O_APPEND)
+		atomic_store(&pre_some_append, true);
 	if (!pre_use_stream(&use, fd))
 		return;
 	pulc_stream_nonblock_changed(use.stream, flags & O_NONBLOCK);

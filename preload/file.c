@@ -37,6 +37,8 @@ struct pre_file pre_file_tcp, pre_file_tcp_shared = { .shared = true };
 struct pre_file pre_file_other, pre_file_inherited, pre_file_looked_at, pre_file_changing,
 	pre_file_gone;
 
+_Atomic bool pre_some_append;
+
 static LARGE void *_Atomic file_chunks[PRE_POOL_CHUNKS];
 #define N_NEAR 8
 static OFTEN_FIRST struct pre_file near_files[N_NEAR];

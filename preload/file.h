@@ -66,6 +66,9 @@ extern struct pre_fd_chunk *_Atomic pre_fd_chunks[PRE_FD_CHUNKS];
 extern struct pre_file pre_file_tcp, pre_file_tcp_shared, pre_file_other, pre_file_inherited,
 	pre_file_looked_at, pre_file_changing, pre_file_gone;
 
+/* Has this program given O_APPEND to a socket, or found one that has it? */
+extern _Atomic bool pre_some_append;
+
 /* Said of a number, not of a file. */
 static inline bool pre_file_is_unsettled(const struct pre_file *f)
 {

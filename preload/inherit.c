@@ -153,6 +153,8 @@ static struct pre_file *file_for(int fd)
 		pre_file_free(f);
 		return NULL;
 	}
+	if (raw_fcntl(fd, F_GETFL, 0) & O_APPEND)
+		atomic_store(&pre_some_append, true);
 	pulc_stream_set_user(s, f);
 	pre_cookie_shares(f);
 	atomic_store(&f->stream, s);

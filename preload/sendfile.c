@@ -65,12 +65,15 @@ static bool is_open_for(int fd, long mode)
 	return flags >= 0 && ((flags & O_ACCMODE) == O_RDWR || (flags & O_ACCMODE) == mode);
 }
 
-/* The kernel moves nothing to what appends, be it a socket. */
+/* The kernel moves nothing to what appends, be it a socket. Asked only if some may do so: that
+ * takes a third of the time in which a short piece is read. */
 static bool appends(int fd)
 {
-	long flags = raw_syscall(SYS_fcntl, fd, F_GETFL);
+	long flags = 0;
 
-	return flags >= 0 && (flags & O_APPEND);
+	if (UNLIKELY(atomic_load_explicit(&pre_some_append, memory_order_relaxed)))
+		flags = raw_syscall(SYS_fcntl, fd, F_GETFL);
+	return flags > 0 && (flags & O_APPEND);
 }
 
 static ssize_t bounce_file(int fd, int fd_in, off_t *offset, size_t len)
