@@ -377,7 +377,7 @@ struct port_in *port_in_new(struct port *port, struct peer *peer, uint32_t from)
 	in->peer = peer_ref(peer);
 	in->era = peer_era(peer, from);
 	in->from = from;
-	port_credit_enter(in);
+	port_credit_step(in);
 	in->shown = shm_pair_add(SHM_PAIR_FROM, peer->client, (uint64_t)port->number << 32 | from);
 	TAILQ_INIT(&in->queue);
 	LIST_INSERT_HEAD(&port->ins[from % PORT_N_BUCKETS], in, link);

@@ -401,8 +401,8 @@ static inline void port_credit_begun(struct port_in *in, uint64_t cost)
 	if (UNLIKELY(in->peer->size_here >= PORT_PEER_NEAR))
 		port_credit_near(in->peer);
 }
-/* The source begins, as one of its process's. */
-void port_credit_enter(struct port_in *in);
+/* The source is told of what was taken in such parts as its process is. */
+void port_credit_step(struct port_in *in);
 /* Nothing more comes of the source. */
 void port_credit_leave(struct port_in *in);
 /* Tells whom it could not be said to before. */

@@ -35,7 +35,7 @@ bool port_credit_allows(const struct port_in *in, bool is_long)
 	return in->begun - in->told < port_window(size) && !(is_long && size >= PORT_PEER_LONG);
 }
 
-static void step(struct port_in *in)
+void port_credit_step(struct port_in *in)
 {
 	in->step = in->peer->is_near ? 1 : PORT_TOLD;
 }
@@ -64,7 +64,7 @@ void port_credit_near(struct peer *peer)
 	if (peer->is_near)
 		return;
 	peer->is_near = true;
-	each_of(peer, step);
+	each_of(peer, port_credit_step);
 	each_of(peer, tell);
 }
 
@@ -94,12 +94,7 @@ void port_tell_taken(struct port_in *in)
 	if (LIKELY(!peer->is_near || peer->size_here >= PORT_PEER_NEAR / 2))
 		return;
 	peer->is_near = false;
-	each_of(peer, step);
-}
-
-void port_credit_enter(struct port_in *in)
-{
-	step(in);
+	each_of(peer, port_credit_step);
 }
 
 void port_credit_leave(struct port_in *in)

@@ -112,14 +112,17 @@ int psid_flow_prove(const struct psid_hint *hint, const uint8_t address[16], uin
 	return reason_of(psid_diag_receiver(hint->client->psid->diag_fd, &way_here, hint->cookie));
 }
 
-/* Would a datagram on this way come to this hint's socket? */
+/* Would a datagram on this way come to this hint's socket? As psid_diag_receiver. */
+static int find_receiver(const struct psid_hint *hint, const struct psid_tuple *way)
+{
+	return psid_diag_receiver(hint->client->psid->diag_fd, way, hint->cookie);
+}
+
 static Pulc__Wire__Reason check(const struct psid_hint *hint, const struct psid_tuple *way)
 {
 	Pulc__Wire__Reason reason = check_addresses(hint);
 
-	return reason ? reason
-		      : reason_of(
-				psid_diag_receiver(hint->client->psid->diag_fd, way, hint->cookie));
+	return reason ? reason : reason_of(find_receiver(hint, way));
 }
 
 /* A receiver at the wildcard address does not say to which of this node's it is sent. Would
@@ -129,7 +132,7 @@ static bool would_receive(const struct psid_hint *receiver)
 	struct psid_tuple way = psid_tuple_mirror(&receiver->tuple);
 
 	memcpy(way.remote, way.local, sizeof(way.remote));
-	return psid_diag_receiver(receiver->client->psid->diag_fd, &way, receiver->cookie) == 0;
+	return find_receiver(receiver, &way) == 0;
 }
 
 static void check_both(const struct psid_hint *sender, const struct psid_hint *receiver,
