@@ -161,6 +161,13 @@ long number_of(const char *word)
 	return strtol(word, NULL, 10);
 }
 
+size_t size_word(const struct call *call, unsigned i)
+{
+	long n = number_of(call->words[i]);
+
+	return n < 0 || n > SIZE_CALL_MAX ? SIZE_CALL_MAX : (size_t)n;
+}
+
 struct address *address_of_word(struct call *call, const char *word)
 {
 	unsigned i = (unsigned)(word[0] - 'A');

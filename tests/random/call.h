@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #define N_WORDS 8
+#define SIZE_CALL_MAX 16384 /* bytes of one call */
 #define ERRNO_UNTOUCHED 4242
 
 struct call {
@@ -32,6 +33,8 @@ int slot_of(const char *word);
 int fd_of(const struct call *call, const char *word);
 /* A word as a number. */
 long number_of(const char *word);
+/* The i-th word as a number of bytes, SIZE_CALL_MAX at most. */
+size_t size_word(const struct call *call, unsigned i);
 /* Puts a new descriptor into a slot; what was there is closed first. */
 void slot_put(struct call *call, int slot, int fd, enum kind kind);
 /* Before the descriptor is closed. */

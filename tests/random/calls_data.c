@@ -12,16 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define SIZE_MAX_CALL 16384
-
-static __thread char buffer[SIZE_MAX_CALL];
-
-static size_t size_word(const struct call *call, unsigned i)
-{
-	long n = number_of(call->words[i]);
-
-	return n < 0 || n > SIZE_MAX_CALL ? SIZE_MAX_CALL : (size_t)n;
-}
+static __thread char buffer[SIZE_CALL_MAX];
 
 static int flags_word(const struct call *call, unsigned i)
 {

@@ -11,19 +11,12 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
-static __thread char buffer[16384];
-
-static size_t size_word(const struct call *call)
-{
-	size_t n = (size_t)number_of(call->words[2]);
-
-	return n < sizeof(buffer) ? n : sizeof(buffer);
-}
+static __thread char buffer[SIZE_CALL_MAX];
 
 /* sendfile slot size */
 static void call_sendfile(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	int file = memfd_create("of a random sequence", MFD_CLOEXEC);
 	off_t at = 0;
 
@@ -38,7 +31,7 @@ static void call_sendfile(struct call *call)
 /* splice_in slot size: from a pipe */
 static void call_splice_in(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	int ends[2];
 
 	if (pipe(ends) < 0)
@@ -54,7 +47,7 @@ static void call_splice_in(struct call *call)
 /* splice_out slot size: into a pipe. Whether it waits the socket says. */
 static void call_splice_out(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	int ends[2];
 	long got;
 

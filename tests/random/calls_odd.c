@@ -19,19 +19,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static __thread char buffer[16384];
-
-static size_t size_word(const struct call *call)
-{
-	size_t n = (size_t)number_of(call->words[2]);
-
-	return n < sizeof(buffer) ? n : sizeof(buffer) - 1;
-}
+static __thread char buffer[SIZE_CALL_MAX];
 
 /* pwritev2 slot size */
 static void call_pwritev2(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	struct iovec vector[2] = { { buffer, n / 3 }, { buffer + n / 3, n - n / 3 } };
 
 	fill_step(call, buffer, n);
@@ -41,7 +34,7 @@ static void call_pwritev2(struct call *call)
 /* preadv2 slot size: never waits */
 static void call_preadv2(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	struct iovec vector[2] = { { buffer, n / 3 }, { buffer + n / 3, n - n / 3 } };
 	long got = RESULT(call, preadv2(call->fd, vector, 2, -1, RWF_NOWAIT));
 
@@ -52,7 +45,7 @@ static void call_preadv2(struct call *call)
 /* more slot size: in two parts, the first with the word that more comes */
 static void call_more(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 
 	fill_step(call, buffer, n);
 	RESULT(call, send(call->fd, buffer, n / 2, MSG_MORE | MSG_NOSIGNAL));
@@ -62,7 +55,7 @@ static void call_more(struct call *call)
 /* corked slot size: the same between TCP_CORK and its end */
 static void call_corked(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 
 	fill_step(call, buffer, n);
 	RESULT(call, setsockopt(call->fd, IPPROTO_TCP, TCP_CORK, &(int){ 1 }, sizeof(int)));
@@ -74,7 +67,7 @@ static void call_corked(struct call *call)
 /* print slot size: by dprintf */
 static void call_print(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 
 	fill_step(call, buffer, n);
 	RESULT(call, dprintf(call->fd, "%.*s", (int)n, buffer));
@@ -83,7 +76,7 @@ static void call_print(struct call *call)
 /* stream slot size: by a stream of libc's on a copy of the descriptor */
 static void call_stream(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	int copy = dup(call->fd);
 	FILE *stream = copy < 0 ? NULL : fdopen(copy, "r+");
 

@@ -12,21 +12,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static __thread char buffer[16384];
-
-static size_t size_word(const struct call *call)
-{
-	size_t n = (size_t)number_of(call->words[2]);
-
-	return n < sizeof(buffer) ? n : sizeof(buffer) - 1;
-}
+static __thread char buffer[SIZE_CALL_MAX];
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /* parts slot size: with empty ones before, between and behind */
 static void call_parts(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	struct iovec vector[] = { { NULL, 0 },
 				  { buffer, n / 2 },
 				  { buffer, 0 },
@@ -73,7 +66,7 @@ static void call_enclosed(struct call *call)
 		      { IPPROTO_TCP, 77, 1, sizeof(int) },
 		      { IPPROTO_UDP, UDP_SEGMENT, 100, sizeof(uint16_t) } };
 	unsigned i = (unsigned)number_of(call->words[3]) % (sizeof(known) / sizeof(known[0]));
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	struct iovec vector = { buffer, n };
 	union room room = { 0 };
 
@@ -87,7 +80,7 @@ static void call_enclosed(struct call *call)
 static void call_named(struct call *call)
 {
 	const struct address *to = address_of_word(call, call->words[3]);
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 
 	fill_step(call, buffer, n);
 	RESULT(call, sendto(call->fd, buffer, n, MSG_NOSIGNAL,
@@ -98,7 +91,7 @@ static void call_named(struct call *call)
 static void call_misnamed(struct call *call)
 {
 	struct sockaddr_storage name = { .ss_family = AF_INET };
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	long kind = number_of(call->words[3]);
 
 	if (kind == 1)
@@ -123,7 +116,7 @@ static void call_clipped(struct call *call)
 {
 	struct sockaddr_storage from = { 0 };
 	socklen_t size = sizeof(from.ss_family);
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	long got = RESULT(
 		call, recvfrom(call->fd, buffer, n, MSG_DONTWAIT, (struct sockaddr *)&from, &size));
 
@@ -137,7 +130,7 @@ static void call_timed(struct call *call)
 {
 	struct timespec limits[] = { { 0 }, { .tv_nsec = -1 }, { .tv_sec = -1 }, { .tv_sec = 1 } };
 	struct timespec *limit = &limits[number_of(call->words[3]) % 4];
-	size_t n = size_word(call) / 4;
+	size_t n = size_word(call, 2) / 4;
 	struct iovec vector[4];
 	struct mmsghdr msgs[4] = { 0 };
 	long got;
@@ -156,7 +149,7 @@ static void call_timed(struct call *call)
 /* into slot size N: parts of which some are empty; or none */
 static void call_into(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	struct iovec vector[] = {
 		{ NULL, 0 }, { buffer, n / 2 }, { NULL, 0 }, { buffer + n / 2, n - n / 2 }
 	};
@@ -169,7 +162,7 @@ static void call_into(struct call *call)
 /* relay slot size SLOT: by splice, out of the one and into the other */
 static void call_relay(struct call *call)
 {
-	size_t n = size_word(call);
+	size_t n = size_word(call, 2);
 	int ends[2];
 	long got;
 

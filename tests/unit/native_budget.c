@@ -30,20 +30,30 @@ static void ask(pulc_port *p, const struct pulc_address *to)
 	MUST(from.port == to->port);
 }
 
+/* Of each it is asked elsewhere whether it came. Returns how many are sent by then. */
+static unsigned begin_all(pulc_port *p, const struct pulc_address *unread,
+			  const struct pulc_address *heard, pulc_op **ops)
+{
+	unsigned n_sent = 0;
+
+	for (unsigned i = 0; i < N_MESSAGES; i++) {
+		native_fill(out[i], len, i);
+		ops[i] = native_send_begin(p, unread, out[i], len);
+		ask(p, heard);
+	}
+	for (unsigned i = 0; i < N_MESSAGES; i++)
+		n_sent += pulc_op_test(ops[i]) == 1;
+	return n_sent;
+}
+
 static void flood(const char *name, unsigned first_point)
 {
 	struct pulc_address unread = native_find("unread"), heard = native_find(name);
 	pulc_port *p = native_open(PULC_D, NULL);
 	pulc_op *ops[N_MESSAGES];
-	unsigned n_sent = 0;
+	unsigned n_sent;
 
-	for (unsigned i = 0; i < N_MESSAGES; i++) {
-		native_fill(out[i], len, i);
-		ops[i] = native_send_begin(p, &unread, out[i], len);
-		ask(p, &heard);
-	}
-	for (unsigned i = 0; i < N_MESSAGES; i++)
-		n_sent += pulc_op_test(ops[i]) == 1;
+	n_sent = begin_all(p, &unread, &heard, ops);
 	/* As many as the budget has room for, one that had begun, and one more for each question
 	 * that was queued for a moment. */
 	MUST(n_sent >= 1 && n_sent * len <= 65536 + 3 * len);
@@ -179,15 +189,9 @@ static void flood_what_passes(void)
 	struct pulc_address unread = native_find("unread"), heard = native_find("heard");
 	pulc_port *p = native_open(PULC_D, NULL);
 	pulc_op *ops[N_MESSAGES];
-	unsigned n_sent = 0;
+	unsigned n_sent;
 
-	for (unsigned i = 0; i < N_MESSAGES; i++) {
-		native_fill(out[i], len, i);
-		ops[i] = native_send_begin(p, &unread, out[i], len);
-		ask(p, &heard);
-	}
-	for (unsigned i = 0; i < N_MESSAGES; i++)
-		n_sent += pulc_op_test(ops[i]) == 1;
+	n_sent = begin_all(p, &unread, &heard, ops);
 	MUST(n_sent >= 1 && n_sent < N_MESSAGES);
 	native_reach(1);
 	for (unsigned i = 0; i < N_MESSAGES; i++)

@@ -2,57 +2,33 @@
  * A receive that is taken back at each stage of a message on its way to it: whatever was in its
  * buffer is received whole by the next one, in its place, and costs its source what it did.
  */
-#include <errno.h>
 #include <string.h>
 
-#include "fake_hal.h"
-#include "harness.h"
 #include "macros.h"
-#include "port.h"
+#include "port_bed.h"
 
-#define OURS 70000u
-#define THEIRS 80u
-#define WORD ((uint64_t)OURS << 32 | THEIRS)
 #define N_PIECES 5u
 #define LEN_PIECE 1000u
 #define LEN ((size_t)(N_PIECES * LEN_PIECE))
-#define COST                                                                                       \
-	(LEN + PORT_OVERHEAD + 4 +                                                                 \
-	 PORT_OVERHEAD) /* of it and of a short one, too little to be told of */
+/* Of it and of a short one, too little to be told of. */
+#define COST (LEN + PORT_OVERHEAD + 4 + PORT_OVERHEAD)
 
-static struct fake_pair pair;
-static struct peer *peer;
-static struct port *port;
 static unsigned char message[LEN], buf[LEN], other[LEN];
 
 static void arrive(unsigned kind, const void *data, size_t len)
 {
-	const struct hal_frame f = { .word = WORD,
-				     .protocol = PROTOCOL_PORT,
-				     .kind = (uint16_t)kind,
-				     .len = (uint32_t)len };
-
-	fake_pair_inject(&pair, 0, &f, data);
-	REQUIRE(!peer_serve(peer, 1));
+	bed_arrive(WORD, kind, data, len);
 }
 
 static void begin(enum port_kind kind)
 {
-	const struct fake_config config = { .flags = HAL_ORDERED | HAL_RELIABLE,
-					    .frame_max = 65536,
-					    .n_queue = 64 };
 	const struct port_about about = { .life = 1, .value = kind };
 
 	for (size_t i = 0; i < LEN; i++)
 		message[i] = (unsigned char)(i * 7 + i / 251);
 	memset(buf, 0, LEN);
 	memset(other, 0, LEN);
-	(void)protocol_register(PROTOCOL_PORT, &port_protocol);
-	fake_pair_init(&pair, &config);
-	peer = peer_new(pair.link[0], 1);
-	port = port_new(OURS, kind);
-	REQUIRE(peer && port);
-	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
+	bed_begin(kind, 64);
 	arrive(PORT_BEGIN, &about, sizeof(about));
 }
 
@@ -61,12 +37,7 @@ static void end(uint64_t size)
 {
 	CHECK_INT(peer->size_here, ==, size);
 	CHECK_INT(port_budget_used(), ==, 0);
-	port_forget(port);
-	CHECK_INT(peer->size_here, ==, 0);
-	peer_break(peer, -ECONNRESET);
-	peer_unref(peer);
-	protocol_tell_forget();
-	fake_pair_deinit(&pair);
+	bed_end();
 }
 
 static void arrive_piece(unsigned i)

@@ -5,55 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "fake_hal.h"
-#include "harness.h"
-#include "port.h"
+#include "port_bed.h"
 
-#define OURS 70000u
-#define THEIRS 80u
 #define MOVE 99u
 #define N_MAX 5000u
 #define LIFE 1u
-
-static struct fake_pair pair;
-static struct peer *peer;
-static struct port *port;
-
-static void begin(void)
-{
-	const struct fake_config config = { .flags = HAL_ORDERED | HAL_RELIABLE,
-					    .frame_max = 65536,
-					    .n_queue = 4 };
-
-	(void)protocol_register(PROTOCOL_PORT, &port_protocol);
-	fake_pair_init(&pair, &config);
-	peer = peer_new(pair.link[0], 1);
-	port = port_new(OURS, PORT_D);
-	REQUIRE(peer && port);
-	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
-}
-
-static void end(void)
-{
-	if (port_find(OURS))
-		port_forget(port);
-	peer_break(peer, -ECONNRESET);
-	port_moves_forked();
-	peer_unref(peer);
-	protocol_tell_forget();
-	fake_pair_deinit(&pair);
-}
-
-static void arrive(uint64_t word, unsigned kind, const void *data, size_t len)
-{
-	const struct hal_frame f = { .word = word,
-				     .protocol = PROTOCOL_PORT,
-				     .kind = (uint16_t)kind,
-				     .len = (uint32_t)len };
-
-	fake_pair_inject(&pair, 0, &f, data);
-	REQUIRE(!peer_serve(peer, 1));
-}
 
 /* Until no more may wait. */
 static void fill(void)
@@ -99,7 +55,7 @@ static void begin_to_give(void)
 
 	REQUIRE_INT(port_give_begin(port, peer, MOVE), ==, 0);
 	REQUIRE_INT(port_give_ask(port, peer), ==, 0);
-	arrive((uint64_t)OURS << 32, PORT_STOPPED, &move, sizeof(move));
+	bed_arrive((uint64_t)OURS << 32, PORT_STOPPED, &move, sizeof(move));
 	fill();
 }
 
@@ -107,31 +63,31 @@ static void who_has_stopped_hears_that_it_moved(void)
 {
 	uint64_t move = 0;
 
-	begin();
+	bed_begin(PORT_D, 4);
 	begin_to_give();
 	port_give_done(port);
 	CHECK_INT(count(PORT_MOVED, &move), ==, 1);
 	CHECK_INT(move, ==, MOVE);
-	end();
+	bed_end();
 }
 
 static void who_has_stopped_hears_that_it_stays(void)
 {
 	uint64_t move = 0;
 
-	begin();
+	bed_begin(PORT_D, 4);
 	begin_to_give();
 	port_give_off(port);
 	CHECK_INT(count(PORT_STAYS, &move), ==, 1);
 	CHECK_INT(move, ==, MOVE);
-	end();
+	bed_end();
 }
 
 static void say_whole(size_t len)
 {
 	static const unsigned char bytes[65536];
 
-	arrive((uint64_t)OURS << 32 | THEIRS, PORT_FIRST | PORT_LAST, bytes, len);
+	bed_arrive(WORD, PORT_FIRST | PORT_LAST, bytes, len);
 }
 
 /* All of the source's window is taken while nothing can be said to it. */
@@ -144,8 +100,8 @@ static void a_source_gets_its_credit(void)
 	struct port_request r;
 	uint64_t taken = 0;
 
-	begin();
-	arrive((uint64_t)OURS << 32 | THEIRS, PORT_BEGIN, &about, sizeof(about));
+	bed_begin(PORT_D, 4);
+	bed_arrive(WORD, PORT_BEGIN, &about, sizeof(about));
 	for (unsigned i = 0; i < n; i++)
 		say_whole(sizeof(buf));
 	fill();
@@ -156,7 +112,7 @@ static void a_source_gets_its_credit(void)
 	CHECK_INT(count(PORT_CREDIT, &taken), >=, 1);
 	/* All but what is not worth telling of. */
 	CHECK_INT(taken, >, PORT_WINDOW - PORT_TOLD);
-	end();
+	bed_end();
 }
 
 /* It has sent a message and ended, and has not read what waits for it here. */
@@ -171,8 +127,8 @@ static void what_it_sent_before_its_end_is_received(void)
 	const struct iovec iov = { buf, sizeof(buf) };
 	struct port_request r;
 
-	begin();
-	arrive(f.word, PORT_BEGIN, &about, sizeof(about));
+	bed_begin(PORT_D, 4);
+	bed_arrive(f.word, PORT_BEGIN, &about, sizeof(about));
 	fill();
 	fake_pair_inject(&pair, 0, &f, "last");
 	fake_kill_end(&pair, 1);
@@ -185,7 +141,7 @@ static void what_it_sent_before_its_end_is_received(void)
 	CHECK_MEM(buf, "last", 5);
 	r.from = THEIRS;
 	CHECK_INT(port_take(port, &r), ==, -ECONNRESET);
-	end();
+	bed_end();
 }
 
 static const struct test tests[] = {

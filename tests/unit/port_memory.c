@@ -5,20 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fake_hal.h"
-#include "harness.h"
-#include "port.h"
+#include "port_bed.h"
 
-#define OURS 70000u
-#define THEIRS 80u
-#define WORD ((uint64_t)OURS << 32 | THEIRS)
 #define N_QUEUE 4u
 #define LEN 16000u
 #define SIZE_WORD 32u
 
-static struct fake_pair pair;
-static struct peer *peer;
-static struct port *port;
 static bool is_out_of_memory;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -36,43 +28,24 @@ void *malloc(size_t size)
 
 static bool begin(void)
 {
-	const struct fake_config config = { .flags = HAL_ORDERED | HAL_RELIABLE,
-					    .frame_max = 65536,
-					    .n_queue = N_QUEUE };
-
 	if (!MAY_RUN_OUT) {
 		test_skip("malloc is the sanitizer's");
 		return false;
 	}
-	(void)protocol_register(PROTOCOL_PORT, &port_protocol);
-	fake_pair_init(&pair, &config);
-	peer = peer_new(pair.link[0], 1);
-	port = port_new(OURS, PORT_D);
-	REQUIRE(peer && port);
-	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
+	bed_begin(PORT_D, N_QUEUE);
 	return true;
 }
 
 static void end(void)
 {
-	port_forget(port);
-	peer_break(peer, -ECONNRESET);
-	peer_unref(peer);
-	protocol_tell_forget();
-	fake_pair_deinit(&pair);
+	bed_end();
 	port_budget_set(0);
 }
 
 static void arrive(unsigned kind, const void *data, size_t len, bool without_memory)
 {
-	const struct hal_frame f = { .word = WORD,
-				     .protocol = PROTOCOL_PORT,
-				     .kind = (uint16_t)kind,
-				     .len = (uint32_t)len };
-
-	fake_pair_inject(&pair, 0, &f, data);
 	is_out_of_memory = without_memory;
-	CHECK(!peer_serve(peer, 1));
+	bed_arrive(WORD, kind, data, len);
 	is_out_of_memory = false;
 }
 

@@ -1,0 +1,57 @@
+/* A port of ours, and at the other end of a fake link a test that speaks for the peer's. */
+#ifndef PULC_TESTS_PORT_BED_H
+#define PULC_TESTS_PORT_BED_H
+
+#include <errno.h>
+
+#include "fake_hal.h"
+#include "harness.h"
+#include "port.h"
+
+#define OURS 70000u
+#define THEIRS 80u
+#define WORD ((uint64_t)OURS << 32 | THEIRS) /* of the way from theirs to ours */
+
+static struct fake_pair pair;
+static struct peer *peer;
+static struct port *port;
+
+/* n_queue: frames that the link takes without being looked at. */
+static void bed_begin(enum port_kind kind, unsigned n_queue)
+{
+	const struct fake_config config = { .flags = HAL_ORDERED | HAL_RELIABLE,
+					    .frame_max = 65536,
+					    .n_queue = n_queue };
+
+	(void)protocol_register(PROTOCOL_PORT, &port_protocol);
+	fake_pair_init(&pair, &config);
+	peer = peer_new(pair.link[0], 1);
+	port = port_new(OURS, kind);
+	REQUIRE(peer && port);
+	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
+}
+
+static void bed_end(void)
+{
+	if (port_find(OURS))
+		port_forget(port);
+	CHECK_INT(peer->size_here, ==, 0);
+	peer_break(peer, -ECONNRESET);
+	port_moves_forked();
+	peer_unref(peer);
+	protocol_tell_forget();
+	fake_pair_deinit(&pair);
+}
+
+static void bed_arrive(uint64_t word, unsigned kind, const void *data, size_t len)
+{
+	const struct hal_frame f = { .word = word,
+				     .protocol = PROTOCOL_PORT,
+				     .kind = (uint16_t)kind,
+				     .len = (uint32_t)len };
+
+	fake_pair_inject(&pair, 0, &f, data);
+	REQUIRE(!peer_serve(peer, 1));
+}
+
+#endif
