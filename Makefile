@@ -89,9 +89,9 @@ demo: ## the gain, measured here: iperf3, a ping-pong and Redis on the kernel an
 	@$(BUILD) all demo-programs
 	@tools/demo.sh
 
-check: ## build and run every test (about 15 minutes on two processors)
+check: ## build and run every test (about half an hour on two processors)
 	@tools/deps.sh build demo bench check
-	@$(BUILD) WERROR=1 all tests
+	@$(BUILD) WERROR=1 all tests bench-programs
 	@$(BUILD) WERROR=1 SAN=address,undefined tests-san
 	@$(BUILD) WERROR=1 SAN=thread tests-san
 	@$(BUILD) CC=clang FUZZ=1 SAN=address,undefined B=$(FUZZ_B) fuzz-programs

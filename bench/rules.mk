@@ -13,11 +13,11 @@ $(B)/bench/native $(B)/bench/block $(B)/bench/overlap $(B)/bench/survivor $(B)/b
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B)/lib)
 
-$(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildcard hal/tcp_*.c) shm/state.c shm/pairs.c)
+$(B)/bench/link: $(B)/obj/bench/link.o $$(call objects,$$(BENCH_SHARED) $$(wildcard hal/tcp_*.c) base/copy.c shm/state.c shm/pairs.c)
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $^ -luring
 
-$(B)/bench/layers: $(B)/obj/bench/layers.o $(B)/obj/bench/layers_hal.o $$(call objects,$$(BENCH_SHARED) hal/shm.c hal/model.c $$(SHM_SRC)) \
+$(B)/bench/layers: $(B)/obj/bench/layers.o $(B)/obj/bench/layers_hal.o $$(call objects,$$(BENCH_SHARED) hal/shm.c hal/model.c $$(SHM_SRC) base/copy.c) \
 		$(B)/lib/libpulc.so
 	@mkdir -p $(@D)
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -L$(B)/lib -lpulc -Wl,-rpath,$(abspath $(B)/lib)
