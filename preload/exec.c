@@ -308,7 +308,7 @@ int pre_posix_spawn(pid_t *ret_pid, const char *path, const posix_spawn_file_act
 		    const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
 {
 	struct start start;
-	pid_t pid, *told = ret_pid ? ret_pid : &pid;
+	pid_t pid = -1, *told = ret_pid ? ret_pid : &pid;
 	int e;
 
 	begin_beside(&start, pre_target(AT_FDCWD, path, env));
@@ -321,7 +321,7 @@ int pre_posix_spawnp(pid_t *ret_pid, const char *name, const posix_spawn_file_ac
 		     const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
 {
 	struct start start;
-	pid_t pid, *told = ret_pid ? ret_pid : &pid;
+	pid_t pid = -1, *told = ret_pid ? ret_pid : &pid;
 	int e;
 
 	begin_beside(&start, pre_target_search(name, env));

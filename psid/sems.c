@@ -303,7 +303,7 @@ int psid_sem_open(struct psid_client *client, const Pulc__Wire__SemOpen *msg)
 		r = take_part(client, sem, 0, &hold);
 	fill(&reply, r, hold);
 	r = psid_client_send(client, &answer, hold ? &hold->sem->fd : NULL, hold ? 1 : 0);
-	if (r != -EMFILE)
+	if (!hold || r != -EMFILE)
 		return 0;
 	hold_free(hold);
 	pulc__wire__port_reply__init(&reply);

@@ -59,7 +59,7 @@ tidy_one() {
 	[[ $1 != psid/wire/* ]] || folder=wire
 	read -r -a flags < <(sed -n "s|^$folder: ||p" build/flags)
 	[[ $1 != keeper/pmix/* ]] || read -r -a flags < <(echo "${flags[*]} $(pkg-config --cflags-only-I pmix)")
-	[[ $1 != tests/unit/preload_* ]] || flags+=(-iquotepreload)
+	[[ $1 != tests/unit/preload_* ]] || flags=(-iquotepreload "${flags[@]}")
 	! grep -q "^#include <mpi.h>" "$1" || read -r -a flags < <(echo "${flags[*]} $(pkg-config --cflags-only-I mpich)")
 	clang-tidy --quiet "$1" -- "${flags[@]}" "${defines[@]}" 2>&1
 }
@@ -70,12 +70,14 @@ lint_tidy() {
 }
 
 lint_cppcheck() {
+	local lists
 	local -a include
+	lists=$(cpp -M - <<<'#include <sys/queue.h>' | grep -o '/[^ ]*sys/queue\.h')
 	read -r -a include <<<"$(tr ' ' '\n' <build/flags | sed -n 's/^-\(I\|iquote\)/-I/p' | sort -u | tr '\n' ' ')"
 	sources | grep '\.c$' >build/cppcheck.files
 	cppcheck -q -j "$(nproc)" --std=c11 --enable=warning,performance,portability --inline-suppr \
 		--suppress=missingIncludeSystem --suppressions-list=tools/cppcheck.suppress --max-configs=4 \
-		-D__x86_64__ -D_GNU_SOURCE "${defines[@]}" "${include[@]}" \
+		-D__x86_64__ -D_GNU_SOURCE "${defines[@]}" "${include[@]}" --include="$lists" \
 		--file-list=build/cppcheck.files --error-exitcode=1 2>&1
 }
 

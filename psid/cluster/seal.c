@@ -244,17 +244,17 @@ static bool is_copy(const struct start *start, uint64_t counter)
 }
 
 /* Those before it make room at the front. */
-static struct start *to_front(struct sender *sender, unsigned i)
+static struct start *to_front(struct sender *sender, struct start *start)
 {
-	struct start start;
+	struct start *front = sender->starts, moved;
 
-	if (i > 0) {
-		start = sender->starts[i];
-		memmove(sender->starts + 1, sender->starts, i * sizeof(start));
-		sender->starts[0] = start;
-		explicit_bzero(&start, sizeof(start));
+	if (start != front) {
+		moved = *start;
+		memmove(front + 1, front, (size_t)(start - front) * sizeof(moved));
+		*front = moved;
+		explicit_bzero(&moved, sizeof(moved));
 	}
-	return sender->starts;
+	return front;
 }
 
 /* A datagram of this start has been read. */
@@ -294,7 +294,7 @@ static struct sender *add_sender(struct psid_seal *seal, uint64_t id)
 /* The start that was not heard for longest makes room for one that is new to us. */
 static struct start *begin(struct sender *sender, const uint8_t *salt)
 {
-	struct start *start = to_front(sender, N_STARTS - 1);
+	struct start *start = to_front(sender, &sender->starts[N_STARTS - 1]);
 
 	sender->life_forgotten = MAX(sender->life_forgotten, start->life);
 	*start = (struct start){ .window = 0 };
@@ -382,7 +382,7 @@ int psid_seal_open(struct psid_seal *seal, const uint8_t *datagram, size_t len, 
 	if (decrypt_any(seal, start, datagram, (size_t)n, ret_body, key) < 0)
 		return -EBADMSG;
 	if (start)
-		note(seal, to_front(sender, (unsigned)(start - sender->starts)), datagram, key);
+		note(seal, to_front(sender, start), datagram, key);
 	else
 		r = take_new(seal, sender, datagram, key, ret_by);
 	return r < 0 ? r : n;

@@ -172,9 +172,10 @@ static void give_buffers(int fd, int send, int receive)
 static void say_bounded(struct play *p, long least, long most)
 {
 	A {
-		long n = *stage_word(p, 1) = (long)stuff(FD);
+		long n = (long)stuff(FD);
 		struct pollfd pfd = { .fd = FD, .events = POLLOUT };
 
+		*stage_word(p, 1) = n;
 		T(n >= least);
 		T(n < most);
 		R(poll(&pfd, 1, 0));

@@ -183,7 +183,7 @@ CASE_TRAITS(datagram_dissolved_by_child_is_refused_nothing, ANY, DATAGRAMS)
 		SEND("unread");
 		pid = fork();
 		if (pid == 0) {
-			connect(FD, &none, sizeof(none));
+			(void)connect(FD, &none, sizeof(none));
 			/* In vain, but it gives the socket another port. */
 			_exit(send(FD, "nowhere", 7, 0) >= 0);
 		}

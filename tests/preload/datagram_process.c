@@ -136,7 +136,7 @@ static pid_t start_echo(int fd, enum start how)
 		pid = fork();
 	else
 		pid = vfork();
-	if (pid == 0) /* as many programs do: NOLINTNEXTLINE(clang-analyzer-unix.Vfork) */
+	if (pid == 0)
 		become_echo(fd);
 	return pid;
 }

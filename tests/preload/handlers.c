@@ -530,8 +530,7 @@ CASE_TRAITS(handlers_of_a_vfork_child, SELF, NO_PAIR)
 		signal(SIGUSR1, plain);
 		pid = vfork();
 		if (pid == 0) {
-			/* as old shells do: NOLINTNEXTLINE(clang-analyzer-unix.Vfork) */
-			signal(SIGUSR1, other);
+			signal(SIGUSR1, other); /* as old shells do */
 			_exit(0);
 		}
 		reap(p, "child", pid);

@@ -129,10 +129,12 @@ static void call_wonder(struct call *call)
 /* switch slot N: what fcntl mostly does, by ioctl */
 static void call_switch(struct call *call)
 {
+	int is_on = call->words[2][0] == '1';
+
 	switch (number_of(call->words[2])) {
 	case 0:
 	case 1:
-		RESULT(call, ioctl(call->fd, FIONBIO, &(int){ call->words[2][0] == '1' }));
+		RESULT(call, ioctl(call->fd, FIONBIO, &is_on));
 		break;
 	case 2:
 		RESULT(call, ioctl(call->fd, FIOCLEX));

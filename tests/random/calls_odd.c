@@ -130,7 +130,7 @@ static void call_spawn(struct call *call)
 /* borrow slot: a child in the same memory writes into it, and closes it */
 static void call_borrow(struct call *call)
 {
-	long sent = -1;
+	volatile long sent = -1;
 	pid_t pid;
 
 	fill_step(call, buffer, 3);

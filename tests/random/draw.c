@@ -6,6 +6,7 @@
  */
 #include "grammar.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ static uint64_t next(struct drawer *d)
 
 static unsigned below(struct drawer *d, unsigned n)
 {
+	assert(n > 0);
 	return (unsigned)(next(d) % n);
 }
 

@@ -56,7 +56,7 @@ static int be_confined(struct hal_link *link, struct hal_link *other)
 		return 1;
 	for (unsigned i = 0; i < N_TURNS && e == 0; i++)
 		e = send_to(link, i);
-	if (e >= 0 && e != -EAGAIN)
+	if (e >= 0)
 		return 2;
 	e = 0;
 	for (unsigned i = 0, n = 0; i < N_TURNS && e >= 0; i++) {

@@ -25,7 +25,7 @@ static void fill(void)
 static unsigned count(unsigned kind, uint64_t *ret_value)
 {
 	struct hal_link *link = pair.link[1];
-	unsigned char payload[16];
+	unsigned char payload[16] = { 0 };
 	struct hal_frame f;
 	unsigned n = 0;
 

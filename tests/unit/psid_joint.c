@@ -92,6 +92,7 @@ static void fill(void)
 	text[1 << 20] = '\0';
 	while ((r = say(0, 1, n, text)) == 0)
 		n++;
+	CHECK_INT(r, ==, -ENOBUFS);
 	while ((r = say(0, 1, n, text + (1 << 20) - 8)) == 0)
 		n++;
 	CHECK_INT(r, ==, -ENOBUFS);

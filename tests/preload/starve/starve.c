@@ -307,21 +307,23 @@ static void made(const struct thread *maker, int event)
 {
 	unsigned long message = 0;
 	struct process *p = maker->process;
+	struct thread *t;
 	char name[48];
 	pid_t tid;
 
 	(void)ptrace(PTRACE_GETEVENTMSG, maker->tid, NULL, &message);
 	tid = (pid_t)message;
+	t = thread_of(tid);
 	if (event == PTRACE_EVENT_CLONE && group_of(tid) == p->pid) {
-		if (!thread_of(tid))
+		if (!t)
 			(void)thread_new(tid, p);
 		return;
 	}
 	(void)snprintf(name, sizeof(name), "%s%u", p->name, ++p->n_children);
-	if (!thread_of(tid))
-		(void)thread_new(tid, process_new(name, tid));
+	if (t)
+		(void)snprintf(t->process->name, sizeof(t->process->name), "%.31s", name);
 	else
-		(void)snprintf(thread_of(tid)->process->name, sizeof(name), "%.31s", name);
+		(void)thread_new(tid, process_new(name, tid));
 }
 
 /* All other threads are gone, and this one has the group's number, whatever its own was. */
