@@ -43,7 +43,6 @@
 #define NSEC_RENEW (NSEC_PER_SEC)
 /* The other side may be on its way to a new psid. */
 #define NSEC_REATTACH (5 * 1000 * NSEC_PER_USEC)
-#define NSEC_HANDOVER (100 * 1000 * NSEC_PER_USEC)
 
 static_assert((int)PULC_REASON_SHARED == (int)PULC__WIRE__REASON__REASON_SHARED &&
 		      (int)PULC_REASON_STDIO == (int)PULC__WIRE__REASON__REASON_STDIO &&
