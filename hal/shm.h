@@ -3,7 +3,6 @@
 #define PULC_HAL_SHM_H
 
 #include "hal.h"
-#include "exchange.h"
 #include "slab.h"
 
 /* The line of a link (shm/exchange.h). */

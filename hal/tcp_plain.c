@@ -16,7 +16,6 @@
 
 #include <sys/epoll.h>
 
-#include "macros.h"
 #include "rawsys.h"
 
 /* Who sleeps once in so many pieces and one pays two calls for it, which take the socket out and

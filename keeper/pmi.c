@@ -11,10 +11,8 @@
 #include <string.h>
 
 #include "head.h"
-#include "macros.h"
 #include "owner.h"
 #include "pmix.h"
-#include "task.h"
 
 int keeper_pmi_start(struct keeper *k)
 {

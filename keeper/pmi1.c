@@ -21,7 +21,6 @@
 #include "macros.h"
 #include "mapping.h"
 #include "pmi.h"
-#include "task.h"
 
 #define SIZE_LINE 4096u
 

@@ -18,7 +18,6 @@
 
 #include "cleanup.h"
 #include "input.h"
-#include "macros.h"
 #include "output.h"
 #include "task.h"
 

@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 
 #include "head.h"
-#include "input.h"
 #include "kill.h"
 #include "macros.h"
 #include "output.h"

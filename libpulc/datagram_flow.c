@@ -23,7 +23,6 @@
 #include "clock.h"
 #include "datagram.h"
 #include "datagram_hint.h"
-#include "local_addresses.h"
 #include "log.h"
 #include "macros.h"
 #include "pool.h"

@@ -17,7 +17,6 @@
 #include "clock.h"
 #include "datagram.h"
 #include "macros.h"
-#include "peers.h"
 #include "rawsys.h"
 
 #define N_TURNS_BRIEF 48

@@ -23,7 +23,6 @@
 
 #include "clock.h"
 #include "label.h"
-#include "macros.h"
 #include "private.h"
 #include "rawsys.h"
 

@@ -29,7 +29,6 @@
 #include "native.h"
 #include "private.h"
 #include "rawsys.h"
-#include "upgrade.h"
 
 USUAL static void enter_child(struct pulc_stream *s)
 {

@@ -11,8 +11,6 @@
 #include <pulc/pulc.h>
 
 #include "area.h"
-#include "at_once.h"
-#include "channel.h"
 #include "client.h"
 #include "guest.h"
 #include "lane.h"

@@ -20,7 +20,6 @@
 #include <pulc/fds.h>
 
 #include "clock.h"
-#include "macros.h"
 #include "native.h"
 #include "private.h"
 #include "rawsys.h"

@@ -18,7 +18,6 @@
 #include "lines.h"
 #include "macros.h"
 #include "native.h"
-#include "peers.h"
 #include "pool.h"
 #include "private.h"
 #include "rawsys.h"

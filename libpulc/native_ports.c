@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "at_once.h"
 #include "macros.h"
 #include "native.h"
 

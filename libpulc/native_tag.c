@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "at_once.h"
 #include "clock.h"
 #include "macros.h"
 #include "native.h"

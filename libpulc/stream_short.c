@@ -10,7 +10,6 @@
  * before the call, for all that the program can tell.
  */
 #include "macros.h"
-#include "notice.h"
 #include "order.h"
 #include "private.h"
 #include "tcp_short.h"

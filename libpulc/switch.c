@@ -3,7 +3,6 @@
  * common to all protocols (references, the shim's word, readiness for the first time) is in
  * stream.c.
  */
-#include "macros.h"
 #include "private.h"
 
 USUAL PULC_EXPORT ssize_t pulc_stream_send(pulc_stream *s, int fd, const void *buf, size_t len,

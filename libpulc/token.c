@@ -2,7 +2,6 @@
  * Tokens: the names under which this process's streams are known to psid. Numbers, given in order
  * and never twice, so that an answer that comes late finds its stream or nobody.
  */
-#include "macros.h"
 #include "token.h"
 
 #define N_BUCKETS 4096u

@@ -24,8 +24,6 @@
 
 #include "change.h"
 #include "file.h"
-#include "macros.h"
-#include "process.h"
 #include "rawsys.h"
 
 /* First yields, then naps, for the one that is waited for may need this processor. */

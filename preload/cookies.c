@@ -21,7 +21,6 @@
 
 #include "file.h"
 #include "inherit.h"
-#include "macros.h"
 
 #define N_PLACES 65536u
 /* A descriptor, plus one, and in the upper half a count; 0: none. */

@@ -21,7 +21,6 @@
 #include "cookies.h"
 #include "inherit.h"
 #include "macros.h"
-#include "process.h"
 #include "rawsys.h"
 #include "symbols.h"
 

@@ -34,7 +34,6 @@
 #include "passing.h"
 #include "process.h"
 #include "rawsys.h"
-#include "sockets.h"
 #include "symbols.h"
 
 #define SIZE_PAGE 4096u /* the smallest that there are */

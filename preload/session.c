@@ -16,7 +16,6 @@
 #include <sys/sysmacros.h>
 
 #include "file.h"
-#include "process.h"
 #include "rawsys.h"
 #include "symbols.h"
 

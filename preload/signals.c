@@ -19,7 +19,6 @@
 #include <pulc/signals.h>
 
 #include "file.h"
-#include "macros.h"
 #include "process.h"
 #include "symbols.h"
 

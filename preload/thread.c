@@ -9,7 +9,6 @@
  * or begins anew, if it is not left, so it does not count there.
  */
 #include "file.h"
-#include "macros.h"
 #include "symbols.h"
 #include "thread.h"
 

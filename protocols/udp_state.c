@@ -15,7 +15,6 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
-#include "macros.h"
 #include "rawsys.h"
 #include "udp.h"
 

@@ -17,7 +17,6 @@
 
 #include "bells.h"
 #include "conn.h"
-#include "macros.h"
 #include "pair.h"
 #include "ports.h"
 #include "psid.h"

@@ -18,7 +18,6 @@
 #include "cleanup.h"
 #include "descriptors.h"
 #include "links.h"
-#include "macros.h"
 #include "memory.h"
 #include "pair.h"
 #include "ports.h"

@@ -4,8 +4,6 @@
 
 #include <stddef.h>
 
-#include "address.h"
-
 #define PSID_METRICS_PORT 9547u
 
 struct psid;

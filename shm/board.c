@@ -28,7 +28,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "macros.h"
 #include "rawsys.h"
 
 int shm_boards_map(int fd, struct shm_boards **ret_boards)

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "geometry.h"
 #include "rawsys.h"
 #include "sparse.h"
 

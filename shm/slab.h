@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 
-#include "geometry.h"
 #include "stream.h"
 
 /* A slab as this process maps it; the geometry is a private copy, checked against the file's

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "geometry.h"
 #include "slab.h"
 
 static void begin_slot(struct shm_slab *slab, uint32_t slot)

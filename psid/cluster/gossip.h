@@ -3,7 +3,6 @@
 #define PULC_PSID_GOSSIP_H
 
 #include "cluster.h"
-#include "complain.h"
 #include "loop.h"
 #include "seal.h"
 #include "swim.h"

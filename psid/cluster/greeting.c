@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "codec.h"
+#include "fingerprint.h"
 #include "macros.h"
 #include "node.h"
 

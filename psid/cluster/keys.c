@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fingerprint.h"
+
 void psid_keys_mix(const uint8_t key[PSID_SIZE_SECRET], const void *label, size_t len,
 		   uint8_t ret_secret[PSID_SIZE_SECRET])
 {

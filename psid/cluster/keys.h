@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fingerprint.h"
+#include "key.h"
 
 #define PSID_SIZE_SECRET 32u
 #define PSID_SIZE_KEYRING_TEXT 48u

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fingerprint.h"
 #include "inside.h"
 #include "log.h"
 

@@ -9,7 +9,6 @@
  * nothing.
  */
 #include "clock.h"
-#include "macros.h"
 #include "swim_inside.h"
 
 #define USEC_SETTLE USEC_PER_SEC	 /* without a change: news has arrived by then */

@@ -20,7 +20,6 @@
 #include "client.h"
 #include "clock.h"
 #include "jobs.h"
-#include "lifecycle.h"
 #include "macros.h"
 #include "paths.h"
 #include "processors.h"

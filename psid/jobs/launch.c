@@ -25,7 +25,6 @@
 #include "client.h"
 #include "cluster.h"
 #include "job.h"
-#include "jobs.h"
 #include "log.h"
 #include "macros.h"
 #include "partitions.h"

@@ -10,7 +10,6 @@
 
 #include "clock.h"
 #include "job.h"
-#include "jobs.h"
 #include "macros.h"
 #include "peer.h"
 #include "ports.h"

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "board.h"
+#include "geometry.h"
 #include "harness.h"
 #include "liar.h"
 #include "rawsys.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "geometry.h"
 #include "harness.h"
 #include "liar.h"
 #include "rawsys.h"

@@ -14,7 +14,6 @@
 #include "private.h"
 #include "psid/fake_client.h"
 #include "unsent.h"
-#include "upgrade.h"
 
 /* More messages than the channel holds. */
 #define N_PORTS 64u

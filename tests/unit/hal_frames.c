@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "geometry.h"
 #include "harness.h"
 #include "macros.h"
 #include "self.h"

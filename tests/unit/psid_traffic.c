@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "conn.h"
+#include "geometry.h"
 #include "harness.h"
 #include "layout.h"
 #include "macros.h"

@@ -7,7 +7,6 @@
 #include "options.h"
 #include "query.h"
 #include "table.h"
-#include "user.h"
 
 /* A kind of reply that is a list: how to choose among its entries and show one. */
 struct ctl_list {

@@ -8,6 +8,7 @@
 
 #include "macros.h"
 #include "text.h"
+#include "user.h"
 
 static const struct ctl_column columns[] = {
 	{ .title = "AREA", .right = true },	   { .title = "PID", .right = true },

@@ -7,6 +7,7 @@
 
 #include "macros.h"
 #include "text.h"
+#include "user.h"
 
 static const struct ctl_column columns[] = {
 	{ .title = "CLIENT", .right = true },	   { .title = "PID", .right = true },

@@ -12,6 +12,7 @@
 #include "limit.h"
 #include "macros.h"
 #include "text.h"
+#include "user.h"
 
 static const struct ctl_column columns[] = {
 	{ .title = "PARTITION" },

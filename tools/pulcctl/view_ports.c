@@ -11,6 +11,7 @@
 
 #include "macros.h"
 #include "text.h"
+#include "user.h"
 
 static const struct ctl_column columns[] = {
 	{ .title = "PORT", .right = true },	{ .title = "KIND" },

@@ -10,6 +10,7 @@
 #include "json.h"
 #include "macros.h"
 #include "text.h"
+#include "user.h"
 
 /* One line of the list. */
 static void print_item(FILE *out, const char *name, const char *format, ...)

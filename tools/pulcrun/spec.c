@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "cleanup.h"
-#include "macros.h"
 #include "mpi.h"
 #include "run.h"
 #include "spec.h"
