@@ -1,6 +1,6 @@
 /*
  * A user with many clients, each of which has as many ports as it may. What he makes psid remember
- * has an end, and what others ask costs psid what it did before.
+ * has an end.
  */
 #include <unistd.h>
 
@@ -42,26 +42,6 @@ static void close_one(struct fake_client *c, uint32_t port)
 	fake_send(c, &msg, NULL, 0);
 }
 
-static void want(struct fake_client *c)
-{
-	Pulc__Wire__PortTake take = PULC__WIRE__PORT_TAKE__INIT;
-	FROM_CLIENT(msg, PORT_TAKE, port_take) = &take;
-
-	take.step = PULC__WIRE__TAKE_STEP__TAKE_WANT;
-	fake_send(c, &msg, NULL, 0);
-	CHECK_INT(EXPECT(c, PORT_REPLY)->port_reply->error, ==, 0);
-}
-
-/* psid's own time for some questions after ports that are given away; none is. */
-static uint64_t cost(struct fake_client *c)
-{
-	uint64_t began = daemon_used(&psid);
-
-	for (unsigned i = 0; i < 300; i++)
-		want(c);
-	return daemon_used(&psid) - began;
-}
-
 static void gather(unsigned n, uid_t uid)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -72,22 +52,6 @@ static void disperse(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		fake_close(&crowd[i]);
-}
-
-static void questions_cost_the_same(void)
-{
-	enum { N = 40 };
-	uint64_t before, after;
-
-	scene_begin(false, NULL);
-	gather(N, FAKE_SELF);
-	before = cost(&a);
-	for (unsigned i = 0; i < N; i++)
-		CHECK_INT(open_many(&crowd[i]), ==, N_PORTS_CLIENT);
-	after = cost(&a);
-	CHECK_INT(after, <, 5 * before);
-	disperse(N);
-	scene_end();
 }
 
 static void a_user_has_so_many(void)
@@ -118,7 +82,6 @@ static void a_user_has_so_many(void)
 }
 
 static const struct test tests[] = {
-	TEST(questions_cost_the_same),
 	TEST(a_user_has_so_many),
 };
 

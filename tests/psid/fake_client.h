@@ -26,8 +26,8 @@ struct daemon {
  * With --system if `system`. The test fails if it does not.
  */
 void daemon_start(struct daemon *d, bool system, const char *const settings[]);
-/* Nanoseconds of a processor that it has used. */
-uint64_t daemon_used(const struct daemon *d);
+/* What its loop does, as in proc(5): 'S', it sleeps, 'R', it runs ... */
+char daemon_state(const struct daemon *d);
 /* Kills it; its folder stays, and daemon_run starts another one there. */
 void daemon_kill(struct daemon *d);
 void daemon_run(struct daemon *d, bool system, const char *const settings[]);

@@ -9,10 +9,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "macros.h"
 
 #include "psid/fake_client.h"
@@ -82,14 +80,17 @@ void daemon_kill(struct daemon *d)
 	(void)waitpid(d->pid, NULL, 0);
 }
 
-uint64_t daemon_used(const struct daemon *d)
+char daemon_state(const struct daemon *d)
 {
-	struct timespec used;
-	clockid_t clock;
+	char path[64], state = '?';
+	FILE *f;
 
-	REQUIRE_INT(clock_getcpuclockid(d->pid, &clock), ==, 0);
-	REQUIRE_INT(clock_gettime(clock, &used), ==, 0);
-	return (uint64_t)used.tv_sec * NSEC_PER_SEC + (uint64_t)used.tv_nsec;
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", d->pid);
+	f = fopen(path, "re");
+	REQUIRE(f);
+	REQUIRE_INT(fscanf(f, "%*d (%*[^)]) %c", &state), ==, 1);
+	(void)fclose(f);
+	return state;
 }
 
 int daemon_wait(struct daemon *d)
