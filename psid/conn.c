@@ -96,15 +96,30 @@ bool psid_conn_is_half(const struct psid_conn *conn)
 	return !conn->sides[0].slab || !conn->sides[1].slab;
 }
 
+static bool is_of_flow(Pulc__Wire__Transport transport)
+{
+	return transport == PULC__WIRE__TRANSPORT__TRANSPORT_UDP_SENDER ||
+	       transport == PULC__WIRE__TRANSPORT__TRANSPORT_UDP_RECEIVER;
+}
+
+/* Sides are found by the cookie of their socket. A UDP socket has one for each of its flows, which
+ * may be thousands: those by the flow, too. */
+static uint64_t key_of(Pulc__Wire__Transport transport, uint64_t cookie,
+		       const struct psid_tuple *tuple)
+{
+	return is_of_flow(transport) ? cookie ^ psid_tuple_hash(tuple) : cookie;
+}
+
 bool psid_conn_has_flow(const struct psid_hint *hint)
 {
-	struct psid_map_node *node = psid_map_find(&hint->client->psid->cookies, hint->cookie);
+	uint64_t key = key_of(hint->transport, hint->cookie, &hint->tuple);
+	struct psid_map_node *node = psid_map_find(&hint->client->psid->cookies, key);
 
 	for (; node; node = psid_map_find_next(node)) {
 		const struct psid_side *side = CONTAINER_OF(node, struct psid_side, by_cookie);
 
 		if (side->n_holders > 0 && side->transport == hint->transport &&
-		    psid_tuple_equal(&side->tuple, &hint->tuple))
+		    side->cookie == hint->cookie && psid_tuple_equal(&side->tuple, &hint->tuple))
 			return true;
 	}
 	return false;
@@ -166,12 +181,6 @@ bool psid_side_has_more(const struct psid_side *side)
 	       (writer.head != reader.rx_taken || (reader.local & SHM_LOCAL_UNTOLD));
 }
 
-static bool is_of_flow(const struct psid_side *side)
-{
-	return side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_UDP_SENDER ||
-	       side->transport == PULC__WIRE__TRANSPORT__TRANSPORT_UDP_RECEIVER;
-}
-
 /* Holders that a side counts and we don't know may have something to read, or be about to ask for a
  * side that has nothing more; of a UDP socket they go by the queue alone, read out or not. Whose
  * have something to read pays for what is there, the other side's memory too: that there are any is
@@ -187,7 +196,7 @@ static enum fate settle_owed(const struct psid_conn *conn, struct psid_user *pay
 
 		if (!counts_others(side))
 			continue;
-		if (is_of_flow(side) || psid_side_has_more(side)) {
+		if (is_of_flow(side->transport) || psid_side_has_more(side)) {
 			fate = KEPT;
 			payers[!i] = side->user;
 			if (!payers[i])
@@ -351,7 +360,8 @@ bool psid_conns_forget(struct psid_client *client, uint64_t nsec_until)
 
 int psid_side_enter(struct psid_side *side, uint64_t cookie)
 {
-	if (psid_map_insert(&side->conn->psid->cookies, &side->by_cookie, cookie) < 0)
+	if (psid_map_insert(&side->conn->psid->cookies, &side->by_cookie,
+			    key_of(side->transport, cookie, &side->tuple)) < 0)
 		return -ENOMEM;
 	side->cookie = cookie;
 	side->user = psid_user_ref(side->slab->user);
@@ -372,13 +382,13 @@ static int side_init(struct psid_conn *conn, unsigned i, const struct psid_hint 
 	if (r != 0)
 		return r;
 	side->conn = conn;
+	side->tuple = hint->tuple;
+	side->transport = hint->transport;
 	if (psid_side_enter(side, hint->cookie) < 0) {
 		psid_slot_free(side, true);
 		return -ENOMEM;
 	}
 	side->token = hint->token;
-	side->tuple = hint->tuple;
-	side->transport = hint->transport;
 	side->proven = true;
 	return 0;
 }

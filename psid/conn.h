@@ -15,7 +15,7 @@
 /* One side; absent (slab NULL) when a client has returned the other one and its own holder is not
  * back. */
 struct psid_side {
-	struct psid_map_node by_cookie; /* psid->cookies */
+	struct psid_map_node by_cookie; /* psid->cookies; with its flow, of a UDP socket */
 	struct psid_conn *conn;
 	struct psid_slab *slab;
 	uint32_t slot;
@@ -63,8 +63,8 @@ struct psid_side *psid_side_other(const struct psid_side *side);
 /* What those who hold it call it, never 0: each of the two ends has a number of its own. */
 uint64_t psid_side_number(const struct psid_side *side);
 bool psid_conn_is_half(const struct psid_conn *conn);
-/* An absent side, its connection in the tables, gets slab, slot and all it needs. Returns 0;
- * negative errno. */
+/* An absent side, its connection in the tables, with slab and slot, with transport and tuple if it
+ * is a flow's, gets all else that it needs. Returns 0; negative errno. */
 int psid_side_enter(struct psid_side *side, uint64_t cookie);
 /* Does anybody have a descriptor of its socket, as far as one can tell? */
 bool psid_side_is_held(const struct psid_side *side);
