@@ -150,10 +150,16 @@ int psid_diag_check(int diag, const struct psid_tuple *tuple, uint64_t cookie)
 	return s.has_ulp ? PULC__WIRE__REASON__REASON_ULP : 0;
 }
 
+int psid_diag_find_receiver(int diag, const struct psid_tuple *tuple, uint64_t cookie,
+			    struct psid_diag_socket *ret_socket)
+{
+	return ask(diag, IPPROTO_UDP, INTERFACE_LOOPBACK, tuple, cookie, ret_socket);
+}
+
 int psid_diag_receiver(int diag, const struct psid_tuple *tuple, uint64_t cookie)
 {
 	struct psid_diag_socket s;
-	int r = ask(diag, IPPROTO_UDP, INTERFACE_LOOPBACK, tuple, cookie, &s);
+	int r = psid_diag_find_receiver(diag, tuple, cookie, &s);
 
 	if (r < 0)
 		return r == -ENOENT ? PULC__WIRE__REASON__REASON_STALE : r;

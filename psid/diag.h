@@ -35,6 +35,10 @@ int psid_diag_find(int diag, const struct psid_tuple *tuple, uint64_t cookie,
  * lock.
  */
 int psid_diag_check(int diag, const struct psid_tuple *tuple, uint64_t cookie);
+/* The UDP socket that would receive a datagram from the tuple's local to its remote address over
+ * the loopback device. As psid_diag_find. */
+int psid_diag_find_receiver(int diag, const struct psid_tuple *tuple, uint64_t cookie,
+			    struct psid_diag_socket *ret_socket);
 /*
  * Would a UDP datagram from the tuple's local to its remote address, over the loopback device, be
  * received by the socket of this cookie, which is bound to no device? Returns as psid_diag_check.

@@ -24,6 +24,7 @@
 #include "log.h"
 #include "macros.h"
 #include "psid.h"
+#include "rivals.h"
 #include "route.h"
 #include "witness.h"
 
@@ -66,7 +67,7 @@ static struct psid_hint *find_other(const struct psid_hint *hint)
 {
 	struct psid_map_node *node = psid_map_find(&hint->client->psid->hints,
 						   psid_flow_hash(hint));
-	struct psid_hint *best = NULL;
+	struct psid_rivals rivals = { .hint = hint };
 
 	for (; node; node = psid_map_find_next(node)) {
 		struct psid_hint *other = CONTAINER_OF(node, struct psid_hint, by_tuple);
@@ -74,10 +75,9 @@ static struct psid_hint *find_other(const struct psid_hint *hint)
 		if (other->state != PSID_HINT_WAITING || !psid_flow_is(other) ||
 		    !belong_together(hint, other))
 			continue;
-		if (!best || other->client->n_failures < best->client->n_failures)
-			best = other;
+		psid_rivals_add(&rivals, other);
 	}
-	return best;
+	return rivals.best;
 }
 
 /* ---- what the kernel says -------------------------------------------------------------------- */

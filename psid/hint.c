@@ -6,9 +6,8 @@
  * A hint proves nothing. When two mirror each other, the kernel is asked about both first, so
  * that stale and invented ones fall out before anybody is asked for a socket. Somebody may still
  * claim the other end of a foreign connection; he will have no socket to show, and until he has,
- * nothing that he says of it is held against the other end. Of several candidates the one whose
- * client broke the fewest promises is asked first. For that all of them are looked at, so those
- * that one user has are few.
+ * nothing that he says of it is held against the other end. Which of several candidates is asked
+ * first says rivals.c. For that all of them are looked at, so those that one user has are few.
  */
 #include "hint.h"
 
@@ -22,6 +21,7 @@
 #include "macros.h"
 #include "proof.h"
 #include "psid.h"
+#include "rivals.h"
 #include "user.h"
 
 /*
@@ -103,7 +103,7 @@ static struct psid_hint *find_mirror(const struct psid_hint *hint)
 	struct psid_map *hints = &hint->client->psid->hints;
 	struct psid_tuple mirror = psid_tuple_mirror(&hint->tuple);
 	struct psid_map_node *node = psid_map_find(hints, psid_tuple_hash(&mirror));
-	struct psid_hint *best = NULL;
+	struct psid_rivals rivals = { .hint = hint };
 
 	for (; node; node = psid_map_find_next(node)) {
 		struct psid_hint *other = CONTAINER_OF(node, struct psid_hint, by_tuple);
@@ -112,10 +112,9 @@ static struct psid_hint *find_mirror(const struct psid_hint *hint)
 		    other->netns != hint->netns || other->cookie == hint->cookie ||
 		    !psid_tuple_equal(&other->tuple, &mirror))
 			continue;
-		if (!best || other->client->n_failures < best->client->n_failures)
-			best = other;
+		psid_rivals_add(&rivals, other);
 	}
-	return best;
+	return rivals.best;
 }
 
 /* Throws the hint out if it cannot be true (any more). */

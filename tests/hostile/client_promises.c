@@ -16,6 +16,8 @@
 
 #include "psid/scene.h"
 
+#define UID_HOSTILE 65532u
+
 static struct fake_client hostile;
 
 static void begin(const char *const settings[])
@@ -34,6 +36,15 @@ static void expect_denied(struct fake_client *c, struct fake_hint *h, Pulc__Wire
 {
 	fake_hint_send(c, h);
 	CHECK_INT(EXPECT(c, DENY)->deny->reason, ==, reason);
+}
+
+static void drop(struct fake_client *c, uint64_t token)
+{
+	Pulc__Wire__Drop body = PULC__WIRE__DROP__INIT;
+	FROM_CLIENT(msg, DROP, drop) = &body;
+
+	body.token = token;
+	fake_send(c, &msg, NULL, 0);
 }
 
 /* ---- promises not kept ----------------------------------------------------------------------- */
@@ -115,6 +126,45 @@ static void squatters(void)
 	fake_upgrade_done(&u);
 	tcp_close_pair(fds);
 	end();
+}
+
+/* A new client has broken no promise, though its user has; b has, and is whose socket it is. */
+static void squatters_who_come_back(void)
+{
+	enum { N = 3 };
+	struct fake_client again[N];
+	struct fake_hint h;
+	int fds[2];
+
+	if (geteuid() != 0) {
+		test_skip("needs root to have a client of another user");
+		return;
+	}
+	scene_begin(true, NULL);
+	tcp_connect_pair(fds, AF_INET);
+	fake_hint_fill(&h, fds[1], 1, false);
+	h.hint.cookie += 1000;
+	fake_hint(&a, fds[0], 2, true);
+	expect_denied(&b, &h, PULC__WIRE__REASON__REASON_STALE);
+	drop(&a, 2);
+	CHECK(fake_is_quiet(&a));
+	fake_attach(&again[0], &psid, UID_HOSTILE);
+	fake_hint(&again[0], fds[1], 7, false);
+	fake_hint(&b, fds[1], 2, false);
+	for (unsigned i = 1; i < N; i++) {
+		fake_attach(&again[i], &psid, UID_HOSTILE);
+		fake_hint(&again[i], fds[1], 7, false);
+	}
+	CHECK(fake_is_quiet(&b)); /* psid has heard the others */
+	fake_hint(&a, fds[0], 2, true);
+	(void)EXPECT(&a, WANT);
+	(void)EXPECT(&b, WANT);
+	for (unsigned i = 0; i < N; i++) {
+		CHECK(fake_is_quiet(&again[i]));
+		fake_close(&again[i]);
+	}
+	tcp_close_pair(fds);
+	scene_end();
 }
 
 /* He says that he has connected, as the true end does, which would be the end of its hopes. */
@@ -297,6 +347,7 @@ static const struct test tests[] = {
 	TEST(the_one_that_never_comes),
 	TEST(the_one_that_will_not),
 	TEST(squatters),
+	TEST(squatters_who_come_back),
 	TEST(squatters_who_say_the_same),
 	TEST(stale_hints),
 	TEST(connections_of_other_kinds),

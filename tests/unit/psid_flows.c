@@ -405,6 +405,35 @@ static void what_a_stranger_says_is_his_fault(void)
 	scene_end();
 }
 
+/* A stranger says what b does, and is found first. The one whose user's the socket is comes
+ * before. */
+static void whose_socket_it_is_comes_first(void)
+{
+	struct end s, r;
+
+	if (geteuid() != 0) {
+		test_skip("needs root");
+		return;
+	}
+	scene_begin(true, NULL);
+	fake_attach(&c, &psid, 65534);
+	s = bound("127.0.0.1");
+	r = bound("0.0.0.0");
+	hint(&b, &(struct flow_hint){ s.fd, 2, SENDER, "127.0.0.1", "127.0.0.1", s.port, r.port });
+	CHECK(fake_is_quiet(&b));
+	hint(&c, &(struct flow_hint){ s.fd, 2, SENDER, "127.0.0.1", "127.0.0.1", s.port, r.port });
+	CHECK(fake_is_quiet(&c));
+	hint(&a, &(struct flow_hint){ r.fd, 1, RECEIVER, "0.0.0.0", "127.0.0.1", r.port, s.port });
+	prove(&a, 1, r.fd, true, false);
+	prove(&b, 2, s.fd, true, false);
+	(void)expect_upgrade(&a, 1);
+	(void)expect_upgrade(&b, 2);
+	CHECK(fake_is_quiet(&c));
+	fake_close(&c);
+	close_ends(&s, &r);
+	scene_end();
+}
+
 /* With the sender's cookie, and an address at which somebody else receives. */
 static void another_address_is_the_senders_word(void)
 {
@@ -555,6 +584,7 @@ static const struct test tests[] = {
 	TEST(an_address_is_not_a_port),
 	TEST(a_cookie_names_one_socket),
 	TEST(what_a_stranger_says_is_his_fault),
+	TEST(whose_socket_it_is_comes_first),
 	TEST(another_address_is_the_senders_word),
 	TEST(a_socket_is_not_its_own_peer),
 	TEST(a_flow_is_upgraded_once),
