@@ -190,7 +190,7 @@ static void on_finished(uv_async_t *async)
 		(void)pthread_mutex_unlock(&all->lock);
 		if (!d)
 			return;
-		if (d->is_ours)
+		if (d->is_ours && psid_may_remark(&d->psid->remarks, d->user->uid, PSID_INFO))
 			psid_log(PSID_INFO, "uid %u: the last %llu bytes of a connection %s",
 				 d->user->uid, (unsigned long long)d->size,
 				 d->delivered ? "are delivered" : "are not wanted: reset");

@@ -142,11 +142,16 @@ say(enum psid_level level, const char *fields, const char *format, va_list args)
 		to_stderr(level, text);
 }
 
+bool psid_log_shows(enum psid_level level)
+{
+	return level <= shown;
+}
+
 void psid_log(enum psid_level level, const char *format, ...)
 {
 	va_list args;
 
-	if (level > shown)
+	if (!psid_log_shows(level))
 		return;
 	va_start(args, format);
 	say(level, "", format, args);
@@ -160,7 +165,7 @@ void psid_log_of(enum psid_occasion occasion, enum psid_level level, const char 
 	char fields[SIZE_LINE - SIZE_TEXT - 64];
 	va_list args;
 
-	if (level > shown)
+	if (!psid_log_shows(level))
 		return;
 	(void)snprintf(fields, sizeof(fields), "MESSAGE_ID=%s\n%s%s%.100s%s",
 		       occasions[occasion].id, field ? field : "", field ? "=" : "",

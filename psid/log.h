@@ -2,6 +2,8 @@
 #ifndef PULC_PSID_LOG_H
 #define PULC_PSID_LOG_H
 
+#include <stdbool.h>
+
 /* syslog's numbers. */
 enum psid_level {
 	PSID_ERROR = 3,
@@ -30,6 +32,8 @@ void psid_log_init(enum psid_level level);
 /* From now on stderr is a file that is read much later: each line there begins with the local
  * time. */
 void psid_log_dated(void);
+/* Would a line of this level be shown? */
+bool psid_log_shows(enum psid_level level);
 void psid_log(enum psid_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same with a message id. subject: whom it is about (a node, a job, a user), as the catalog
  * says; or NULL. */

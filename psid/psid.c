@@ -1,9 +1,10 @@
 /*
  * One psid put together. Its parts: listener (who knocks), client (who is in), hint and handover
  * (who belongs together), flow and witness (the same for datagrams), conn, pair and slab (what they
- * share), bells (how they wake each other), user (what they may have), report (what can be seen),
- * traffic (how much is moved), closer (what may hang), lifecycle and reaper (how things end),
- * cluster (the other nodes), partition (which of them are for whom), metrics (what can be counted).
+ * share), bells (how they wake each other), user (what they may have), remarks (what is written
+ * about them), report (what can be seen), traffic (how much is moved), closer (what may hang),
+ * lifecycle and reaper (how things end), cluster (the other nodes), partition (which of them are
+ * for whom), metrics (what can be counted).
  *
  * Everything runs in one loop in one thread, but closes of foreign descriptors. Nothing in the
  * loop may block: clients are stopped, slow and hostile.

@@ -13,6 +13,7 @@
 #include "ended.h"
 #include "loop.h"
 #include "map.h"
+#include "remarks.h"
 
 #define PSID_N_REASONS 25u	 /* of client.proto; the test of metrics compares */
 #define PSID_N_CONTROLS_USER 64u /* pulcctl and friends at a time, beside a user's processes */
@@ -87,6 +88,7 @@ struct psid {
 	struct psid_map users;
 	uint64_t size_bytes;
 	uint32_t n_areas;
+	struct psid_remarks remarks; /* remarks.c */
 
 	/* hint.c, handover.c */
 	struct psid_map hints;

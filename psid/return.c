@@ -176,7 +176,7 @@ int psid_return(struct psid_client *client, const Pulc__Wire__Return *msg, int *
 		conns[i] = take(client, slab, msg->sides[i], &tuples[i]);
 	if (r == 0)
 		psid_slab_tidy(slab);
-	else
+	else if (psid_may_remark(&client->psid->remarks, client->user->uid, PSID_INFO))
 		psid_log(PSID_INFO,
 			 "client %u (%s, pid %d) comes back with memory that is not taken: %d",
 			 client->id, client->program, client->pid, r);

@@ -75,6 +75,11 @@ static void count_kept(struct psid_client *client, const struct psid_outbox *bef
 	client->user->n_descriptors += client->outbox.n_fds - before->n_fds;
 }
 
+static bool may_remark(const struct psid_client *client, enum psid_level level)
+{
+	return psid_may_remark(&client->psid->remarks, client->user->uid, level);
+}
+
 /* Returns r. */
 static int sent(struct psid_client *client, int r)
 {
@@ -83,7 +88,7 @@ static int sent(struct psid_client *client, int r)
 	if (r == -EPIPE || r == -EMFILE)
 		return r;
 	if (r < 0) {
-		if (r == -ENOBUFS)
+		if (r == -ENOBUFS && may_remark(client, PSID_WARNING))
 			psid_log(PSID_WARNING, "client %u (%s, pid %d) does not read; dropped",
 				 client->id, client->program, client->pid);
 		psid_doom(client);
@@ -167,7 +172,7 @@ void psid_client_refuse(struct psid_client *client, Pulc__Wire__Reason reason, c
 	refuse.text = (char *)text;
 	(void)psid_client_send(client, &msg, NULL, 0);
 	psid_count_reason(client->psid->counts.n_refused, reason);
-	if (!client->psid->stopping)
+	if (!client->psid->stopping && may_remark(client, PSID_INFO))
 		psid_log(PSID_INFO, "uid %u, pid %d refused: %s", client->user->uid, client->pid,
 			 text);
 	psid_client_ignore(client);
@@ -181,9 +186,10 @@ void psid_client_malformed(struct psid_client *client, const char *what)
 
 	client->psid->counts.n_malformed++;
 	(void)snprintf(uid, sizeof(uid), "%u", client->user->uid);
-	psid_log_of(PSID_LOG_NONSENSE, PSID_WARNING, uid,
-		    "client %u (%s, uid %u, pid %d) sent nonsense (%s); dropped", client->id,
-		    client->program, client->user->uid, client->pid, what);
+	if (may_remark(client, PSID_WARNING))
+		psid_log_of(PSID_LOG_NONSENSE, PSID_WARNING, uid,
+			    "client %u (%s, uid %u, pid %d) sent nonsense (%s); dropped",
+			    client->id, client->program, client->user->uid, client->pid, what);
 	psid_doom(client);
 }
 

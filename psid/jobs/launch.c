@@ -140,18 +140,20 @@ static const struct psid_node *node_of(struct psid *psid, const Pulc__Job__Start
 		       : NULL;
 }
 
-static void fail(struct psid *psid, uint64_t origin, const char *id, uint32_t here,
+static void fail(struct psid *psid, uint64_t origin, const Pulc__Job__Start *start, uint32_t here,
 		 const char *text)
 {
 	Pulc__Peer__NotLaunched not_launched = PULC__PEER__NOT_LAUNCHED__INIT;
 	Pulc__Peer__Message msg = PULC__PEER__MESSAGE__INIT;
 
-	psid_log(PSID_WARNING, "place %u of job %s: %s", here, id, text);
+	if (psid_may_remark(&psid->remarks, start->identity->uid, PSID_WARNING))
+		psid_log(PSID_WARNING, "place %u of job %s (uid %u): %s", here, start->id,
+			 start->identity->uid, text);
 	if (origin == psid_node_self(psid->cluster)->id) {
-		tell_head(psid, id, here, text);
+		tell_head(psid, start->id, here, text);
 		return;
 	}
-	not_launched.job = (char *)id;
+	not_launched.job = start->id;
 	not_launched.here = here;
 	not_launched.error = (char *)text;
 	msg.body_case = PULC__PEER__MESSAGE__BODY_NOT_LAUNCHED;
@@ -174,7 +176,7 @@ static void send_branch(struct psid *psid, const Pulc__Job__Start *start, Pulc__
 	if (node)
 		r = psid_peer_send(psid->cluster, node->id, &msg);
 	for (size_t i = 0; r < 0 && i < n; i++)
-		fail(psid, launch.origin, start->id, heres[i], psid_job_error(r));
+		fail(psid, launch.origin, start, heres[i], psid_job_error(r));
 }
 
 /* All these places, divided among N_BRANCHES. */
@@ -389,7 +391,7 @@ static void launch_here(struct psid *psid, const Pulc__Peer__Launch *launch, boo
 	r = why ? -EPERM : start_here(psid, launch, start);
 	start->socket = socket;
 	if (r < 0)
-		fail(psid, launch->origin, start->id, start->here, why ? why : psid_job_error(r));
+		fail(psid, launch->origin, start, start->here, why ? why : psid_job_error(r));
 	pulc__job__start__free_unpacked(start, NULL);
 }
 
