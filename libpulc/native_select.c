@@ -33,7 +33,7 @@ static int look_at_ports(struct pulc_wait *ports, size_t n, const struct guest_c
 		if (ports[i].port && !ports[i].port->port)
 			ports[i].ready = looks && is_ready(&looks[i]);
 		else if (ports[i].port)
-			ports[i].ready = port_has(ports[i].port->port);
+			ports[i].ready = port_look(ports[i].port->port);
 		else if (ports[i].tag)
 			ports[i].ready = native_tag_ready(ports[i].tag);
 		n_ready += ports[i].ready;

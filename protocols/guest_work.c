@@ -147,7 +147,7 @@ static int find_source(struct guest_request *q)
 
 static void look(struct guest_request *q)
 {
-	if (port_has(q->port))
+	if (port_look(q->port))
 		answer(q, 0);
 	else if (q->flags & GUEST_DONTWAIT)
 		answer(q, -EAGAIN);

@@ -170,6 +170,7 @@ static void begin_anew(struct port_out *out)
 
 	out->life = ++lives;
 	out->era = peer_era(out->peer, out->to);
+	out->wants = out->may = 0;
 	out->held = PORT_HELD_NEW;
 	if (port_is_moving(out->peer, out->to))
 		out->held |= PORT_HELD_MOVE;
@@ -273,6 +274,7 @@ static void reap_outs(struct port *port)
 static void in_free(struct port_in *in)
 {
 	port_budget_forget(in);
+	port_long_forget(in);
 	if (!in->ended)
 		port_credit_leave(in);
 	port_queue_free(in);
@@ -396,6 +398,8 @@ void port_in_end(struct port_in *in, int why)
 	port_credit_leave(in);
 	protocol_count_event();
 	port_queue_drop_partial(in);
+	port_long_forget(in);
+	port_long_move_on();
 	port_budget_forget(in);
 	port_budget_leave(in->peer, in->size_unread);
 	in->direct = NULL;
@@ -455,6 +459,7 @@ void port_free(struct port *port)
 {
 	tell_all(port);
 	port_forget(port);
+	port_long_move_on();
 }
 
 static void peer_gone(struct port *port, struct peer *peer)

@@ -40,12 +40,16 @@
 	20u /* to the taker, before CARRIED: what guests show (guest.h); payload: 8 bytes */
 #define PORT_BEGIN                                                                                 \
 	21u /* struct port_about: data follows, to a port that is taken for one of this kind */
+#define PORT_WANTS 22u /* struct port_about: a long datagram is to begin beyond PORT_PEER_LONG, */
+#define PORT_MAY 23u   /* and the answer, struct port_about: it may, before any other one */
 
 /* What a source and its destination say of the one way between them: of which, as numbers of ports
  * are used again. */
 struct port_about {
 	uint64_t life; /* of the way, from BEGIN on: a number that the source gives once; never 0 */
-	uint64_t value; /* BEGIN: enum port_kind, CREDIT: cost, HOLD: enum port_hold; else 0 */
+	/* BEGIN: enum port_kind, CREDIT: cost, HOLD: enum port_hold, WANTS and MAY: a number of the
+	 * source's; else 0 */
+	uint64_t value;
 };
 /* With the kind, of a way that begins no long datagram before HOLD or GO has answered. */
 #define PORT_ASKS 0x100u
@@ -60,7 +64,7 @@ enum port_hold {
 #define PORT_WINDOW SHM_PORT_WINDOW
 #define PORT_MESSAGE_MAX (16u << 20)
 /* What all ways from one process to another may have so: beyond it one begins only if nothing of it
- * is unread, and beyond the second one none of more than a frame. */
+ * is unread, and beyond the second one none of more than a frame that has no leave. */
 #define PORT_PEER_WINDOW (64u << 20)
 #define PORT_PEER_LONG (96u << 20)
 #define PORT_PEER_NEAR (PORT_PEER_WINDOW / 2) /* from here on all that is taken is told */
@@ -158,14 +162,17 @@ struct port_in {
 	struct port_messages queue;
 	struct port_message *partial;
 	struct port_request *direct;
-	size_t size_long;	       /* of the message under way */
-	uint64_t size_unread;	       /* memory of `queue` */
-	uint32_t shown;		       /* its entry in what psid is shown (shm/pairs.h) */
-	bool sought;		       /* somebody has asked for it since something was kept */
-	bool waits;		       /* it was told to wait, */
-	enum port_hold held;	       /* with what, */
-	LIST_ENTRY(port_in) link_held; /* and stands among those */
-	uint32_t n_borrowed;	       /* of its messages: it stays */
+	size_t size_long;		  /* of the message under way */
+	uint64_t size_unread;		  /* memory of `queue` */
+	uint32_t shown;			  /* its entry in what psid is shown (shm/pairs.h) */
+	bool sought;			  /* somebody has asked for it since something was kept */
+	bool waits;			  /* it was told to wait, */
+	enum port_hold held;		  /* with what, */
+	LIST_ENTRY(port_in) link_held;	  /* and stands among those */
+	uint32_t n_borrowed;		  /* of its messages: it stays */
+	uint64_t wants;			  /* WANTS, unanswered; 0: it does not, */
+	LIST_ENTRY(port_in) link_wanting; /* or stands among those */
+	uint64_t may; /* it has leave for that one of its process's (port_long.c) */
 };
 
 /* A destination, as the sending port sees it. */
@@ -185,6 +192,7 @@ struct port_out {
 	bool waits;	      /* it took nothing more when it was last tried */
 	bool no_long;	      /* no datagram of more than a frame may begin */
 	uint64_t sent, freed; /* cost of what has begun, the whole, and of what was taken of it */
+	uint64_t wants, may;  /* the last number that was asked for with WANTS, and answered */
 	uint32_t shown;	      /* its entry in what psid is shown (shm/pairs.h) */
 	struct port_sendings queue; /* in order; before all who have not begun */
 	TAILQ_ENTRY(port_out) link_queued;
@@ -206,6 +214,7 @@ struct port {
 	struct port_messages messages; /* to be received, in order of arrival */
 	/* oldest first; nothing that one of them wants is in `messages` */
 	struct port_requests posted;
+	struct port_ins wanting; /* sources that wait for leave */
 	struct port_out *out_last;
 	struct port_in *in_last; /* to whose reader bytes went last: probably the next one's too */
 	struct port_give *give;	 /* it passes to another process */
@@ -349,6 +358,15 @@ static inline bool port_has(const struct port *port)
 {
 	return !TAILQ_EMPTY(&port->messages);
 }
+/* The port's reader, or that of this one source, has looked and found nothing. */
+void port_long_sought(struct port *port, struct port_in *in);
+/* The same question, by a reader: if there is nothing, what waits for him may come. */
+static inline bool port_look(struct port *port)
+{
+	if (UNLIKELY(!port_has(port) && !LIST_EMPTY(&port->wanting)))
+		port_long_sought(port, NULL);
+	return port_has(port);
+}
 
 /* ---- inside: port.c, port_arrive.c, port_queue.c --------------------------------------------- */
 
@@ -389,8 +407,10 @@ unsigned port_slice(const struct iovec *iov, unsigned n, size_t at, size_t len, 
 		    unsigned n_max, size_t *ret_len);
 
 /* ---- port_credit.c --------------------------------------------------------------------------- */
-/* May the source begin a message, or one of more than a frame? No honest one begins another. */
-bool port_credit_allows(const struct port_in *in, bool is_long);
+/* May the source begin a message? No honest one begins another. */
+bool port_credit_allows(const struct port_in *in);
+/* One of more than a frame needs leave. */
+bool port_credit_is_full(const struct peer *peer);
 /* The peer has much unread: its sources are told of all that is taken. */
 void port_credit_near(struct peer *peer);
 /* A message begins to come, which costs that, whole; a negative cost takes back. */
@@ -414,6 +434,26 @@ void port_credit_end(struct port_out *out);
 /* Nothing can be sent to this destination any more, and why. */
 void port_out_end(struct port_out *out, int why);
 
+/* ---- port_long.c ----------------------------------------------------------------------------- */
+/* May a long datagram begin there, beyond PORT_PEER_LONG? Asks for it. */
+bool port_long_may(struct port_out *out);
+/* One has. */
+void port_long_began(struct peer *peer);
+/* MAY. 0; -EBADMSG. */
+int port_long_answered(struct port_out *out, uint64_t number);
+/* WANTS. 0; -EBADMSG. */
+int port_long_wanted(struct port_in *in, uint64_t number);
+/* Has the source leave to begin one? */
+bool port_long_has_leave(const struct port_in *in);
+/* It does, */
+void port_long_begun(struct port_in *in);
+/* and all of it is there. */
+void port_long_ended(struct port_in *in);
+/* The source is going. Others may have leave now. */
+void port_long_forget(struct port_in *in);
+/* Gives leave to whom somebody waits for with a receive. */
+void port_long_move_on(void);
+
 /* ---- port_budget.c --------------------------------------------------------------------------- */
 /* What all ports may keep, in bytes; 0: the usual. */
 void port_budget_set(uint64_t size);
@@ -429,6 +469,8 @@ bool port_budget_bars(struct peer *peer);
 void port_budget_leave(struct peer *peer, size_t size);
 /* The source is going. */
 void port_budget_forget(struct port_in *in);
+/* A receive is posted that would get what the source sends. */
+bool port_is_posted_for(const struct port_in *in);
 /* Lets go whom there is room for again. */
 void port_budget_move_on(void);
 

@@ -111,7 +111,7 @@ static int whole(struct port_in *in, uint32_t len)
 	/* Nothing of a stream is no piece of it: its reader would take it for more than that. */
 	if (UNLIKELY(len == 0 && in->port->kind != PORT_D))
 		return -EBADMSG;
-	if (UNLIKELY(!port_credit_allows(in, false)))
+	if (UNLIKELY(!port_credit_allows(in)))
 		return -EBADMSG;
 	/* Before it is taken, and told of. */
 	port_credit_begun(in, cost);
@@ -162,38 +162,49 @@ static int direct_more(struct port_in *in, uint32_t len, uint32_t skip, bool las
 	return 0;
 }
 
+static int piece(struct port_in *in, uint32_t len, uint32_t skip, bool last)
+{
+	return in->direct ? direct_more(in, len, skip, last) : port_queue_more(in, len, skip, last);
+}
+
 static int first(struct port_in *in, uint32_t len)
 {
 	struct port_request *r = wanted_by(in);
 	struct hal_link *link = in->peer->link;
 	uint64_t size = 0;
 	struct iovec iov = { .iov_base = &size, .iov_len = sizeof(size) };
+	bool needs_leave;
 
 	if (in->port->kind != PORT_D || in->partial || in->direct || len < sizeof(size))
 		return -EBADMSG;
 	(void)link->ops->copy(link, &iov, 1);
 	if (size > PORT_MESSAGE_MAX || len - sizeof(size) > size)
 		return -EBADMSG;
-	if (!port_credit_allows(in, size > link->caps.frame_max))
+	needs_leave = size > link->caps.frame_max && port_credit_is_full(in->peer);
+	if (!port_credit_allows(in) || (needs_leave && !port_long_has_leave(in)))
 		return -EBADMSG;
 	in->size_long = size;
 	/* A buffer of many pieces, or too small a one, is served from the queue. */
-	if (r && r->n == 1 && r->size >= size) {
+	if (r && r->n == 1 && r->size >= size)
 		bind(in, r);
-		port_credit_begun(in, size + PORT_OVERHEAD);
-		return direct_more(in, len, sizeof(size), false);
-	}
-	if (port_queue_begin(in, size) < 0)
+	else if (port_queue_begin(in, size) < 0)
 		return -EAGAIN;
 	port_credit_begun(in, size + PORT_OVERHEAD);
-	return port_queue_more(in, len, sizeof(size), false);
+	if (needs_leave)
+		port_long_begun(in);
+	return piece(in, len, sizeof(size), false);
 }
 
 static int more(struct port_in *in, uint32_t len, bool last)
 {
+	int e;
+
 	if (!in->direct && !in->partial)
 		return -EBADMSG;
-	return in->direct ? direct_more(in, len, 0, last) : port_queue_more(in, len, 0, last);
+	e = piece(in, len, 0, last);
+	if (e == 0 && last)
+		port_long_ended(in);
+	return e;
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
@@ -313,11 +324,26 @@ static int said_back(struct peer *peer, const struct hal_frame *f)
 		return credit(out, about.value);
 	if (f->kind == PORT_HOLD)
 		return hold(out, about.value);
+	if (f->kind == PORT_MAY)
+		return port_long_answered(out, about.value);
 	if (f->kind == PORT_GO)
 		port_out_hold(out, PORT_HOLD_NONE);
 	else
 		port_out_end(out, -ECONNREFUSED);
 	return 0;
+}
+
+/* What a source asks of the way from it, which may have ended. */
+static int wanted(struct peer *peer, const struct hal_frame *f)
+{
+	struct port *port = port_find((uint32_t)(f->word >> 32));
+	struct port_in *in = port ? port_in_find(port, peer, (uint32_t)f->word) : NULL;
+	struct port_about about = { 0 };
+	int e = copy_about(peer, f, &about);
+
+	if (e < 0 || !in || in->life != about.life)
+		return e;
+	return port_long_wanted(in, about.value);
 }
 
 static int source_closed(struct peer *peer, const struct hal_frame *f)
@@ -367,13 +393,27 @@ static int moving(struct peer *peer, const struct hal_frame *f)
 	}
 }
 
+static int seldom(struct peer *peer, const struct hal_frame *f)
+{
+	switch (f->kind) {
+	case PORT_BEGIN:
+		return begun(peer, f);
+	case PORT_WANTS:
+		return wanted(peer, f);
+	case PORT_MAY:
+		return said_back(peer, f);
+	default:
+		return moving(peer, f);
+	}
+}
+
 int port_arrived(struct peer *peer, const struct hal_frame *f)
 {
 	struct port_in *in = peer->in_last;
 	int e;
 
 	if (UNLIKELY(f->kind >= PORT_MOVE))
-		return f->kind == PORT_BEGIN ? begun(peer, f) : moving(peer, f);
+		return seldom(peer, f);
 	if (UNLIKELY(f->kind == PORT_CLOSED))
 		return source_closed(peer, f);
 	if (UNLIKELY(f->kind >= PORT_CREDIT))

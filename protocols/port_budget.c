@@ -167,12 +167,10 @@ void port_budget_forget(struct port_in *in)
 	show_held(in, false);
 }
 
-static bool is_asked_for(const struct port_in *in)
+bool port_is_posted_for(const struct port_in *in)
 {
 	const struct port_request *r;
 
-	if (in->sought)
-		return true;
 	TAILQ_FOREACH(r, &in->port->posted, link)
 		if (!r->complete && port_is_from(in, r))
 			return true;
@@ -188,7 +186,8 @@ static enum port_hold hold_of(const struct port_in *in)
 		return PORT_HOLD_NONE;
 	if (!TAILQ_EMPTY(&in->queue) || in->partial)
 		return in->held;
-	return port->crowded && !is_asked_for(in) ? PORT_HOLD_LONG : PORT_HOLD_NONE;
+	return port->crowded && !in->sought && !port_is_posted_for(in) ? PORT_HOLD_LONG
+								       : PORT_HOLD_NONE;
 }
 
 static void let_go(struct port_in *in)

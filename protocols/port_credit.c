@@ -5,9 +5,10 @@
  * 1,024 sources, and whoever sends on all of them and heeds no HOLD could make another keep a
  * window and a long datagram of each. So the ways of two processes have a window together: below
  * it each has its own; beyond it a message begins on a way of which nothing is unread only, and
- * beyond another half of it none of more than a frame. So a port that is read goes on, whatever the
- * others have unread, and what one process has here is the larger bound, one long datagram, and a
- * frame for each way.
+ * beyond another half of it one of more than a frame only with leave, which is given where somebody
+ * waits for it (port_long.c). So a port that is read goes on, whatever the others have unread, and
+ * what one process can make us keep is the larger bound, one long datagram, and a frame for each
+ * way.
  *
  * Nothing is believed and nobody is asked. Both ends count the same: a message's whole cost when it
  * begins, and less when the receiver tells that it was taken. What the receiver has told is what
@@ -28,11 +29,19 @@ bool port_credit_owed;
 
 /* ---- of theirs, here ------------------------------------------------------------------------- */
 
-bool port_credit_allows(const struct port_in *in, bool is_long)
+static uint64_t size_judged(const struct peer *peer)
 {
-	uint64_t size = LIKELY(!port_give_any()) ? in->peer->size_here : 0;
+	return LIKELY(!port_give_any()) ? peer->size_here : 0;
+}
 
-	return in->begun - in->told < port_window(size) && !(is_long && size >= PORT_PEER_LONG);
+bool port_credit_allows(const struct port_in *in)
+{
+	return in->begun - in->told < port_window(size_judged(in->peer));
+}
+
+bool port_credit_is_full(const struct peer *peer)
+{
+	return size_judged(peer) >= PORT_PEER_LONG;
 }
 
 void port_credit_step(struct port_in *in)
@@ -74,6 +83,7 @@ void port_credit_move_on(void)
 		return;
 	port_credit_owed = false;
 	each_of(NULL, tell);
+	port_long_move_on();
 }
 
 void port_tell_taken(struct port_in *in)

@@ -463,6 +463,8 @@ int port_take(struct port *port, struct port_request *r)
 	m = oldest(port, in);
 	if (!m && in)
 		in->sought = true;
+	if (!m && UNLIKELY(!LIST_EMPTY(&port->wanting)))
+		port_long_sought(port, in);
 	if (!m)
 		return in && in->ended ? in->ended : -EAGAIN;
 	r->source = m->in->from;
@@ -507,6 +509,8 @@ void port_post(struct port *port, struct port_request *r)
 	}
 	r->turn = ++turns;
 	insert(port, r, before);
+	if (UNLIKELY(!LIST_EMPTY(&port->wanting)))
+		port_long_move_on();
 }
 
 void port_repost(struct port *port, struct port_request *r)

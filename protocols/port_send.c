@@ -149,7 +149,7 @@ static inline int push_short(struct port_out *out, struct port_sending *s)
 	return e;
 }
 
-/* No datagram of more than a frame may begin. */
+/* A datagram of more than a frame needs leave. */
 static bool is_full(const struct peer *peer)
 {
 	return peer->size_there >= PORT_PEER_LONG;
@@ -186,6 +186,20 @@ static int push_long(struct port_out *out, struct port_sending *s)
 		advance(s, &c);
 	} while (s->at < s->size);
 	return 0;
+}
+
+/* More than a frame, where that needs leave. */
+static int __attribute__((noinline)) push_with_leave(struct port_out *out, struct port_sending *s)
+{
+	struct peer *peer = out->peer;
+	int e;
+
+	if (out->no_long || !port_long_may(out))
+		return hold_back(out);
+	e = push_long(out, s);
+	if (s->begun)
+		port_long_began(peer);
+	return e;
 }
 
 static inline bool is_its_turn(const struct port_out *out, const struct port_sending *s)
@@ -233,7 +247,7 @@ int port_push(struct port_out *out, struct port_sending *s)
 		if (LIKELY(s->n == 1 && s->size && s->size <= out->peer->link->caps.frame_good))
 			e = push_short(out, s);
 		else if (UNLIKELY(out->no_long || is_full(out->peer)) && is_long(out, s))
-			return hold_back(out);
+			e = push_with_leave(out, s);
 		else
 			e = push_long(out, s);
 	} else {

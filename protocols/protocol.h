@@ -63,6 +63,9 @@ struct peer {
 	uint64_t size_there, size_here;
 	bool is_near;	  /* and it is told of all that is taken here */
 	uint32_t n_holds; /* port.c's: ways to it that are to wait */
+	/* port_long.c's: datagrams that began with leave, ours there and theirs here, */
+	uint64_t n_long_there, n_long_here;
+	struct port_in *long_under_way; /* and the one of theirs that has more to come */
 	struct granted *granted;
 	uint32_t n_granted, n_granted_max;
 	struct pending_list pending; /* frames that found no room, oldest first */

@@ -201,10 +201,10 @@ int pulc_find(const char *name, struct pulc_address *ret_address);
  * -EPERM: the owner is another user's; -ECHILD: the port can have no guests, for lack of random
  * bytes when it was opened, or is this process's own by pulc_port_take; -EBUSY: it is being given
  * away, or taken; -EDEADLK; and those of pulc_attach. Threads and fork: any thread; two threads'
- * messages do not mix. Blocking: while the receiver has too much unread from this port, unless
- * PULC_DONTWAIT. A guest: until the owner has answered; a signal ends that with -EINTR only if the
- * owner says that nothing was sent, or does not have all of it yet. Source: pulc-1998, 4.5.4 and
- * 5.1.
+ * messages do not mix. Blocking: while the receiver has too much unread from this port, or its
+ * process from this process and nobody waits for this, unless PULC_DONTWAIT. A guest: until the
+ * owner has answered; a signal ends that with -EINTR only if the owner says that nothing was sent,
+ * or does not have all of it yet. Source: pulc-1998, 4.5.4 and 5.1.
  */
 ssize_t pulc_send(pulc_port *port, const struct pulc_address *to, const void *buf, size_t len,
 		  int flags);

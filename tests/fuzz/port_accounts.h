@@ -68,7 +68,11 @@ static void check_accounts(const struct peer *peer, struct port *const *ports, u
 		there += sum_there(peer, ports[i]);
 	}
 	fuzz_must(peer->size_here == here && peer->size_there == there);
-	fuzz_must(may_exceed || here <= PORT_PEER_LONG + PORT_MESSAGE_MAX + 2 * PORT_OVERHEAD);
+	/* The last one that began without leave, and those that had it. */
+	fuzz_must(may_exceed ||
+		  here <= PORT_PEER_LONG + PORT_OVERHEAD +
+				  (1 + peer->n_long_here) * (PORT_MESSAGE_MAX + PORT_OVERHEAD));
+	fuzz_must(!peer->long_under_way || peer->long_under_way->peer == peer);
 }
 
 #endif

@@ -121,14 +121,16 @@ static struct port_about control_about(struct fuzz_input *in, unsigned kind, uin
 {
 	struct port *port = port_find((uint32_t)(word >> 32));
 	const struct port_out *out = port ? port_out_find(port, 0, (uint32_t)word) : NULL;
-	struct port_about about = { .life = kind == PORT_BEGIN ? much >> 2
-					    : out	       ? out->life - !(much & 7)
-							       : 1 };
+	struct port_about about = { .life = kind == PORT_BEGIN		? much >> 2
+					    : out && kind != PORT_WANTS ? out->life - !(much & 7)
+									: 1 };
 
 	if (kind == PORT_BEGIN)
 		about.value = (much & 3) | (much & 128 ? PORT_ASKS : 0);
 	if (kind == PORT_HOLD)
 		about.value = much % 3;
+	if (kind == PORT_WANTS || kind == PORT_MAY)
+		about.value = much >> 3 & 3;
 	if (kind == PORT_CREDIT)
 		about.value = much == 255 ? fuzz_value(in) : out ? out->freed + much * 512u : 0;
 	return about;
@@ -184,7 +186,7 @@ static void say_carry(struct fuzz_link *link, struct fuzz_input *in, unsigned ki
 static void say(struct fuzz_input *in, uint8_t what, uint8_t addr, uint8_t much)
 {
 	struct fuzz_link *link = &links[addr & 1];
-	unsigned kind = (what >> 3) % (PORT_BEGIN + 2u);
+	unsigned kind = (what >> 3) % (PORT_MAY + 2u);
 
 	if (link->n == FUZZ_N_FRAMES)
 		return;

@@ -9,14 +9,14 @@
 static inline bool is_about(unsigned kind)
 {
 	return kind == PORT_BEGIN || kind == PORT_CREDIT || kind == PORT_REFUSED ||
-	       kind == PORT_HOLD || kind == PORT_GO;
+	       kind == PORT_HOLD || kind == PORT_GO || kind == PORT_WANTS || kind == PORT_MAY;
 }
 
 /* What leaves makes sense. */
 static inline void sent(struct fuzz_link *link, const struct hal_frame *f, const struct iovec *iov)
 {
 	(void)link;
-	fuzz_must(f->protocol == PROTOCOL_PORT && f->kind <= PORT_BEGIN);
+	fuzz_must(f->protocol == PROTOCOL_PORT && f->kind <= PORT_MAY);
 	if (f->kind == PORT_CLOSED)
 		fuzz_must(f->len == 0);
 	if (is_about(f->kind))

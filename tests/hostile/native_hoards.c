@@ -4,7 +4,8 @@
  * process next to it notices nothing. And honest ones come nowhere near that end: whatever is
  * unread of their other ports, one that is read goes on.
  *
- * Over both transports. Both processes are this one: each end of the link is a peer of its own.
+ * Over both transports, and where it is about frames of which each waits for others over one that
+ * loses them as well. Both processes are this one: each end of the link is a peer of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "harness.h"
 #include "macros.h"
 #include "port.h"
+#include "repair_bed.h"
 #include "shm_links.h"
 #include "tcp_connect.h"
 #include "tcp_link.h"
@@ -27,11 +29,12 @@
 #define LEN_LONG (1u << 20)
 #define N_TURNS_MAX 1000000u
 
-enum transport { SHM, TCP, N_TRANSPORTS };
+enum transport { SHM, TCP, N_TRANSPORTS, LOSSY = N_TRANSPORTS, N_WITH_LOSSY };
 
 struct pair {
 	struct hal_link *link[2]; /* 0: the sources' */
 	struct shm_links shm;
+	struct bed lossy;
 };
 static struct pair pair;
 static struct peer *sources, *sink; /* as the sink sees the sources, and they it */
@@ -40,7 +43,21 @@ static unsigned char bytes[65536];
 
 static void connect_ends(enum transport transport)
 {
+	const struct fake_config lossy = { .frame_max = 4000,
+					   .n_queue = 4096,
+					   .seed = 3,
+					   .n_lost = 20,
+					   .n_twice = 20,
+					   .n_late = 50,
+					   .nsec_delay = MSEC / 10,
+					   .nsec_late = MSEC / 2 };
 	int fd[2];
+
+	if (transport == LOSSY) {
+		bed_init(&pair.lossy, &lossy, NULL);
+		memcpy(pair.link, pair.lossy.link, sizeof(pair.link));
+		return;
+	}
 
 	if (transport == SHM) {
 		shm_links_init(&pair.shm, tcp_pair_usual_rings);
@@ -87,6 +104,9 @@ static void end(enum transport transport)
 	pair.shm.link[0] = pair.shm.link[1] = NULL;
 	if (transport == SHM)
 		shm_links_deinit(&pair.shm);
+	if (transport == LOSSY)
+		CHECK_INT(pair.lossy.fake.n_violations, ==, 0);
+	pair.lossy.link[0] = NULL;
 	port_budget_set(0);
 }
 
@@ -187,6 +207,37 @@ static void what_one_process_makes_us_keep_has_an_end(void)
 	}
 }
 
+static bool want_leave(unsigned source)
+{
+	const struct port_about about = { 1 + source, 1 };
+
+	return say(source, PORT_WANTS, &about, sizeof(about), 0);
+}
+
+/* The port's reader looks once, and all sources ask. */
+static void leave_is_for_one(void)
+{
+	enum { N = PORT_PEER_LONG / PORT_MESSAGE_MAX, N_ASKING = 20 };
+
+	for (int transport = 0; transport < N_TRANSPORTS; transport++) {
+		begin(transport);
+		for (unsigned i = 0; i < N; i++)
+			CHECK(say_begin(i) && begin_the_longest(i));
+		for (unsigned i = N; i < N_ASKING; i++)
+			CHECK(say_begin(i) && want_leave(i));
+		for (unsigned i = 0; i < 1000; i++)
+			(void)peer_serve(sources, 64);
+		CHECK(!port_look(unread) && sources->link);
+		for (unsigned i = N; sources->link && i < N_ASKING; i++)
+			(void)begin_the_longest(i);
+		for (unsigned i = 0; sources->link && i < 1000; i++)
+			(void)peer_serve(sources, 64);
+		CHECK_INT(sources->error, ==, -EBADMSG);
+		CHECK_INT(sources->n_long_here, ==, 1);
+		end(transport);
+	}
+}
+
 /* Each way has room for one message, as ever. */
 static void each_way_has_room_for_one(void)
 {
@@ -245,6 +296,8 @@ static void end_honest(enum transport transport, unsigned n)
 
 static void serve(void)
 {
+	if (pair.lossy.link[0])
+		pair.lossy.fake.nsec_now += MSEC / 20;
 	CHECK(!peer_serve(sink, 64) && !peer_serve(sources, 64));
 	port_push_queued();
 	protocol_set_unfinished(false);
@@ -399,13 +452,36 @@ static void a_way_that_ends_wakes_who_waits(void)
 	}
 }
 
+/* Long ones of a port that is read, whatever the others have unread; short ones in between. */
+static void a_port_that_is_read_has_long_ones(void)
+{
+	enum { N = PORT_PEER_LONG / LEN_LONG };
+
+	for (int transport = 0; transport < N_WITH_LOSSY; transport++) {
+		begin_honest(transport, N);
+		for (unsigned i = 0; i < N; i++)
+			CHECK(send_all(to_unread[i], LEN_LONG, NULL));
+		settle();
+		for (unsigned i = 0; i < 10; i++) {
+			CHECK(send_all(to_read, LEN_LONG, read_one));
+			CHECK(send_all(to_read, LEN, read_one));
+		}
+		CHECK_INT(sink->n_long_there, ==, 10);
+		CHECK_INT(sources->n_long_here, ==, 10);
+		CHECK_INT(read_all(unread, LEN_LONG), ==, N);
+		end_honest(transport, N);
+	}
+}
+
 static const struct test tests[] = {
 	TEST(what_one_process_makes_us_keep_has_an_end),
+	TEST(leave_is_for_one),
 	TEST(each_way_has_room_for_one),
 	TEST(a_port_that_is_read_goes_on),
 	TEST(what_is_not_told_of_holds_nobody),
 	TEST(ways_that_end_count_no_more),
 	TEST(a_way_that_ends_wakes_who_waits),
+	TEST(a_port_that_is_read_has_long_ones),
 };
 
 int main(int argc, char **argv)

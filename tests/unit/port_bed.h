@@ -54,4 +54,35 @@ static void bed_arrive(uint64_t word, unsigned kind, const void *data, size_t le
 	REQUIRE(!peer_serve(peer, 1));
 }
 
+/* What has come at the other end of that kind; *ret: of the last one. */
+static inline unsigned bed_heard(unsigned kind, struct port_about *ret, uint64_t *ret_word)
+{
+	struct hal_link *link = pair.link[1];
+	struct iovec iov = { ret, sizeof(*ret) };
+	struct hal_frame f;
+	unsigned n = 0;
+
+	while (link->ops->next(link, &f) == 1) {
+		if (f.kind == kind) {
+			n++;
+			*ret_word = f.word;
+			(void)link->ops->copy(link, &iov, 1);
+		}
+		link->ops->drop(link);
+	}
+	return n;
+}
+
+/* What ends the link for its peer. */
+static inline bool bed_breaks(uint64_t word, unsigned kind, struct port_about about)
+{
+	const struct hal_frame f = { .word = word,
+				     .protocol = PROTOCOL_PORT,
+				     .kind = (uint16_t)kind,
+				     .len = sizeof(about) };
+
+	fake_pair_inject(&pair, 0, &f, &about);
+	return peer_serve(peer, 1) && peer->error == -EBADMSG;
+}
+
 #endif

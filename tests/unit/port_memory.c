@@ -115,6 +115,23 @@ static void a_way_that_asked_is_told(void)
 	end();
 }
 
+static void who_has_leave_is_told(void)
+{
+	const struct port_about about = { .life = 1, .value = 1 };
+
+	if (!begin())
+		return;
+	begin_way(0, false);
+	arrive(PORT_WANTS, &about, sizeof(about), false);
+	CHECK_INT(count(PORT_MAY), ==, 0);
+	fill();
+	is_out_of_memory = true;
+	CHECK(!port_look(port));
+	is_out_of_memory = false;
+	CHECK_INT(count(PORT_MAY), ==, 1);
+	end();
+}
+
 static void a_source_that_was_held_is_let_go(void)
 {
 	if (!begin())
@@ -150,6 +167,7 @@ static void a_source_gets_its_credit(void)
 
 static const struct test tests[] = {
 	TEST(a_way_that_asked_is_told),
+	TEST(who_has_leave_is_told),
 	TEST(a_source_that_was_held_is_let_go),
 	TEST(a_source_gets_its_credit),
 };
