@@ -8,6 +8,10 @@ suite=jobs.start
 is starts_a_psid_when_none_is_there hello "$(run printf hello)"
 is status_is_the_tasks 3 "$(status_of sh -c 'exit 3')"
 is signal_is_128_and_its_number 137 "$(status_of sh -c 'kill -9 $$')"
+is crash_of_one_is_told 'pulcrun: rank 0 on '"$(hostname)"': killed by signal 11 (Segmentation fault)
+status 139' "$(said sh -c 'kill -SEGV $$')"
+is interrupt_of_one_is_not "status 130" "$(said sh -c 'kill -INT $$')"
+is quiet_says_no_crash "status 139" "$(said -q sh -c 'kill -SEGV $$')"
 is not_found 127 "$(status_of no-such-program)"
 is not_executable 126 "$(status_of /etc/passwd)"
 is no_such_folder 127 "$(status_of --directory / -n 2 ./no-such-program)"
@@ -23,6 +27,8 @@ aborts() { # CODE, by PMI-1
 	status_of bash -c 'echo "cmd=abort exitcode='"$1"'" >&"$PMI_FD"; sleep 60'
 }
 is an_abort_decides '7 0 255 1' "$(aborts 7) $(aborts 0) $(aborts -1) $(aborts 256)"
+is code_of_an_abort_may_be_negative '-1 -1' \
+	"$(run --json -n 2 bash -c '[ $PULC_RANK = 0 ] || echo "cmd=abort exitcode=-1" >&"$PMI_FD"; sleep 60' 2>said | json 'j["tasks"][1]["code"]') $(sed -n 's/.*(code \(.*\))/\1/p' said)"
 is timeout_is_124 124 "$(status_of --timeout 0.2 sleep 60)"
 
 is ranks '0/3 0/3

@@ -124,9 +124,9 @@ static void take_abort(struct run *run, const Pulc__Job__Abort *abort)
 		run->status = run_status_of(abort->code);
 	run->has_aborted = true;
 	if (!run->options->quiet)
-		run_note(run, "rank %u: %s (code %u)", abort->rank,
+		run_note(run, "rank %u: %s (code %d)", abort->rank,
 			 abort->text[0] ? abort->text : "asked for the end of the job",
-			 abort->code);
+			 (int32_t)abort->code);
 }
 
 static void take_message(struct run *run, const Pulc__Job__Message *msg)

@@ -3,9 +3,10 @@
  *
  * The first failure decides the status; the ends of tasks that were killed because of it are no
  * news. A single task is treated as a shell treats its child: its status is pulcrun's, without a
- * word.
+ * word, unless a signal has ended it that nobody has typed and no reader's leaving has caused.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,13 @@ static void describe_error(struct run *run, const char *node, int error)
 		run_note(run, "%s: %s", program, strerror(error));
 }
 
+/* Of a single task's end its status is enough; that of a crash is no other than that of a program
+ * which exits with 139. */
+static bool is_told_of_one(uint32_t signal)
+{
+	return signal && signal != SIGINT && signal != SIGPIPE;
+}
+
 static void describe(struct run *run, const Pulc__Job__Exited *exited)
 {
 	const char *node = run->ranks[exited->rank].node;
@@ -77,7 +85,7 @@ static void describe(struct run *run, const Pulc__Job__Exited *exited)
 	else if (exited->lost)
 		run_note(run, "rank %u is lost: node %s is gone, or its keeper", exited->rank,
 			 node);
-	else if (run->n_ranks == 1)
+	else if (run->n_ranks == 1 && !is_told_of_one(exited->signal))
 		return;
 	else if (exited->signal)
 		run_note(run, "rank %u on %s: killed by signal %u (%s)", exited->rank, node,
@@ -122,11 +130,11 @@ static void print_rank(FILE *file, const struct rank *rank, uint32_t i)
 		(void)fprintf(file, ",\"state\":\"unknown\"}");
 		return;
 	}
-	(void)fprintf(file, ",\"state\":\"%s\",\"pid\":%u,\"status\":%d,\"code\":%u,\"signal\":%u",
+	(void)fprintf(file, ",\"state\":\"%s\",\"pid\":%u,\"status\":%d,\"code\":%d,\"signal\":%u",
 		      e->lost	 ? "lost"
 		      : e->error ? "not started"
 				 : "ended",
-		      e->pid, status_of(e), e->code, e->signal);
+		      e->pid, status_of(e), (int32_t)e->code, e->signal);
 	(void)fprintf(
 		file, ",\"seconds\":%.6f,\"user\":%.6f,\"system\":%.6f,\"memory\":%llu}",
 		(double)e->usec / (double)USEC_PER_SEC, (double)e->usec_user / (double)USEC_PER_SEC,
