@@ -19,12 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cleanup.h"
+#include "fence.h"
 #include "input.h"
 #include "kill.h"
 #include "macros.h"
+#include "names.h"
 #include "owner.h"
-#include "pmi.h"
 #include "remote.h"
 #include "signals.h"
 
@@ -36,10 +36,8 @@
 struct place {
 	struct channel *channel; /* NULL: ours, or nobody has called yet, or gone */
 	bool done;
-	uint64_t msec_asked;		    /* whether it is alive; 0: nobody doubts it */
-	uint64_t n_read;		    /* of the job's input */
-	ProtobufCBinaryData parts[FENCE_N]; /* what it has brought to a collective under way */
-	bool entered[FENCE_N];
+	uint64_t msec_asked; /* whether it is alive; 0: nobody doubts it */
+	uint64_t n_read;     /* of the job's input */
 };
 
 struct places {
@@ -165,64 +163,28 @@ void keeper_head_abandon(struct keeper *k)
 	}
 }
 
-/* ---- collectives ----------------------------------------------------------------------------- */
+/* ---- what ranks tell and ask each other ------------------------------------------------------ */
 
-static void leave(struct keeper *k, enum fence_kind kind)
+uint32_t keeper_head_place_of(const struct keeper *k, uint32_t rank)
 {
-	Pulc__Job__Fence fence = PULC__JOB__FENCE__INIT;
-	JOB_MESSAGE(msg, FENCE, fence) = &fence;
-	CLEANUP_FREE ProtobufCBinaryData *parts = calloc(k->places->n, sizeof(*parts));
-
-	if (!parts)
-		keeper_fail("fence", -ENOMEM);
-	for (uint32_t i = 0; i < k->places->n; i++) {
-		parts[i] = k->places->items[i].parts[kind];
-		k->places->items[i].parts[kind] = (ProtobufCBinaryData){ 0 };
-		k->places->items[i].entered[kind] = false;
-	}
-	fence.kind = kind;
-	fence.parts = parts;
-	fence.n_parts = k->places->n;
-	put_message_all(k, &msg);
-	if (k->place)
-		keeper_fence_left(k, &fence);
-	for (uint32_t i = 0; i < k->places->n; i++)
-		free(parts[i].data);
+	return rank < k->n_ranks ? k->places->place_of[rank] : NOWHERE;
 }
 
-static void enter(struct keeper *k, uint32_t i, const Pulc__Job__Fence *fence)
+void keeper_head_tell(struct keeper *k, uint32_t place, const Pulc__Job__Message *msg)
 {
-	struct place *place = &k->places->items[i];
-	ProtobufCBinaryData *part;
-
-	if (fence->kind >= FENCE_N || fence->n_parts != 1 || place->entered[fence->kind])
-		return;
-	part = &place->parts[fence->kind];
-	part->len = fence->parts[0].len;
-	part->data = malloc(part->len + 1);
-	if (!part->data)
-		keeper_fail("fence", -ENOMEM);
-	if (part->len > 0)
-		memcpy(part->data, fence->parts[0].data, part->len);
-	place->entered[fence->kind] = true;
-	for (uint32_t j = 0; j < k->places->n; j++)
-		if (!k->places->items[j].entered[fence->kind])
-			return;
-	leave(k, (enum fence_kind)fence->kind);
+	if (place == k->start->here && k->place)
+		keeper_told(k, msg);
+	else if (place < k->places->n && k->places->items[place].channel)
+		channel_put(k->places->items[place].channel, msg);
 }
 
 /* A question goes to the place of its rank, an answer to the place that asked. */
 static void pass_modex(struct keeper *k, const Pulc__Job__Message *msg)
 {
 	const Pulc__Job__Modex *modex = msg->modex;
-	uint32_t to = modex->asker;
 
-	if (!modex->answer)
-		to = modex->rank < k->n_ranks ? k->places->place_of[modex->rank] : NOWHERE;
-	if (to == k->start->here)
-		keeper_modex(k, modex);
-	else if (to < k->places->n && k->places->items[to].channel)
-		channel_put(k->places->items[to].channel, msg);
+	keeper_head_tell(k, modex->answer ? modex->asker : keeper_head_place_of(k, modex->rank),
+			 msg);
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -237,6 +199,7 @@ static void judge(struct keeper *k, const Pulc__Job__Exited *exited)
 	bool goes_on = k->spec && k->spec->keep_going;
 
 	k->places->ended[exited->rank] = true;
+	keeper_names_task_ended(k, exited->rank);
 	if (has_failed(exited) && (!goes_on || exited->aborted))
 		keeper_head_end(k);
 }
@@ -313,7 +276,11 @@ static void take_report(struct keeper *k, uint32_t i, const Pulc__Job__Message *
 {
 	switch (msg->body_case) {
 	case PULC__JOB__MESSAGE__BODY_FENCE:
-		enter(k, i, msg->fence);
+		keeper_fence_take(k, i, msg->fence);
+		return;
+	case PULC__JOB__MESSAGE__BODY_NAMES:
+		if (is_of(k, msg->names->rank, i))
+			keeper_names_take(k, i, msg->names);
 		return;
 	case PULC__JOB__MESSAGE__BODY_MODEX:
 		pass_modex(k, msg);

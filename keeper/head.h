@@ -11,6 +11,10 @@ int keeper_head_start(struct keeper *k, int listen_fd);
 void keeper_head_spec(struct keeper *k);
 /* Something has happened to tasks of this node. On other nodes it goes up. */
 void keeper_head_report(struct keeper *k, const Pulc__Job__Message *msg);
+/* The place of a rank; beyond the last one: there is no such rank. */
+uint32_t keeper_head_place_of(const struct keeper *k, uint32_t rank);
+/* An answer, or a question, for the tasks of a place. */
+void keeper_head_tell(struct keeper *k, uint32_t place, const Pulc__Job__Message *msg);
 /* A frame of the owner's: goes on to the nodes that it concerns besides this one. */
 void keeper_head_down(struct keeper *k, const struct frame *frame);
 /* The tasks of this node have read so much of the job's input. */

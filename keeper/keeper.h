@@ -17,7 +17,9 @@ struct keeper;
 struct task;
 struct children;
 struct kept_signal;
+struct fences;
 struct kvs;
+struct names;
 struct places;
 struct pmix;
 
@@ -113,6 +115,8 @@ struct keeper {
 
 	/* head.c */
 	struct places *places;
+	struct fences *fences; /* fence.c */
+	struct names *names;   /* names.c */
 	uv_timer_t too_late, silence;
 	bool said_done;
 	/* pmi1.c, kvs.c */

@@ -11,11 +11,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "fence.h"
 #include "head.h"
 #include "input.h"
 #include "kill.h"
 #include "link.h"
 #include "macros.h"
+#include "names.h"
 #include "output.h"
 #include "pmi.h"
 #include "pty.h"
@@ -39,6 +41,23 @@ void keeper_say(struct keeper *k, const char *format, ...)
 
 /* ---- from above ------------------------------------------------------------------------------ */
 
+void keeper_told(struct keeper *k, const Pulc__Job__Message *msg)
+{
+	switch (msg->body_case) {
+	case PULC__JOB__MESSAGE__BODY_FENCE:
+		keeper_fence_left(k, msg->fence);
+		break;
+	case PULC__JOB__MESSAGE__BODY_MODEX:
+		keeper_modex(k, msg->modex);
+		break;
+	case PULC__JOB__MESSAGE__BODY_NAMES:
+		keeper_names_answered(k, msg->names);
+		break;
+	default:
+		break;
+	}
+}
+
 static void take_message(struct keeper *k, Pulc__Job__Message *msg)
 {
 	switch (msg->body_case) {
@@ -52,17 +71,12 @@ static void take_message(struct keeper *k, Pulc__Job__Message *msg)
 	case PULC__JOB__MESSAGE__BODY_WINDOW:
 		keeper_window(k, msg->window);
 		break;
-	case PULC__JOB__MESSAGE__BODY_FENCE:
-		keeper_fence_left(k, msg->fence);
-		break;
-	case PULC__JOB__MESSAGE__BODY_MODEX:
-		keeper_modex(k, msg->modex);
-		break;
 	case PULC__JOB__MESSAGE__BODY_ALIVE:
 		if (!k->is_head)
 			channel_put(&k->owner, msg);
 		break;
 	default:
+		keeper_told(k, msg);
 		break;
 	}
 }

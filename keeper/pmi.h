@@ -24,24 +24,19 @@ pid_t keeper_pmi_helper(const struct keeper *k);
 /* PMIx asks for, or brings, what a rank elsewhere has published. */
 void keeper_modex(struct keeper *k, const Pulc__Job__Modex *modex);
 
-/* Which service a collective belongs to. */
-enum fence_kind { FENCE_PMI1 = 0, FENCE_PMIX = 1, FENCE_N = 2 };
-
-/* fence.c: all tasks here have entered; `bytes` is what they bring. */
-void keeper_fence_enter(struct keeper *k, enum fence_kind kind, const void *bytes, size_t len);
-/* Everybody has: what all of them brought. */
-void keeper_fence_left(struct keeper *k, const Pulc__Job__Fence *fence);
+/* What a collective is for: the barrier of PMI-1, and three of PMIx. */
+enum fence_kind { FENCE_PMI1, FENCE_PMIX, FENCE_CONNECT, FENCE_DISCONNECT };
 
 /* pmi1.c */
 int pmi1_open(struct task *task, int *ret_theirs);
 void pmi1_begin(struct task *task);
 void pmi1_close(struct task *task);
 void pmi1_fence_left(struct keeper *k, const Pulc__Job__Fence *fence);
+void pmi1_names_answered(struct keeper *k, const Pulc__Job__Names *names);
 
 /* What a rank may ask for and is refused. The owner is told once for a node, as "rank 1: " and
  * this. */
 #define UNSERVED_SPAWN "MPI_Comm_spawn is not served: start all ranks at once"
-#define UNSERVED_NAMES "names and ports of MPI are not served (MPI_Publish_name, MPI_Comm_connect)"
 void keeper_unserved(struct keeper *k, const char *text);
 
 /* A rank wants the end of the job. */

@@ -6,7 +6,7 @@
  * nodes. A task that has begun and ends without its finalize would leave the others waiting for
  * ever: its end counts as a failure, whatever its exit status (reported by keeper_abort).
  *
- * What is not served (dynamic processes, names) is answered with a failure, not with silence.
+ * What is not served (dynamic processes) is answered with a failure, not with silence.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -17,10 +17,13 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "fence.h"
+#include "head.h"
 #include "kvs.h"
 #include "macros.h"
 #include "mapping.h"
 #include "pmi.h"
+#include "task.h"
 
 #define SIZE_LINE 4096u
 
@@ -178,38 +181,83 @@ static void abort_job(struct task *task, const char *line)
 	keeper_abort(task, (uint32_t)strtol(code, NULL, 10), "");
 }
 
-static void say_unserved(struct task *task, const char *what)
+/* The answer comes by pmi1_names_answered. */
+static void ask_names(struct task *task, Pulc__Job__NamesAct act, char *key, char *value)
 {
-	char text[128];
+	Pulc__Job__Name name = PULC__JOB__NAME__INIT, *list = &name;
+	Pulc__Job__Names names = PULC__JOB__NAMES__INIT;
+	JOB_MESSAGE(msg, NAMES, names) = &names;
 
-	(void)snprintf(text, sizeof(text), "rank %u: %s", task->rank, what);
-	keeper_unserved(task->keeper, text);
+	name.key = key;
+	name.value = (ProtobufCBinaryData){ .len = strlen(value), .data = (uint8_t *)value };
+	names.act = act;
+	names.service = FENCE_PMI1;
+	names.rank = task->rank;
+	names.names = &list;
+	names.n_names = 1;
+	keeper_head_report(task->keeper, &msg);
 }
 
-static void refuse_publish(struct task *task, const char *line)
+static void publish(struct task *task, const char *line)
 {
-	(void)line;
-	say_unserved(task, UNSERVED_NAMES);
-	answer(task, "cmd=publish_result rc=-1 msg=not_served");
+	char key[KVS_SIZE_VALUE], value[KVS_SIZE_VALUE];
+
+	if (value_of(line, "service", false, key, sizeof(key)) < 0 ||
+	    value_of(line, "port", false, value, sizeof(value)) < 0)
+		answer(task, "cmd=publish_result rc=-1 msg=no_name");
+	else
+		ask_names(task, PULC__JOB__NAMES_ACT__PUBLISH, key, value);
 }
 
-static void refuse_unpublish(struct task *task, const char *line)
+static void unpublish(struct task *task, const char *line)
 {
-	(void)line;
-	answer(task, "cmd=unpublish_result rc=-1 msg=not_served");
+	char key[KVS_SIZE_VALUE], none[] = "";
+
+	if (value_of(line, "service", false, key, sizeof(key)) < 0)
+		answer(task, "cmd=unpublish_result rc=-1 msg=no_name");
+	else
+		ask_names(task, PULC__JOB__NAMES_ACT__UNPUBLISH, key, none);
 }
 
-static void refuse_lookup(struct task *task, const char *line)
+static void look_up(struct task *task, const char *line)
 {
-	(void)line;
-	say_unserved(task, UNSERVED_NAMES);
-	answer(task, "cmd=lookup_result rc=-1 msg=not_served");
+	char key[KVS_SIZE_VALUE], none[] = "";
+
+	if (value_of(line, "service", false, key, sizeof(key)) < 0)
+		answer(task, "cmd=lookup_result rc=-1 msg=no_name");
+	else
+		ask_names(task, PULC__JOB__NAMES_ACT__LOOKUP, key, none);
+}
+
+void pmi1_names_answered(struct keeper *k, const Pulc__Job__Names *names)
+{
+	static const char *const results[] = {
+		[PULC__JOB__NAMES_ACT__PUBLISH] = "publish",
+		[PULC__JOB__NAMES_ACT__UNPUBLISH] = "unpublish",
+		[PULC__JOB__NAMES_ACT__LOOKUP] = "lookup",
+	};
+	struct task *task = keeper_task(k, names->rank);
+
+	if (!task || names->act >= ARRAY_SIZE(results))
+		return;
+	if (names->error == EEXIST)
+		answer(task, "cmd=%s_result rc=-1 msg=exists_already", results[names->act]);
+	else if (names->error)
+		answer(task, "cmd=%s_result rc=-1 msg=not_found", results[names->act]);
+	else if (names->n_names > 0)
+		answer(task, "cmd=lookup_result rc=0 port=%.*s", (int)names->names[0]->value.len,
+		       (const char *)names->names[0]->value.data);
+	else
+		answer(task, "cmd=%s_result rc=0 msg=success", results[names->act]);
 }
 
 static void refuse_spawn(struct task *task, const char *line)
 {
+	char text[128];
+
 	(void)line;
-	say_unserved(task, UNSERVED_SPAWN);
+	(void)snprintf(text, sizeof(text), "rank %u: %s", task->rank, UNSERVED_SPAWN);
+	keeper_unserved(task->keeper, text);
 	answer(task, "cmd=spawn_result rc=-1 msg=not_served");
 }
 
@@ -229,9 +277,9 @@ static const struct {
 	{ "cmd=barrier_in", barrier_in },
 	{ "cmd=finalize", finalize },
 	{ "cmd=abort", abort_job },
-	{ "cmd=publish_name", refuse_publish },
-	{ "cmd=unpublish_name", refuse_unpublish },
-	{ "cmd=lookup_name", refuse_lookup },
+	{ "cmd=publish_name", publish },
+	{ "cmd=unpublish_name", unpublish },
+	{ "cmd=lookup_name", look_up },
 	{ "endcmd", refuse_spawn }, /* of mcmd=spawn and the lines that follow it */
 };
 

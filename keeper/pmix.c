@@ -105,11 +105,8 @@ static void on_frame(struct channel *channel, const struct frame *frame)
 		take_abort(pmix, msg->abort);
 		break;
 	case PULC__JOB__MESSAGE__BODY_FENCE:
-		if (msg->fence->n_parts == 1)
-			keeper_fence_enter(pmix->keeper, FENCE_PMIX, msg->fence->parts[0].data,
-					   msg->fence->parts[0].len);
-		break;
 	case PULC__JOB__MESSAGE__BODY_MODEX:
+	case PULC__JOB__MESSAGE__BODY_NAMES:
 		keeper_head_report(pmix->keeper, msg);
 		break;
 	default:
@@ -239,6 +236,14 @@ void pmix_fence_left(struct keeper *k, const Pulc__Job__Fence *fence)
 void pmix_modex(struct keeper *k, const Pulc__Job__Modex *modex)
 {
 	JOB_MESSAGE(msg, MODEX, modex) = (Pulc__Job__Modex *)modex;
+
+	if (k->pmix)
+		channel_put(&k->pmix->channel, &msg);
+}
+
+void pmix_names_answered(struct keeper *k, const Pulc__Job__Names *names)
+{
+	JOB_MESSAGE(msg, NAMES, names) = (Pulc__Job__Names *)names;
 
 	if (k->pmix)
 		channel_put(&k->pmix->channel, &msg);

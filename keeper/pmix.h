@@ -17,6 +17,7 @@ char *const *pmix_environment(const struct task *task);
 bool pmix_left_open(const struct task *task);
 
 void pmix_fence_left(struct keeper *k, const Pulc__Job__Fence *fence);
+void pmix_names_answered(struct keeper *k, const Pulc__Job__Names *names);
 void pmix_modex(struct keeper *k, const Pulc__Job__Modex *modex);
 
 #endif

@@ -35,7 +35,8 @@ INSTALL += $(B)/libexec/pulc/keeper-tls.so:libexec/pulc/keeper-tls.so:755
 # The PMIx server of a job, the one program that libpmix is in.
 PMIX_OBJ = $(call objects,$(wildcard keeper/pmix/*.c)) $(B)/obj/keeper/common/frame.o $(B)/obj/gen/job.pb-c.o
 ALL += $(B)/libexec/pulc/keeper-pmix
-$(B)/obj/keeper/pmix/%.o: private CPPFLAGS += $(shell pkg-config --cflags-only-I pmix | sed 's/-I/-isystem /g')
+PMIX_INCLUDE = $(shell pkg-config --cflags-only-I pmix | sed 's/-I/-isystem /g')
+$(B)/obj/keeper/pmix/%.o: private CPPFLAGS += $(PMIX_INCLUDE)
 
 $(B)/libexec/pulc/keeper-pmix: $$(PMIX_OBJ)
 	@mkdir -p $(@D)

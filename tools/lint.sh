@@ -58,7 +58,9 @@ tidy_one() {
 	local -a flags
 	[[ $1 != psid/wire/* ]] || folder=wire
 	read -r -a flags < <(sed -n "s|^$folder: ||p" build/flags)
-	[[ $1 != keeper/pmix/* ]] || read -r -a flags < <(echo "${flags[*]} $(pkg-config --cflags-only-I pmix)")
+	if [[ $1 = keeper/pmix/* ]] || grep -q "^#include <pmix" "$1"; then
+		read -r -a flags < <(echo "${flags[*]} $(pkg-config --cflags-only-I pmix)")
+	fi
 	[[ $1 != tests/unit/preload_* ]] || flags=(-iquotepreload "${flags[@]}")
 	! grep -q "^#include <mpi.h>" "$1" || read -r -a flags < <(echo "${flags[*]} $(pkg-config --cflags-only-I mpich)")
 	clang-tidy --quiet "$1" -- "${flags[@]}" "${defines[@]}" 2>&1

@@ -1,9 +1,9 @@
 /*
  * Messages and the calls of libpmix that they stand for.
  *
- * A collective of the whole job becomes a Fence; answers come in the order of the questions, so
- * those that wait stand in a queue. A collective of tasks of this node alone is answered at once.
- * What a rank of another node has published is asked for with Modex, by a token.
+ * A collective becomes a Fence; one of tasks of this node alone is answered at once. What a rank of
+ * another node has brought to none is asked for with Modex. To connect and to disconnect are
+ * collectives that bring nothing: they are of ranks of one job, that know each other.
  *
  * libpmix looks at the machine with all that hwloc has, GPUs and X11 displays too, which took four
  * fifths of our start, and uses it only where a server is to share what it has found: ours shares
@@ -18,26 +18,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include <pmix_server.h>
 
 #include "cleanup.h"
 #include "macros.h"
 #include "pmi.h"
+#include "published.h"
+#include "waiter.h"
 
-/* Somebody in libpmix who waits for an answer. */
-struct waiter {
-	TAILQ_ENTRY(waiter) link;
-	uint64_t token;
-	pmix_modex_cbfunc_t call;
-	void *data;
-};
-
-static TAILQ_HEAD(, waiter) fences = TAILQ_HEAD_INITIALIZER(fences),
-			    modexes = TAILQ_HEAD_INITIALIZER(modexes);
-static pthread_mutex_t waiters_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t last_token;
 static Pulc__Job__Message *begin_message;
 static const Pulc__Job__Start *job;
 
@@ -56,42 +45,6 @@ void serve_put(const Pulc__Job__Message *msg)
 		while (frame_flush(&pipe) == -EAGAIN)
 			(void)poll(&p, 1, -1);
 	(void)pthread_mutex_unlock(&lock);
-}
-
-/* Returns the token, 0 if there is no memory. */
-static uint64_t wait_as(bool is_fence, pmix_modex_cbfunc_t call, void *data)
-{
-	struct waiter *waiter = malloc(sizeof(*waiter));
-	uint64_t token;
-
-	if (!waiter)
-		return 0;
-	(void)pthread_mutex_lock(&waiters_lock);
-	token = ++last_token;
-	*waiter = (struct waiter){ .token = token, .call = call, .data = data };
-	if (is_fence)
-		TAILQ_INSERT_TAIL(&fences, waiter, link);
-	else
-		TAILQ_INSERT_TAIL(&modexes, waiter, link);
-	(void)pthread_mutex_unlock(&waiters_lock);
-	return token;
-}
-
-/* The first fence, or the modex of that token; NULL: there is none. To free. */
-static struct waiter *take_waiter(bool is_fence, uint64_t token)
-{
-	struct waiter *waiter;
-
-	(void)pthread_mutex_lock(&waiters_lock);
-	waiter = is_fence ? TAILQ_FIRST(&fences) : TAILQ_FIRST(&modexes);
-	while (waiter && !is_fence && waiter->token != token)
-		waiter = TAILQ_NEXT(waiter, link);
-	if (waiter && is_fence)
-		TAILQ_REMOVE(&fences, waiter, link);
-	else if (waiter)
-		TAILQ_REMOVE(&modexes, waiter, link);
-	(void)pthread_mutex_unlock(&waiters_lock);
-	return waiter;
 }
 
 /* ---- what libpmix asks, in its thread -------------------------------------------------------- */
@@ -115,13 +68,64 @@ static bool are_all_here(const pmix_proc_t *procs, size_t n)
 	return true;
 }
 
+static bool is_whole_job(const pmix_proc_t *procs, size_t n)
+{
+	return n == 1 && procs[0].rank == PMIX_RANK_WILDCARD;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The ranks that take part, ascending, if they are not all. Returns a status of libpmix. */
+static pmix_status_t list_ranks(const pmix_proc_t *procs, size_t n, Pulc__Job__Fence *fence)
+{
+	if (is_whole_job(procs, n))
+		return PMIX_SUCCESS;
+	for (size_t i = 0; i < n; i++)
+		if (!PMIX_CHECK_NSPACE(procs[i].nspace, job->space) ||
+		    !PMIX_RANK_IS_VALID(procs[i].rank))
+			return PMIX_ERR_NOT_SUPPORTED;
+	fence->ranks = malloc(n * sizeof(*fence->ranks) + 1);
+	if (!fence->ranks)
+		return PMIX_ERR_NOMEM;
+	for (size_t i = 0; i < n; i++)
+		fence->ranks[i] = procs[i].rank;
+	fence->n_ranks = n;
+	qsort(fence->ranks, n, sizeof(*fence->ranks), compare);
+	return PMIX_SUCCESS;
+}
+
+/* What the tasks here bring to a collective in which other nodes take part. */
+static pmix_status_t enter(enum fence_kind kind, const pmix_proc_t *procs, size_t n_procs,
+			   ProtobufCBinaryData bytes, const struct waiter *waiter)
+{
+	Pulc__Job__Fence fence = PULC__JOB__FENCE__INIT;
+	JOB_MESSAGE(msg, FENCE, fence) = &fence;
+	pmix_status_t status = list_ranks(procs, n_procs, &fence);
+
+	if (status == PMIX_SUCCESS) {
+		fence.token = waiter_add(waiter);
+		status = fence.token ? PMIX_SUCCESS : PMIX_ERR_NOMEM;
+	}
+	if (status == PMIX_SUCCESS) {
+		fence.kind = kind;
+		fence.parts = &bytes;
+		fence.n_parts = 1;
+		serve_put(&msg);
+	}
+	free(fence.ranks);
+	return status;
+}
+
 static pmix_status_t on_fence(const pmix_proc_t *procs, size_t n_procs, const pmix_info_t *info,
 			      size_t n_info, char *bytes, size_t len, pmix_modex_cbfunc_t call,
 			      void *data)
 {
-	Pulc__Job__Fence fence = PULC__JOB__FENCE__INIT;
-	JOB_MESSAGE(msg, FENCE, fence) = &fence;
-	ProtobufCBinaryData part = { .len = len, .data = (uint8_t *)bytes };
+	pmix_status_t status;
 
 	(void)info;
 	(void)n_info;
@@ -129,16 +133,40 @@ static pmix_status_t on_fence(const pmix_proc_t *procs, size_t n_procs, const pm
 		call(PMIX_SUCCESS, bytes, len, data, free, bytes);
 		return PMIX_SUCCESS;
 	}
-	if (n_procs != 1 || procs[0].rank != PMIX_RANK_WILDCARD)
-		return PMIX_ERR_NOT_SUPPORTED;
-	if (!wait_as(true, call, data))
-		return PMIX_ERR_NOMEM;
-	fence.kind = FENCE_PMIX;
-	fence.parts = &part;
-	fence.n_parts = 1;
-	serve_put(&msg);
-	free(bytes);
+	status = enter(FENCE_PMIX, procs, n_procs,
+		       (ProtobufCBinaryData){ .len = len, .data = (uint8_t *)bytes },
+		       &(struct waiter){ .modex = call, .data = data });
+	if (status == PMIX_SUCCESS)
+		free(bytes);
+	return status;
+}
+
+/* Ranks of one job need no introduction: they only meet. */
+static pmix_status_t meet(enum fence_kind kind, const pmix_proc_t *procs, size_t n_procs,
+			  pmix_op_cbfunc_t call, void *data)
+{
+	if (!are_all_here(procs, n_procs))
+		return enter(kind, procs, n_procs, (ProtobufCBinaryData){ 0 },
+			     &(struct waiter){ .op = call, .data = data });
+	call(PMIX_SUCCESS, data);
 	return PMIX_SUCCESS;
+}
+
+static pmix_status_t on_connect(const pmix_proc_t *procs, size_t n_procs, const pmix_info_t *info,
+				size_t n_info, pmix_op_cbfunc_t call, void *data)
+{
+	(void)info;
+	(void)n_info;
+	return meet(FENCE_CONNECT, procs, n_procs, call, data);
+}
+
+static pmix_status_t on_disconnect(const pmix_proc_t *procs, size_t n_procs,
+				   const pmix_info_t *info, size_t n_info, pmix_op_cbfunc_t call,
+				   void *data)
+{
+	(void)info;
+	(void)n_info;
+	return meet(FENCE_DISCONNECT, procs, n_procs, call, data);
 }
 
 static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t *info, size_t n_info,
@@ -149,7 +177,7 @@ static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t *info, 
 
 	(void)info;
 	(void)n_info;
-	modex.token = wait_as(false, call, data);
+	modex.token = waiter_add(&(struct waiter){ .modex = call, .data = data });
 	if (!modex.token)
 		return PMIX_ERR_NOMEM;
 	modex.rank = proc->rank;
@@ -234,34 +262,16 @@ static pmix_status_t on_spawn(const pmix_proc_t *proc, const pmix_info_t *info, 
 	return refuse(proc, UNSERVED_SPAWN);
 }
 
-static pmix_status_t on_publish(const pmix_proc_t *proc, const pmix_info_t *info, size_t n_info,
-				pmix_op_cbfunc_t call, void *data)
-{
-	(void)info;
-	(void)n_info;
-	(void)call;
-	(void)data;
-	return refuse(proc, UNSERVED_NAMES);
-}
-
-static pmix_status_t on_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t *info,
-			       size_t n_info, pmix_lookup_cbfunc_t call, void *data)
-{
-	(void)keys;
-	(void)info;
-	(void)n_info;
-	(void)call;
-	(void)data;
-	return refuse(proc, UNSERVED_NAMES);
-}
-
 static pmix_server_module_t module = {
 	.client_connected2 = on_connected,
 	.client_finalized = on_finalized,
 	.abort = on_abort,
 	.spawn = on_spawn,
-	.publish = on_publish,
-	.lookup = on_lookup,
+	.publish = published_add,
+	.lookup = published_look_up,
+	.unpublish = published_remove,
+	.connect = on_connect,
+	.disconnect = on_disconnect,
 	.fence_nb = on_fence,
 	.direct_modex = on_modex,
 };
@@ -320,14 +330,12 @@ static int begin(Pulc__Job__Message *msg)
 	return r;
 }
 
-static void leave_fence(const Pulc__Job__Fence *fence)
+/* What all have brought, one after the other; to free. NULL: no memory. */
+static char *join_parts(const Pulc__Job__Fence *fence, size_t *ret_len)
 {
-	struct waiter *waiter = take_waiter(true, 0);
 	size_t len = 0, at = 0;
 	char *all;
 
-	if (!waiter)
-		return;
 	for (size_t i = 0; i < fence->n_parts; i++)
 		len += fence->parts[i].len;
 	all = malloc(len + 1);
@@ -336,9 +344,22 @@ static void leave_fence(const Pulc__Job__Fence *fence)
 			memcpy(all + at, fence->parts[i].data, fence->parts[i].len);
 		at += fence->parts[i].len;
 	}
-	waiter->call(all ? PMIX_SUCCESS : PMIX_ERR_NOMEM, all, all ? len : 0, waiter->data, free,
-		     all);
-	free(waiter);
+	*ret_len = all ? len : 0;
+	return all;
+}
+
+static void leave_fence(const Pulc__Job__Fence *fence)
+{
+	CLEANUP_FREE struct waiter *waiter = waiter_take(fence->token);
+	size_t len;
+	char *all;
+
+	if (waiter && waiter->op)
+		waiter->op(PMIX_SUCCESS, waiter->data);
+	if (!waiter || !waiter->modex)
+		return;
+	all = join_parts(fence, &len);
+	waiter->modex(all ? PMIX_SUCCESS : PMIX_ERR_NOMEM, all, len, waiter->data, free, all);
 }
 
 /* What libpmix knows of one of our ranks, for another node. */
@@ -378,14 +399,16 @@ static void take_modex(const Pulc__Job__Modex *modex)
 		answer_modex(modex);
 		return;
 	}
-	waiter = take_waiter(false, modex->token);
-	if (!waiter)
+	waiter = waiter_take(modex->token);
+	if (!waiter || !waiter->modex) {
+		free(waiter);
 		return;
+	}
 	copy = malloc(modex->data.len + 1);
 	if (copy && modex->data.len > 0)
 		memcpy(copy, modex->data.data, modex->data.len);
-	waiter->call(copy ? modex->status : PMIX_ERR_NOMEM, copy, copy ? modex->data.len : 0,
-		     waiter->data, free, copy);
+	waiter->modex(copy ? modex->status : PMIX_ERR_NOMEM, copy, copy ? modex->data.len : 0,
+		      waiter->data, free, copy);
 	free(waiter);
 }
 
@@ -397,6 +420,8 @@ int serve_take(Pulc__Job__Message *msg)
 		leave_fence(msg->fence);
 	else if (msg->body_case == PULC__JOB__MESSAGE__BODY_MODEX && job)
 		take_modex(msg->modex);
+	else if (msg->body_case == PULC__JOB__MESSAGE__BODY_NAMES && job)
+		published_answer(msg->names, job->space);
 	pulc__job__message__free_unpacked(msg, NULL);
 	return 0;
 }

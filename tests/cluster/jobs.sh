@@ -3,6 +3,8 @@
 # shellcheck disable=SC2016 # the tasks' shell expands it
 # timeout: 300
 suite=cluster.jobs
+# shellcheck source=tests/jobs/names.bash
+. "$(dirname "$0")/../jobs/names.bash"
 # shellcheck source=tests/jobs/common.sh
 . "$(dirname "$0")/../jobs/common.sh"
 trap - EXIT
@@ -277,11 +279,15 @@ for kind in mpich openmpi; do
 	mpicc.$kind hello.c -o hello.$kind
 	survive_psids $kind
 	is "$kind.across_nodes" 6 "$(run "${everywhere[@]}" "$TMPDIR/hello.$kind" 2>&1 | grep -c 'of 6 sum 15')"
+	names_program $kind
+	is "$kind.names_across_nodes" "$names_said" "$(run -n 3 --per-node 1 "$TMPDIR/names.$kind" 2>/dev/null | sort)"
 	is "$kind.across_nodes_under_the_shim" 6 \
 		"$(run "${everywhere[@]}" "$bin/pulc" "$TMPDIR/hello.$kind" 2>&1 | grep -c 'of 6 sum 15')"
 done
+is pmix.names_across_nodes "$published_said" "$(run -n 3 --per-node 1 --mpi pmix "$PULC_BUILD/tests/jobs/published" 2>&1 | sort)"
 # Without an exchange of all data at the beginning: each rank asks for what it needs, when it needs it.
 if [ -e hello.openmpi ]; then
+	is openmpi.joins_by_name_across_nodes "$names_joined" "$(run -n 3 --per-node 1 "$TMPDIR/names.openmpi" joins 2>&1 | sort)"
 	export OMPI_MCA_pmix_base_async_modex=1 OMPI_MCA_pmix_base_collect_data=0
 	is openmpi.asks_across_nodes 6 "$(run "${everywhere[@]}" "$TMPDIR/hello.openmpi" 2>&1 | grep -c 'of 6 sum 15')"
 fi

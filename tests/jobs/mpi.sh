@@ -1,6 +1,8 @@
 #!/bin/bash
 # Debian's MPICH and Open MPI start under pulcrun as they are.
 suite=jobs.mpi
+# shellcheck source=tests/jobs/names.bash
+. "$(dirname "$0")/names.bash"
 # shellcheck source=tests/jobs/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -27,8 +29,6 @@ int main(int argc, char **argv)
 		MPI_Comm others;
 		MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &others, MPI_ERRCODES_IGNORE);
 	}
-	if (!strcmp(what, "publish") && rank == 1)
-		MPI_Publish_name("name", MPI_INFO_NULL, "port");
 	if (!strcmp(what, "leave") && rank == 1)
 		_Exit(0);
 	MPI_Finalize();
@@ -51,7 +51,8 @@ rank 1 of 2 sum 1' "$(run -n 2 sh -c "./hello.$name; exit 0" | sort)"
 	# Debian's MPICH (UCX) does not get as far as to ask.
 	[ "$name" = mpich ] ||
 		is "$name.spawn_is_refused_in_words" 1 "$(run -n 2 "./hello.$name" spawn 2>&1 | grep -cE '^pulcrun: rank [01]: MPI_Comm_spawn is not served: start all ranks at once$')"
-	is "$name.names_are_refused_in_words" 1 "$(run -n 2 "./hello.$name" publish 2>&1 | grep -cE '^pulcrun: rank 1: names and ports of MPI are not served')"
+	names_program "$name"
+	is "$name.names" "$names_said" "$(run -n 2 "./names.$name" 2>/dev/null | sort)"
 	is "$name.leaving_is_a_failure" 1 "$(status_of -n 2 "./hello.$name" leave)"
 	is "$name.under_the_shim" 'rank 0 of 2 sum 1
 rank 1 of 2 sum 1' "$(run -n 2 "$bin/pulc" "./hello.$name" | sort)"
@@ -65,6 +66,9 @@ else
 fi
 if command -v mpicc.openmpi >/dev/null; then
 	try openmpi mpicc.openmpi
+	is openmpi.joins_by_name "$names_joined" "$(run -n 3 --oversubscribe ./names.openmpi joins 2>&1 | sort)"
 else
 	echo "skip $suite.openmpi: mpicc.openmpi is not there"
 fi
+
+is pmix.names "$published_said" "$(run -n 3 --oversubscribe --mpi pmix "$PULC_BUILD/tests/jobs/published" 2>&1 | sort)"

@@ -13,3 +13,11 @@ $(B)/tests/jobs/manager: $(B)/obj/tests/jobs/manager.o
 	@mkdir -p $(@D)
 	@echo '  LD  $@'
 	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) -lsystemd
+
+# Names and meetings of PMIx, as one of its clients sees them.
+TEST_PROGRAMS += $(B)/tests/jobs/published
+$(B)/obj/tests/jobs/published.o: private CPPFLAGS += $(PMIX_INCLUDE)
+$(B)/tests/jobs/published: $(B)/obj/tests/jobs/published.o
+	@mkdir -p $(@D)
+	@echo '  LD  $@'
+	$(CC) $(LINK) $(SANFLAGS) -o $@ $(filter %.o,$^) $$(pkg-config --libs pmix) -pthread
