@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <pulc/signals.h>
+
 #include "clock.h"
 #include "data.h"
 #include "macros.h"
@@ -326,10 +328,19 @@ static int several_received(pulc_stream *s, unsigned n, int last, int saved)
 	return several(n, last, saved);
 }
 
+/* A message of no bytes that a handler has woken has come; the kernel lets the handler run behind
+ * the call, which finds nothing of what that one sends. */
+static bool was_woken(const struct msghdr *msg, ssize_t got, uint32_t n_handled)
+{
+	return got == 0 && pulc_signal_count() != n_handled &&
+	       pre_vector_len(msg->msg_iov, msg->msg_iovlen) == 0;
+}
+
 /* The timeout is looked at between messages only: that is the kernel's own behaviour. */
 static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigned n, int flags,
 			   struct timespec *timeout)
 {
+	uint32_t n_handled = pulc_signal_count();
 	struct timespec end;
 	int saved = errno;
 	unsigned i = 0;
@@ -348,8 +359,10 @@ static int receive_several(pulc_stream *s, int fd, struct mmsghdr *msgs, unsigne
 	while (got >= 0) {
 		msgs[i].msg_len = (unsigned)got;
 		i++;
-		if ((timeout && !has_time(&end, timeout)) || i == n)
+		if ((timeout && !has_time(&end, timeout)) || i == n ||
+		    was_woken(&msgs[i - 1].msg_hdr, got, n_handled))
 			return (int)i;
+		n_handled = pulc_signal_count();
 		got = receive_next(s, pulc_stream_fd(s, fd), &msgs[i].msg_hdr,
 				   flags & ~MSG_WAITFORONE);
 	}

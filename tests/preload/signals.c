@@ -172,6 +172,26 @@ CASE(signals_restart_gives_the_messages_that_came, DUO)
 	WITH_B { interrupt_other(p, SIGUSR1); }
 }
 
+/* What the handler sends comes behind the call. */
+CASE(signals_end_a_message_of_no_bytes, THREAD)
+{
+	B { handler_fd = FD; }
+	A {
+		sigaction(SIGUSR1,
+			  &(struct sigaction){ .sa_handler = send_from_handler,
+					       .sa_flags = SA_RESTART },
+			  NULL);
+	}
+	A {
+		struct mmsghdr msgs[3] = { 0 };
+
+		R(recvmmsg(FD, msgs, 3, MSG_WAITFORONE, NULL));
+		RECV(10);
+		say(p, "%d signals", n_signals);
+	}
+	WITH_B { interrupt_other(p, SIGUSR1); }
+}
+
 CASE_TRAITS(signals_interrupt_send, DUO, SETTLED)
 {
 	A {
