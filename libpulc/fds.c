@@ -4,12 +4,14 @@
  * A program may count on getting the lowest free number, may close everything that it does not
  * know, and may claim any number with dup2. So our descriptors live in a small window of high
  * numbers, and each is remembered with the variable that holds it. The window starts below the soft
- * limit of descriptors, but never so high that the kernel's table for this process becomes large: a
- * table of a million entries costs 8 MiB and is copied by every fork.
+ * limit of descriptors, but not higher than most programs come: a fork copies the kernel's table up
+ * to the highest number, 4 us up to 896 and 20 up to 3584, of some 25 in all, and a table of a
+ * million entries is 8 MiB.
  *
- * A program that lowers its limit below the window (memcached does) gets a further window below the
- * new limit; what lives in the old one stays there. Windows may overlap: a number belongs to the
- * oldest one that covers it.
+ * A program that has that window's numbers itself gets a further one at higher numbers, if its
+ * limit allows; one that lowers its limit below the window (memcached does) gets one below the new
+ * limit. What lives in an old one stays there. Windows may overlap: a number belongs to the oldest
+ * one that covers it.
  *
  * A number inside a window that the program got on its own is not ours: homes[] tells.
  */
@@ -25,11 +27,13 @@
 #include "macros.h"
 
 #define N_WINDOW 512
+#define WINDOW_USUAL 896
 #define WINDOW_HIGHEST 3584
-/* The first, and one for each time that the limit falls below all of them. */
-#define N_WINDOWS 4
+/* The first, one above it, and one for each time that the limit falls below all of them. */
+#define N_WINDOWS 5
 
 static _Atomic int firsts[N_WINDOWS]; /* lowest numbers, 0: not used yet */
+static _Atomic int highest_begun;     /* what the limit allowed when the first began */
 static LARGE int *_Atomic homes[N_WINDOWS][N_WINDOW];
 /* Of the first window the first few: most processes have no more. */
 #define N_NEAR 8
@@ -40,8 +44,8 @@ static int first_of(unsigned window)
 	return atomic_load_explicit(&firsts[window], memory_order_acquire);
 }
 
-/* An eighth of a small limit is all we take. */
-static int window_for_limit(void)
+/* Where a window begins at most. An eighth of a small limit is all we take. */
+static int highest_for_limit(void)
 {
 	struct rlimit limit = { .rlim_cur = 1024 };
 
@@ -51,15 +55,18 @@ static int window_for_limit(void)
 	return MAX((int)(limit.rlim_cur - limit.rlim_cur / 8), 16);
 }
 
-/* Where the window begins that the present limit allows; -EMFILE: too many have been used up. */
-static int window_begin(void)
+/* Where the oldest window begins that lies between the two, or a new one at the higher; -EMFILE:
+ * too many have been used up. */
+static int window_begin(int lowest, int highest)
 {
-	int wanted = window_for_limit(), first;
+	int first;
 
 	for (unsigned w = 0; w < N_WINDOWS; w++) {
 		first = 0;
-		if (atomic_compare_exchange_strong(&firsts[w], &first, wanted) || first <= wanted)
-			return first ? first : wanted;
+		if (atomic_compare_exchange_strong(&firsts[w], &first, highest))
+			return highest;
+		if (first >= lowest && first <= highest)
+			return first;
 	}
 	return -EMFILE;
 }
@@ -67,8 +74,18 @@ static int window_begin(void)
 /* A duplicate of fd at a high number, or a negative errno. */
 static int duplicate(int fd)
 {
-	int first = window_begin();
+	int highest = highest_for_limit(), none = 0;
+	int first = window_begin(0, MIN(highest, WINDOW_USUAL));
+	int high;
 
+	(void)atomic_compare_exchange_strong(&highest_begun, &none, highest);
+	if (first < 0)
+		return first;
+	high = raw_fcntl(fd, F_DUPFD_CLOEXEC, first);
+	if (LIKELY(high < first + N_WINDOW) || first + N_WINDOW > highest)
+		return high;
+	(void)raw_close(high);
+	first = window_begin(first + N_WINDOW, highest);
 	return first < 0 ? first : raw_fcntl(fd, F_DUPFD_CLOEXEC, first);
 }
 
@@ -147,10 +164,9 @@ USUAL PULC_EXPORT void pulc_fd_release(int *fd)
 
 PULC_EXPORT unsigned pulc_fd_room(void)
 {
-	int first = first_of(0);
-	int limit = first ? first : window_for_limit();
+	int highest = atomic_load_explicit(&highest_begun, memory_order_relaxed);
 
-	return (unsigned)MIN(limit / 7, N_WINDOW);
+	return (unsigned)MIN((highest ? highest : highest_for_limit()) / 7, N_WINDOW);
 }
 
 USUAL PULC_EXPORT bool pulc_fd_is_own(int fd)

@@ -59,7 +59,7 @@ USUAL void forks_begin(struct forks *all, uint32_t who)
 }
 
 /* As long as it is of this fork, and somebody is known. */
-static void write_who(const struct fork *fork, uint32_t who)
+USUAL static void write_who(const struct fork *fork, uint32_t who)
 {
 	uint64_t now = fork->word ? atomic_load(fork->word) : 0;
 

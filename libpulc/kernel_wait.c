@@ -50,7 +50,7 @@ static __thread struct {
 	bool is_nonblocking;
 } listener __attribute__((tls_model("initial-exec")));
 
-bool peer_is_here(int fd)
+USUAL bool peer_is_here(int fd)
 {
 	int cpu = -1;
 	socklen_t len = sizeof(cpu);
@@ -147,7 +147,7 @@ static bool accept_is_worth_it(int fd)
 
 /* What a handler that has run since means for a call that sleeps: 0, none has; -EINTR;
  * PULC_BEGIN_AGAIN. */
-static int interrupted(int fd, struct signal_counts before)
+USUAL static int interrupted(int fd, struct signal_counts before)
 {
 	struct timeval timeout = { 0 };
 	socklen_t len = sizeof(timeout);
@@ -186,7 +186,7 @@ static int spin(struct pulc_stream *s, int fd, uint64_t budget)
 }
 
 /* As spin, and remembers what it was good for. */
-static int spin_in(struct place *place, struct pulc_stream *s, int fd, uint64_t budget)
+USUAL static int spin_in(struct place *place, struct pulc_stream *s, int fd, uint64_t budget)
 {
 	int e = spin(s, fd, budget);
 

@@ -51,7 +51,7 @@ static __thread struct {
 	unsigned n_to_pass; /* waits until the next spin */
 } loop __attribute__((tls_model("initial-exec")));
 
-static void serve(int fd)
+USUAL static void serve(int fd)
 {
 	loop.has_served = true;
 	if (loop.has_asked || loop.is_busy || loop.n_to_pass > 0 || fd < 0)

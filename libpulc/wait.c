@@ -106,14 +106,14 @@ uint64_t spin_limit(void)
 	return limit;
 }
 
-PULC_EXPORT uint64_t pulc_spin_start(struct pulc_spin *place, bool peer_on_this_cpu)
+USUAL PULC_EXPORT uint64_t pulc_spin_start(struct pulc_spin *place, bool peer_on_this_cpu)
 {
 	return peer_on_this_cpu || place->n_failures >= N_FAILURES_MAX
 		       ? 0
 		       : spin_limit() >> place->n_failures;
 }
 
-PULC_EXPORT void pulc_spin_end(struct pulc_spin *place, bool paid)
+USUAL PULC_EXPORT void pulc_spin_end(struct pulc_spin *place, bool paid)
 {
 	if (paid)
 		place->n_failures = 0;

@@ -1,5 +1,6 @@
 /* PULC's own descriptors: at high numbers, whatever the program does with its limit, and known as
  * its own. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -35,6 +36,58 @@ static void live_at_high_numbers(void)
 	pulc_fd_release(&home);
 	CHECK_INT(home, ==, -1);
 	CHECK_INT(pulc_fd_next_own(0), ==, -1);
+}
+
+/* A fork copies the kernel's table up to the highest number. */
+static void are_no_higher_than_needed(void)
+{
+	int home;
+
+	limit_to(4096);
+	REQUIRE_INT(adopted(&home), ==, 0);
+	CHECK_INT(home, <, 1024);
+	pulc_fd_release(&home);
+}
+
+/* The program has every number of the first window. */
+static void live_above_a_program_with_many(void)
+{
+	enum { N = 1600 };
+	int first, above, number, n = 0, numbers[N];
+
+	limit_to(4096);
+	REQUIRE_INT(adopted(&first), ==, 0);
+	while (n < N && (number = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		numbers[n++] = number;
+	REQUIRE_INT(n, ==, N);
+	REQUIRE_INT(adopted(&above), ==, 0);
+	CHECK_INT(above, >, numbers[N - 1]);
+	CHECK(pulc_fd_is_own(first) && pulc_fd_is_own(above));
+	CHECK_INT(pulc_fd_next_own(first + 1), ==, above);
+	while (n > 0)
+		CHECK_INT(close(numbers[--n]), ==, 0);
+	pulc_fd_release(&above);
+	pulc_fd_release(&first);
+	CHECK_INT(pulc_fd_next_own(0), ==, -1);
+	limit_to(1024);
+}
+
+/* Its limit leaves no room for a second window. */
+static void are_refused_where_there_is_no_number(void)
+{
+	enum { N = 1000 };
+	int home, n = 0, numbers[N];
+
+	limit_to(N);
+	while (n < N && (numbers[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	REQUIRE_INT(n, >, N / 2);
+	REQUIRE_INT(close(numbers[--n]), ==, 0);
+	REQUIRE_INT(adopted(&home), ==, -EMFILE);
+	CHECK_INT(home, ==, -1);
+	while (n > 0)
+		CHECK_INT(close(numbers[--n]), ==, 0);
+	limit_to(1024);
 }
 
 /* More than most processes have, of which the first few are kept apart. */
@@ -95,9 +148,9 @@ static void are_moved_for_the_program(void)
 }
 
 static const struct test tests[] = {
-	TEST(live_at_high_numbers),
-	TEST(are_known_however_many),
-	TEST(follow_a_limit_that_falls),
+	TEST(live_at_high_numbers),	      TEST(are_no_higher_than_needed),
+	TEST(live_above_a_program_with_many), TEST(are_refused_where_there_is_no_number),
+	TEST(are_known_however_many),	      TEST(follow_a_limit_that_falls),
 	TEST(are_moved_for_the_program),
 };
 
