@@ -134,7 +134,8 @@ static int send_piece(struct guest_request *q)
 	};
 	int e;
 
-	iov[1] = (struct iovec){ .iov_base = (void *)(bytes + q->n_said), .iov_len = len };
+	if (len)
+		iov[1] = (struct iovec){ .iov_base = (void *)(bytes + q->n_said), .iov_len = len };
 	e = peer_send(peer, &f, n_head ? iov : &iov[1], (n_head > 0) + (len > 0));
 	if (e < 0)
 		return e;
