@@ -33,6 +33,7 @@
 
 static int ready_fd = -EBADF;
 static int log_fd = -EBADF;
+static char log_path[PSID_SIZE_PATH + 16];
 
 static bool accepts(const char *path)
 {
@@ -71,14 +72,13 @@ static int in_parent(const struct psid_config *config, int fd, pid_t child)
  */
 static int open_log(const struct psid_config *config)
 {
-	char path[PSID_SIZE_PATH + 16];
 	char *slash;
 
 	(void)wire_runtime_dir_make(config->runtime_dir, config->system);
-	(void)snprintf(path, sizeof(path), "%s", config->socket);
-	slash = strrchr(path, '/');
+	(void)snprintf(log_path, sizeof(log_path), "%s", config->socket);
+	slash = strrchr(log_path, '/');
 	(void)strcpy(slash + 1, "psid.log");
-	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return psid_log_open(log_path);
 }
 
 static void into_background(const struct psid_config *config)
@@ -143,8 +143,9 @@ void psid_daemon_ready(void)
 	if (ready_fd < 0)
 		return;
 	(void)dup2(log_fd >= 0 ? log_fd : STDOUT_FILENO, STDERR_FILENO);
+	if (log_fd >= 0)
+		psid_log_file(log_path);
 	log_fd = close_own(log_fd);
-	psid_log_dated();
 	tell_parent(READY);
 }
 

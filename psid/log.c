@@ -2,6 +2,10 @@
  * The log. One line a call, written with one write(2) and never waited for: stderr may be a pipe
  * that nobody reads.
  *
+ * A daemon in the background has a file of its own, which nobody else cuts: when it is
+ * SIZE_FILE_MAX long it becomes FILE.old, in place of the one before, and the log goes on in a new
+ * one.
+ *
  * When JOURNAL_STREAM names the very file that stderr is, a line becomes an entry of the journal
  * with fields: PRIORITY, and for what administrators look for MESSAGE_ID and whom it is about.
  * Where the journal doesn't take it, the line goes to stderr, beginning with <level> as journald
@@ -10,6 +14,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -28,10 +33,13 @@
 
 #define SIZE_TEXT 480
 #define SIZE_LINE (SIZE_TEXT + 320)
+#define SIZE_FILE_MAX (1 << 20)
+#define SIZE_PATH 256
 #define JOURNAL "/run/systemd/journal/socket"
 
 static enum psid_level shown = PSID_INFO;
-static bool journal, dated;
+static bool journal;
+static char file[SIZE_PATH]; /* its name; "": it is none of ours */
 static int journal_fd = -EBADF;
 
 static const struct {
@@ -68,9 +76,14 @@ void psid_log_init(enum psid_level level)
 		journal_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-void psid_log_dated(void)
+int psid_log_open(const char *path)
 {
-	dated = true;
+	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+void psid_log_file(const char *path)
+{
+	(void)snprintf(file, sizeof(file), "%s", path);
 }
 
 const char *psid_level_name(enum psid_level level)
@@ -109,8 +122,27 @@ static void date(char *buf, size_t size)
 	struct tm tm;
 
 	buf[0] = '\0';
-	if (dated && localtime_r(&now, &tm))
+	if (file[0] && localtime_r(&now, &tm))
 		(void)strftime(buf, size, "%Y-%m-%d %H:%M:%S ", &tm);
+}
+
+/* A file that is full makes room. One that can't goes on. */
+static void begin_anew(void)
+{
+	char old[SIZE_PATH + 4];
+	struct stat st;
+	int fd;
+
+	if (!file[0] || fstat(STDERR_FILENO, &st) < 0 || st.st_size < SIZE_FILE_MAX)
+		return;
+	(void)snprintf(old, sizeof(old), "%s.old", file);
+	if (rename(file, old) < 0)
+		return;
+	fd = psid_log_open(file);
+	if (fd < 0)
+		return;
+	(void)dup2(fd, STDERR_FILENO);
+	(void)close_own(fd);
 }
 
 static void to_stderr(enum psid_level level, const char *text)
@@ -119,6 +151,7 @@ static void to_stderr(enum psid_level level, const char *text)
 	char line[SIZE_LINE], when[32];
 	int n;
 
+	begin_anew();
 	date(when, sizeof(when));
 	if (journal)
 		n = snprintf(line, sizeof(line), "<%d>%s\n", level, text);

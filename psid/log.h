@@ -29,9 +29,11 @@ enum psid_occasion {
 
 /* Shows lines up to this level from now on. */
 void psid_log_init(enum psid_level level);
-/* From now on stderr is a file that is read much later: each line there begins with the local
- * time. */
-void psid_log_dated(void);
+/* A file for the log, as stderr is to be. Returns a descriptor; -1. */
+int psid_log_open(const char *path);
+/* From now on stderr is this file of ours, which is read much later: each line there begins with
+ * the local time, and it is not let grow without end. */
+void psid_log_file(const char *path);
 /* Would a line of this level be shown? */
 bool psid_log_shows(enum psid_level level);
 void psid_log(enum psid_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

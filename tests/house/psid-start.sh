@@ -52,6 +52,13 @@ ln -s "$PULC_RUNTIME_DIR" "$TMPDIR/pulc"
 is stop_ends_none_elsewhere "3 1" "$(PULC_RUNTIME_DIR=$TMPDIR/elsewhere "$bin/pulcctl" stop 2>/dev/null; echo "$? $(psids)")"
 rm "$TMPDIR/pulc"
 "$bin/pulcctl" stop
+head -c 1048576 /dev/zero >>"$PULC_RUNTIME_DIR/psid.log"
+"$bin/psid" --daemonize
+"$bin/pulcctl" reload
+"$bin/pulcctl" stop
+is a_long_log_is_begun_anew "2 0 1" "$(grep -c 'settings read$\|psid ends$' "$PULC_RUNTIME_DIR/psid.log") \
+$(tail -c 100 "$PULC_RUNTIME_DIR/psid.log.old" | tr -d '\0' | wc -c) $(grep -c 'settings read$' -a "$PULC_RUNTIME_DIR/psid.log.old")"
+rm "$PULC_RUNTIME_DIR/psid.log.old"
 is only_its_log_is_left psid.log "$(ls -A "$PULC_RUNTIME_DIR")"
 
 # Somebody has the lock who serves nobody: a psid that was killed and is not gone yet, or one that hangs.
