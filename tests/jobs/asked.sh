@@ -62,6 +62,14 @@ kill -KILL "$psid"
 wait $runner
 is who_was_interrupted_asks_nobody '130 ' "$? $(cat err)"
 
+"$bin/pulcctl" stop >/dev/null
+ask cat
+await grep -q 'psid at .*/psid.sock does not answer' err
+is one_that_hangs_is_told_of 0 $?
+kill -CONT "$psid"
+wait $runner
+is and_the_job_runs_when_it_goes_on '0 input' "$? $(cat out)"
+
 # At any point of the conversation, also before anybody has accepted it.
 failed=0
 for ((i = 0; i < 30; i++)); do

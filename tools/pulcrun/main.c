@@ -243,6 +243,10 @@ static int start(struct run *run)
 		r = channels_start(&run->channels, &run->loop);
 	if (r == 0)
 		r = uv_timer_init(&run->loop, &run->timeout);
+	if (r == 0)
+		r = uv_timer_init(&run->loop, &run->patience);
+	if (r == 0)
+		uv_unref((uv_handle_t *)&run->patience); /* which keeps nobody waiting */
 	if (r < 0) {
 		fprintf(stderr, "pulcrun: cannot start: %s\n", strerror(-r));
 		return r;

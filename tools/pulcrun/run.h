@@ -69,7 +69,9 @@ struct run {
 	struct channels channels;
 	struct channel keeper;
 	int psid_fd; /* submit.c */
+	char psid_path[128];
 	uv_poll_t psid_poll;
+	uv_timer_t patience; /* with a psid that says nothing */
 	char refusal[256];
 	bool answered; /* psid has said yes or no */
 	unsigned n_asked;

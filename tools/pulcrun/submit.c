@@ -3,7 +3,8 @@
  *
  * Hello, Submit with one end of a socket pair, and then the keeper at its other end speaks for
  * itself. Nothing is waited for: what the keeper must be told goes into the pair at once. psid's
- * answer matters only if it is no, or if there is none: then the next psid is asked.
+ * answer matters only if it is no, or if there is none: then the next psid is asked. One that lives
+ * and says nothing is told of, and waited for.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,16 +24,22 @@
 #define N_TRIES 250
 #define N_ASKS 10u /* of one psid after the other: each was killed meanwhile, perhaps by us */
 #define USEC_AGAIN 20000
+#define MSEC_PATIENCE 10000
+
+static int call(struct run *run)
+{
+	return wire_talk_call(N_TRIES, run->psid_path, sizeof(run->psid_path), &run->psid_fd);
+}
 
 static int connect_psid(struct run *run)
 {
-	int r = wire_talk_call(N_TRIES, NULL, 0, &run->psid_fd);
+	int r = call(run);
 
 	if (r == -ENOENT) {
 		r = run_ensure_psid();
 		if (r < 0)
 			return r; /* which has said why */
-		r = wire_talk_call(N_TRIES, NULL, 0, &run->psid_fd);
+		r = call(run);
 	}
 	if (r < 0)
 		fprintf(stderr, "pulcrun: no psid: %s\n", strerror(-r));
@@ -145,6 +152,16 @@ static void on_psid(uv_poll_t *poll, int status, int events)
 		hang_up(run);
 }
 
+/* It may go on: who gave up now could have a job that nobody waits for. */
+static void on_patience(uv_timer_t *timer)
+{
+	struct run *run = CONTAINER_OF(timer, struct run, patience);
+
+	if (!run->id && !run->answered && !run->has_waited && !run->done)
+		run_note(run, "psid at %s does not answer: is it stopped? Waiting for it",
+			 run->psid_path);
+}
+
 static int ask(struct run *run, int *ret_keeper)
 {
 	CLEANUP_FD int ours = -EBADF, theirs = -EBADF;
@@ -201,6 +218,9 @@ int run_submit(struct run *run)
 		r = uv_poll_init(&run->loop, &run->psid_poll, run->psid_fd);
 	if (r == 0)
 		r = uv_poll_start(&run->psid_poll, UV_READABLE, on_psid);
+	uv_update_time(&run->loop);
+	if (r == 0)
+		r = uv_timer_start(&run->patience, on_patience, MSEC_PATIENCE, 0);
 	if (r < 0)
 		fprintf(stderr, "pulcrun: cannot start: %s\n", strerror(-r));
 	return r;
