@@ -188,20 +188,17 @@ USUAL void native_fork_done(void)
 	forking = false;
 }
 
-static void __attribute__((noinline)) forget_parents(void)
+static void forget_shown(void)
+{
+	shm_state_forget();
+	shm_pairs_forget();
+}
+
+static void forget_ports(void)
 {
 	struct pulc_port *p;
 	struct pulc_op *op;
-	struct peer *peer;
 
-	atomic_store(&native_core.lock.word, 0);
-	protocol_tell_forget();
-	forking = false;
-	/* What is shown is the parent's. */
-	shm_state_forget();
-	shm_pairs_forget();
-	native_move_forked();
-	guest_forked();
 	LIST_FOREACH(p, &ports, link) {
 		if (p->port)
 			port_forget(p->port);
@@ -214,8 +211,12 @@ static void __attribute__((noinline)) forget_parents(void)
 			op->is_parents = true;
 		}
 	}
-	native_tag_forked();
-	native_block_forked();
+}
+
+static void forget_peers(void)
+{
+	struct peer *peer;
+
 	if (self)
 		tag_forget_peer(self);
 	while ((peer = TAILQ_FIRST(&native_core.peers))) {
@@ -226,6 +227,20 @@ static void __attribute__((noinline)) forget_parents(void)
 		peer->error = -ECHILD;
 		peer_unref(peer);
 	}
+}
+
+static void __attribute__((noinline)) forget_parents(void)
+{
+	atomic_store(&native_core.lock.word, 0);
+	protocol_tell_forget();
+	forking = false;
+	forget_shown(); /* it is the parent's, and what follows changes it */
+	native_move_forked();
+	guest_forked();
+	forget_ports();
+	native_tag_forked();
+	native_block_forked();
+	forget_peers();
 	native_ask_forked();
 	native_news_forked();
 	native_wait_forked();
@@ -234,8 +249,7 @@ static void __attribute__((noinline)) forget_parents(void)
 	native_sem_forked();
 	native_thread_forked();
 	native_protocol_forked();
-	shm_state_forget();
-	shm_pairs_forget();
+	forget_shown(); /* what it has changed */
 }
 
 USUAL void native_forked(void)
