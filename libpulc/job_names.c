@@ -19,6 +19,19 @@ static bool is_name(const char *name)
 	return name && strlen(name) < PULC_SIZE_JOB_NAME && strchr(name, '@');
 }
 
+/* A conversation that begins with this. */
+static int ask(const Pulc__Wire__FromClient *msg, int *ret_fd)
+{
+	CLEANUP_FD int fd = -EBADF;
+	int r = psid_talk_open(PULC__WIRE__ROLE__ROLE_CONTROL, &fd);
+
+	if (r == 0)
+		r = wire_send_from_client(fd, msg, NULL, 0);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
+}
+
 /* ---- signals --------------------------------------------------------------------------------- */
 
 static int ask_to_kill(const char *name, uint32_t signal)
@@ -35,9 +48,7 @@ static int ask_to_kill(const char *name, uint32_t signal)
 	kill.signal = signal;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_KILL;
 	msg.kill = &kill;
-	r = psid_talk_open(PULC__WIRE__ROLE__ROLE_CONTROL, &fd);
-	if (r == 0)
-		r = wire_send_from_client(fd, &msg, NULL, 0);
+	r = ask(&msg, &fd);
 	if (r == 0)
 		r = psid_talk_receive(fd, NULL, &reply);
 	if (r != 0)
@@ -152,9 +163,7 @@ PULC_EXPORT int pulc_lookup(const char *name, struct pulc_task **ret_tasks, size
 	request.job = job;
 	msg.body_case = PULC__WIRE__FROM_CLIENT__BODY_TASKS;
 	msg.tasks = &request;
-	r = psid_talk_open(PULC__WIRE__ROLE__ROLE_CONTROL, &fd);
-	if (r == 0)
-		r = wire_send_from_client(fd, &msg, NULL, 0);
+	r = ask(&msg, &fd);
 	if (r == 0)
 		r = collect(fd, &found);
 	if (r < 0) {
