@@ -112,26 +112,26 @@ static inline void count_posted(int n)
 }
 
 /* Where its turn puts it: nearly always the end. */
+#define INSERT_BY_TURN(list, heads, item, field)                                                   \
+	do {                                                                                       \
+		__typeof__(item) before_ = TAILQ_LAST(list, heads);                                \
+                                                                                                   \
+		while (before_ && before_->turn > (item)->turn)                                    \
+			before_ = TAILQ_PREV(before_, heads, field);                               \
+		if (before_)                                                                       \
+			TAILQ_INSERT_AFTER(list, before_, item, field);                            \
+		else                                                                               \
+			TAILQ_INSERT_HEAD(list, item, field);                                      \
+	} while (0)
+
 void tag_keep(struct tag_message *m)
 {
 	struct tag_messages *row = &early_rows[row_of(m->tag)];
-	struct tag_message *before = TAILQ_LAST(&early, tag_messages);
 
 	m->stage = TAG_STAGE_EARLY;
 	count_early(m, 1);
-	while (before && before->turn > m->turn)
-		before = TAILQ_PREV(before, tag_messages, by_order);
-	if (before)
-		TAILQ_INSERT_AFTER(&early, before, m, by_order);
-	else
-		TAILQ_INSERT_HEAD(&early, m, by_order);
-	before = TAILQ_LAST(row, tag_messages);
-	while (before && before->turn > m->turn)
-		before = TAILQ_PREV(before, tag_messages, by_tag);
-	if (before)
-		TAILQ_INSERT_AFTER(row, before, m, by_tag);
-	else
-		TAILQ_INSERT_HEAD(row, m, by_tag);
+	INSERT_BY_TURN(&early, tag_messages, m, by_order);
+	INSERT_BY_TURN(row, tag_messages, m, by_tag);
 }
 
 static void unqueue(struct tag_message *m)
@@ -151,14 +151,8 @@ void tag_message_free(struct tag_message *m)
 static void insert(struct tag_receive *r)
 {
 	struct tag_receives *row = r->mask == UINT64_MAX ? &exact_rows[row_of(r->tag)] : &masked;
-	struct tag_receive *before = TAILQ_LAST(row, tag_receives);
 
-	while (before && before->turn > r->turn)
-		before = TAILQ_PREV(before, tag_receives, link);
-	if (before)
-		TAILQ_INSERT_AFTER(row, before, r, link);
-	else
-		TAILQ_INSERT_HEAD(row, r, link);
+	INSERT_BY_TURN(row, tag_receives, r, link);
 	r->list = row;
 	count_posted(1);
 }
