@@ -92,7 +92,7 @@ static ssize_t send_one(int fd, const struct msghdr *msg, int flags)
 ssize_t pre_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	enum pre_passing passing = pre_passing_begins(fd, msg, flags);
-	ssize_t n = send_one(fd, msg, flags);
+	ssize_t n = passing == PRE_PASSES_CLOSED ? -EBADF : send_one(fd, msg, flags);
 
 	pre_send_ended(n, flags);
 	pre_passing_ends(passing, msg, n);

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <pulc/fds.h>
 #include <pulc/process.h>
 
 #include "cookies.h"
@@ -86,11 +87,17 @@ static void each_right(const struct msghdr *msg, void (*visit)(int fd, void *arg
 
 /* ---- will it go? ----------------------------------------------------------------------------- */
 
+/* PULC's own numbers are not open to the program, whatever the kernel says. */
+static void note_closed(int fd, void *arg)
+{
+	*(bool *)arg |= pulc_fd_is_own(fd);
+}
+
 static void note_ours(int fd, void *arg)
 {
 	const struct pre_file *f = pre_file_settled(fd);
 
-	*(bool *)arg |= f && f != &pre_file_other;
+	*(bool *)arg |= (f && f != &pre_file_other) || pulc_fd_is_own(fd);
 }
 
 bool pre_passing_concerns(int via, const struct msghdr *msg)
@@ -98,8 +105,8 @@ bool pre_passing_concerns(int via, const struct msghdr *msg)
 	const struct pre_file *f = pre_file_settled(via);
 	bool ours = false;
 
-	/* What is tracked is no Unix socket. Where nothing is, nothing is to be kept. */
-	if (pre_files_any() && (!f || f == &pre_file_other) && has_room_for_rights(msg))
+	/* What is tracked is no Unix socket. */
+	if ((!f || f == &pre_file_other) && has_room_for_rights(msg))
 		each_right(msg, note_ours, &ours);
 	return ours;
 }
@@ -190,8 +197,13 @@ static void send_right(int fd, void *arg)
 
 enum pre_passing pre_passing_begins(int via, const struct msghdr *msg, int flags)
 {
+	bool closed = false;
+
 	if (!pre_passing_concerns(via, msg) || !is_unix(via))
 		return PRE_PASSES_NOTHING;
+	each_right(msg, note_closed, &closed);
+	if (closed)
+		return PRE_PASSES_CLOSED;
 	if (!will_go(via, msg, flags))
 		return PRE_PASSES_HARDLY;
 	each_right(msg, send_right, NULL);

@@ -206,6 +206,27 @@ CASE_TRAITS(pass_refused_after_the_upgrade, SELF, OWN_PAIR)
 	}
 }
 
+/* Whoever has a library beside it that keeps descriptors of its own passes none of them on. */
+CASE(pass_refused_of_what_is_not_open, SELF)
+{
+	int fds[2], via[2], n_passed = 0;
+	struct rights r;
+
+	A {
+		pair_local(fds);
+		warm(p, fds);
+		R(socketpair(AF_UNIX, SOCK_STREAM, 0, via) == 0);
+		for (int fd = 100; fd < 5000; fd++) {
+			write_rights(&r, fd, ALONE);
+			if (fcntl(fd, F_GETFD) < 0 || sendmsg(via[0], &r.msg, 0) < 0)
+				continue;
+			n_passed++;
+			(void)recv(via[1], &(char){ 0 }, 1, 0);
+		}
+		R(n_passed);
+	}
+}
+
 CASE_TRAITS(pass_refused_of_datagrams, SELF, OWN_PAIR)
 {
 	struct address addresses[2];
