@@ -60,6 +60,8 @@ struct hal_frame {
 #define HAL_IMMEDIATE 0x40u /* send() delivers before it returns: the peer is this process */
 #define HAL_BARRIER                                                                                \
 	0x80u /* watch() holds after a barrier on all processors (base/barrier.h), the watcher's, for all its links */
+#define HAL_PRESENT                                                                                \
+	0x100u /* what the peer has sent is here: pending() sees it before any other news of the peer comes */
 
 struct hal_caps {
 	const char *name; /* "shm", "tcp": what pulcctl shows as the path */

@@ -178,7 +178,7 @@ int hal_self_open(struct hal_link **ret_link)
 	h->link.costs = (struct hal_costs){ .nsec_frame = 50, .psec_in = 40, .psec_out = 40 };
 	h->link.caps = (struct hal_caps){
 		.name = ops.name,
-		.flags = HAL_ORDERED | HAL_RELIABLE | HAL_IMMEDIATE,
+		.flags = HAL_ORDERED | HAL_RELIABLE | HAL_IMMEDIATE | HAL_PRESENT,
 		.frame_max = 1u << 20,
 		.frame_good = 1u << 20,
 		.n_gather = 16,

@@ -580,7 +580,7 @@ int hal_shm_open(const struct shm_slab_map *own, uint32_t own_slot, const struct
 	h->link.ops = &ops;
 	h->link.caps = (struct hal_caps){
 		.name = ops.name,
-		.flags = HAL_ORDERED | HAL_RELIABLE,
+		.flags = HAL_ORDERED | HAL_RELIABLE | HAL_PRESENT,
 		.frame_max = max,
 		.frame_good = good,
 		.inline_max = SHM_INLINE - sizeof(struct shm_record),

@@ -105,9 +105,9 @@ static void gone(struct peer *peer, unsigned number)
 }
 
 /* These protocols are between processes, not between ports. */
-static void closed(struct peer *peer, uint32_t port, uint64_t before, bool is_anew)
+static void closed(struct peer *peer, const struct port_end *end)
 {
-	(void)peer, (void)port, (void)before, (void)is_anew;
+	(void)peer, (void)end;
 }
 
 static const struct protocol of_program = {

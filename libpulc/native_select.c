@@ -204,6 +204,64 @@ static int drain(struct pulc_port *p)
 	return e == -EINTR ? e : 0;
 }
 
+/* Behind all that it has sent. */
+static void say_the_end(struct pulc_port *p)
+{
+	struct port_out *out;
+	struct peer *peer;
+
+	for (unsigned i = 0; i < PORT_N_BUCKETS; i++)
+		LIST_FOREACH(out, &p->port->outs[i], link)
+			out->peer->is_to_hear |= !out->error;
+	port_free(p->port);
+	TAILQ_FOREACH(peer, native_peers(), link_all) {
+		port_say_over(peer, p->number);
+		if (peer->is_to_hear)
+			peer->mark_said = 0;
+	}
+}
+
+static bool has_heard(struct peer *peer)
+{
+	const struct hal_link *link = peer->link;
+
+	if (!link || (link->caps.flags & HAL_PRESENT))
+		return true;
+	if (STAILQ_EMPTY(&peer->pending))
+		return link->ops->flush(link, &peer->mark_said) != -EAGAIN;
+	peer->mark_said = 0;
+	return false;
+}
+
+static bool is_said(void)
+{
+	struct peer *peer;
+
+	TAILQ_FOREACH(peer, native_peers(), link_all) {
+		peer->is_to_hear = peer->is_to_hear && !has_heard(peer);
+		if (peer->is_to_hear)
+			return false;
+	}
+	return true;
+}
+
+/* Who closes a port may make no other call for long. */
+static void await_said(void)
+{
+	int e = 0;
+
+	while (e != -EINTR && !is_said()) {
+		struct native_wait w = { .seen = protocol_events_now(),
+					 .nsec_deadline = UINT64_MAX };
+
+		native_unlock();
+		e = native_wait(&w);
+		while (!native_lock())
+			;
+		native_progress();
+	}
+}
+
 PULC_EXPORT int pulc_port_close(pulc_port *p)
 {
 	int e = 0;
@@ -220,7 +278,8 @@ PULC_EXPORT int pulc_port_close(pulc_port *p)
 		native_port_unlist(p);
 		if (p->port) {
 			guest_port_end(p->port);
-			port_free(p->port);
+			say_the_end(p);
+			await_said();
 			native_give_back(p->number);
 		}
 	}

@@ -37,11 +37,10 @@ static void gone(struct peer *peer, unsigned number)
 }
 
 /* All that was asked there: an owner that has it again makes calls, and so answers. */
-static void closed(struct peer *peer, uint32_t port, uint64_t before, bool is_anew)
+static void closed(struct peer *peer, const struct port_end *end)
 {
-	(void)before;
-	if (!is_anew)
-		guest_calls_closed(peer, port);
+	if (!end->is_anew)
+		guest_calls_closed(peer, end->port);
 }
 
 const struct protocol guest_protocol = {

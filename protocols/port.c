@@ -438,6 +438,12 @@ static void tell_all(struct port *port)
 	}
 }
 
+void port_say_over(struct peer *peer, uint32_t number)
+{
+	if (peer->link && !(peer->link->caps.flags & HAL_PRESENT))
+		(void)port_control_surely(peer, (uint64_t)number << 32, PORT_OVER, 0);
+}
+
 void port_forget(struct port *port)
 {
 	struct port_out *out;
@@ -489,39 +495,39 @@ static void gone(struct peer *peer, unsigned number)
 		peer_gone(port, peer);
 }
 
-static void port_closed(struct port *port, struct peer *peer, uint32_t number, uint64_t before)
+static void port_closed(struct port *port, struct peer *peer, const struct port_end *end)
 {
-	struct port_in *in = port_in_find(port, peer, number);
+	struct port_in *in = port_in_find(port, peer, end->port);
 	struct port_out *out;
 
-	if (in && in->era < before)
+	/* Nobody is there to begin what has not begun. */
+	if (in && (!in->life || in->era < end->over))
 		port_in_end(in, -EPIPE);
-	LIST_FOREACH(out, &port->outs[number % PORT_N_BUCKETS], link)
-		if (out->to == number && out->peer == peer)
+	LIST_FOREACH(out, &port->outs[end->port % PORT_N_BUCKETS], link)
+		if (out->to == end->port && out->peer == peer)
 			port_out_end(out, -ECONNREFUSED);
 }
 
 /* Of who has it anew only those have heard nothing who wait for one that never began. A destination
  * may be the new one's by then, if that is of the same kind. */
-static void port_reopened(struct port *port, const struct peer *peer, uint32_t number,
-			  uint64_t before)
+static void port_reopened(struct port *port, const struct peer *peer, const struct port_end *end)
 {
-	struct port_in *in = port_in_find(port, peer, number);
+	struct port_in *in = port_in_find(port, peer, end->port);
 
-	if (in && in->era < before && !in->life)
+	if (in && in->era < end->heard && !in->life)
 		port_in_end(in, -EPIPE);
 }
 
-static void closed(struct peer *peer, uint32_t number, uint64_t before, bool is_anew)
+static void closed(struct peer *peer, const struct port_end *end)
 {
 	struct port *port;
 
-	port_moves_end(peer, number, before);
+	port_moves_end(peer, end->port, end->over);
 	for (port = port_next(NULL); port; port = port_next(port))
-		if (is_anew)
-			port_reopened(port, peer, number, before);
+		if (end->is_anew)
+			port_reopened(port, peer, end);
 		else
-			port_closed(port, peer, number, before);
+			port_closed(port, peer, end);
 }
 
 const struct protocol port_protocol = {

@@ -42,6 +42,7 @@
 	21u /* struct port_about: data follows, to a port that is taken for one of this kind */
 #define PORT_WANTS 22u /* struct port_about: a long datagram is to begin beyond PORT_PEER_LONG, */
 #define PORT_MAY 23u   /* and the answer, struct port_about: it may, before any other one */
+#define PORT_OVER 24u  /* behind all that this port has sent, where psid's word may overtake it */
 
 /* What a source and its destination say of the one way between them: of which, as numbers of ports
  * are used again. */
@@ -238,7 +239,9 @@ extern const struct protocol port_protocol __attribute__((visibility("hidden")))
 struct port *port_new(uint32_t number, enum port_kind kind);
 /* Tells all its peers, and frees it. Nobody is inside a call. */
 void port_free(struct port *port);
-/* The same in a forked child: nobody is told. */
+/* Where psid's word of its end may overtake what it has sent: it is behind that. */
+void port_say_over(struct peer *peer, uint32_t number);
+/* As port_free in a forked child: nobody is told. */
 void port_forget(struct port *port);
 struct port *port_find(uint32_t number);
 /* All of them; NULL begins and ends. */

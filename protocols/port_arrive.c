@@ -370,7 +370,11 @@ static int moving(struct peer *peer, const struct hal_frame *f)
 		return -EBADMSG;
 	(void)peer->link->ops->copy(peer->link, &iov, 1);
 	port = port_find(number);
+	if (f->kind == PORT_OVER || f->kind == PORT_MOVED)
+		peer_over(peer, number);
 	switch (f->kind) {
+	case PORT_OVER:
+		return 0;
 	case PORT_STOPPED:
 		if (port && port->give)
 			port_give_stopped(port, peer, move);

@@ -23,15 +23,29 @@
 /* A port that psid has granted to a peer. */
 struct granted {
 	uint32_t port;
-	bool closing;	 /* told of once everything is read that was sent before it was closed, */
-	bool anew;	 /* and granted again meanwhile */
-	uint64_t before; /* closing: protocol_era then */
+	bool anew; /* closed, and granted again meanwhile */
+	/* Psid has said that it is closed. That counts when all is read that was sent before; */
+	uint32_t n_closed;
+	uint32_t n_over;      /* where not all is here at once, the peer says when */
+	uint64_t heard, over; /* protocol_era then */
+};
+
+/* The end of a peer's port: all that it had sent is handed over. */
+struct port_end {
+	uint32_t port;
+	/* It has one of that number again, and has itself said of all ways that had begun that they
+	 * end. */
+	bool is_anew;
+	uint64_t heard; /* who began to wait at an earlier protocol_era waits for the former one, */
+	uint64_t over;	/* and what began at an earlier one is the former one's */
 };
 
 struct pending;
 STAILQ_HEAD(pending_list, pending);
 struct port_in;
 struct tag_peer;
+
+#define PEER_N_OVER_EARLY 16u
 
 #define PEER_HELD_NEWS 1u /* it cannot be judged before psid has told us more */
 #define PEER_HELD_FULL 2u /* too much is unread of ways from it that have ended */
@@ -72,6 +86,13 @@ struct peer {
 	uint32_t n_pending;
 	struct port_in *in_last; /* whose frame came last: probably the next one's too */
 	struct tag_peer *tags;	 /* of the protocol of tagged messages; NULL: it was never used */
+	/* ports that were over before psid has told of them, the last ones */
+	uint32_t over_early[PEER_N_OVER_EARLY];
+	uint32_t n_over_early;
+	/* native_select.c's: the end of a port is to leave before its closing is over, and the mark
+	 * of hal_ops.flush */
+	bool is_to_hear;
+	uint64_t mark_said;
 };
 TAILQ_HEAD(peers, peer);
 
@@ -85,13 +106,7 @@ struct protocol {
 	int (*arrived)(struct peer *peer, const struct hal_frame *f);
 	/* The link is closed, peer->error says why. number: the protocol's own. */
 	void (*gone)(struct peer *peer, unsigned number);
-	/*
-	 * The peer has this port no longer, and all that it sent before was handed over. That
-	 * concerns what has an earlier protocol_era than `before`; the rest was begun since.
-	 * is_anew: it has one of that number again, and has itself said of all ways that had begun
-	 * that they end.
-	 */
-	void (*closed)(struct peer *peer, uint32_t port, uint64_t before, bool is_anew);
+	void (*closed)(struct peer *peer, const struct port_end *end);
 };
 
 /* Counts psid's words that a port is closed. Who hears from a port of a peer's remembers this, who
@@ -139,6 +154,9 @@ void peer_unref(struct peer *peer);
 /* psid's word on its ports. 0; -ENOMEM. */
 int peer_grant(struct peer *peer, uint32_t port);
 void peer_revoke(struct peer *peer, uint32_t port);
+/* The peer's own word, behind all that it has sent from that port. Psid's word alone counts where
+ * what was sent is here (HAL_PRESENT), and there this does nothing. */
+void peer_over(struct peer *peer, uint32_t port);
 /* All but these. */
 void peer_revoke_others(struct peer *peer, const uint32_t *ports, size_t n);
 bool peer_has(const struct peer *peer, uint32_t port);

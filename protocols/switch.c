@@ -24,6 +24,8 @@
 #include "macros.h"
 
 #define N_PENDING_CONTROL 4096u
+/* Of one peer. Beyond it psid's word that one is closed counts at once. */
+#define N_GRANTED_MAX 4096u
 
 struct pending {
 	STAILQ_ENTRY(pending) link;
@@ -121,7 +123,23 @@ uint64_t peer_era(const struct peer *peer, uint32_t port)
 {
 	struct granted *g = find_granted(peer, port);
 
-	return UNLIKELY(g && g->closing && !g->anew) ? g->before - 1 : protocol_era;
+	return UNLIKELY(g && g->n_closed && !g->anew) ? g->heard - 1 : protocol_era;
+}
+
+/* What this peer has sent is here: only then is a link that shows nothing a link that is empty. */
+static bool is_present(const struct peer *peer)
+{
+	return peer->link && (peer->link->caps.flags & HAL_PRESENT);
+}
+
+static bool was_over_early(struct peer *peer, uint32_t port)
+{
+	for (unsigned i = 0; i < PEER_N_OVER_EARLY; i++)
+		if (peer->over_early[i] == port) {
+			peer->over_early[i] = 0;
+			return true;
+		}
+	return false;
 }
 
 int peer_grant(struct peer *peer, uint32_t port)
@@ -141,17 +159,46 @@ int peer_grant(struct peer *peer, uint32_t port)
 	if (!g) {
 		g = &peer->granted[peer->n_granted++];
 		*g = (struct granted){ .port = port };
+		g->n_over = was_over_early(peer, port);
 	}
-	g->anew = g->closing;
+	g->anew = g->n_closed > 0;
 	peer->held &= (uint8_t)~PEER_HELD_NEWS;
 	return 0;
 }
 
+/* Has all been handed over that was sent before it was closed? The link shows nothing. */
+static bool is_read(const struct peer *peer, const struct granted *g)
+{
+	return is_present(peer) || g->n_over >= g->n_closed;
+}
+
 static void revoke(struct peer *peer, struct granted *g)
 {
-	g->closing = peer->any_closing = true;
+	if (g->n_closed && !g->anew)
+		return;
+	g->n_closed++;
 	g->anew = false;
-	g->before = ++protocol_era;
+	peer->any_closing = true;
+	g->heard = ++protocol_era;
+	if (peer->n_granted > N_GRANTED_MAX)
+		g->n_over = g->n_closed;
+	if (is_present(peer) || peer->n_granted > N_GRANTED_MAX)
+		g->over = g->heard;
+}
+
+void peer_over(struct peer *peer, uint32_t port)
+{
+	struct granted *g = find_granted(peer, port);
+
+	if (is_present(peer))
+		return;
+	if (!g) {
+		peer->over_early[peer->n_over_early++ % PEER_N_OVER_EARLY] = port;
+		return;
+	}
+	g->n_over++;
+	g->over = ++protocol_era;
+	peer->any_closing |= g->n_closed > 0;
 }
 
 void peer_revoke(struct peer *peer, uint32_t port)
@@ -174,7 +221,26 @@ void peer_revoke_others(struct peer *peer, const uint32_t *ports, size_t n)
 	}
 }
 
-/* Nothing is left that was sent before the ports were closed. */
+/* It has one of that number again, and may have said that this is over, too. */
+static struct granted again(const struct peer *peer, const struct granted *g)
+{
+	return (struct granted){ .port = g->port,
+				 .n_over = is_present(peer) ? 0 : g->n_over - g->n_closed,
+				 .over = g->over };
+}
+
+static void tell_closed(struct peer *peer, const struct granted *g)
+{
+	const struct port_end end = {
+		.port = g->port, .is_anew = g->anew, .heard = g->heard, .over = g->over
+	};
+
+	for (unsigned i = 0; i < PROTOCOLS_MAX; i++)
+		if (protocols[i])
+			protocols[i]->closed(peer, &end);
+	protocol_count_event();
+}
+
 static void forget_closed(struct peer *peer)
 {
 	uint32_t n = 0;
@@ -183,14 +249,13 @@ static void forget_closed(struct peer *peer)
 	for (uint32_t i = 0; i < peer->n_granted; i++) {
 		const struct granted g = peer->granted[i];
 
-		if (!g.closing || g.anew)
-			peer->granted[n++] = (struct granted){ .port = g.port };
-		if (!g.closing)
+		if (!g.n_closed || !is_read(peer, &g)) {
+			peer->granted[n++] = g;
 			continue;
-		for (unsigned k = 0; k < PROTOCOLS_MAX; k++)
-			if (protocols[k])
-				protocols[k]->closed(peer, g.port, g.before, g.anew);
-		protocol_count_event();
+		}
+		if (g.anew)
+			peer->granted[n++] = again(peer, &g);
+		tell_closed(peer, &g);
 	}
 	peer->n_granted = n;
 }
@@ -403,7 +468,8 @@ static int serve(struct peer *peer, unsigned n_max)
 		link->did_send = false;
 		peer_did(peer, HAL_DID_SEND);
 	}
-	if (e == 0 && UNLIKELY(peer->any_closing) && !link->ops->pending(link))
+	if (e == 0 && UNLIKELY(peer->any_closing) &&
+	    !(is_present(peer) && link->ops->pending(link)))
 		forget_closed(peer);
 	return e == -EAGAIN ? 0 : e;
 }

@@ -145,9 +145,9 @@ static void gone(struct peer *peer, unsigned number)
 }
 
 /* Processes, not ports. */
-static void closed(struct peer *peer, uint32_t port, uint64_t before, bool is_anew)
+static void closed(struct peer *peer, const struct port_end *end)
 {
-	(void)peer, (void)port, (void)before, (void)is_anew;
+	(void)peer, (void)end;
 }
 
 const struct protocol tag_protocol = {

@@ -165,8 +165,8 @@ again() {
 	said "$lab/answers" "$1"
 }
 # Their connection is lost, and nothing else: one end is reset, the other one hears it from its psid. They are joined anew, whichever it was.
-link_of() { # I: the ports of the one connection that such a process of this node has
-	ip netns exec "$lab_id-$1" ss -Htnp state established | awk '/"far"/ { sub(/.*:/, "", $3); sub(/.*:/, "", $4); print $3, $4 }'
+link_of() { # I [PROGRAM]: the ports of the one connection that such a process of this node has
+	ip netns exec "$lab_id-$1" ss -Htnp state established | awk -v program="\"${2:-far}\"" 'index($0, program) { sub(/.*:/, "", $3); sub(/.*:/, "", $4); print $3, $4 }'
 }
 reset_end() { # I OWN OTHER
 	lab_node "$1" nft -f - <<-RULES
@@ -207,6 +207,40 @@ comes ports.the_cut_off_are_missed missed "$before"
 lab_join 2
 comes ports.they_are_back lab_all_alive 2 1 2
 comes ports.they_answer_again again third
+
+# What was sent before a port was closed is on its way for longer than psid's word of that: not a packet of the two's connection arrives meanwhile.
+late_is_over() { # WAY
+	local listener speaker
+	(far=$PULC_BUILD/tests/native/last way=$1 far_on 1 hear "late_$1") >"$lab/heard" &
+	listener=$!
+	mkfifo "$lab/speak_$1"
+	(far=$PULC_BUILD/tests/native/last way=$1 far_on 2 say "late_$1@n1") <"$lab/speak_$1" >"$lab/spoken" &
+	speaker=$!
+	exec 5>"$lab/speak_$1"
+	comes "ports.first_is_heard_$1" said "$lab/heard" first
+	# shellcheck disable=SC2046 # two numbers
+	set -- "$1" $(link_of 2 last)
+	lab_node 1 nft -f - <<-RULES
+		table inet lost {
+			chain in {
+				type filter hook input priority 0;
+				tcp sport $2 tcp dport $3 drop;
+			}
+		}
+	RULES
+	echo last >&5
+	comes "ports.a_port_is_closed_$1" said "$lab/spoken" closed
+	sleep 0.3
+	is "ports.nothing_is_heard_meanwhile_$1" first "$(cat "$lab/heard")"
+	lab_node 1 nft delete table inet lost
+	wait "$listener"
+	is "ports.listener_ends_$1" 0 $?
+	is "ports.last_is_heard_before_the_end_$1" "$(printf 'first\nlast\nclosed')" "$(cat "$lab/heard")"
+	exec 5>&-
+	wait "$speaker"
+}
+for way in plain io_uring; do late_is_over $way; done
+way=plain
 
 # Links need no psid.
 for i in 1 2; do lab_kill $i; done

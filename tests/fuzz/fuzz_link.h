@@ -161,7 +161,7 @@ static inline void fuzz_link_open(struct fuzz_link *l, uint32_t client,
 	l->hal.ops = &fuzz_ops;
 	l->hal.caps = (struct hal_caps){
 		.name = "fuzz",
-		.flags = HAL_ORDERED | HAL_RELIABLE,
+		.flags = HAL_ORDERED | HAL_RELIABLE | (client & 1 ? HAL_PRESENT : 0),
 		.frame_max = FUZZ_FRAME_MAX,
 		.frame_good = FUZZ_FRAME_MAX / 16,
 		.n_gather = 16,

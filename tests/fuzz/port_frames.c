@@ -144,7 +144,7 @@ static void say_control(struct fuzz_link *link, struct fuzz_input *in, unsigned 
 	struct fuzz_frame *f;
 
 	/* Those that the owner says of his port. */
-	if (kind == PORT_MOVE || kind == PORT_STAYS || kind == PORT_MOVED)
+	if (kind == PORT_MOVE || kind == PORT_STAYS || kind == PORT_MOVED || kind == PORT_OVER)
 		word = (uint64_t)theirs << 32;
 	if (is_about(kind)) {
 		f = say_about(link, kind, word, control_about(in, kind, word, much));
@@ -157,7 +157,8 @@ static void say_control(struct fuzz_link *link, struct fuzz_input *in, unsigned 
 	}
 	if (addr >> 5 == 7)
 		f->f.len = much;
-	if (kind == PORT_CLOSED || kind == PORT_MOVED || kind == PORT_REFUSED || kind == PORT_BEGIN)
+	if (kind == PORT_CLOSED || kind == PORT_MOVED || kind == PORT_REFUSED ||
+	    kind == PORT_BEGIN || kind == PORT_OVER)
 		loosen();
 }
 
@@ -186,7 +187,7 @@ static void say_carry(struct fuzz_link *link, struct fuzz_input *in, unsigned ki
 static void say(struct fuzz_input *in, uint8_t what, uint8_t addr, uint8_t much)
 {
 	struct fuzz_link *link = &links[addr & 1];
-	unsigned kind = (what >> 3) % (PORT_MAY + 2u);
+	unsigned kind = (what >> 3) % (PORT_OVER + 2u);
 
 	if (link->n == FUZZ_N_FRAMES)
 		return;

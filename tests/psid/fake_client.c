@@ -271,3 +271,15 @@ void fake_wait_counts(struct daemon *d, uint32_t n_clients, uint32_t n_connectio
 	CHECK_INT(status.n_clients, ==, n_clients);
 	CHECK_INT(status.n_connections, ==, n_connections);
 }
+
+void fake_wait_no_areas(struct daemon *d)
+{
+	Pulc__Wire__StatusReply status;
+	time_t end = time(NULL) + MSEC_PATIENCE / 1000;
+
+	do
+		fake_status(d, &status);
+	while ((status.n_areas || status.size_bytes) && time(NULL) < end);
+	CHECK_INT(status.n_areas, ==, 0);
+	CHECK_INT(status.size_bytes, ==, 0);
+}

@@ -93,6 +93,8 @@ void fake_expect_refusal(struct fake_client *c, Pulc__Wire__Reason reason);
 void fake_status(struct daemon *d, Pulc__Wire__StatusReply *ret_status);
 /* Waits until psid's view has these numbers. */
 void fake_wait_counts(struct daemon *d, uint32_t n_clients, uint32_t n_connections);
+/* Memory is emptied by a thread, and on its account until then. */
+void fake_wait_no_areas(struct daemon *d);
 
 #define EXPECT(c, KIND) fake_expect((c), PULC__WIRE__TO_CLIENT__BODY_##KIND)
 #define FROM_CLIENT(name, KIND, body)                                                              \

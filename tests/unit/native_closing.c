@@ -81,6 +81,19 @@ static void say_move(unsigned kind, uint64_t id)
 	say((uint64_t)THEIRS << 32, PROTOCOL_PORT, kind, &id, sizeof(id));
 }
 
+/* The end is told twice: by the peer itself, behind all that it has sent, and by psid, whose word
+ * may come earlier or later. */
+static void say_over(void)
+{
+	say_move(PORT_OVER, 0);
+}
+
+static void they_close(void)
+{
+	say_over();
+	peer_revoke(peer, THEIRS);
+}
+
 /* All of it is there, and taken. */
 static void serve(void)
 {
@@ -122,7 +135,7 @@ static void what_has_begun_since_goes_on(void)
 	say_begin(1);
 	say_word("one");
 	serve();
-	peer_revoke(peer, THEIRS);
+	they_close();
 	say_begin(2);
 	say_word("two");
 	serve();
@@ -140,6 +153,7 @@ static void what_has_begun_since_goes_on(void)
 static void nor_what_began_before_the_news(void)
 {
 	begin();
+	say_over();
 	say_begin(2);
 	say_word("two");
 	serve();
@@ -159,10 +173,113 @@ static void what_had_begun_ends(void)
 	say_begin(1);
 	say_word("one");
 	serve();
-	peer_revoke(peer, THEIRS);
+	they_close();
 	serve();
 	expect("one");
 	CHECK_INT(receive(), ==, -EPIPE);
+	end();
+}
+
+/* Psid's word goes another way than what was sent, and may be the faster. */
+static void what_was_sent_before_is_awaited(void)
+{
+	begin();
+	say_begin(1);
+	serve();
+	peer_revoke(peer, THEIRS);
+	serve();
+	CHECK_INT(receive(), ==, -EAGAIN);
+	say_word("one");
+	say_over();
+	serve();
+	expect("one");
+	CHECK_INT(receive(), ==, -EPIPE);
+	CHECK(!peer_has(peer, THEIRS));
+	end();
+}
+
+/* All that it ever sent is on its way. */
+static void and_what_has_not_begun(void)
+{
+	struct port_request r;
+
+	begin();
+	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
+	want(&r);
+	port_post(port, &r);
+	peer_revoke(peer, THEIRS);
+	serve();
+	CHECK(!r.complete);
+	say_begin(1);
+	say_word("one");
+	say_over();
+	serve();
+	CHECK(r.complete && r.error == 0);
+	CHECK_MEM(got, "one", 3);
+	CHECK_INT(receive(), ==, -EPIPE);
+	end();
+}
+
+/* Opened and closed again before psid has told of either. */
+static void who_is_over_early_is_closed_when_psid_says_so(void)
+{
+	struct port_request r;
+
+	begin();
+	they_close();
+	serve();
+	CHECK(!peer_has(peer, THEIRS));
+	say_over();
+	serve();
+	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
+	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
+	want(&r);
+	port_post(port, &r);
+	serve();
+	CHECK(!r.complete);
+	peer_revoke(peer, THEIRS);
+	serve();
+	CHECK(r.complete);
+	CHECK_INT(r.error, ==, -EPIPE);
+	CHECK(!peer_has(peer, THEIRS));
+	end();
+}
+
+/* A second and a third one, of which psid tells late. */
+static void each_one_is_over_by_its_own_word(void)
+{
+	begin();
+	they_close();
+	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
+	peer_revoke(peer, THEIRS);
+	serve();
+	CHECK(peer_has(peer, THEIRS));
+	say_begin(2);
+	say_word("two");
+	say_over();
+	serve();
+	expect("two");
+	CHECK_INT(receive(), ==, -EPIPE);
+	CHECK(!peer_has(peer, THEIRS));
+	end();
+}
+
+/* Who never says that a port is over makes us remember no more than so many. */
+static void a_liar_makes_us_remember_a_bounded_number(void)
+{
+	enum { N = 6000 };
+	unsigned n = 0;
+
+	begin();
+	for (uint32_t i = 0; i < N; i++) {
+		REQUIRE_INT(peer_grant(peer, THEIRS + 1 + i), ==, 0);
+		peer_revoke(peer, THEIRS + 1 + i);
+		CHECK(!peer_serve(peer, 1));
+	}
+	for (uint32_t i = 0; i < N; i++)
+		n += peer_has(peer, THEIRS + 1 + i);
+	CHECK_INT(n, >, 0);
+	CHECK_INT(n, <=, 4096);
 	end();
 }
 
@@ -175,7 +292,7 @@ static void nobody_waits_for_ever(void)
 	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
 	want(&before);
 	port_post(port, &before);
-	peer_revoke(peer, THEIRS);
+	they_close();
 	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
 	serve();
 	CHECK(before.complete);
@@ -200,7 +317,7 @@ static void who_waits_for_the_next_one_waits_on(void)
 	struct port_request r;
 
 	begin();
-	peer_revoke(peer, THEIRS);
+	they_close();
 	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
 	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
 	want(&r);
@@ -223,12 +340,12 @@ static void destinations_end_and_new_ones_do_not(void)
 	begin();
 	before = port_out_new(port, THEIRS, PORT_D, peer);
 	REQUIRE(before != NULL);
-	peer_revoke(peer, THEIRS);
+	they_close();
 	serve();
 	CHECK_INT(before->error, ==, -ECONNREFUSED);
 	port_out_free(before);
 	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
-	peer_revoke(peer, THEIRS);
+	they_close();
 	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
 	after = port_out_new(port, THEIRS, PORT_D, peer);
 	REQUIRE(after != NULL);
@@ -270,7 +387,7 @@ static void nor_does_a_guest_ask_twice(void)
 	struct guest_call call = { .number = THEIRS, .iov = &buffer, .n = 1, .size = sizeof(got) };
 
 	begin();
-	peer_revoke(peer, THEIRS);
+	they_close();
 	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
 	guest_call_begin(&call);
 	guest_call_at(&call, peer);
@@ -278,7 +395,7 @@ static void nor_does_a_guest_ask_twice(void)
 	CHECK_INT(call.stage, ==, GUEST_ASKED);
 	serve();
 	CHECK_INT(call.stage, ==, GUEST_ASKED);
-	peer_revoke(peer, THEIRS);
+	they_close();
 	serve();
 	CHECK_INT(call.stage, ==, GUEST_PARKED);
 	end();
@@ -288,6 +405,11 @@ static const struct test tests[] = {
 	TEST(what_has_begun_since_goes_on),
 	TEST(nor_what_began_before_the_news),
 	TEST(what_had_begun_ends),
+	TEST(what_was_sent_before_is_awaited),
+	TEST(and_what_has_not_begun),
+	TEST(who_is_over_early_is_closed_when_psid_says_so),
+	TEST(each_one_is_over_by_its_own_word),
+	TEST(a_liar_makes_us_remember_a_bounded_number),
 	TEST(nobody_waits_for_ever),
 	TEST(who_waits_for_the_next_one_waits_on),
 	TEST(destinations_end_and_new_ones_do_not),

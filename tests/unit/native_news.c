@@ -26,6 +26,8 @@ static void begin(void)
 	tcp_connect_pair(fd, AF_INET);
 	other = fd[1];
 	REQUIRE_INT(hal_tcp_open(fd[0], HAL_TCP_PLAIN, &link), ==, 0);
+	/* Nothing of what it has sent is on its way: psid's word is enough. */
+	link->caps.flags |= HAL_PRESENT;
 	REQUIRE(native_lock());
 	peer = peer_new(link, CLIENT);
 	REQUIRE(peer != NULL);

@@ -19,7 +19,7 @@ static struct port *port;
 /* n_queue: frames that the link takes without being looked at. */
 static void bed_begin(enum port_kind kind, unsigned n_queue)
 {
-	const struct fake_config config = { .flags = HAL_ORDERED | HAL_RELIABLE,
+	const struct fake_config config = { .flags = HAL_ORDERED | HAL_RELIABLE | HAL_PRESENT,
 					    .frame_max = 65536,
 					    .n_queue = n_queue };
 
