@@ -184,21 +184,27 @@ static void mark_anew(const struct port *port)
 			out->mark = 0;
 }
 
-/* Under the lock, which it gives up meanwhile. */
+/* Under the lock, which it gives up meanwhile: until something has happened. 0, or an error. */
+static int wait_a_turn(void)
+{
+	struct native_wait w = { .seen = protocol_events_now(), .nsec_deadline = UINT64_MAX };
+	int e;
+
+	native_unlock();
+	e = native_wait(&w);
+	while (!native_lock())
+		;
+	return e;
+}
+
 static int drain(struct pulc_port *p)
 {
 	int e = 0;
 
 	mark_anew(p->port);
 	for (native_progress(); e != -EINTR && !is_drained(p->port); native_progress()) {
-		struct native_wait w = { .seen = protocol_events_now(),
-					 .nsec_deadline = UINT64_MAX };
-
 		p->n_inside++;
-		native_unlock();
-		e = native_wait(&w);
-		while (!native_lock())
-			;
+		e = wait_a_turn();
 		p->n_inside--;
 	}
 	return e == -EINTR ? e : 0;
@@ -248,18 +254,8 @@ static bool is_said(void)
 /* Who closes a port may make no other call for long. */
 static void await_said(void)
 {
-	int e = 0;
-
-	while (e != -EINTR && !is_said()) {
-		struct native_wait w = { .seen = protocol_events_now(),
-					 .nsec_deadline = UINT64_MAX };
-
-		native_unlock();
-		e = native_wait(&w);
-		while (!native_lock())
-			;
-		native_progress();
-	}
+	for (int e = 0; e != -EINTR && !is_said(); native_progress())
+		e = wait_a_turn();
 }
 
 PULC_EXPORT int pulc_port_close(pulc_port *p)

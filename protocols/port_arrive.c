@@ -370,10 +370,9 @@ static int moving(struct peer *peer, const struct hal_frame *f)
 		return -EBADMSG;
 	(void)peer->link->ops->copy(peer->link, &iov, 1);
 	port = port_find(number);
-	if (f->kind == PORT_OVER || f->kind == PORT_MOVED)
-		peer_over(peer, number);
 	switch (f->kind) {
 	case PORT_OVER:
+		peer_over(peer, number);
 		return 0;
 	case PORT_STOPPED:
 		if (port && port->give)
@@ -388,6 +387,8 @@ static int moving(struct peer *peer, const struct hal_frame *f)
 		return port_take_asked(peer, number, move);
 	case PORT_STAYS:
 	case PORT_MOVED:
+		if (f->kind == PORT_MOVED)
+			peer_over(peer, number);
 		port_take_told(peer, number);
 		return port_move_said(peer, number, f->kind, move);
 	case PORT_MOVE:

@@ -180,10 +180,10 @@ static void revoke(struct peer *peer, struct granted *g)
 	g->anew = false;
 	peer->any_closing = true;
 	g->heard = ++protocol_era;
-	if (peer->n_granted > N_GRANTED_MAX)
-		g->n_over = g->n_closed;
-	if (is_present(peer) || peer->n_granted > N_GRANTED_MAX)
-		g->over = g->heard;
+	if (!is_present(peer) && peer->n_granted <= N_GRANTED_MAX)
+		return;
+	g->n_over = g->n_closed;
+	g->over = g->heard;
 }
 
 void peer_over(struct peer *peer, uint32_t port)
