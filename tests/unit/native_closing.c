@@ -111,6 +111,14 @@ static void want(struct port_request *r)
 	r->from_node = NODE;
 }
 
+/* A source that has not begun. */
+static void await_theirs(struct port_request *r)
+{
+	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
+	want(r);
+	port_post(port, r);
+}
+
 static int receive(void)
 {
 	struct port_request r;
@@ -204,9 +212,7 @@ static void and_what_has_not_begun(void)
 	struct port_request r;
 
 	begin();
-	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
-	want(&r);
-	port_post(port, &r);
+	await_theirs(&r);
 	peer_revoke(peer, THEIRS);
 	serve();
 	CHECK(!r.complete);
@@ -232,9 +238,7 @@ static void who_is_over_early_is_closed_when_psid_says_so(void)
 	say_over();
 	serve();
 	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
-	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
-	want(&r);
-	port_post(port, &r);
+	await_theirs(&r);
 	serve();
 	CHECK(!r.complete);
 	peer_revoke(peer, THEIRS);
@@ -289,17 +293,13 @@ static void nobody_waits_for_ever(void)
 	struct port_request before, after;
 
 	begin();
-	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
-	want(&before);
-	port_post(port, &before);
+	await_theirs(&before);
 	they_close();
 	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
 	serve();
 	CHECK(before.complete);
 	CHECK_INT(before.error, ==, -EPIPE);
-	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
-	want(&after);
-	port_post(port, &after);
+	await_theirs(&after);
 	serve();
 	CHECK(!after.complete);
 	say_begin(2);
@@ -319,9 +319,7 @@ static void who_waits_for_the_next_one_waits_on(void)
 	begin();
 	they_close();
 	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
-	REQUIRE(port_in_new(port, peer, THEIRS) != NULL);
-	want(&r);
-	port_post(port, &r);
+	await_theirs(&r);
 	serve();
 	CHECK(!r.complete);
 	say_begin(2);

@@ -31,6 +31,19 @@ static void bed_begin(enum port_kind kind, unsigned n_queue)
 	REQUIRE_INT(peer_grant(peer, THEIRS), ==, 0);
 }
 
+/* Of datagrams, and theirs have n ports. */
+static inline void bed_begin_among(unsigned n)
+{
+	bed_begin(PORT_D, 1024);
+	for (unsigned i = 0; i < n; i++)
+		REQUIRE_INT(peer_grant(peer, THEIRS + i), ==, 0);
+}
+
+static inline uint64_t word_of(unsigned i)
+{
+	return WORD + i;
+}
+
 static void bed_end(void)
 {
 	if (port_find(OURS))

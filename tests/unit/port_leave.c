@@ -17,18 +17,6 @@
 static unsigned char bytes[LEN], buf[LEN];
 static const struct iovec room = { buf, LEN };
 
-static uint64_t word_of(unsigned i)
-{
-	return (uint64_t)OURS << 32 | (THEIRS + i);
-}
-
-static void begin(void)
-{
-	bed_begin(PORT_D, 1024);
-	for (unsigned i = 0; i < N_THEIRS; i++)
-		REQUIRE_INT(peer_grant(peer, THEIRS + i), ==, 0);
-}
-
 static void begin_way(unsigned i)
 {
 	const struct port_about about = { LIFE + i, PORT_D };
@@ -54,7 +42,7 @@ static void fill_up(void)
 
 static void begin_receiving(void)
 {
-	begin();
+	bed_begin_among(N_THEIRS);
 	fill_up();
 	for (unsigned i = 0; i < N_THEIRS; i++)
 		begin_way(i);

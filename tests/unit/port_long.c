@@ -10,23 +10,11 @@
 static unsigned char bytes[LEN];
 static const struct iovec whole = { bytes, LEN };
 
-static uint64_t word_of(unsigned i)
-{
-	return (uint64_t)OURS << 32 | (THEIRS + i);
-}
-
-static void begin(void)
-{
-	bed_begin(PORT_D, 1024);
-	for (unsigned i = 0; i < N_THEIRS; i++)
-		REQUIRE_INT(peer_grant(peer, THEIRS + i), ==, 0);
-}
-
 static struct port_out *out[N_THEIRS];
 
 static void begin_sending(void)
 {
-	begin();
+	bed_begin_among(N_THEIRS);
 	for (unsigned i = 0; i < N_THEIRS; i++) {
 		out[i] = port_out_new(port, THEIRS + i, PORT_D, peer);
 		REQUIRE(out[i] != NULL);
